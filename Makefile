@@ -1,0 +1,45 @@
+# The stages in the order of the flow. `make sweep` and `make test` need only Python 3.11+.
+PYTHON ?= python3
+VENV   ?= .venv
+STUDY  ?= pipelines/example.toml
+FARM   ?= local
+BIN    := $(VENV)/bin
+
+.PHONY: help install sweep test check clean
+
+help:            ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp per set of dependencies, so that a second `make` installs nothing.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+install: $(VENV)/.installed  ## install procure into .venv
+
+sweep: $(VENV)/.installed    ## the main job: packages, simulation, model, recommendation, report
+	$(BIN)/procure sweep $(STUDY) --farm $(FARM)
+	$(BIN)/procure train $(STUDY)
+	$(BIN)/procure evaluate $(STUDY)
+	$(BIN)/procure recommend $(STUDY) -k 10
+	$(BIN)/procure report $(STUDY)
+
+test: $(VENV)/.installed-test  ## install and run the default tests
+	$(BIN)/python -m pytest -m "not slow and not slurm"
+
+check: $(VENV)/.installed-test ## style, types, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:           ## remove caches, not results
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

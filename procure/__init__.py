@@ -1,0 +1,1 @@
+"""procure: which servers to buy with a budget, and when a job will start."""

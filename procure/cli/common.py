@@ -1,0 +1,102 @@
+"""What every command shares: output formats, notes, and how an error reaches the user."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Format(StrEnum):
+    """How a command prints what it found."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+FormatOption = Annotated[
+    Format,
+    typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),
+]
+
+
+def note(text: str) -> None:
+    """Tell the user something that is not the answer: on stderr, so that stdout stays machine-readable."""
+    typer.echo(text, err=True)
+
+
+def plain(value: Any) -> Any:
+    """Turn NumPy and pandas scalars, and what JSON lacks (NaN, infinity, NA), into plain JSON values."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(plain(document), ensure_ascii=False, indent=2))
+
+
+def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
+    """Print a frame as a table for people, a JSON list of records, or CSV."""
+    if output is Format.JSON:
+        print_json(frame.to_dict(orient="records"))
+    elif output is Format.CSV:
+        frame.to_csv(sys.stdout, index=False)
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(title=title or None, title_justify="left", header_style="bold")
+        for name in frame.columns:
+            number = frame[name].dtype.kind in "iuf"
+            table.add_column(str(name), justify="right" if number else "left", overflow="fold")
+        for row in frame.itertuples(index=False):
+            table.add_row(*(cell(value) for value in row))
+        Console().print(table)
+
+
+def print_record(record: dict[str, Any], output: Format, title: str = "") -> None:
+    """Print one thing's figures: a JSON object, a CSV line, or a name and a value per line."""
+    if output is Format.JSON:
+        print_json(record)
+    elif output is Format.CSV:
+        import pandas as pd
+
+        pd.DataFrame([plain(record)]).to_csv(sys.stdout, index=False)
+    else:
+        if title:
+            typer.echo(title)
+        width = max(map(len, record), default=0)
+        for name, value in record.items():
+            typer.echo(f"  {name:<{width}}  {cell(value)}")
+
+
+def cell(value: Any) -> str:
+    """Write one value for people: thousands separated, floats to three places, a dash for nothing."""
+    value = plain(value)
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3f}"
+    return str(value)

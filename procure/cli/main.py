@@ -1,0 +1,63 @@
+"""The root command: lists the stages in the order of the flow, and turns errors into one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from procure._version import __version__
+from procure.errors import TableError
+
+app = typer.Typer(
+    name="procure",
+    help="Which servers should an HPC centre buy, and when will a job start?",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"procure {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Which servers should an HPC centre buy, and when will a job start?
+
+    quotes → packages → workload → simulate → sweep → train → evaluate → recommend → report;
+    beside it, queue-time prediction for users and the comparison of schedulers.
+    """
+
+
+def run() -> None:
+    """Run the command line; an error is one line on stderr, exit code 2 for bad usage, 1 for failure."""
+    try:
+        app()
+    except TableError as error:
+        typer.echo(f"procure: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("procure: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"procure: {where}{error.strerror or error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    run()
