@@ -354,6 +354,7 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
         elif column.default is not None:
             columns[column.name] = pd.Series(column.default, index=frame.index, dtype=column.pandas_dtype)
     checked = pd.DataFrame(columns | {name: frame[name] for name in unknown}, index=frame.index)
+    checked.attrs = dict(frame.attrs)
     if schema.unique:
         again = np.flatnonzero(checked[schema.unique].duplicated().to_numpy())
         if again.size:

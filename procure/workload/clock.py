@@ -1,0 +1,105 @@
+"""Dates of a log → Unix seconds."""
+
+from __future__ import annotations
+
+import zoneinfo
+from datetime import date, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.tables import nearest
+from procure.workload.ledger import Ledger, absent
+
+
+def zone(tz: str) -> zoneinfo.ZoneInfo:
+    """Return a time zone by its name, or name the nearest."""
+    try:
+        return zoneinfo.ZoneInfo(tz)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        names = sorted(zoneinfo.available_timezones())
+        close = nearest(tz, names)
+        hint = close if close.startswith("did you") else "use a name such as America/Chicago or UTC"
+        raise TableError(f"unknown time zone {tz!r}; {hint}") from None
+
+
+def day_bounds(day: str, tz: str) -> tuple[int, int]:
+    """Return the first second of a local day and of the next one, as Unix seconds."""
+    try:
+        first = date.fromisoformat(day)
+    except ValueError:
+        raise TableError(f"{day!r} is not a day; write YYYY-MM-DD") from None
+    local = zone(tz)
+    low, high = (
+        datetime(d.year, d.month, d.day, tzinfo=local).timestamp() for d in (first, first + timedelta(days=1))
+    )
+    return int(low), int(high)
+
+
+def moment(text: str, tz: str | None) -> int:
+    """Return the Unix seconds of an ISO time with an offset or in ``tz``, or of a number of seconds."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise TableError(f"{text!r} is not a time; write YYYY-MM-DDTHH:MM[:SS][+HH:MM] or seconds") from None
+    if when.tzinfo is None:
+        if tz is None:
+            raise TableError(f"{text!r} has no offset; add one (…+00:00) or state --tz")
+        when = when.replace(tzinfo=zone(tz))
+    return int(when.timestamp())
+
+
+def unix_seconds(
+    text: pd.Series, column: str, ledger: Ledger, tz: str, not_before: np.ndarray | None = None
+) -> np.ndarray:
+    """Turn times written as ISO dates or as Unix seconds into Unix seconds.
+
+    Parameters
+    ----------
+    text
+        ``2021-05-04T13:00:00``, the same with a space, with an offset, or digits.
+    tz
+        The zone of a date without an offset. An hour that the clock showed twice is its first
+        passage, unless that lies before ``not_before``.
+    not_before
+        Unix seconds per row, e.g. the submission, or None.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64 seconds, NaN where the log says ``Unknown``, ``None`` or nothing.
+    """
+    digits = pd.to_numeric(text, errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+    missing = absent(text)
+    dates = ~missing & np.isnan(digits)
+    if not dates.any():
+        return digits
+    given = text.astype(str).str.strip().where(pd.Series(dates, index=text.index))
+    if bool(given.str.contains(r"(?:Z|[+-]\d\d:?\d\d)$", na=False).any()):
+        first = second = _epoch(pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True))
+    else:
+        naive = pd.to_datetime(given, format="ISO8601", errors="coerce")
+        first, second = (
+            _epoch(
+                naive.dt.tz_localize(
+                    zone(tz), ambiguous=np.full(len(naive), early), nonexistent="shift_forward"
+                )
+            )
+            for early in (True, False)
+        )
+    ledger.refuse(dates & np.isnan(first), column, text, "a date and time")
+    if not_before is not None:
+        first = np.where(first < not_before, second, first)
+    return np.where(dates, first, digits)
+
+
+def _epoch(times: pd.Series) -> np.ndarray:
+    """Return float64 Unix seconds of a datetime column, NaN for NaT."""
+    utc = times.dt.tz_convert("UTC").dt.tz_localize(None).dt.as_unit("s")
+    known = utc.fillna(pd.Timestamp(0)).dt.as_unit("s").astype("int64").to_numpy(dtype="float64")
+    return np.where(utc.isna(), np.nan, known)

@@ -1,0 +1,152 @@
+"""What every log reader shares: the rows it keeps, the rows it drops and why, and the way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.tables import JOB, check
+
+CLOCKS = ("unix", "log")
+"""`jobs.attrs["clock"]`: job times are Unix seconds, or seconds of the log's own clock."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A log turned into a job table, with an account of every row.
+
+    ``jobs`` is a checked job table in the log's row order, whose ``attrs["clock"]`` is ``unix`` or
+    ``log``. ``n_read`` counts the log's rows, ``dropped`` those not kept, by reason; ``notes`` are
+    sentences on how the log was read.
+    """
+
+    jobs: pd.DataFrame
+    n_read: int
+    dropped: dict[str, int]
+    notes: list[str]
+
+
+@dataclass
+class Ledger:
+    """Which rows of a log are kept, and why the others are not.
+
+    ``rows`` are the row numbers that a user sees, one per row of the frame in hand; ``line`` is what
+    such a number is called in this format.
+    """
+
+    source: str
+    rows: np.ndarray
+    n_read: int
+    skip_bad_rows: bool = False
+    line: str = "row"
+    dropped: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    keep: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start by keeping every row."""
+        self.keep = np.ones(len(self.rows), dtype=bool)
+
+    def drop(self, rows: np.ndarray, reason: str) -> None:
+        """Drop the marked rows that are still kept."""
+        hit = np.asarray(rows, dtype=bool) & self.keep
+        if hit.any():
+            self.dropped[reason] = self.dropped.get(reason, 0) + int(hit.sum())
+            self.keep &= ~hit
+
+    def refuse(self, rows: np.ndarray, column: str, given: pd.Series, wanted: str) -> None:
+        """Complain of the first marked row that is still kept, or drop all of them if that was asked for."""
+        hit = np.flatnonzero(np.asarray(rows, dtype=bool) & self.keep)
+        if not hit.size:
+            return
+        value = given.iloc[hit[0]]
+        problem = f"{self.line} {self.rows[hit[0]]}, column {column}: {str(value)!r} is not {wanted}"
+        if not self.skip_bad_rows:
+            raise TableError(
+                f"{self.source}, {problem}; correct the row, or drop such rows with --skip-bad-rows"
+            )
+        self.notes.append(f"unreadable row, first: {problem}")
+        self.drop(rows, "unreadable row")
+
+    def finish(self, columns: dict[str, object], clock: str, strict: bool) -> Imported:
+        """Check what is kept and hand it over; dropping a row is an error if ``strict``."""
+        account = "; ".join(f"{reason}: {count:,}" for reason, count in self.dropped.items())
+        if strict and self.dropped:
+            raise TableError(
+                f"{self.source}: {sum(self.dropped.values()):,} of {self.n_read:,} rows would be dropped "
+                f"({account}) and --strict allows none"
+            )
+        if not self.keep.any():
+            why = f"all {self.n_read:,} rows were dropped ({account})" if self.n_read else "it has no rows"
+            raise TableError(f"{self.source}: holds no job; {why}")
+        frame = pd.DataFrame(columns, index=range(len(self.keep))).loc[self.keep]
+        jobs = check(frame, JOB, self.source)
+        jobs.attrs["clock"] = clock
+        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes))
+
+
+_ABSENT = ("", "na", "n/a", "nan", "none", "null", "unknown")
+
+
+def absent(text: pd.Series) -> np.ndarray:
+    """Mark the cells that say nothing: empty, NA, None, Unknown and the like."""
+    if pd.api.types.is_numeric_dtype(text.dtype):
+        return text.isna().to_numpy(dtype=bool)
+    return (text.isna() | text.astype(str).str.strip().str.lower().isin(_ABSENT)).to_numpy(dtype=bool)
+
+
+def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
+    """Return float64 numbers, NaN where nothing is said; text, infinity and 2**53 or more are refused."""
+    values = pd.to_numeric(text, errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+    unreadable = (np.isnan(values) & ~absent(text)) | (np.abs(values) >= 2.0**53)
+    ledger.refuse(unreadable, column, text, "a number")
+    return np.where(unreadable, np.nan, values)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return a file's content, decompressed by its suffix (.gz .bz2 .xz .zst).
+
+    Raises
+    ------
+    TableError
+        The file is missing, empty, truncated or damaged.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TableError(f"{path}: no such file")
+    try:
+        content = _decompress(path)
+    except (OSError, EOFError, ValueError, *_damage()) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise TableError(f"{path}: cannot be read, is it truncated or damaged? {reason}") from None
+    if not content.strip():
+        raise TableError(f"{path}: the file is empty; it holds no job")
+    return content
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    import lzma
+    import zlib
+
+    return (lzma.LZMAError, zlib.error)
+
+
+def _decompress(path: Path) -> bytes:
+    import bz2
+    import gzip
+    import lzma
+
+    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    if path.suffix in openers:
+        with openers[path.suffix](path, "rb") as stream:
+            return bytes(stream.read())
+    if path.suffix == ".zst":
+        import pyarrow as pa
+
+        with pa.input_stream(str(path), compression="zstd") as stream:
+            return bytes(stream.read())
+    return path.read_bytes()

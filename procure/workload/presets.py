@@ -1,0 +1,116 @@
+"""Presets: how the columns of a known kind of log map to the job table, one TOML file each."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from procure.errors import TableError
+from procure.tables import JOB, nearest
+from procure.workload.units import MEMORY_BYTES, PER, SECONDS
+
+FOLDER = Path(__file__).parent / "presets"
+TIMES = ("submit_time", "eligible_time", "start_time", "end_time")
+DURATIONS = ("requested_time", "run_time")
+AMOUNTS = ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
+
+
+class ColumnMap(BaseModel):
+    """Where one field of the job table comes from.
+
+    ``unit`` is a unit of memory or of time, for those fields; ``per`` says whether a CPU, memory or
+    GPU amount is per ``node``, for the whole ``job`` or per ``cpu``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    column: str
+    unit: str = ""
+    per: Literal["node", "job", "cpu"] = "node"
+
+
+class Preset(BaseModel):
+    """How one kind of log is read.
+
+    ``columns`` maps fields of the job table to columns of a CSV log. ``clock`` says what its times
+    are: ``unix`` seconds, seconds of the ``log``'s own clock, or ``local`` dates of the zone ``tz``.
+    For SWF logs: what the requested memory is (``mem_unit``) and which further fields are known.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    format: Literal["csv", "swf"] = "csv"
+    meaning: str = ""
+    clock: Literal["unix", "log", "local"] | None = None
+    tz: str = ""
+    columns: dict[str, ColumnMap] = Field(default_factory=dict)
+    mem_unit: str = "kB:cpu"
+    node_field: int | None = None
+    queue_field: int | None = None
+
+    @model_validator(mode="after")
+    def _legal(self) -> Preset:
+        for field, source in self.columns.items():
+            if field not in JOB.names:
+                raise ValueError(f"unknown field {field!r}; {nearest(field, JOB.names)}")
+            units = {"mem_mb_per_node": MEMORY_BYTES, **dict.fromkeys(DURATIONS, SECONDS)}.get(field, {})
+            if source.unit and source.unit not in units:
+                raise ValueError(f"{field}: unknown unit {source.unit!r}; {nearest(source.unit, units)}")
+        return self
+
+
+def preset_names() -> list[str]:
+    """Return the names of the presets that come with procure."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load_preset(name: str) -> Preset:
+    """Return a preset by its name, or from a TOML file.
+
+    Raises
+    ------
+    TableError
+        No such preset (the nearest names are offered), or the file is not a legal one.
+    """
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    if not path.is_file():
+        raise TableError(f"no preset {name!r}; {nearest(name, preset_names())}, or the path of a .toml file")
+    try:
+        return Preset.model_validate({"name": path.stem} | tomllib.loads(path.read_text("utf-8")))
+    except tomllib.TOMLDecodeError as error:
+        raise TableError(f"{path}: not a TOML file: {error}") from None
+    except ValidationError as error:
+        raise TableError(f"{path}: {_first_problem(error)}") from None
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else str(first["msg"]).removeprefix("Value error, ")
+
+
+def parse_column(text: str) -> tuple[str, ColumnMap]:
+    """Read one mapping ``FIELD=COLUMN[:UNIT[:PER]]``, e.g. ``mem_mb_per_node=ReqMem:kB:job``.
+
+    Raises
+    ------
+    TableError
+        Not of this form, or an unknown field, unit or ``per``.
+    """
+    field, equals, source = text.partition("=")
+    column, _, rest = source.partition(":")
+    unit, _, per = rest.partition(":")
+    if not equals or not column:
+        raise TableError(f"{text!r} is not a mapping; write FIELD=COLUMN[:UNIT[:PER]]")
+    if per and per not in PER:
+        raise TableError(f"{text!r}: an amount is per node, job or cpu; {per!r} was given")
+    mapping = ColumnMap(column=column, unit=unit, per=per or "node")  # type: ignore[arg-type]
+    try:
+        Preset(name="option", columns={field: mapping})
+    except ValidationError as error:
+        raise TableError(f"{text!r}: {_first_problem(error)}") from None
+    return field, mapping

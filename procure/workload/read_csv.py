@@ -1,0 +1,197 @@
+"""A CSV log as a job table, by a column mapping with stated units."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.tables import JOB, nearest
+from procure.workload.clock import unix_seconds
+from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
+from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, ColumnMap, Preset
+from procure.workload.units import by_value, memory_mb, node_names, per_node, seconds
+
+_NEEDED = ("job_id", "submit_time", "cpus_per_node")
+
+
+def read_csv(
+    path: str | Path,
+    preset: Preset | None = None,
+    *,
+    columns: dict[str, ColumnMap] | None = None,
+    tz: str | None = None,
+    clock: str | None = None,
+    strict: bool = False,
+    keep_unfinished: bool = False,
+    skip_bad_rows: bool = False,
+) -> Imported:
+    """Read a CSV log.
+
+    Parameters
+    ----------
+    path
+        The log with a header line, plain or compressed (.gz .bz2 .xz .zst).
+    preset
+        The mapping; None if the file's columns are the job table's own, in its units.
+    columns
+        Mappings by field that replace or complete the preset's.
+    tz
+        Zone of dates without an offset; None is the preset's, else UTC with a note.
+    clock
+        ``unix``, ``log`` or ``local``; None is the preset's. Without either, numbers are Unix seconds
+        and dates are local.
+    strict, keep_unfinished, skip_bad_rows
+        As in `read_sacct`; a row whose start time is mapped but empty, or to which no node was
+        assigned, never started.
+
+    Raises
+    ------
+    TableError
+        A column is missing, a value is unreadable, or no job is left.
+    """
+    frame = _table(path)
+    mapping = _mapping(frame, str(path), preset, columns or {})
+    ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), skip_bad_rows)
+    clock = clock or (preset.clock if preset else None)
+    values = _times(frame, mapping, ledger, clock, tz or (preset.tz if preset else ""))
+    for field in DURATIONS:
+        if field in mapping:
+            source = mapping[field]
+            raw = numbers(frame[source.column], source.column, ledger)
+            values[field] = seconds(raw, source.unit or "s")
+    values["requested_time"] = np.maximum(
+        np.nan_to_num(values.get("requested_time", np.zeros(len(frame)))), 0
+    )
+    values |= _amounts(frame, mapping, ledger)
+    texts = _texts(frame, mapping)
+    _run_times(values, texts, ledger, keep_unfinished)
+    ledger.drop(np.isnan(values["submit_time"]), "no submit time")
+    if clock != "log":
+        clock = "unix"
+    return ledger.finish(texts | values, clock, strict)
+
+
+def _table(path: str | Path) -> pd.DataFrame:
+    content = read_bytes(path)
+    try:
+        frame = pd.read_csv(
+            io.BytesIO(content),
+            dtype=str,
+            keep_default_na=False,
+            skipinitialspace=True,
+            encoding_errors="replace",
+            index_col=False,
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise TableError(f"{path}: cannot be read as CSV: {str(error).strip().splitlines()[0]}") from None
+    return frame.rename(columns=lambda name: str(name).strip())
+
+
+def _mapping(
+    frame: pd.DataFrame, source: str, preset: Preset | None, columns: dict[str, ColumnMap]
+) -> dict[str, ColumnMap]:
+    """Return the mapping in force, every column of it in the file."""
+    own = {name: ColumnMap(column=name) for name in JOB.names if name in frame.columns}
+    mapping = (dict(preset.columns) if preset else own) | columns
+    for field, where in mapping.items():
+        if where.column not in frame.columns:
+            raise TableError(
+                f"{source}: column {where.column!r} (for {field}) is missing; "
+                f"{nearest(where.column, frame.columns)}"
+            )
+    absent = [field for field in _NEEDED if field not in mapping]
+    if not absent and "run_time" not in mapping and not {"start_time", "end_time"} <= set(mapping):
+        absent = ["run_time"]
+    if absent:
+        raise TableError(
+            f"{source}: nothing says which column is {absent[0]}; the file has "
+            f"{', '.join(map(str, frame.columns))}; name it with --column {absent[0]}=COLUMN or a --preset"
+        )
+    return mapping
+
+
+def _times(
+    frame: pd.DataFrame, mapping: dict[str, ColumnMap], ledger: Ledger, clock: str | None, tz: str
+) -> dict[str, np.ndarray]:
+    values: dict[str, np.ndarray] = {}
+    for field in (name for name in TIMES if name in mapping):
+        column = mapping[field].column
+        if clock in ("unix", "log"):
+            values[field] = np.floor(numbers(frame[column], column, ledger))
+        else:
+            values[field] = unix_seconds(
+                frame[column], column, ledger, tz or "UTC", values.get("submit_time") if values else None
+            )
+    if clock == "local":
+        ledger.notes.append(
+            f"dates were read as local times of {tz}" if tz else "dates were read as UTC: state their --tz"
+        )
+    if clock == "log":
+        ledger.notes.append("times are seconds of the log's own clock")
+    return values
+
+
+def _amounts(frame: pd.DataFrame, mapping: dict[str, ColumnMap], ledger: Ledger) -> dict[str, np.ndarray]:
+    """Return nodes, and CPUs, memory and GPUs on each, rounded up; negative amounts drop the row."""
+    raw = {
+        field: numbers(frame[mapping[field].column], mapping[field].column, ledger)
+        for field in ("n_nodes", *AMOUNTS, "priority")
+        if field in mapping
+    }
+    n_nodes = np.maximum(np.nan_to_num(raw.get("n_nodes", np.ones(len(frame))), nan=1.0), 1.0)
+    for field in AMOUNTS:
+        ledger.drop(raw.get(field, np.zeros(1)) < 0, f"negative {field}")
+    ledger.drop(np.isnan(raw["cpus_per_node"]), "no CPUs")
+    cpus = per_node(np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1))
+    values = {"n_nodes": n_nodes, "cpus_per_node": cpus}
+    if "mem_mb_per_node" in raw:
+        source = mapping["mem_mb_per_node"]
+        memory = memory_mb(np.nan_to_num(raw["mem_mb_per_node"]), source.unit or "MB")
+        values["mem_mb_per_node"] = per_node(memory, source.per, n_nodes, cpus)
+    if "gpus_per_node" in raw:
+        gpus = np.nan_to_num(raw["gpus_per_node"])
+        values["gpus_per_node"] = per_node(gpus, mapping["gpus_per_node"].per, n_nodes, cpus)
+    return values | ({"priority": raw["priority"]} if "priority" in raw else {})
+
+
+def _texts(frame: pd.DataFrame, mapping: dict[str, ColumnMap]) -> dict[str, object]:
+    known = set(TIMES) | set(DURATIONS) | set(AMOUNTS) | {"n_nodes", "priority"}
+    texts: dict[str, object] = {}
+    for field in (name for name in mapping if name not in known):
+        text = frame[mapping[field].column].str.strip()
+        if field == "node_ids":
+            texts[field] = by_value(text, node_names, [object])[0]
+        elif field == "state":
+            texts[field] = text.str.split().str[0].fillna("")
+        else:
+            texts[field] = text
+    return texts
+
+
+def _run_times(
+    values: dict[str, np.ndarray], texts: dict[str, object], ledger: Ledger, keep_unfinished: bool
+) -> None:
+    """Settle which jobs ran and how long, in place."""
+    started = np.ones(len(ledger.keep), dtype=bool)
+    if "start_time" in values:
+        started &= ~np.isnan(values["start_time"])
+    if "node_ids" in texts and np.any(texts["node_ids"] != ""):
+        started &= np.asarray(texts["node_ids"]) != ""
+    run = values.get("run_time")
+    if run is None:
+        run = values["end_time"] - values["start_time"]
+    running = started & np.isnan(values["end_time"]) if "end_time" in values else np.zeros(1, dtype=bool)
+    if keep_unfinished:
+        run = np.where(~started | (running & np.isnan(run)), 0.0, run)
+        if "start_time" in values:
+            values["start_time"] = np.where(started, values["start_time"], np.nan)
+    else:
+        ledger.drop(~started, "never started")
+        ledger.drop(running & np.isnan(run), "still running")
+    ledger.drop(np.isnan(run), "no run time")
+    ledger.drop(run < 0, "negative run time")
+    values["run_time"] = run

@@ -1,0 +1,335 @@
+"""Slurm's accounting, `sacct -X --parsable2`, as a job table."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.workload.clock import unix_seconds
+from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
+from procure.workload.units import (
+    by_value,
+    expand_range,
+    node_names,
+    slurm_duration,
+    slurm_memory,
+)
+
+FIELDS = (
+    "JobID,User,Account,Partition,QOS,Submit,Eligible,Start,End,State,TimelimitRaw,"
+    "ReqCPUS,ReqMem,ReqTRES,AllocTRES,NNodes,NodeList,Priority,ElapsedRaw"
+)
+
+SACCT_COMMAND = (
+    "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
+    f"--starttime=2025-01-01 --endtime=2025-02-01 --format={FIELDS} > jobs.psv"
+)
+"""Collects what the reader needs; times as Unix seconds, so that no time zone need be stated."""
+
+
+def read_sacct(
+    path: str | Path,
+    *,
+    tz: str | None = None,
+    strict: bool = False,
+    keep_unfinished: bool = False,
+    skip_bad_rows: bool = False,
+) -> Imported:
+    """Read the output of ``sacct --parsable2``, with its columns in any order.
+
+    A job's amounts are what was asked for (ReqTRES, ReqCPUS, ReqMem), per node and rounded up; what
+    was got (AllocTRES) stands in only where the request is not in the file. Slurm's G is 1,024 M, and
+    its M is taken as the job table's MB, as Slurm takes it for its nodes.
+
+    Rows dropped: job steps; all but the last record of a JobID (``--duplicates`` lists a requeued job
+    once per start; the last by submission, then by row, is kept); jobs that never started (no Start,
+    or no node assigned); jobs still running.
+
+    Parameters
+    ----------
+    path
+        The file, plain or compressed (.gz .bz2 .xz .zst).
+    tz
+        Zone of the file's times, needed unless they are Unix seconds; None is UTC, with a note.
+    strict
+        Raise if any row is dropped.
+    keep_unfinished
+        Keep jobs that never started (``start_time`` empty, ``run_time`` 0; a pending array
+        ``12_[4-9]`` becomes a row per task) and jobs still running (``end_time`` empty, ``run_time``
+        = elapsed so far).
+    skip_bad_rows
+        Drop rows with text in a number or a wrong number of fields instead of raising.
+
+    Raises
+    ------
+    TableError
+        Not a readable sacct file, a missing column, an unreadable value, or no job left.
+    """
+    frame, ledger = _table(path, skip_bad_rows)
+    job_id = _need(frame, ledger.source, "JobID", "JobIDRaw").str.strip()
+    ledger.drop(job_id.str.contains(".", regex=False).to_numpy(dtype=bool), "job step")
+    times = _times(frame, ledger, tz)
+    ledger.drop(_superseded(job_id, times["submit_time"], ledger.keep), "earlier record of a requeued job")
+    nodes = _pick(frame, "NodeList")
+    node_ids = by_value(nodes, node_names, [object])[0] if nodes is not None else None
+    started = ~np.isnan(times["start_time"])
+    if node_ids is not None:
+        started &= node_ids != ""
+    run_time = _run_time(frame, ledger, times, started)
+    state = _text(frame, "State").str.split().str[0].fillna("")
+    running = started & (np.isnan(times["end_time"]) | state.isin(_RUNNING).to_numpy())
+    if not keep_unfinished:
+        ledger.drop(~started, "never started")
+        ledger.drop(running, "still running")
+    ledger.drop(np.isnan(times["submit_time"]), "no submit time")
+    ledger.drop(np.isnan(run_time) | (run_time < 0), "no run time")
+    columns: dict[str, object] = {
+        "job_id": job_id.to_numpy(dtype=object),
+        "user": _text(frame, "User"),
+        "run_time": np.nan_to_num(run_time),
+        "requested_time": _limit(frame, ledger),
+        **_amounts(frame, ledger),
+        "partition": _text(frame, "Partition"),
+        "account": _text(frame, "Account"),
+        "qos": _text(frame, "QOS"),
+        "state": state,
+        **times,
+        "start_time": np.where(started, times["start_time"], np.nan),
+        "end_time": np.where(running, np.nan, times["end_time"]),
+    }
+    priority = _pick(frame, "Priority")
+    if priority is not None:
+        columns["priority"] = numbers(priority, "Priority", ledger)
+    if node_ids is not None:
+        columns["node_ids"] = node_ids
+    imported = ledger.finish(columns, "unix", strict)
+    return _with_array_tasks(imported) if keep_unfinished else imported
+
+
+_RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
+
+
+def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
+    """Split the file into text columns; lines with another number of fields than the header are bad."""
+    lines = read_bytes(path).decode("utf-8", errors="replace").splitlines()
+    numbered = [(number, line) for number, line in enumerate(lines) if line.strip()]
+    header, body = numbered[0][1], numbered[1:]
+    if "|" not in header or not re.search(r"\bJobID", header, re.IGNORECASE):
+        raise TableError(
+            f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); "
+            "`procure workload import --print-sacct-command` prints a command that makes such a file"
+        )
+    width = header.count("|")
+    good = [(number, line) for number, line in body if line.count("|") == width]
+    ledger = Ledger(str(path), np.array([n for n, _ in good], dtype=np.int64), len(body), skip_bad_rows)
+    if len(good) < len(body):
+        number, line = next((n, text) for n, text in body if text.count("|") != width)
+        problem = f"row {number}: {line.count('|') + 1} fields where the header has {width + 1}"
+        if not skip_bad_rows:
+            raise TableError(f"{path}, {problem}; correct the row, or drop such rows with --skip-bad-rows")
+        ledger.dropped["unreadable row"] = len(body) - len(good)
+        ledger.notes.append(f"unreadable row, first: {problem}")
+    text = "\n".join([header, *(line for _, line in good)])
+    frame = pd.read_csv(
+        io.StringIO(text), sep="|", dtype=str, quoting=3, keep_default_na=False, index_col=False
+    )
+    frame.columns = pd.Index([str(name).strip().lower() for name in frame.columns])
+    return frame, ledger
+
+
+def _pick(frame: pd.DataFrame, *names: str) -> pd.Series | None:
+    """Return the first of these columns that the file has."""
+    for name in names:
+        if name.lower() in frame.columns:
+            return frame[name.lower()]
+    return None
+
+
+def _need(frame: pd.DataFrame, source: str, *names: str) -> pd.Series:
+    found = _pick(frame, *names)
+    if found is None:
+        has = ", ".join(frame.columns)
+        raise TableError(f"{source}: column {' or '.join(names)} is missing; the file has {has}")
+    return found
+
+
+def _text(frame: pd.DataFrame, name: str) -> pd.Series:
+    found = _pick(frame, name)
+    return pd.Series("", index=frame.index, dtype=object) if found is None else found.str.strip()
+
+
+def _times(frame: pd.DataFrame, ledger: Ledger, tz: str | None) -> dict[str, np.ndarray]:
+    """Return submit, eligible, start and end as Unix seconds, NaN where Unknown or None."""
+    submit = _need(frame, ledger.source, "Submit")
+    if not bool(pd.to_numeric(submit, errors="coerce").notna().all()):
+        ledger.notes.append(
+            f"dates were read as local times of {tz}"
+            if tz
+            else "dates were read as UTC: state the zone of the file with --tz"
+        )
+    zone = tz or "UTC"
+    times = {"submit_time": unix_seconds(submit, "Submit", ledger, zone)}
+    for field, name in (("eligible_time", "Eligible"), ("start_time", "Start"), ("end_time", "End")):
+        text = _pick(frame, name)
+        if text is None and name != "Eligible":
+            _need(frame, ledger.source, name)
+        if text is not None:
+            times[field] = unix_seconds(text, name, ledger, zone, times["submit_time"])
+    return times
+
+
+def _superseded(job_id: pd.Series, submit: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Mark each record of a JobID but the last, by submission and then by row."""
+    rows = pd.DataFrame({"job_id": job_id.to_numpy(dtype=object), "submit": submit}).loc[keep]
+    ordered = rows.sort_values("submit", kind="stable", na_position="first")
+    marked = np.zeros(len(keep), dtype=bool)
+    marked[ordered.index[ordered.duplicated("job_id", keep="last")]] = True
+    return marked
+
+
+def _run_time(
+    frame: pd.DataFrame, ledger: Ledger, times: dict[str, np.ndarray], started: np.ndarray
+) -> np.ndarray:
+    """Return the elapsed seconds, 0 for a job that never started."""
+    raw, written = _pick(frame, "ElapsedRaw"), _pick(frame, "Elapsed")
+    if raw is not None:
+        elapsed = numbers(raw, "ElapsedRaw", ledger)
+    elif written is not None:
+        elapsed = _durations(written, "Elapsed", ledger)
+    else:
+        elapsed = times["end_time"] - times["start_time"]
+    return np.where(started, elapsed, 0.0)
+
+
+def _durations(text: pd.Series, name: str, ledger: Ledger) -> np.ndarray:
+    seconds = by_value(text, lambda value: (slurm_duration(value),), ["float64"])[0]
+    ledger.refuse(np.isnan(seconds), name, text, "a duration D-HH:MM:SS")
+    return seconds
+
+
+def _limit(frame: pd.DataFrame, ledger: Ledger) -> np.ndarray:
+    """Return the limit in seconds, 0 where there is none or the file does not say."""
+    raw, written = _pick(frame, "TimelimitRaw"), _pick(frame, "Timelimit")
+    if raw is not None:
+        minutes = raw.where(~raw.str.strip().str.upper().isin(["UNLIMITED", "PARTITION_LIMIT"]), "")
+        return np.nan_to_num(numbers(minutes, "TimelimitRaw", ledger)) * 60
+    if written is not None:
+        return np.nan_to_num(_durations(written, "Timelimit", ledger))
+    return np.zeros(len(frame))
+
+
+def _amounts(frame: pd.DataFrame, ledger: Ledger) -> dict[str, np.ndarray]:
+    """Return nodes, and CPUs, memory and GPUs on each of them, as asked for."""
+    asked, got = _tres(frame, "ReqTRES", ledger), _tres(frame, "AllocTRES", ledger)
+    nodes = _first(asked["node"], _count(frame, ledger, "ReqNodes", "NNodes", "AllocNodes"), got["node"])
+    n_nodes = np.maximum(np.nan_to_num(nodes, nan=1.0), 1.0)
+    cpus = _first(asked["cpu"], _count(frame, ledger, "ReqCPUS", "AllocCPUS", "NCPUS"), got["cpu"])
+    ledger.drop(~(cpus >= 1), "no CPUs")
+    cpus_per_node = np.ceil(np.nan_to_num(cpus) / n_nodes)
+    memory = asked["mem"] / n_nodes
+    text = _pick(frame, "ReqMem")
+    if text is not None:
+        mb, per = by_value(text, slurm_memory, ["float64", object])
+        ledger.refuse(np.isnan(mb), "ReqMem", text, "memory such as 500M, 4Gn or 4000Mc")
+        each = np.select([per == "node", per == "cpu"], [mb, mb * cpus_per_node], mb / n_nodes)
+        memory = _first(memory, each)
+    memory = _first(memory, got["mem"] / n_nodes)
+    return {
+        "n_nodes": n_nodes,
+        "cpus_per_node": cpus_per_node,
+        "mem_mb_per_node": np.ceil(np.nan_to_num(memory)),
+        "gpus_per_node": np.ceil(np.nan_to_num(_first(asked["gpu"], got["gpu"])) / n_nodes),
+        "gpu_type": asked["gpu_type"],
+    }
+
+
+def _first(*choices: np.ndarray) -> np.ndarray:
+    """Return, row by row, the first choice that says something."""
+    answer = choices[0]
+    for other in choices[1:]:
+        answer = np.where(np.isnan(answer), other, answer)
+    return answer
+
+
+def _count(frame: pd.DataFrame, ledger: Ledger, *names: str) -> np.ndarray:
+    for name in names:
+        text = _pick(frame, name)
+        if text is not None:
+            return numbers(text, name, ledger)
+    return np.full(len(frame), np.nan)
+
+
+def _tres(frame: pd.DataFrame, name: str, ledger: Ledger) -> dict[str, np.ndarray]:
+    """Return a TRES column's amounts for the whole job, NaN where it does not speak of them."""
+    text = _pick(frame, name)
+    if text is None:
+        text = pd.Series("", index=frame.index)
+    cpu, mem, node, gpu, gpu_type, bad = by_value(text, parse_tres, ["float64"] * 4 + [object, bool])
+    ledger.refuse(bad, name, text, "a list such as cpu=4,mem=8G,node=1,gres/gpu:a100=2")
+    return {"cpu": cpu, "mem": mem, "node": node, "gpu": gpu, "gpu_type": gpu_type}
+
+
+def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
+    """Return CPUs, MB, nodes, GPUs, the GPU model and whether the text is unreadable.
+
+    ``gres/gpu:a100=2,gres/gpu=2`` is two GPUs: the typed entries detail the untyped total. Where only
+    typed ones stand, their sum counts. Several models leave the model open.
+    """
+    nan = float("nan")
+    found: dict[str, float] = {}
+    typed: dict[str, float] = {}
+    for item in filter(None, text.split(",")):
+        key, _, value = item.partition("=")
+        if key == "mem":
+            found[key] = slurm_memory(value)[0]
+        elif key in ("cpu", "node") or key.startswith("gres/gpu"):
+            amount = float(value) if value.replace(".", "", 1).isdigit() else nan
+            if key.startswith("gres/gpu:"):
+                typed[key.removeprefix("gres/gpu:")] = amount
+            elif key in ("cpu", "node", "gres/gpu"):
+                found[key] = amount
+    bad = bool(text) and (not any("=" in item for item in text.split(",")) or _any_nan(found, typed))
+    gpus = max(found.get("gres/gpu", 0.0), sum(typed.values()))
+    if found and "gres/gpu" not in found and not typed:
+        gpus = 0.0
+    return (
+        found.get("cpu", nan),
+        found.get("mem", nan),
+        found.get("node", nan),
+        gpus if found or typed else nan,
+        next(iter(typed)) if len(typed) == 1 else "",
+        bad,
+    )
+
+
+def _any_nan(*amounts: dict[str, float]) -> bool:
+    return any(value != value for found in amounts for value in found.values())
+
+
+_ARRAY = re.compile(r"(.+)_\[([^\]%]*)(?:%\d+)?\]")
+
+
+def _with_array_tasks(imported: Imported) -> Imported:
+    """Give each task of a pending array (``12_[4-9%2]``) a row of its own."""
+    jobs, pending = imported.jobs, imported.jobs["job_id"].str.contains("[", regex=False)
+    if not pending.any():
+        return imported
+    ids = jobs["job_id"].map(array_tasks)
+    attrs = dict(jobs.attrs)
+    tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)
+    tasks.attrs.update(attrs)
+    note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"
+    return Imported(tasks, imported.n_read, imported.dropped, [*imported.notes, note])
+
+
+def array_tasks(job_id: str) -> list[str]:
+    """Return the JobIDs of a pending array's tasks; any other JobID alone."""
+    match = _ARRAY.fullmatch(job_id)
+    if not match:
+        return [job_id]
+    return [f"{match.group(1)}_{task}" for task in expand_range(match.group(2)) if task.isdigit()]

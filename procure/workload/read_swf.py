@@ -1,0 +1,231 @@
+"""The Standard Workload Format 2.2 as a job table (D. Feitelson's Parallel Workloads Archive)."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
+from procure.workload.units import memory_mb, per_node
+
+_NAMES = [
+    "job number",
+    "submit time",
+    "wait time",
+    "run time",
+    "allocated processors",
+    "average CPU time",
+    "used memory",
+    "requested processors",
+    "requested time",
+    "requested memory",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding job",
+    "think time",
+]
+_STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
+_PARTIAL = (2, 3, 4)
+
+
+def read_swf(
+    path: str | Path,
+    *,
+    cpus_per_node: int = 1,
+    mem_unit: str = "kB:cpu",
+    clock: str | None = None,
+    node_field: int | None = None,
+    queue_field: int | None = None,
+    strict: bool = False,
+    keep_unfinished: bool = False,
+    skip_bad_rows: bool = False,
+) -> Imported:
+    """Read an SWF 2.2 log; −1 means missing.
+
+    A processor is a CPU. Processors asked for (those got, where the request is missing) become nodes
+    by a rule: with ``cpus_per_node`` N, p processors are ⌈p/N⌉ nodes, each with an even share of p,
+    rounded up; N = 1 makes every processor a node of its own. Where ``node_field`` names the nodes
+    got, their number replaces ⌈p/N⌉. Status 2 to 4 are parts of a job that has a row of its own:
+    dropped.
+
+    Parameters
+    ----------
+    path
+        The log, plain or compressed (.gz .bz2 .xz .zst).
+    cpus_per_node
+        N of the rule above.
+    mem_unit
+        Unit of the requested memory and what it is per: ``kB:cpu`` as SWF defines it, ``B:job``, …
+    clock
+        ``unix`` if submit times are Unix seconds already, None to add the header's UnixStartTime;
+        without such a header times stay seconds of the log's own clock.
+    node_field, queue_field
+        Fields after the 18 standard ones (19, 20, …) with a node list ``{1,1,2}`` and a queue's name.
+    strict, keep_unfinished, skip_bad_rows
+        As in `read_sacct`; a job without run time never started.
+
+    Raises
+    ------
+    TableError
+        Not a readable SWF file, an unreadable value, or no job left.
+    """
+    if cpus_per_node < 1:
+        raise TableError(f"cpus_per_node is {cpus_per_node}; at least 1 is needed")
+    header, frame, ledger = _table(path, skip_bad_rows)
+    field = {
+        name: numbers(frame[i], f"{i + 1} ({name})", ledger)
+        for i, name in enumerate(_NAMES)
+        if name not in ("average CPU time", "used memory", "preceding job", "think time")
+    }
+    submit, wait, run = field["submit time"], field["wait time"], field["run time"]
+    ledger.drop(np.isin(field["status"], _PARTIAL), "part of a job that has its own row")
+    ledger.drop(~(submit >= 0), "no submit time")
+    ledger.drop((run < 0) & (run != -1), "negative run time")
+    never = ~(run >= 0)
+    if not keep_unfinished:
+        ledger.drop(never, "no run time")
+    origin, clock = _origin(header, clock, ledger)
+    submit = np.floor(submit) + origin
+    start = np.where((wait >= 0) & ~never, submit + np.floor(wait), np.nan)
+    run = np.where(never, 0.0, np.ceil(run))
+    gave_up = np.where(never & (wait >= 0), submit + np.floor(wait), np.nan)
+    columns = {
+        "job_id": _whole_text(field["job number"]),
+        "user": _whole_text(field["user"]),
+        "account": _whole_text(field["group"]),
+        "submit_time": submit,
+        "requested_time": np.ceil(np.maximum(np.nan_to_num(field["requested time"]), 0)),
+        "run_time": run,
+        "partition": _queues(field, frame, header, queue_field, ledger),
+        "state": pd.Series(field["status"]).map(_STATES).fillna("").to_numpy(dtype=object),
+        "start_time": start,
+        "end_time": np.where(never, gave_up, start + run),
+        **_amounts(field, frame, ledger, cpus_per_node, mem_unit, node_field),
+    }
+    return ledger.finish(columns, clock, strict)
+
+
+def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.DataFrame, Ledger]:
+    """Split the log into its header and a frame of text fields, 18 or more a row."""
+    lines = read_bytes(path).decode("utf-8", errors="replace").splitlines()
+    comments = [line for line in lines if line.lstrip().startswith(";")]
+    body = [
+        (i, line)
+        for i, line in enumerate(lines, start=1)
+        if line.strip() and not line.lstrip().startswith(";")
+    ]
+    counts = [len(line.split(";", 1)[0].split()) for _, line in body]
+    good = [item for item, count in zip(body, counts, strict=True) if count >= len(_NAMES)]
+    rows = np.array([number for number, _ in good], dtype=np.int64)
+    ledger = Ledger(str(path), rows, len(body), skip_bad_rows, line="line")
+    if len(good) < len(body):
+        at = next(i for i, count in enumerate(counts) if count < len(_NAMES))
+        problem = f"line {body[at][0]}: {counts[at]} fields where SWF has {len(_NAMES)}"
+        if not skip_bad_rows:
+            raise TableError(f"{path}, {problem}; correct the line, or drop such lines with --skip-bad-rows")
+        ledger.dropped["unreadable row"] = len(body) - len(good)
+        ledger.notes.append(f"unreadable row, first: {problem}")
+    if not good:
+        raise TableError(f"{path}: holds no job; no line has the {len(_NAMES)} fields of SWF")
+    frame = pd.read_csv(
+        io.StringIO("\n".join(line for _, line in good)),
+        sep=r"\s+",
+        comment=";",
+        header=None,
+        names=list(range(max(counts))),
+        index_col=False,
+        low_memory=False,
+        quoting=3,
+    )
+    return _header(comments), frame, ledger
+
+
+def _header(comments: list[str]) -> dict[str, str]:
+    """Return the header's fields; ``Queue: 1 express`` becomes ``queue 1`` → ``express``."""
+    fields: dict[str, str] = {}
+    for line in comments:
+        key, colon, value = line.lstrip("; \t").partition(":")
+        numbered = re.fullmatch(r"\s*(\d+)\s+(\S+).*", value)
+        if colon and key.strip() in ("Queue", "Partition") and numbered:
+            fields[f"{key.strip().lower()} {numbered.group(1)}"] = numbered.group(2)
+        elif colon:
+            fields.setdefault(key.strip().lower(), value.strip())
+    return fields
+
+
+def _origin(header: dict[str, str], clock: str | None, ledger: Ledger) -> tuple[int, str]:
+    """Return what is added to the log's times and the clock that results."""
+    if clock == "unix":
+        return 0, "unix"
+    start = re.match(r"\d+", header.get("unixstarttime", ""))
+    if clock == "log" or not start or int(start.group()) == 0:
+        ledger.notes.append("no UnixStartTime in the header: times are seconds of the log's own clock")
+        return 0, "log"
+    ledger.notes.append(f"times are the log's plus UnixStartTime {start.group()}")
+    return int(start.group()), "unix"
+
+
+def _whole_text(values: np.ndarray) -> np.ndarray:
+    """Write identifiers as text, empty where −1."""
+    known = values >= 0
+    return np.where(known, np.where(known, values, 0).astype(np.int64).astype(str).astype(object), "")
+
+
+def _queues(
+    field: dict[str, np.ndarray],
+    frame: pd.DataFrame,
+    header: dict[str, str],
+    queue_field: int | None,
+    ledger: Ledger,
+) -> np.ndarray:
+    """Return the queue's name, or its number, or the partition's where the log has no queues."""
+    if queue_field is not None:
+        return _extra(frame, queue_field, ledger).astype(str).to_numpy(dtype=object)
+    kind = "queue" if (field["queue"] >= 0).any() else "partition"
+    number = pd.Series(_whole_text(field[kind]))
+    return number.map(lambda n: header.get(f"{kind} {n}", n)).to_numpy(dtype=object)
+
+
+def _extra(frame: pd.DataFrame, number: int, ledger: Ledger) -> pd.Series:
+    if number > frame.shape[1]:
+        raise TableError(f"{ledger.source}: field {number} was asked for; the lines have {frame.shape[1]}")
+    return frame[number - 1]
+
+
+def _amounts(
+    field: dict[str, np.ndarray],
+    frame: pd.DataFrame,
+    ledger: Ledger,
+    cpus_per_node: int,
+    mem_unit: str,
+    node_field: int | None,
+) -> dict[str, object]:
+    asked, got = field["requested processors"], field["allocated processors"]
+    processors = np.where(asked >= 1, asked, got)
+    ledger.drop(~(processors >= 1), "no processors")
+    processors = np.ceil(np.where(processors >= 1, processors, 1))
+    nodes = np.ceil(processors / cpus_per_node)
+    columns: dict[str, object] = {}
+    if node_field is not None:
+        names = _extra(frame, node_field, ledger).fillna("").astype(str)
+        lists = names.str.strip("{}").map(lambda text: list(dict.fromkeys(filter(None, text.split(",")))))
+        columns["node_ids"] = lists.str.join(",").to_numpy(dtype=object)
+        named = lists.str.len().to_numpy(dtype="float64")
+        nodes = np.where(named >= 1, np.minimum(named, processors), nodes)
+    cpus = np.ceil(processors / nodes)
+    unit, _, per = mem_unit.partition(":")
+    memory = memory_mb(np.maximum(np.nan_to_num(field["requested memory"]), 0), unit)
+    return columns | {
+        "n_nodes": nodes,
+        "cpus_per_node": cpus,
+        "mem_mb_per_node": per_node(memory, per or "node", nodes, cpus),
+    }
