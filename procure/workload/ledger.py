@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from procure.errors import TableError
 from procure.tables import JOB, check
-
-CLOCKS = ("unix", "log")
-"""`jobs.attrs["clock"]`: job times are Unix seconds, or seconds of the log's own clock."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def read_bytes(path: str | Path) -> bytes:
         raise TableError(f"{path}: no such file")
     try:
         content = _decompress(path)
-    except (OSError, EOFError, ValueError, *_damage()) as error:
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TableError(f"{path}: cannot be read, is it truncated or damaged? {reason}") from None
     if not content.strip():
@@ -128,25 +130,15 @@ def read_bytes(path: str | Path) -> bytes:
     return content
 
 
-def _damage() -> tuple[type[Exception], ...]:
-    import lzma
-    import zlib
-
-    return (lzma.LZMAError, zlib.error)
-
-
 def _decompress(path: Path) -> bytes:
-    import bz2
-    import gzip
-    import lzma
-
-    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    if path.suffix in openers:
-        with openers[path.suffix](path, "rb") as stream:
-            return bytes(stream.read())
+    packed = path.read_bytes()
+    if path.suffix == ".gz":
+        return gzip.decompress(packed)
+    if path.suffix == ".bz2":
+        return bz2.decompress(packed)
+    if path.suffix == ".xz":
+        return lzma.decompress(packed)
     if path.suffix == ".zst":
-        import pyarrow as pa
-
-        with pa.input_stream(str(path), compression="zstd") as stream:
+        with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
             return bytes(stream.read())
-    return path.read_bytes()
+    return packed

@@ -57,7 +57,7 @@ class Preset(BaseModel):
         for field, source in self.columns.items():
             if field not in JOB.names:
                 raise ValueError(f"unknown field {field!r}; {nearest(field, JOB.names)}")
-            units = {"mem_mb_per_node": MEMORY_BYTES, **dict.fromkeys(DURATIONS, SECONDS)}.get(field, {})
+            units = [*MEMORY_BYTES] if field == "mem_mb_per_node" else [*SECONDS] * (field in DURATIONS)
             if source.unit and source.unit not in units:
                 raise ValueError(f"{field}: unknown unit {source.unit!r}; {nearest(source.unit, units)}")
         return self

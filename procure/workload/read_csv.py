@@ -13,7 +13,8 @@ from procure.tables import JOB, nearest
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, ColumnMap, Preset
-from procure.workload.units import by_value, memory_mb, node_names, per_node, seconds
+from procure.workload.slurm_text import node_names
+from procure.workload.units import by_value, memory_mb, per_node, seconds
 
 _NEEDED = ("job_id", "submit_time", "cpus_per_node")
 

@@ -12,13 +12,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
-from procure.workload.units import (
-    by_value,
-    expand_range,
-    node_names,
-    slurm_duration,
-    slurm_memory,
-)
+from procure.workload.slurm_text import array_tasks, node_names, parse_tres, slurm_duration, slurm_memory
+from procure.workload.units import by_value
 
 FIELDS = (
     "JobID,User,Account,Partition,QOS,Submit,Eligible,Start,End,State,TimelimitRaw,"
@@ -207,7 +202,7 @@ def _run_time(
 
 
 def _durations(text: pd.Series, name: str, ledger: Ledger) -> np.ndarray:
-    seconds = by_value(text, lambda value: (slurm_duration(value),), ["float64"])[0]
+    seconds = by_value(text, lambda value: (slurm_duration(value),), [float])[0]
     ledger.refuse(np.isnan(seconds), name, text, "a duration D-HH:MM:SS")
     return seconds
 
@@ -234,7 +229,7 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger) -> dict[str, np.ndarray]:
     memory = asked["mem"] / n_nodes
     text = _pick(frame, "ReqMem")
     if text is not None:
-        mb, per = by_value(text, slurm_memory, ["float64", object])
+        mb, per = by_value(text, slurm_memory, [float, object])
         ledger.refuse(np.isnan(mb), "ReqMem", text, "memory such as 500M, 4Gn or 4000Mc")
         each = np.select([per == "node", per == "cpu"], [mb, mb * cpus_per_node], mb / n_nodes)
         memory = _first(memory, each)
@@ -269,49 +264,9 @@ def _tres(frame: pd.DataFrame, name: str, ledger: Ledger) -> dict[str, np.ndarra
     text = _pick(frame, name)
     if text is None:
         text = pd.Series("", index=frame.index)
-    cpu, mem, node, gpu, gpu_type, bad = by_value(text, parse_tres, ["float64"] * 4 + [object, bool])
+    cpu, mem, node, gpu, gpu_type, bad = by_value(text, parse_tres, [float] * 4 + [object, bool])
     ledger.refuse(bad, name, text, "a list such as cpu=4,mem=8G,node=1,gres/gpu:a100=2")
     return {"cpu": cpu, "mem": mem, "node": node, "gpu": gpu, "gpu_type": gpu_type}
-
-
-def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
-    """Return CPUs, MB, nodes, GPUs, the GPU model and whether the text is unreadable.
-
-    ``gres/gpu:a100=2,gres/gpu=2`` is two GPUs: the typed entries detail the untyped total. Where only
-    typed ones stand, their sum counts. Several models leave the model open.
-    """
-    nan = float("nan")
-    found: dict[str, float] = {}
-    typed: dict[str, float] = {}
-    for item in filter(None, text.split(",")):
-        key, _, value = item.partition("=")
-        if key == "mem":
-            found[key] = slurm_memory(value)[0]
-        elif key in ("cpu", "node") or key.startswith("gres/gpu"):
-            amount = float(value) if value.replace(".", "", 1).isdigit() else nan
-            if key.startswith("gres/gpu:"):
-                typed[key.removeprefix("gres/gpu:")] = amount
-            elif key in ("cpu", "node", "gres/gpu"):
-                found[key] = amount
-    bad = bool(text) and (not any("=" in item for item in text.split(",")) or _any_nan(found, typed))
-    gpus = max(found.get("gres/gpu", 0.0), sum(typed.values()))
-    if found and "gres/gpu" not in found and not typed:
-        gpus = 0.0
-    return (
-        found.get("cpu", nan),
-        found.get("mem", nan),
-        found.get("node", nan),
-        gpus if found or typed else nan,
-        next(iter(typed)) if len(typed) == 1 else "",
-        bad,
-    )
-
-
-def _any_nan(*amounts: dict[str, float]) -> bool:
-    return any(value != value for found in amounts for value in found.values())
-
-
-_ARRAY = re.compile(r"(.+)_\[([^\]%]*)(?:%\d+)?\]")
 
 
 def _with_array_tasks(imported: Imported) -> Imported:
@@ -325,11 +280,3 @@ def _with_array_tasks(imported: Imported) -> Imported:
     tasks.attrs.update(attrs)
     note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"
     return Imported(tasks, imported.n_read, imported.dropped, [*imported.notes, note])
-
-
-def array_tasks(job_id: str) -> list[str]:
-    """Return the JobIDs of a pending array's tasks; any other JobID alone."""
-    match = _ARRAY.fullmatch(job_id)
-    if not match:
-        return [job_id]
-    return [f"{match.group(1)}_{task}" for task in expand_range(match.group(2)) if task.isdigit()]

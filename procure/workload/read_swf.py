@@ -14,25 +14,11 @@ from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
 from procure.workload.units import memory_mb, per_node
 
 _NAMES = [
-    "job number",
-    "submit time",
-    "wait time",
-    "run time",
-    "allocated processors",
-    "average CPU time",
-    "used memory",
-    "requested processors",
-    "requested time",
-    "requested memory",
-    "status",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "preceding job",
-    "think time",
+    *("job number", "submit time", "wait time", "run time", "allocated processors"),
+    *("average CPU time", "used memory", "requested processors", "requested time", "requested memory"),
+    *("status", "user", "group", "executable", "queue", "partition", "preceding job", "think time"),
 ]
+_UNUSED = ("average CPU time", "used memory", "executable", "preceding job", "think time")
 _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
 _PARTIAL = (2, 3, 4)
 
@@ -84,7 +70,7 @@ def read_swf(
     field = {
         name: numbers(frame[i], f"{i + 1} ({name})", ledger)
         for i, name in enumerate(_NAMES)
-        if name not in ("average CPU time", "used memory", "preceding job", "think time")
+        if name not in _UNUSED
     }
     submit, wait, run = field["submit time"], field["wait time"], field["run time"]
     ledger.drop(np.isin(field["status"], _PARTIAL), "part of a job that has its own row")

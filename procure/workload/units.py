@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -61,91 +60,9 @@ def per_node(amount: np.ndarray, per: str, n_nodes: np.ndarray, cpus_per_node: n
     return whole(amount)
 
 
-def by_value(text: pd.Series, parse: Callable[[str], tuple], dtype: list[object]) -> list[np.ndarray]:
+def by_value(text: pd.Series, parse: Callable[[str], tuple], dtype: list[type]) -> list[np.ndarray]:
     """Parse each different text once and spread the answers over the rows, one array per field."""
     codes, different = pd.factorize(text.fillna("").astype(str))
     answers = [parse(value.strip()) for value in different]
     fields = zip(*answers, strict=True) if answers else [() for _ in dtype]
     return [np.array(values, dtype=kind)[codes] for values, kind in zip(fields, dtype, strict=True)]
-
-
-_DURATION = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
-
-
-def slurm_duration(text: str) -> float:
-    """Return the seconds of ``D-HH:MM:SS``, ``HH:MM:SS``, ``MM:SS`` or ``D-HH``; NaN for anything else.
-
-    ``UNLIMITED``, ``Partition_Limit`` and the like name no number of seconds: 0, no limit.
-    """
-    if text.upper() in ("UNLIMITED", "PARTITION_LIMIT", "INFINITE", "INVALID", ""):
-        return 0.0
-    match = _DURATION.fullmatch(text)
-    if not match:
-        return float("nan")
-    days, first, second, third = match.groups()
-    if days and second is None:
-        return int(days) * 86400.0 + int(third) * 3600.0
-    if days and first is None:
-        return int(days) * 86400.0 + int(second) * 3600.0 + int(third) * 60.0
-    return int(days or 0) * 86400.0 + int(first or 0) * 3600.0 + int(second or 0) * 60.0 + int(third)
-
-
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([cn]?)")
-_SLURM_MB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
-_PER_CPU_FLAGS = (2**63, 2**31)
-
-
-def slurm_memory(text: str) -> tuple[float, str]:
-    """Return Slurm's memory text as MB and what it is per: ``500M`` job, ``4000Mc`` cpu, ``4Gn`` node.
-
-    Slurm's G is 1,024 M. Old accounting leaves the flag bit "per CPU" (2^31 or 2^63) inside the
-    number. Unreadable text is NaN.
-    """
-    if text in ("", "?", "Unknown"):
-        return 0.0, "job"
-    match = _MEMORY.fullmatch(text)
-    if not match:
-        return float("nan"), "job"
-    amount, scale, suffix = match.groups()
-    mb = float(amount) * _SLURM_MB[scale]
-    for flag in _PER_CPU_FLAGS:
-        if mb >= flag:
-            return mb - flag, "cpu"
-    return mb, {"c": "cpu", "n": "node", "": "job"}[suffix]
-
-
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
-
-
-def expand_range(text: str) -> list[str]:
-    """Expand ``1-3,5`` to its numbers, zero padding kept (``08-10`` → 08, 09, 10); ``0-8:4`` has a step."""
-    numbers: list[str] = []
-    for part in text.split(","):
-        match = _RANGE.fullmatch(part.strip())
-        if not match:
-            numbers.append(part.strip())
-            continue
-        low, high, step = match.groups()
-        width = len(low)
-        numbers += [f"{n:0{width}d}" for n in range(int(low), int(high or low) + 1, int(step or 1))]
-    return numbers
-
-
-def expand_nodes(text: str) -> list[str]:
-    """Expand a node list such as ``c[1-3,5],g2`` to the names of its nodes, in order."""
-    names: list[str] = []
-    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
-        pieces = re.split(r"\[([^\]]*)\]", part.strip())
-        expanded = [pieces[0]]
-        for i in range(1, len(pieces), 2):
-            expanded = [head + n + pieces[i + 1] for head in expanded for n in expand_range(pieces[i])]
-        names += expanded
-    return names
-
-
-_NO_NODES = ("", "none assigned", "none", "unknown", "(null)")
-
-
-def node_names(text: str) -> tuple[str]:
-    """Return the names of a node list joined by commas, empty where no node was assigned."""
-    return ("" if text.strip().lower() in _NO_NODES else ",".join(expand_nodes(text)),)
