@@ -1,0 +1,100 @@
+"""Parts of a workload by submission, and several workloads as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.workload.clock import day_bounds
+
+
+def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
+    """Return the jobs submitted on one local day, midnight included, the next midnight not.
+
+    Parameters
+    ----------
+    jobs
+        A job table; row order is kept, and with it the queue's order.
+    day
+        ``YYYY-MM-DD``.
+    tz
+        Time zone, e.g. ``America/Chicago``; a day on which clocks change has 23 or 25 hours.
+
+    Raises
+    ------
+    TableError
+        The table's times are not Unix seconds, the day or zone is not one, or no job falls on it.
+    """
+    if jobs.attrs.get("clock", "unix") != "unix":
+        raise TableError(
+            "a day needs Unix times, and this workload's times are seconds of its log's own clock "
+            "(an SWF header without UnixStartTime): slice by seconds, --from and --to, instead"
+        )
+    low, high = day_bounds(day, tz)
+    return _between(jobs, low, high, f"on {day} ({tz})")
+
+
+def slice_times(jobs: pd.DataFrame, start: int | None = None, end: int | None = None) -> pd.DataFrame:
+    """Return the jobs submitted from ``start`` until before ``end``, in seconds of the table's clock.
+
+    Raises
+    ------
+    TableError
+        ``end`` is not after ``start``, or no job falls between.
+    """
+    low = int(jobs["submit_time"].min()) if start is None else start
+    high = int(jobs["submit_time"].max()) + 1 if end is None else end
+    if start is not None and end is not None and end <= start:
+        raise TableError(f"the end, {end}, is not after the start, {start}")
+    return _between(jobs, low, high, f"from {low} until {high} s")
+
+
+def _between(jobs: pd.DataFrame, low: int, high: int, when: str) -> pd.DataFrame:
+    submit = jobs["submit_time"].to_numpy()
+    part = jobs.loc[(submit >= low) & (submit < high)].reset_index(drop=True)
+    if part.empty:
+        first, last = int(submit.min()), int(submit.max())
+        span = f"{first} to {last} s"
+        if jobs.attrs.get("clock", "unix") == "unix":
+            span = " to ".join(str(pd.Timestamp(t, unit="s")) for t in (first, last)) + " UTC"
+        raise TableError(f"no job was submitted {when}; the workload spans {span}")
+    part.attrs = dict(jobs.attrs)
+    return part
+
+
+def merge(workloads: Sequence[pd.DataFrame], *, drop_repeated: bool = False) -> pd.DataFrame:
+    """Return several workloads as one, rows in the order given.
+
+    Parameters
+    ----------
+    workloads
+        Job tables on one clock.
+    drop_repeated
+        Leave out a job that an earlier table holds already (same ``job_id`` and ``submit_time``), as
+        when the windows of two `sacct` calls overlap.
+
+    Raises
+    ------
+    TableError
+        No table, or tables on different clocks.
+    """
+    clocks = {str(table.attrs.get("clock", "unix")) for table in workloads}
+    if not workloads:
+        raise TableError("nothing to merge; at least one workload is needed")
+    if len(clocks) > 1:
+        raise TableError("some of these workloads have Unix times and others their log's own clock")
+    merged = pd.concat([table.assign(_part=i) for i, table in enumerate(workloads)], ignore_index=True)
+    if drop_repeated:
+        merged = merged.loc[~_repeated(merged)]
+    merged = merged.drop(columns="_part").reset_index(drop=True)
+    merged.attrs = {"clock": clocks.pop()}
+    return merged
+
+
+def _repeated(merged: pd.DataFrame) -> np.ndarray:
+    """Mark jobs that stand in an earlier part; repetitions inside one part are the log's own."""
+    first = merged.groupby(["job_id", "submit_time"], sort=False)["_part"].transform("min")
+    return (merged["_part"] > first).to_numpy()
