@@ -7,11 +7,12 @@ A table is a pandas frame. Its schema says, for each column, the dtype, the unit
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -395,6 +396,36 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     return check(frame, schema, str(path))
 
 
+@contextlib.contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """Give a temporary name to write to, which becomes ``path`` only when the block ends without error.
+
+    Raises
+    ------
+    TableError
+        The folder is missing, the disk is full, or writing is not allowed.
+    """
+    path = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
+    temporary = Path(name)
+    try:
+        os.close(handle)
+        yield temporary
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write(frame: pd.DataFrame, path: str | Path) -> Path:
     """Write a table as Parquet or CSV, by its file name: whole or not at all.
 
@@ -406,24 +437,9 @@ def write(frame: pd.DataFrame, path: str | Path) -> Path:
         The folder is missing, the disk is full, or writing is not allowed.
     """
     path = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
-    try:
-        os.close(handle)
+    with whole_file(path) as temporary:
         if path.suffix == ".parquet":
             frame.to_parquet(temporary, index=False)
         else:
             frame.to_csv(temporary, index=False)
-        with Path(temporary).open("rb") as stream:
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        Path(temporary).unlink(missing_ok=True)
     return path

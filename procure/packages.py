@@ -1,0 +1,333 @@
+"""Quotes and a budget become the package table: every count of servers that the rules allow."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from pydantic import Field, model_validator
+
+from procure.enumerate import Block, Offer, blocks, explain_infeasible, make_offer
+from procure.errors import TableError
+from procure.quotes import check_quotes
+from procure.settings import InputFile, Money, Settings
+from procure.tables import NODE, PACKAGE, check, nearest, whole_file
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class TypeRule(Settings):
+    """How many nodes of one type may be bought; each bound given here replaces the quote's."""
+
+    min_count: Count | None = None
+    max_count: Count | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> TypeRule:
+        if self.min_count is not None and self.max_count is not None and self.min_count > self.max_count:
+            raise ValueError(f"min_count {self.min_count} is above max_count {self.max_count}")
+        return self
+
+
+class PackageRules(Settings):
+    """Which packages may be bought.
+
+    Parameters
+    ----------
+    budget_usd
+        US$, to the cent.
+    fixed_cost_usd
+        US$ taken off the budget first: racks, switches, installation.
+    categories
+        Least number of nodes of a category; one that is not named may stay empty.
+    types
+        Per type, ``min_count`` (if the type is bought at all) and ``max_count``, instead of the
+        quote's. A type with ``max_count = 0`` is not offered.
+    min_gpu_nodes
+        Least number of nodes with a GPU in a package; 1 is the published rule, 0 lifts it.
+    max_power_w, max_rack_units
+        Caps on the sums of the quotes' ``power_w`` and ``rack_units``; None = no cap.
+    maximal
+        Keep only packages to which no further node of a chosen type can be added (published rule).
+    existing_nodes
+        A node CSV that is added to every package when it is simulated; the rules ignore it.
+    """
+
+    budget_usd: Annotated[Money, Field(gt=0, le=1e12)]
+    fixed_cost_usd: Annotated[Money, Field(ge=0)] = 0.0
+    categories: dict[str, Count] = Field(default_factory=dict)
+    types: dict[str, TypeRule] = Field(default_factory=dict)
+    min_gpu_nodes: Count = 1
+    max_power_w: Annotated[float, Field(gt=0)] | None = None
+    max_rack_units: Annotated[float, Field(gt=0)] | None = None
+    maximal: bool = True
+    existing_nodes: InputFile | None = None
+
+    @model_validator(mode="after")
+    def _something_left(self) -> PackageRules:
+        if self.fixed_cost_usd >= self.budget_usd:
+            raise ValueError(
+                f"fixed_cost_usd {self.fixed_cost_usd:,.2f} leaves nothing of "
+                f"budget_usd {self.budget_usd:,.2f}"
+            )
+        return self
+
+
+def expand_packages(quotes: pd.DataFrame, rules: PackageRules) -> pd.DataFrame:
+    """List every package that the rules allow.
+
+    A package takes one type of each category, in any count. With ``rules.maximal`` (the published
+    rule) only those stay to which no chosen type can be added: not the next allowed count of any of
+    them (one more node; the first ``min_count`` nodes of a type with none yet; one more pack) fits
+    the budget, the caps and its ``max_count``. A package without any node is none.
+
+    Parameters
+    ----------
+    quotes
+        The quote table.
+    rules
+        Budget, counts, caps.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The package table: ``package_id price_usd total_cpus total_mem_gb total_gpus distinct`` and a
+        count per type in quote order. Rows are ordered by combination of types (categories and types
+        in quote order, the first category's type changing slowest), then by the last category's
+        count ascending, to the first category's, which changes fastest.
+
+    Raises
+    ------
+    TableError
+        The rules contradict the quotes, or no package is feasible: then it says which rule excluded
+        the last candidates.
+
+    References
+    ----------
+    Hutchison (2024), section 3.4.1: 126,688 rows for its 21 quotes at $1,000,000.
+    """
+    quotes = check_quotes(quotes)
+    offer = make_offer(quotes, rules)
+    found = list(_feasible_blocks(offer))
+    return _table(quotes, offer, found).to_pandas().astype({"package_id": object})
+
+
+def count_packages(
+    quotes: pd.DataFrame, rules: PackageRules, progress: Callable[[int], None] | None = None
+) -> dict[str, int | float]:
+    """Sum up the package table without holding it.
+
+    Parameters
+    ----------
+    quotes, rules
+        As for `expand_packages`, which raises the same errors.
+    progress
+        Called with the number of rows so far.
+
+    Returns
+    -------
+    dict
+        ``n_packages``, ``n_distinct``, and the lowest and highest ``price_usd``, ``total_cpus``,
+        ``total_mem_gb`` and ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
+    """
+    quotes = check_quotes(quotes)
+    offer = make_offer(quotes, rules)
+    summary = _Summary()
+    for block in _feasible_blocks(offer):
+        summary.add(block.distinct, _totals(quotes, offer, block))
+        if progress is not None:
+            progress(summary.n_packages)
+    return summary.record()
+
+
+def write_packages(
+    quotes: pd.DataFrame,
+    rules: PackageRules,
+    path: str | Path,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, int | float]:
+    """Write the package table to Parquet or CSV, by the file name, in pieces: whole or not at all.
+
+    Parameters
+    ----------
+    quotes, rules
+        As for `expand_packages`, which raises the same errors.
+    path
+        The file to write; it holds what `expand_packages` returns.
+    progress
+        Called with the number of rows so far.
+
+    Returns
+    -------
+    dict
+        As `count_packages` returns.
+
+    Raises
+    ------
+    TableError
+        Beside those, the file cannot be written.
+    """
+    quotes, path = check_quotes(quotes), Path(path)
+    offer = make_offer(quotes, rules)
+    summary = _Summary()
+    with whole_file(path) as temporary, contextlib.ExitStack() as stack:
+        writer = None
+        for batch in _batches(_feasible_blocks(offer)):
+            table = _table(quotes, offer, batch)
+            if writer is None:
+                kind = pq.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
+                writer = stack.enter_context(kind(temporary, table.schema))
+            writer.write_table(table)
+            for block in batch:
+                summary.add(block.distinct, _totals(quotes, offer, block))
+            if progress is not None:
+                progress(summary.n_packages)
+    return summary.record()
+
+
+def _feasible_blocks(offer: Offer) -> Iterator[Block]:
+    """Yield the offer's blocks; complain if there is none."""
+    block = None
+    for block in blocks(offer):
+        yield block
+    if block is None:
+        raise TableError(explain_infeasible(offer))
+
+
+def _batches(found: Iterable[Block], size: int = 200_000) -> Iterator[list[Block]]:
+    """Gather blocks until they hold so many rows; a row group for each combination would be tiny."""
+    batch: list[Block] = []
+    for block in found:
+        batch.append(block)
+        if sum(len(each.counts) for each in batch) >= size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+class _Summary:
+    """Counts and ranges over blocks."""
+
+    def __init__(self) -> None:
+        self.n_packages = 0
+        self._n_distinct = 0
+        self._ranges: dict[str, tuple[float, float]] = {}
+
+    def add(self, distinct: np.ndarray, totals: dict[str, np.ndarray]) -> None:
+        self.n_packages += len(distinct)
+        self._n_distinct += int(distinct.sum())
+        for name, values in totals.items():
+            low, high = self._ranges.get(name, (np.inf, -np.inf))
+            self._ranges[name] = (min(low, values.min().item()), max(high, values.max().item()))
+
+    def record(self) -> dict[str, int | float]:
+        record: dict[str, int | float] = {"n_packages": self.n_packages, "n_distinct": self._n_distinct}
+        for name, (low, high) in self._ranges.items():
+            record |= {f"min_{name}": low, f"max_{name}": high}
+        return record
+
+
+def _totals(quotes: pd.DataFrame, offer: Offer, block: Block) -> dict[str, np.ndarray]:
+    """Return price and totals of a block's rows."""
+    types = quotes.iloc[[choice.row for choice in block.choices]]
+    return {
+        "price_usd": (offer.limits[0] - block.rest[:, 0]) / 100,
+        "total_cpus": block.counts @ types["cpus"].to_numpy(),
+        "total_mem_gb": block.counts @ types["mem_gb"].to_numpy(),
+        "total_gpus": block.counts @ types["gpus"].to_numpy(),
+    }
+
+
+def _package_ids(names: pd.Series, block: Block) -> pa.Array:
+    """Write each row's counts as text, in quote order, without zeros."""
+    parts = []
+    for j in np.argsort([choice.row for choice in block.choices]):
+        counts = pa.array(block.counts[:, j])
+        name = names.iloc[block.choices[j].row]
+        part = pc.binary_join_element_wise(f"{name}=", counts.cast(pa.string()), ",", "")
+        parts.append(pc.if_else(pc.equal(counts, 0), "", part))
+    return pc.utf8_rtrim(pc.binary_join_element_wise(*parts, ""), characters=",")
+
+
+def _table(quotes: pd.DataFrame, offer: Offer, found: list[Block]) -> pa.Table:
+    """Build the package table of some blocks."""
+    totals = [_totals(quotes, offer, block) for block in found]
+    columns: dict[str, Any] = {
+        "package_id": pa.chunked_array([_package_ids(quotes["name"], block) for block in found])
+    }
+    columns |= {name: np.concatenate([each[name] for each in totals]) for name in totals[0]}
+    columns["distinct"] = np.concatenate([block.distinct for block in found])
+    counts = np.zeros((len(quotes), len(columns["distinct"])), dtype=np.int64)
+    start = 0
+    for block in found:
+        stop = start + len(block.counts)
+        for j, choice in enumerate(block.choices):
+            counts[choice.row, start:stop] = block.counts[:, j]
+        start = stop
+    assert list(columns) == PACKAGE.names
+    return pa.table(columns | dict(zip(quotes["name"], counts, strict=True)))
+
+
+def package_nodes(
+    package: Mapping[str, Any] | pd.Series, quotes: pd.DataFrame, existing: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """List the nodes of a package.
+
+    Parameters
+    ----------
+    package
+        Counts by type, or a row of the package table; a type that is not named has none.
+    quotes
+        The quote table.
+    existing
+        A node table that stands before the package's own nodes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The node table: types in quote order, each as often as its count; ``node_id`` like
+        ``ComputeNode3-001``, ``kind`` the type, ``mem_mb`` = ``mem_gb`` × 1,000 rounded up, ``speed``
+        the quote's ``spec_rate``.
+
+    Raises
+    ------
+    TableError
+        A type that is not quoted, a count that is no whole number, or a node that exists already.
+    """
+    quotes = check_quotes(quotes)
+    for name in package.keys():  # noqa: SIM118 - a Series iterates over its values
+        if name not in PACKAGE.by_name and name not in set(quotes["name"]):
+            raise TableError(f"package: no quote is named {name!r}; {nearest(str(name), quotes['name'])}")
+    counts = [_count(package.get(name, 0), name) for name in quotes["name"]]
+    rows = quotes.loc[np.repeat(quotes.index, counts)]
+    number = np.concatenate([np.arange(1, count + 1) for count in counts])
+    nodes = pd.DataFrame(
+        {
+            "node_id": [f"{name}-{i:03d}" for name, i in zip(rows["name"], number, strict=True)],
+            "kind": rows["name"].to_numpy(),
+            "cpus": rows["cpus"].to_numpy(),
+            # 256.1 GB are 256,100 MB, though the product of the floats is a little more.
+            "mem_mb": np.ceil(np.round(rows["mem_gb"].to_numpy() * 1000, 6)).astype(np.int64),
+            "gpus": rows["gpus"].to_numpy(),
+            "gpu_type": rows["gpu_type"].to_numpy(),
+            "speed": rows["spec_rate"].to_numpy() if "spec_rate" in rows else np.nan,
+        }
+    )
+    if existing is not None:
+        nodes = pd.concat([check(existing, NODE), nodes], ignore_index=True)
+    return check(nodes, NODE, "package")
+
+
+def _count(value: Any, name: str) -> int:
+    if pd.isna(value) or value < 0 or value != int(value):
+        raise TableError(f"package, {name}: {value!r} was given; a count is a whole number of nodes")
+    return int(value)

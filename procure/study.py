@@ -1,0 +1,265 @@
+"""A study: the quotes, the budget, the workloads and every choice of one question, in one TOML file."""
+
+from __future__ import annotations
+
+import datetime
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import BeforeValidator, Field, PlainSerializer, PrivateAttr, field_validator, model_validator
+
+from procure.errors import TableError
+from procure.packages import PackageRules, count_packages
+from procure.quotes import read_quotes
+from procure.settings import Folder, InputFile, Settings, validated
+from procure.tables import NODE, nearest, read
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PositiveInt = Annotated[int, Field(ge=1)]
+NaturalInt = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+
+
+def _decimal(value: Any) -> Any:
+    # str() of a float is the shortest text that reads back as it: the decimal that the user wrote.
+    return Decimal(str(value)) if isinstance(value, float) else value
+
+
+Speed = Annotated[
+    Decimal, BeforeValidator(_decimal), Field(gt=0), PlainSerializer(str, return_type=str, when_used="always")
+]
+
+
+class Generate(Settings):
+    """The embedded default workload, from a seed."""
+
+    seed: NaturalInt = 1
+    n_jobs: PositiveInt | None = None
+
+
+class Workload(Settings):
+    """One job table: generated, or read from a log or a job table.
+
+    ``day`` cuts one local day of the time zone ``tz`` out of it. ``logged_processor`` (a processor
+    of the quote file) or ``logged_speed`` (any number, in the unit of the quotes' ``spec_rate``)
+    says how fast the logged system was; with neither, run times are left as logged on every node.
+    """
+
+    name: Name
+    generate: Generate | None = None
+    jobs: InputFile | None = None
+    format: Literal["csv", "swf", "sacct"] | None = None
+    preset: str | None = None
+    columns: dict[str, str] | None = None
+    units: dict[str, str] | None = None
+    strict: bool = False
+    day: datetime.date | None = None
+    tz: str | None = None
+    logged_processor: str | None = None
+    logged_speed: Speed | None = None
+
+    @field_validator("tz")
+    @classmethod
+    def _known_zone(cls, tz: str | None) -> str | None:
+        if tz is not None:
+            try:
+                ZoneInfo(tz)
+            except (KeyError, ValueError, OSError):
+                raise ValueError(f"{tz!r} is no time zone; names are like 'America/Chicago'") from None
+        return tz
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Workload:
+        if (self.generate is None) == (self.jobs is None):
+            raise ValueError("give exactly one of generate and jobs")
+        read_only = [k for k in ("format", "preset", "columns", "units") if getattr(self, k) is not None]
+        if self.jobs is None and read_only:
+            raise ValueError(f"{read_only[0]} belongs to jobs, and a workload that is generated has none")
+        if self.day is not None and self.tz is None:
+            raise ValueError("day needs tz, the time zone whose day is meant, e.g. tz = 'America/Chicago'")
+        if self.logged_processor is not None and self.logged_speed is not None:
+            raise ValueError("give at most one of logged_processor and logged_speed")
+        return self
+
+    def speed(self, quotes: pd.DataFrame) -> str | None:
+        """Return the speed of the logged system as decimal text, or None for the ratio 1.0 everywhere.
+
+        Parameters
+        ----------
+        quotes
+            The quote table; a ``logged_processor`` is looked up in its ``processor`` column.
+
+        Raises
+        ------
+        TableError
+            No quote has that processor with a ``spec_rate``, or two of them differ in it.
+        """
+        if self.logged_speed is not None:
+            return str(self.logged_speed)
+        if self.logged_processor is None:
+            return None
+        rated = quotes[quotes["spec_rate"].notna()] if "spec_rate" in quotes else quotes.iloc[:0]
+        rates = rated.loc[rated["processor"] == self.logged_processor, "spec_rate"].unique().tolist()
+        where = f"workload {self.name}, logged_processor"
+        if not rates:
+            known = nearest(self.logged_processor, rated["processor"].unique())
+            raise TableError(
+                f"{where}: no quote with a spec_rate has {self.logged_processor!r}; {known} "
+                "logged_speed takes a number instead"
+            )
+        if len(rates) > 1:
+            raise TableError(f"{where}: the quotes give {self.logged_processor!r} several rates: {rates}")
+        return str(rates[0])
+
+
+class Simulate(Settings):
+    """Which policies decide, and whether a job ends at its limit."""
+
+    policies: Annotated[tuple[str, ...], Field(min_length=1)] = ("best-fit",)
+    kill_at_limit: bool = False
+
+    @field_validator("policies")
+    @classmethod
+    def _once_each(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(policies)) < len(policies):
+            raise ValueError("each policy may stand once")
+        return policies
+
+
+class Sweep(Settings):
+    """Which distinct packages are simulated: ``offset``, ``offset + sample``, ``offset + 2 sample`` …"""
+
+    sample: PositiveInt = 10
+    offset: NaturalInt = 0
+    batch_size: NaturalInt = 0
+
+    @model_validator(mode="after")
+    def _offset_below_sample(self) -> Sweep:
+        if self.offset >= self.sample:
+            raise ValueError(f"offset must be below sample: {self.offset} and {self.sample} were given")
+        return self
+
+
+class ModelChoice(Settings):
+    """Which model predicts the packages that were not simulated."""
+
+    kind: Literal["xgboost", "gbt"] = "xgboost"
+    feature_set: Literal["composition", "totals"] = "composition"
+    folds: Annotated[int, Field(ge=2)] = 5
+    seed: NaturalInt = 1
+
+
+class Evaluate(Settings):
+    """What a hit is, and the list lengths at which hits are counted."""
+
+    hit_share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    k: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (10, 50, 100, 500, 1000)
+
+
+class Recommend(Settings):
+    """How many packages are recommended and confirmed by simulation."""
+
+    k: PositiveInt = 50
+
+
+class Study(Settings):
+    """One study file, checked; all paths are absolute or relative to the working folder."""
+
+    name: Name
+    quotes: InputFile
+    results: Folder = Path("results")
+    packages: PackageRules
+    workloads: tuple[Workload, ...]
+    simulate: Simulate = Simulate()
+    sweep: Sweep = Sweep()
+    model: ModelChoice = ModelChoice()
+    evaluate: Evaluate = Evaluate()
+    recommend: Recommend = Recommend()
+    _path: Path = PrivateAttr(default=Path("study.toml"))
+
+    @field_validator("workloads")
+    @classmethod
+    def _named_once(cls, workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
+        if not workloads:
+            raise ValueError("at least one [[workloads]] table is needed")
+        names = [workload.name for workload in workloads]
+        again = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if again:
+            raise ValueError(f"two workloads are named {again[0]!r}")
+        return workloads
+
+    @property
+    def path(self) -> Path:
+        """The study file."""
+        return self._path
+
+    @property
+    def folder(self) -> Path:
+        """Where this study's tables go: the results folder and the study's name."""
+        return self.results / self.name
+
+    def read_quotes(self) -> pd.DataFrame:
+        """Read the study's quote table."""
+        return read_quotes(self.quotes)
+
+    def read_existing_nodes(self) -> pd.DataFrame | None:
+        """Read the node table that is added to every package, or None."""
+        path = self.packages.existing_nodes
+        return None if path is None else read(path, NODE)
+
+    def document(self) -> dict[str, Any]:
+        """Give every setting, defaults included, as plain values; paths are relative to the study file."""
+        return self.model_dump(mode="json", context={"folder": self.path.parent})
+
+
+def load_study(path: str | Path) -> Study:
+    """Read a study file.
+
+    Parameters
+    ----------
+    path
+        A TOML file. Paths inside it are relative to its folder; ``name`` defaults to the file's name
+        and ``results`` to the folder ``results`` beside it.
+
+    Raises
+    ------
+    TableError
+        The file is missing or no TOML (with the line), or holds unknown keys, illegal values, or
+        input files that do not exist: all of them, one line each.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TableError(f"{path}: no such file")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TableError(f"{path}: is no TOML: {error}") from None
+    values.setdefault("name", path.stem)
+    values.setdefault("results", "results")
+    study = validated(Study, values, str(path), folder=path.parent)
+    study._path = path
+    return study
+
+
+def plan_size(study: Study) -> dict[str, int]:
+    """Count what a sweep of the study comes to: packages, distinct ones, sampled ones, runs.
+
+    Raises
+    ------
+    TableError
+        The quotes are wrong, no package is feasible, or a processor is unknown.
+    """
+    quotes = study.read_quotes()
+    study.read_existing_nodes()
+    for workload in study.workloads:
+        workload.speed(quotes)
+    size = count_packages(quotes, study.packages)
+    n_packages, n_distinct = int(size["n_packages"]), int(size["n_distinct"])
+    n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))
+    n_runs = n_sampled * len(study.workloads) * len(study.simulate.policies)
+    return {"n_packages": n_packages, "n_distinct": n_distinct, "n_sampled": n_sampled, "n_runs": n_runs}
