@@ -1,6 +1,23 @@
 """Workloads: logs in, job tables out; describe, slice, merge, generate, scale run times."""
 
+from procure.workload.describe import describe, overview
+from procure.workload.generate import generate, load_recipe
 from procure.workload.importing import FORMATS, import_log
 from procure.workload.ledger import Imported
+from procure.workload.slice import merge, slice_day, slice_times
+from procure.workload.spec import processor_speed, scale_run_time
 
-__all__ = ["FORMATS", "Imported", "import_log"]
+__all__ = [
+    "FORMATS",
+    "Imported",
+    "describe",
+    "generate",
+    "import_log",
+    "load_recipe",
+    "merge",
+    "overview",
+    "processor_speed",
+    "scale_run_time",
+    "slice_day",
+    "slice_times",
+]

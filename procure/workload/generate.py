@@ -1,0 +1,214 @@
+"""A workload made up from a recipe, the same for the same seed; the embedded default is one."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from procure.errors import TableError
+from procure.tables import JOB, check
+
+DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
+"""The recipe of the embedded default workload."""
+
+DAY = 86_400
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Share = Annotated[float, Field(ge=0)]
+
+
+class Runs(_Frozen):
+    """A share of the jobs whose run time lies between ``low`` and ``high`` times their limit."""
+
+    share: Share
+    low: float = Field(ge=0, le=1)
+    high: float = Field(ge=0, le=1)
+
+
+class Bursts(_Frozen):
+    """How jobs bunch: sizes of bursts, how a burst is submitted, and at what hour it begins."""
+
+    median_jobs: float = Field(gt=0)
+    spread: float = Field(ge=0)
+    max_jobs: int = Field(ge=1)
+    array_share: float = Field(ge=0, le=1)
+    gap: float = Field(gt=0)
+    by_hour: tuple[Share, ...] = Field(min_length=24, max_length=24)
+
+
+class Recipe(_Frozen):
+    """What a generated workload is made of.
+
+    ``shapes`` are (CPUs, GB, GPUs, jobs), ``limits`` (seconds, share); ``first_second`` is the Unix
+    time at which the day begins.
+    """
+
+    name: str
+    meaning: str = ""
+    n_jobs: int = Field(ge=1)
+    first_second: int = Field(ge=0)
+    n_users: int = Field(ge=1)
+    shapes: tuple[tuple[int, float, int, Share], ...] = Field(min_length=1)
+    limits: tuple[tuple[int, Share], ...] = Field(min_length=1)
+    runs: tuple[Runs, ...] = Field(min_length=1)
+    bursts: Bursts
+
+
+def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe:
+    """Read a recipe from its TOML file.
+
+    Raises
+    ------
+    TableError
+        The file is missing, not TOML, or not a legal recipe.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TableError(f"{path}: no such file")
+    try:
+        return Recipe.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TableError(f"{path}: not a TOML file: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise TableError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | None = None) -> pd.DataFrame:
+    """Return a workload of one day, made up from a recipe.
+
+    What jobs ask for follows the recipe's table exactly (by largest remainders if ``n_jobs`` differs
+    from the recipe's); which user submits what, when, with which limit and run time is drawn.
+
+    Parameters
+    ----------
+    seed
+        The same seed gives the same table.
+    n_jobs
+        How many jobs; None is the recipe's number.
+    recipe
+        None is the embedded default, shaped like the day of the procurement study's Table 3.3.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A job table in order of submission, single-node jobs, run times within limits.
+
+    Raises
+    ------
+    TableError
+        ``n_jobs`` is below 1 or the seed negative.
+    """
+    recipe = recipe or load_recipe()
+    n_jobs = recipe.n_jobs if n_jobs is None else n_jobs
+    if n_jobs < 1:
+        raise TableError(f"n_jobs is {n_jobs}; at least 1 is needed")
+    if seed < 0:
+        raise TableError(f"the seed is {seed}; a seed is 0 or more")
+    rng = np.random.default_rng(seed)
+    shape, size = _bursts(recipe, n_jobs, rng)
+    limit = _limits(recipe, size, n_jobs, rng)
+    user = _users(recipe, shape, rng)
+    burst = np.repeat(np.arange(len(size)), size)
+    submit = _submissions(recipe, size, burst, rng)
+    run = _run_times(recipe, limit[burst], rng)
+    cpus, mem_gb, gpus, _ = (np.array(column) for column in zip(*recipe.shapes, strict=True))
+    asked = shape[burst]
+    frame = pd.DataFrame(
+        {
+            "user": pd.Series(user[burst]).map("user{:02d}".format),
+            "submit_time": recipe.first_second + submit,
+            "requested_time": limit[burst],
+            "run_time": run,
+            "cpus_per_node": cpus[asked].astype(np.int64),
+            "mem_mb_per_node": np.ceil(mem_gb[asked] * 1000).astype(np.int64),
+            "gpus_per_node": gpus[asked].astype(np.int64),
+        }
+    ).sort_values("submit_time", kind="stable", ignore_index=True)
+    frame.insert(0, "job_id", [f"{i}" for i in range(1, n_jobs + 1)])
+    jobs = check(frame, JOB, f"workload {recipe.name}")
+    jobs.attrs["clock"] = "unix"
+    return jobs
+
+
+def _quotas(weights: np.ndarray, total: int) -> np.ndarray:
+    """Share ``total`` out by weight in whole numbers, largest remainders first, ties to the earlier."""
+    exact = weights / weights.sum() * total
+    counts = np.floor(exact).astype(np.int64)
+    order = np.argsort(-(exact - counts), kind="stable")
+    counts[order[: total - int(counts.sum())]] += 1
+    return counts
+
+
+def _bursts(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Cut each shape's jobs into bursts; return the shape and the size of each burst."""
+    counts = _quotas(np.array([row[3] for row in recipe.shapes]), n_jobs)
+    bursts = recipe.bursts
+    shapes: list[int] = []
+    sizes: list[int] = []
+    for shape, left in enumerate(counts):
+        while left > 0:
+            drawn = np.exp(rng.normal(np.log(bursts.median_jobs), bursts.spread))
+            size = int(min(np.ceil(drawn), bursts.max_jobs, left))
+            shapes.append(shape)
+            sizes.append(size)
+            left -= size
+    return np.array(shapes), np.array(sizes)
+
+
+def _limits(recipe: Recipe, size: np.ndarray, n_jobs: int, rng: np.random.Generator) -> np.ndarray:
+    """Give each burst a time limit so that the recipe's shares of the jobs are met closely.
+
+    The largest bursts choose first, among the limits that still have room for all their jobs.
+    """
+    seconds = np.array([row[0] for row in recipe.limits], dtype=np.int64)
+    left = _quotas(np.array([row[1] for row in recipe.limits]), n_jobs).astype(np.float64)
+    chosen = np.empty(len(size), dtype=np.int64)
+    for burst in np.argsort(-size, kind="stable"):
+        room = np.where(left >= size[burst], left, 0.0)
+        if room.any():
+            pick = int(rng.choice(len(left), p=room / room.sum()))
+        else:
+            pick = int(np.argmax(left))
+        left[pick] -= size[burst]
+        chosen[burst] = seconds[pick]
+    return chosen
+
+
+def _users(recipe: Recipe, shape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Give each burst a user: one of three who use its shape, some users being far busier than others."""
+    busy = 1.0 / np.arange(1, recipe.n_users + 1)
+    owners = rng.choice(recipe.n_users, size=(len(recipe.shapes), 3), p=busy / busy.sum())
+    return owners[shape, rng.integers(0, 3, len(shape))]
+
+
+def _submissions(recipe: Recipe, size: np.ndarray, burst: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return each job's second of the day: its burst's beginning, and for scripts the gaps since."""
+    weights = np.array(recipe.bursts.by_hour)
+    hour = rng.choice(24, size=len(size), p=weights / weights.sum())
+    begin = hour * 3600 + rng.integers(0, 3600, len(size))
+    script = rng.random(len(size)) >= recipe.bursts.array_share
+    gaps = np.where(script[burst], rng.poisson(recipe.bursts.gap, len(burst)), 0)
+    first = np.concatenate(([0], np.cumsum(size)[:-1]))
+    since = np.cumsum(gaps)
+    return np.minimum(begin[burst] + since - since[first][burst], DAY - 1)
+
+
+def _run_times(recipe: Recipe, limit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw run times: kinds in exact shares, and within a kind evenly spread over its range."""
+    counts = _quotas(np.array([kind.share for kind in recipe.runs]), len(limit))
+    fractions = [
+        kind.low + (kind.high - kind.low) * (np.arange(n) + rng.random(n)) / max(n, 1)
+        for kind, n in zip(recipe.runs, counts, strict=True)
+    ]
+    fraction = rng.permutation(np.concatenate(fractions))
+    return np.minimum(np.ceil(fraction * limit).astype(np.int64), limit)
