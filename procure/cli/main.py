@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from procure._version import __version__
+from procure.cli import workload
 from procure.errors import TableError
 
 app = typer.Typer(
@@ -38,6 +39,9 @@ def root(
     quotes → packages → workload → simulate → sweep → train → evaluate → recommend → report;
     beside it, queue-time prediction for users and the comparison of schedulers.
     """
+
+
+app.add_typer(workload.app, name="workload")
 
 
 def run() -> None:

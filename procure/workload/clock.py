@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,11 @@ def moment(text: str, tz: str | None) -> int:
             raise TableError(f"{text!r} has no offset; add one (…+00:00) or state --tz")
         when = when.replace(tzinfo=zone(tz))
     return int(when.timestamp())
+
+
+def utc_text(seconds: int) -> str:
+    """Write Unix seconds as a date and time, ``2021-05-04 05:00:42 UTC``."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def unix_seconds(

@@ -21,7 +21,7 @@ FIELDS = (
 )
 
 SACCT_COMMAND = (
-    "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 --noconvert "
+    "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --noconvert "
     f"--starttime=2025-01-01 --endtime=2025-02-01 --format={FIELDS} > jobs.psv"
 )
 """Collects what the reader needs; times as Unix seconds, so that no time zone need be stated."""

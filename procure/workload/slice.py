@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.workload.clock import day_bounds
+from procure.workload.clock import day_bounds, utc_text
 
 
 def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
@@ -59,7 +59,7 @@ def _between(jobs: pd.DataFrame, low: int, high: int, when: str) -> pd.DataFrame
         first, last = int(submit.min()), int(submit.max())
         span = f"{first} to {last} s"
         if jobs.attrs.get("clock", "unix") == "unix":
-            span = " to ".join(str(pd.Timestamp(t, unit="s")) for t in (first, last)) + " UTC"
+            span = f"{utc_text(first)} to {utc_text(last)}"
         raise TableError(f"no job was submitted {when}; the workload spans {span}")
     part.attrs = dict(jobs.attrs)
     return part

@@ -1,0 +1,307 @@
+"""`procure workload`: job logs in, job tables out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from procure.cli.common import Format, FormatOption, note, print_json, print_record, print_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from procure.workload import Imported
+
+app = typer.Typer(
+    help="Job logs in, job tables out: import, describe, generate, slice, merge.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+class LogFormat(StrEnum):
+    """The log formats that can be read."""
+
+    CSV = "csv"
+    SWF = "swf"
+    SACCT = "sacct"
+
+
+class Clock(StrEnum):
+    """What the times of a CSV log are."""
+
+    UNIX = "unix"
+    LOG = "log"
+    LOCAL = "local"
+
+
+JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
+OutOption = Annotated[Path, typer.Option("--out", help="The job table to write, .parquet or .csv.")]
+
+
+@app.command("import")
+def import_(
+    log: Annotated[
+        Path | None,
+        typer.Argument(metavar="LOG", help="The log, plain or compressed (.gz .bz2 .xz .zst)."),
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option("--format", help="Format of the log; a preset implies its own.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="The job table to write, .parquet or .csv; none: only check."),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option("--preset", help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="FIELD=COLUMN[:UNIT[:PER]]",
+            help="csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB "
+            "TiB; of time: s ms min h d. PER: node, job or cpu. May be repeated.",
+        ),
+    ] = None,
+    tz: Annotated[
+        str | None, typer.Option("--tz", help="Zone of dates without an offset, e.g. America/Chicago.")
+    ] = None,
+    clock: Annotated[
+        Clock | None,
+        typer.Option("--clock", help="csv, swf: times are Unix seconds, the log's own seconds, local dates."),
+    ] = None,
+    cpus_per_node: Annotated[
+        int,
+        typer.Option("--cpus-per-node", min=1, help="swf: p processors become ⌈p/N⌉ nodes with even shares."),
+    ] = 1,
+    mem_unit: Annotated[
+        str | None,
+        typer.Option(
+            "--mem-unit", metavar="UNIT[:PER]", help="swf: unit of requested memory; by default kB:cpu."
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if any row would be dropped.")] = False,
+    keep_unfinished: Annotated[
+        bool,
+        typer.Option("--keep-unfinished", help="Keep jobs that never started or have not ended."),
+    ] = False,
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Drop and count unreadable rows instead of failing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON document.")] = False,
+    print_sacct_command: Annotated[
+        bool, typer.Option("--print-sacct-command", help="Print the sacct command that collects the log.")
+    ] = False,
+) -> None:
+    """Read a log as a job table; print how many rows were kept, and dropped why.
+
+    Times become Unix seconds, memory MB per node (10^6 bytes, rounded up), CPUs and GPUs per node.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure workload import all_jobs.csv.xz --preset beocat --out jobs.parquet
+    procure workload import KTH-SP2.swf.xz --format swf --out jobs.parquet
+    procure workload import jobs.psv --format sacct --tz Europe/Berlin --out jobs.parquet
+    procure workload import --print-sacct-command
+    """
+    if print_sacct_command:
+        from procure.workload.read_sacct import SACCT_COMMAND
+
+        typer.echo(SACCT_COMMAND)
+        return
+    if log is None:
+        raise typer.BadParameter("a log is needed", param_hint="LOG")
+    if log_format is None and preset is None:
+        raise typer.BadParameter("csv, swf or sacct is needed, or a preset", param_hint="--format")
+    from procure.tables import write
+    from procure.workload import import_log
+    from procure.workload.presets import load_preset, parse_column
+
+    form = log_format.value if log_format else load_preset(str(preset)).format
+    imported = import_log(
+        log,
+        form,
+        preset,
+        strict=strict,
+        tz=tz,
+        cpus_per_node=cpus_per_node,
+        mem_unit=mem_unit,
+        columns=dict(parse_column(text) for text in column or []),
+        clock=clock.value if clock else None,
+        keep_unfinished=keep_unfinished,
+        skip_bad_rows=skip_bad_rows,
+    )
+    if out is not None:
+        write(imported.jobs, out)
+    _account(imported, log, out, as_json)
+
+
+def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> None:
+    """Say what became of a log's rows: the answer with ``--json``, else sentences."""
+    jobs = imported.jobs
+    notes = list(imported.notes)
+    if out is not None and out.suffix != ".parquet" and jobs.attrs["clock"] == "log":
+        notes.append("a CSV file cannot say that its times are the log's own seconds; Parquet does")
+    if as_json:
+        document = {
+            "log": str(log),
+            "out": None if out is None else str(out),
+            "n_read": imported.n_read,
+            "n_kept": len(jobs),
+            "dropped": imported.dropped,
+            "clock": jobs.attrs["clock"],
+            "notes": notes,
+        }
+        print_json(document)
+        return
+    typer.echo(f"{log}: {imported.n_read:,} rows read, {len(jobs):,} jobs kept")
+    for reason, count in imported.dropped.items():
+        typer.echo(f"  dropped {count:,}: {reason}")
+    for text in notes:
+        typer.echo(f"  {text}")
+    typer.echo(f"wrote {out}" if out else "nothing written: no --out")
+
+
+@app.command("describe")
+def describe_(jobs: JobsArgument, output: FormatOption = Format.TABLE) -> None:
+    """Print what a workload's jobs ask for and take, and its counts and totals.
+
+    Amounts are of the whole job: memory in GB (1 GB = 1,000 MB), times in hours; span in seconds.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure workload describe jobs.parquet
+    procure workload describe jobs.parquet --format json
+    """
+    from procure.tables import JOB, read
+    from procure.workload import describe, overview
+
+    table = read(jobs, JOB)
+    quantities, facts = describe(table), overview(table)
+    if output is Format.JSON:
+        print_json({**facts, "quantities": quantities.to_dict(orient="records")})
+    else:
+        print_table(quantities, output, str(jobs))
+        if output is Format.TABLE:
+            print_record(_readable(facts), output)
+
+
+def _readable(facts: dict[str, object]) -> dict[str, object]:
+    """Write Unix times as dates."""
+    from procure.workload.clock import utc_text
+
+    if facts["clock"] != "unix":
+        return facts
+    dates = {name: utc_text(int(str(facts[name]))) for name in ("first_submit", "last_submit")}
+    return {**facts, **dates}
+
+
+@app.command("generate")
+def generate_(
+    out: OutOption,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 1,
+    n_jobs: Annotated[
+        int | None, typer.Option("--n-jobs", min=1, help="How many jobs; by default the recipe's, 16,000.")
+    ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option("--recipe", help="A recipe .toml; none = the embedded default.")
+    ] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Make a workload up: by default a day of 16,000 jobs shaped like a published one.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure workload generate --out jobs.parquet --seed 1
+    procure workload generate --out small.parquet --n-jobs 500
+    """
+    from procure.workload import generate, load_recipe
+
+    chosen = load_recipe(recipe) if recipe else None
+    _wrote(generate(seed, n_jobs, chosen), out, output)
+
+
+@app.command("slice")
+def slice_(
+    jobs: JobsArgument,
+    out: OutOption,
+    day: Annotated[str | None, typer.Option("--day", help="The local day of submission, YYYY-MM-DD.")] = None,
+    tz: Annotated[
+        str, typer.Option("--tz", help="Time zone of the day and of times without an offset.")
+    ] = "UTC",
+    start: Annotated[
+        str | None, typer.Option("--from", help="First moment of submission: an ISO time, or seconds.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="The moment just after the last: an ISO time, or seconds.")
+    ] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Keep the jobs submitted on one day, or between two moments; row order is kept.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure workload slice jobs.parquet --day 2021-05-04 --tz America/Chicago --out day.parquet
+    procure workload slice jobs.parquet --from 2021-05-04T08:00 --to 2021-05-04T18:00 --out work.parquet
+    """
+    if (day is None) == (start is None and end is None):
+        raise typer.BadParameter("give a --day, or --from and --to", param_hint="--day")
+    from procure.tables import JOB, read
+    from procure.workload import slice_day, slice_times
+    from procure.workload.clock import moment
+
+    table = read(jobs, JOB)
+    if day is not None:
+        part = slice_day(table, day, tz)
+    else:
+        first, last = (None if text is None else moment(text, tz) for text in (start, end))
+        part = slice_times(table, first, last)
+    _wrote(part, out, output)
+
+
+@app.command("merge")
+def merge_(
+    jobs: Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Job tables, in order.")],
+    out: OutOption,
+    drop_repeated: Annotated[
+        bool,
+        typer.Option("--drop-repeated", help="Leave out jobs that an earlier table holds."),
+    ] = False,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Put several workloads into one, rows in the order given.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure workload merge march.parquet april.parquet may.parquet --out spring.parquet
+    """
+    from procure.tables import JOB, read
+    from procure.workload import merge
+
+    tables = [read(path, JOB) for path in jobs]
+    merged = merge(tables, drop_repeated=drop_repeated)
+    left_out = sum(map(len, tables)) - len(merged)
+    if left_out:
+        note(f"left out {left_out:,} jobs that an earlier table holds")
+    _wrote(merged, out, output)
+
+
+def _wrote(jobs: pd.DataFrame, out: Path, output: Format) -> None:
+    from procure.tables import write
+
+    write(jobs, out)
+    record = {"n_jobs": len(jobs), "out": str(out)}
+    if output is Format.TABLE:
+        typer.echo(f"wrote {len(jobs):,} jobs to {out}")
+    else:
+        print_record(record, output)
