@@ -17,12 +17,12 @@ from procure.errors import TableError
 from procure.tables import nearest
 
 if TYPE_CHECKING:
-    from procure.packages import PackageRules
+    from procure.package_rules import PackageRules
 
 UNBOUNDED = 2**40
 """More nodes than any package holds, and small enough that a sum of several stays in int64."""
 
-_SCALES = {"budget": 100, "max_power_w": 1000, "max_rack_units": 1000}
+SCALES = {"budget": 100, "max_power_w": 1000, "max_rack_units": 1000}
 """Limits are compared as whole cents, milliwatts and thousandths of a rack unit."""
 
 
@@ -144,7 +144,7 @@ def _limits(rules: PackageRules) -> dict[str, int]:
     for name in ("max_power_w", "max_rack_units"):
         cap = getattr(rules, name)
         if cap is not None:
-            limits[name] = round(cap * _SCALES[name])
+            limits[name] = round(cap * SCALES[name])
     return limits
 
 
@@ -160,7 +160,7 @@ def _costs(quotes: pd.DataFrame, limits: dict[str, int]) -> np.ndarray:
             raise TableError(
                 f"packages.{name}: needs the {column} of every quote; {quotes['name'].iloc[row]} has none"
             )
-        costs[:, k] = np.rint(values.to_numpy() * _SCALES[name]).astype(np.int64)
+        costs[:, k] = np.rint(values.to_numpy() * SCALES[name]).astype(np.int64)
     return costs
 
 
@@ -235,11 +235,11 @@ def _fill(
     keep = _enough_gpus(offer, choices, level, counts, rest)
     counts, rest = counts[keep], rest[keep]
     if level < 0:
-        keep = counts.any(axis=1)
+        drop = (counts == 0).all(axis=1)
         if offer.maximal:
             for j, choice in enumerate(choices):
-                keep &= ~choice.can_grow(counts[:, j], rest)
-        yield counts[keep], rest[keep]
+                drop = drop | choice.can_grow(counts[:, j], rest)
+        yield counts[~drop], rest[~drop]
         return
     choice = choices[level]
     n_allowed = choice.n_allowed(choice.most(rest))
@@ -292,54 +292,3 @@ def _first_of_its_kind(
                 holds = np.ones(zeros.size, dtype=bool)
             distinct[zeros[holds]] = False
     return distinct
-
-
-def explain_infeasible(offer: Offer) -> str:
-    """Say which rule excluded the last packages of an offer that has none, and what it would have to be.
-
-    The rules are taken in this order: counts, budget, power, rack units.
-    """
-    most = max(
-        sum(min(choice.last, UNBOUNDED) for choice in choices if choice.has_gpu)
-        for choices in itertools.product(*offer.categories)
-    )
-    if most < offer.min_gpu_nodes:
-        return (
-            f"packages: min_gpu_nodes = {offer.min_gpu_nodes} excludes every package; "
-            f"the other counts allow at most {most} nodes with GPUs"
-        )
-    for k in range(len(offer.limits)):
-        if not _feasible(offer.with_limits(offer.limits[: k + 1])):
-            break
-    name = offer.limit_names[k]
-    needed = _least_limit(offer, k) / _SCALES[name]
-    given = offer.limits[k] / _SCALES[name]
-    if name == "budget":
-        return (
-            f"packages: the budget excludes every package: ${given:,.2f} after fixed costs, "
-            f"and the cheapest package that the counts allow costs ${needed:,.2f}"
-        )
-    return (
-        f"packages: {name} = {given:g} excludes every package that the budget allows; "
-        f"at least {needed:g} is needed"
-    )
-
-
-def _feasible(offer: Offer) -> bool:
-    # Any package grows into a maximal one, and of those there are far fewer to go through.
-    return next(blocks(replace(offer, maximal=True), size=4096), None) is not None
-
-
-def _least_limit(offer: Offer, k: int) -> int:
-    """Return the least value of limit ``k`` under which, with the limits before it, a package exists."""
-
-    def feasible(value: int) -> bool:
-        return _feasible(offer.with_limits((*offer.limits[:k], value)))
-
-    low, high = offer.limits[k], max(1, offer.limits[k])
-    while high < 2**61 and not feasible(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if feasible(middle) else (middle, high)
-    return high

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,72 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
-from pydantic import Field, model_validator
 
-from procure.enumerate import Block, Offer, blocks, explain_infeasible, make_offer
+from procure.enumerate import Block, Offer, blocks, make_offer
 from procure.errors import TableError
+from procure.infeasible import explain_infeasible
+from procure.package_rules import PackageRules, TypeRule
 from procure.quotes import check_quotes
-from procure.settings import InputFile, Money, Settings
 from procure.tables import NODE, PACKAGE, check, nearest, whole_file
 
-Count = Annotated[int, Field(ge=0)]
-
-
-class TypeRule(Settings):
-    """How many nodes of one type may be bought; each bound given here replaces the quote's."""
-
-    min_count: Count | None = None
-    max_count: Count | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> TypeRule:
-        if self.min_count is not None and self.max_count is not None and self.min_count > self.max_count:
-            raise ValueError(f"min_count {self.min_count} is above max_count {self.max_count}")
-        return self
-
-
-class PackageRules(Settings):
-    """Which packages may be bought.
-
-    Parameters
-    ----------
-    budget_usd
-        US$, to the cent.
-    fixed_cost_usd
-        US$ taken off the budget first: racks, switches, installation.
-    categories
-        Least number of nodes of a category; one that is not named may stay empty.
-    types
-        Per type, ``min_count`` (if the type is bought at all) and ``max_count``, instead of the
-        quote's. A type with ``max_count = 0`` is not offered.
-    min_gpu_nodes
-        Least number of nodes with a GPU in a package; 1 is the published rule, 0 lifts it.
-    max_power_w, max_rack_units
-        Caps on the sums of the quotes' ``power_w`` and ``rack_units``; None = no cap.
-    maximal
-        Keep only packages to which no further node of a chosen type can be added (published rule).
-    existing_nodes
-        A node CSV that is added to every package when it is simulated; the rules ignore it.
-    """
-
-    budget_usd: Annotated[Money, Field(gt=0, le=1e12)]
-    fixed_cost_usd: Annotated[Money, Field(ge=0)] = 0.0
-    categories: dict[str, Count] = Field(default_factory=dict)
-    types: dict[str, TypeRule] = Field(default_factory=dict)
-    min_gpu_nodes: Count = 1
-    max_power_w: Annotated[float, Field(gt=0)] | None = None
-    max_rack_units: Annotated[float, Field(gt=0)] | None = None
-    maximal: bool = True
-    existing_nodes: InputFile | None = None
-
-    @model_validator(mode="after")
-    def _something_left(self) -> PackageRules:
-        if self.fixed_cost_usd >= self.budget_usd:
-            raise ValueError(
-                f"fixed_cost_usd {self.fixed_cost_usd:,.2f} leaves nothing of "
-                f"budget_usd {self.budget_usd:,.2f}"
-            )
-        return self
+__all__ = ["PackageRules", "TypeRule", "count_packages", "expand_packages", "package_nodes", "write_packages"]
 
 
 def expand_packages(quotes: pd.DataFrame, rules: PackageRules) -> pd.DataFrame:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    ModelWrapValidatorHandler,
     PlainSerializer,
     SerializationInfo,
     ValidationError,
     ValidationInfo,
+    model_validator,
 )
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from procure.errors import TableError
 from procure.tables import nearest
 
+UNKNOWN_KEY = "unknown_key"
 _CURRENCY = re.compile(r"(?:US)?\$?\s*(-?\d[\d,]*(?:\.\d+)?)\s*(?:USD|\$)?")
 
 
@@ -28,6 +32,27 @@ class Settings(BaseModel):
     """Settings that cannot change after they were checked, and that refuse a key they do not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _name_the_legal_keys(cls, values: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            lines = [_line(detail, cls) for detail in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(cls.__name__, lines) from None
+
+
+def _line(detail: ErrorDetails, model: type[BaseModel]) -> InitErrorDetails:
+    """Copy one error; where it is an unknown key of the model, name the nearest legal ones."""
+    kind, location = detail["type"], detail["loc"]
+    line = InitErrorDetails(type=kind, loc=location, input=detail["input"], ctx=detail.get("ctx", {}))
+    if kind == "extra_forbidden" and len(location) == 1:
+        legal = nearest(str(location[0]), model.model_fields)
+        line["type"] = PydanticCustomError(UNKNOWN_KEY, "unknown key; {legal}", {"legal": legal})
+    elif kind == UNKNOWN_KEY:
+        line["type"] = PydanticCustomError(UNKNOWN_KEY, "unknown key; {legal}", detail["ctx"])
+    return line
 
 
 def _money(value: Any) -> Any:
@@ -71,24 +96,6 @@ InputFile = Annotated[Folder, AfterValidator(_existing)]
 Model = TypeVar("Model", bound=Settings)
 
 
-def _nested_model(annotation: Any) -> type[Settings] | None:
-    if isinstance(annotation, type) and issubclass(annotation, Settings):
-        return annotation
-    for argument in get_args(annotation):
-        if (found := _nested_model(argument)) is not None:
-            return found
-    return None
-
-
-def _legal_names(model: type[Settings], location: tuple[int | str, ...]) -> list[str]:
-    """List the keys that are legal beside the last one of a location."""
-    at: type[Settings] = model
-    for part in location[:-1]:
-        if isinstance(part, str) and part in at.model_fields:
-            at = _nested_model(at.model_fields[part].annotation) or at
-    return list(at.model_fields)
-
-
 def _key(location: tuple[int | str, ...]) -> str:
     """Write a location as a dotted key; the second of several tables is ``workloads[2]``."""
     text = ""
@@ -97,15 +104,14 @@ def _key(location: tuple[int | str, ...]) -> str:
     return text
 
 
-def problems(error: ValidationError, model: type[Settings]) -> list[str]:
+def problems(error: ValidationError) -> list[str]:
     """Say for each thing that is wrong: the key, what is wrong, what was given, what is legal."""
     lines = []
     for detail in error.errors():
         location, kind = detail["loc"], detail["type"]
         key = _key(location)
-        if kind == "extra_forbidden":
-            legal = nearest(str(location[-1]), _legal_names(model, location))
-            lines.append(f"{key}: unknown key; {legal}")
+        if kind == UNKNOWN_KEY:
+            lines.append(f"{key}: {detail['msg']}")
         elif kind == "missing":
             lines.append(f"{key}: missing; {detail['msg'].lower()}")
         elif kind == "value_error":
@@ -138,7 +144,7 @@ def validated(model: type[Model], values: Any, source: str, folder: Path | None 
     try:
         return model.model_validate(values, context={"folder": folder})
     except ValidationError as error:
-        raise TableError(complaint(source, problems(error, model))) from None
+        raise TableError(complaint(source, problems(error))) from None
 
 
 def complaint(source: str, lines: list[str]) -> str:

@@ -1,0 +1,68 @@
+"""The rules that say which packages may be bought, as they stand in a study file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from procure.settings import InputFile, Money, Settings
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class TypeRule(Settings):
+    """How many nodes of one type may be bought; each bound given here replaces the quote's."""
+
+    min_count: Count | None = None
+    max_count: Count | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> TypeRule:
+        if self.min_count is not None and self.max_count is not None and self.min_count > self.max_count:
+            raise ValueError(f"min_count {self.min_count} is above max_count {self.max_count}")
+        return self
+
+
+class PackageRules(Settings):
+    """Which packages may be bought.
+
+    Parameters
+    ----------
+    budget_usd
+        US$, to the cent.
+    fixed_cost_usd
+        US$ taken off the budget first: racks, switches, installation.
+    categories
+        Least number of nodes of a category; one that is not named may stay empty.
+    types
+        Per type, ``min_count`` (if the type is bought at all) and ``max_count``, instead of the
+        quote's. A type with ``max_count = 0`` is not offered.
+    min_gpu_nodes
+        Least number of nodes with a GPU in a package; 1 is the published rule, 0 lifts it.
+    max_power_w, max_rack_units
+        Caps on the sums of the quotes' ``power_w`` and ``rack_units``; None = no cap.
+    maximal
+        Keep only packages to which no further node of a chosen type can be added (published rule).
+    existing_nodes
+        A node CSV that is added to every package when it is simulated; the rules ignore it.
+    """
+
+    budget_usd: Annotated[Money, Field(gt=0, le=1e12)]
+    fixed_cost_usd: Annotated[Money, Field(ge=0)] = 0.0
+    categories: dict[str, Count] = Field(default_factory=dict)
+    types: dict[str, TypeRule] = Field(default_factory=dict)
+    min_gpu_nodes: Count = 1
+    max_power_w: Annotated[float, Field(gt=0)] | None = None
+    max_rack_units: Annotated[float, Field(gt=0)] | None = None
+    maximal: bool = True
+    existing_nodes: InputFile | None = None
+
+    @model_validator(mode="after")
+    def _something_left(self) -> PackageRules:
+        if self.fixed_cost_usd >= self.budget_usd:
+            raise ValueError(
+                f"fixed_cost_usd {self.fixed_cost_usd:,.2f} leaves nothing of "
+                f"budget_usd {self.budget_usd:,.2f}"
+            )
+        return self
