@@ -9,13 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PrivateAttr, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages
 from procure.quotes import read_quotes
 from procure.settings import Folder, InputFile, Settings, validated
-from procure.tables import NODE, nearest, read
+from procure.tables import NODE, read
+from procure.workload.presets import ColumnMap, parse_column
+from procure.workload.spec import processor_speed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +45,11 @@ Speed = Annotated[
 ]
 
 
+_OF_A_LOG = {
+    "format", "preset", "columns", "clock", "log_tz", "cpus_per_node", "mem_unit", "strict", "skip_bad_rows"
+}  # fmt: skip
+
+
 class Generate(Settings):
     """The embedded default workload, from a seed."""
 
@@ -43,8 +58,11 @@ class Generate(Settings):
 
 
 class Workload(Settings):
-    """One job table: generated, or read from a log or a job table.
+    """One job table: generated, read from a job table, or from a log.
 
+    With ``format`` or ``preset`` the file is a log, read by `procure.workload.import_log` with
+    ``preset columns clock cpus_per_node mem_unit strict skip_bad_rows``, dates without an offset in
+    the zone ``log_tz`` (by default ``tz``). A column is written as ``"COLUMN:UNIT:PER"``.
     ``day`` cuts one local day of the time zone ``tz`` out of it. ``logged_processor`` (a processor
     of the quote file) or ``logged_speed`` (any number, in the unit of the quotes' ``spec_rate``)
     says how fast the logged system was; with neither, run times are left as logged on every node.
@@ -55,15 +73,35 @@ class Workload(Settings):
     jobs: InputFile | None = None
     format: Literal["csv", "swf", "sacct"] | None = None
     preset: str | None = None
-    columns: dict[str, str] | None = None
-    units: dict[str, str] | None = None
+    columns: dict[str, ColumnMap] | None = None
+    clock: Literal["unix", "log", "local"] | None = None
+    log_tz: str | None = None
+    cpus_per_node: PositiveInt = 1
+    mem_unit: str | None = None
     strict: bool = False
+    skip_bad_rows: bool = False
     day: datetime.date | None = None
     tz: str | None = None
     logged_processor: str | None = None
     logged_speed: Speed | None = None
 
-    @field_validator("tz")
+    @field_validator("preset")
+    @classmethod
+    def _beside_the_study(cls, preset: str | None, info: ValidationInfo) -> str | None:
+        folder = (info.context or {}).get("folder")
+        if preset is None or folder is None or not preset.endswith(".toml"):
+            return preset
+        return (Path(folder) / preset).as_posix()
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _columns_from_text(cls, columns: Any) -> Any:
+        if not isinstance(columns, dict):
+            return columns
+        texts = {field: value for field, value in columns.items() if isinstance(value, str)}
+        return columns | dict(parse_column(f"{field}={text}") for field, text in texts.items())
+
+    @field_validator("tz", "log_tz")
     @classmethod
     def _known_zone(cls, tz: str | None) -> str | None:
         if tz is not None:
@@ -77,9 +115,10 @@ class Workload(Settings):
     def _consistent(self) -> Workload:
         if (self.generate is None) == (self.jobs is None):
             raise ValueError("give exactly one of generate and jobs")
-        read_only = [k for k in ("format", "preset", "columns", "units") if getattr(self, k) is not None]
-        if self.jobs is None and read_only:
-            raise ValueError(f"{read_only[0]} belongs to jobs, and a workload that is generated has none")
+        if self.jobs is None and (given := (self.model_fields_set & _OF_A_LOG)):
+            raise ValueError(f"{min(given)} belongs to jobs, and a workload that is generated has none")
+        if self.format is None and self.preset is None and (given := (self.model_fields_set & _OF_A_LOG)):
+            raise ValueError(f"{min(given)} needs format or preset; without them, jobs is a job table")
         if self.day is not None and self.tz is None:
             raise ValueError("day needs tz, the time zone whose day is meant, e.g. tz = 'America/Chicago'")
         if self.logged_processor is not None and self.logged_speed is not None:
@@ -103,18 +142,10 @@ class Workload(Settings):
             return str(self.logged_speed)
         if self.logged_processor is None:
             return None
-        rated = quotes[quotes["spec_rate"].notna()] if "spec_rate" in quotes else quotes.iloc[:0]
-        rates = rated.loc[rated["processor"] == self.logged_processor, "spec_rate"].unique().tolist()
-        where = f"workload {self.name}, logged_processor"
-        if not rates:
-            known = nearest(self.logged_processor, rated["processor"].unique())
-            raise TableError(
-                f"{where}: no quote with a spec_rate has {self.logged_processor!r}; {known} "
-                "logged_speed takes a number instead"
-            )
-        if len(rates) > 1:
-            raise TableError(f"{where}: the quotes give {self.logged_processor!r} several rates: {rates}")
-        return str(rates[0])
+        try:
+            return str(processor_speed(self.logged_processor, quotes))
+        except TableError as error:
+            raise TableError(f"workload {self.name}, logged_processor: {error}") from None
 
 
 class Simulate(Settings):
