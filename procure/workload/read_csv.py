@@ -71,6 +71,7 @@ def read_csv(
     texts = _texts(frame, mapping)
     _run_times(values, texts, ledger, keep_unfinished)
     ledger.drop(np.isnan(values["submit_time"]), "no submit time")
+    ledger.drop(np.asarray(texts["job_id"] == ""), "no job id")
     if clock != "log":
         clock = "unix"
     return ledger.finish(texts | values, clock, strict)

@@ -39,8 +39,8 @@ def scale_run_time(run_time: np.ndarray, logged_speed: Speed, node_speed: Speed)
     """Return ⌈run time × logged speed / node speed⌉ in whole seconds.
 
     Speeds are taken as the decimals that they are written as, and the arithmetic is in integers, so
-    that 7 s at speed 0.7 is exactly 10 s at 0.49. A run time of 0 stays 0. Where either speed is
-    unknown the ratio is 1.
+    that 1 s at speed 2.1 is exactly 7 s at 0.3 (floating point makes it 8). A run time of 0 stays 0.
+    Where either speed is unknown the ratio is 1.
 
     Parameters
     ----------

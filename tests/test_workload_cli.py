@@ -1,0 +1,106 @@
+"""`procure workload` as a user and a script see it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from procure.cli.main import run
+from procure.tables import JOB, read
+
+LOG = "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\njob1,1,1,0,9,5,1620129600\n"
+
+
+@pytest.fixture
+def procure(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["procure", "workload", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            run()
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return call
+
+
+def test_import_writes_the_table_and_prints_rows_kept_and_dropped(procure, tmp_path):
+    (tmp_path / "log.csv").write_text(LOG + "job2,1,1,0,9,-5,1620129600\n")
+    arguments = ("import", "log.csv", "--format", "csv", "--preset", "beocat", "--out", "jobs.parquet")
+    code, out, _ = procure(*arguments)
+    assert code == 0
+    assert "2 rows read, 1 jobs kept" in out
+    assert "dropped 1: negative run time" in out
+    assert len(read("jobs.parquet", JOB)) == 1
+    (tmp_path / "jobs.parquet").unlink()
+    code, out, err = procure(*arguments, "--strict")
+    assert (code, out) == (1, "")
+    assert "--strict" in err
+    assert not (tmp_path / "jobs.parquet").exists()
+
+
+def test_import_reports_as_one_json_document(procure, tmp_path):
+    (tmp_path / "log.csv").write_text(LOG)
+    code, out, _ = procure("import", "log.csv", "--preset", "beocat", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert (document["n_read"], document["n_kept"], document["dropped"]) == (1, 1, {})
+
+
+def test_a_mapping_can_be_given_on_the_command_line(procure, tmp_path):
+    (tmp_path / "log.csv").write_text("id,t,run,c\na,2021-05-04T07:00:00,1.5,4\n")
+    columns = [("job_id=id"), ("submit_time=t"), ("run_time=run:h"), ("cpus_per_node=c")]
+    options = [item for text in columns for item in ("--column", text)]
+    code, _, _ = procure(
+        "import", "log.csv", "--format", "csv", *options, "--tz", "UTC", "--out", "jobs.parquet"
+    )
+    assert code == 0
+    assert read("jobs.parquet", JOB)[["submit_time", "run_time"]].to_numpy().tolist() == [[1620111600, 5400]]
+
+
+def test_the_sacct_command_needs_no_log(procure):
+    code, out, _ = procure("import", "--print-sacct-command")
+    assert code == 0
+    assert out.startswith("SLURM_TIME_FORMAT=%s sacct ")
+
+
+def test_generate_describe_slice_and_merge_follow_one_another(procure):
+    assert procure("generate", "--out", "jobs.parquet", "--n-jobs", 50, "--seed", 3)[0] == 0
+    code, out, _ = procure("describe", "jobs.parquet", "--format", "json")
+    document = json.loads(out)
+    assert (code, document["n_jobs"]) == (0, 50)
+    assert {row["quantity"] for row in document["quantities"]} >= {"requested_mem", "run_time"}
+    code, out, _ = procure(
+        "slice", "jobs.parquet", "--day", "2024-01-02", "--out", "day.parquet", "--format", "json"
+    )
+    assert (code, json.loads(out)["n_jobs"]) == (0, 50)
+    code, out, err = procure(
+        "merge", "jobs.parquet", "day.parquet", "--drop-repeated", "--out", "both.parquet"
+    )
+    assert (code, "wrote 50 jobs" in out, "left out 50" in err) == (0, True, True)
+    moments = ("--from", "2024-01-02T12:00", "--to", "2024-01-02T14:00+00:00")
+    assert procure("slice", "jobs.parquet", *moments, "--out", "noon.parquet")[0] == 0
+    for output in ("table", "csv"):
+        assert "requested_cpus" in procure("describe", "jobs.parquet", "--format", output)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("import",), 2, "LOG"),
+        (("import", "log.csv"), 2, "--format"),
+        (("import", "none.csv", "--format", "csv"), 1, "none.csv: no such file"),
+        (("import", "log.csv", "--format", "csv", "--preset", "beocta"), 1, "did you mean beocat"),
+        (("import", "log.csv", "--preset", "beocat", "--out", "no/jobs.parquet"), 1, "cannot be written"),
+        (("slice", "log.csv", "--out", "x.parquet"), 2, "--day"),
+        (("describe", "log.csv"), 1, "column job_id is missing"),
+    ],
+)
+def test_mistakes_are_one_clear_error(procure, tmp_path, arguments, code, message):
+    (tmp_path / "log.csv").write_text(LOG)
+    found, out, err = procure(*arguments)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err

@@ -1,0 +1,222 @@
+"""The sacct reader, on lines that a real Slurm 22.05 printed and on the real files themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from procure.errors import TableError
+from procure.workload import import_log
+
+HEADER = (
+    "JobID|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|TimelimitRaw|ReqCPUS|ReqMem|"
+    "ReqTRES|AllocTRES|NNodes|NodeList|Priority|ElapsedRaw"
+)
+DAY = "2026-11-21T"
+
+
+def line(job_id="1", **changes):
+    fields = {
+        "JobID": job_id,
+        "User": "alice",
+        "Account": "physics",
+        "Partition": "cpu",
+        "QOS": "normal",
+        "Submit": f"{DAY}02:55:37",
+        "Eligible": f"{DAY}02:55:37",
+        "Start": f"{DAY}02:55:40",
+        "End": f"{DAY}02:55:44",
+        "State": "COMPLETED",
+        "TimelimitRaw": "3",
+        "ReqCPUS": "2",
+        "ReqMem": "1G",
+        "ReqTRES": "billing=2,cpu=2,mem=1G,node=1",
+        "AllocTRES": "billing=2,cpu=2,mem=1G,node=1",
+        "NNodes": "1",
+        "NodeList": "c2",
+        "Priority": "10062",
+        "ElapsedRaw": "4",
+    } | changes
+    return "|".join(fields[name] for name in HEADER.split("|"))
+
+
+PENDING = {"Start": "Unknown", "End": "Unknown", "State": "PENDING", "NodeList": "None assigned"}
+PENDING |= {"ElapsedRaw": "0", "AllocTRES": ""}
+
+
+@pytest.fixture
+def sacct(tmp_path):
+    def read(*lines, header=HEADER, **options):
+        path = tmp_path / "jobs.psv"
+        path.write_text("\n".join([header, *lines]) + "\n")
+        return import_log(path, "sacct", **{"tz": "UTC"} | options)
+
+    return read
+
+
+def only(imported):
+    assert len(imported.jobs) == 1
+    return imported.jobs.iloc[0].to_dict()
+
+
+def test_a_job_is_read_with_what_it_asked_for(sacct):
+    job = only(sacct(line(State="CANCELLED by 1002")))
+    assert job == {
+        "job_id": "1",
+        "user": "alice",
+        "submit_time": 1795229737,
+        "requested_time": 180,
+        "run_time": 4,
+        "n_nodes": 1,
+        "cpus_per_node": 2,
+        "mem_mb_per_node": 1024,
+        "gpus_per_node": 0,
+        "gpu_type": "",
+        "partition": "cpu",
+        "account": "physics",
+        "qos": "normal",
+        "priority": 10062.0,
+        "state": "CANCELLED",
+        "eligible_time": 1795229737,
+        "start_time": 1795229740,
+        "end_time": 1795229744,
+        "node_ids": "c2",
+    }
+
+
+def test_a_multi_node_job_keeps_its_nodes_and_its_amounts_are_per_node(sacct):
+    job = only(
+        sacct(line(ReqTRES="cpu=5,mem=2001M,node=2,gres/gpu=4", NNodes="2", ReqCPUS="5", NodeList="c[2-3]"))
+    )
+    assert (job["n_nodes"], job["cpus_per_node"], job["mem_mb_per_node"]) == (2, 3, 1001)
+    assert (job["gpus_per_node"], job["node_ids"]) == (2, "c2,c3")
+
+
+def test_a_whole_node_granted_does_not_change_what_was_asked_for(sacct):
+    assert only(sacct(line(AllocTRES="billing=8,cpu=8,mem=4000M,node=1")))["cpus_per_node"] == 2
+
+
+@pytest.mark.parametrize(("text", "mb"), [("4000Mc", 8000), ("4Gn", 4096), ("1000M", 500), ("?", 0)])
+def test_memory_without_a_tres_follows_its_suffix(sacct, text, mb):
+    job = only(sacct(line(ReqTRES="", AllocTRES="", ReqMem=text, NNodes="2", ReqCPUS="4")))
+    assert job["mem_mb_per_node"] == mb
+
+
+def test_rows_that_are_no_finished_job_are_dropped_by_reason(sacct):
+    imported = sacct(
+        line("1"),
+        line("1.batch"),
+        line("2", **PENDING),
+        line("3", **PENDING | {"Start": "None", "State": "DEADLINE", "End": f"{DAY}02:55:42"}),
+        line("4", **PENDING | {"Start": f"{DAY}02:56:00", "End": f"{DAY}02:56:00", "State": "FAILED"}),
+        line("5", End="Unknown", State="RUNNING"),
+        line("6", State="REQUEUED"),
+        line("6", Submit=f"{DAY}02:56:37", Start=f"{DAY}02:57:40", End=f"{DAY}02:57:44"),
+    )
+    assert list(imported.jobs["job_id"]) == ["1", "6"]
+    assert imported.n_read == 8
+    assert imported.dropped == {
+        "job step": 1,
+        "earlier record of a requeued job": 1,
+        "never started": 3,
+        "still running": 1,
+    }
+    assert imported.jobs["submit_time"].iloc[1] == 1795229797
+
+
+def test_strict_makes_a_drop_fatal_and_names_the_reason(sacct):
+    with pytest.raises(TableError, match=r"1 of 2 rows would be dropped \(never started: 1\)"):
+        sacct(line("1"), line("2", **PENDING), strict=True)
+
+
+def test_unfinished_jobs_are_kept_on_request_and_pending_arrays_unfold(sacct):
+    imported = sacct(
+        line("7_[1-3%2]", **PENDING), line("8", End="Unknown", State="RUNNING"), keep_unfinished=True
+    )
+    jobs = imported.jobs
+    assert list(jobs["job_id"]) == ["7_1", "7_2", "7_3", "8"]
+    assert jobs["start_time"].isna().tolist() == [True, True, True, False]
+    assert jobs["end_time"].isna().all()
+    assert jobs["run_time"].tolist() == [0, 0, 0, 4]
+    assert imported.dropped == {}
+
+
+def test_limits_and_elapsed_times_may_be_written_out(sacct):
+    header = HEADER.replace("TimelimitRaw", "Timelimit").replace("ElapsedRaw", "Elapsed")
+    job = only(sacct(line(TimelimitRaw="1-02:00:00", ElapsedRaw="00:00:04"), header=header))
+    assert (job["requested_time"], job["run_time"]) == (26 * 3600, 4)
+    assert only(sacct(line(TimelimitRaw="UNLIMITED"), header=HEADER))["requested_time"] == 0
+
+
+def test_columns_may_stand_in_any_order(sacct):
+    order = list(reversed(HEADER.split("|")))
+    cells = dict(zip(HEADER.split("|"), line().split("|"), strict=True))
+    turned = sacct("|".join(cells[name] for name in order), header="|".join(order))
+    assert turned.jobs.equals(sacct(line()).jobs)
+
+
+def test_times_are_local_to_the_stated_zone_or_seconds(sacct):
+    utc = only(sacct(line()))["submit_time"]
+    assert only(sacct(line(), tz="America/Chicago"))["submit_time"] == utc + 6 * 3600
+    seconds = dict.fromkeys(("Submit", "Eligible", "Start", "End"), "1795229737")
+    imported = sacct(line(**seconds), tz=None)
+    assert only(imported)["submit_time"] == 1795229737
+    assert imported.notes == []
+    assert "state the zone" in sacct(line(), tz=None).notes[0]
+    with pytest.raises(TableError, match="unknown time zone 'America/Chicgo'; did you mean America/Chicago"):
+        sacct(line(), tz="America/Chicgo")
+
+
+def test_the_hour_that_a_clock_shows_twice_never_makes_a_wait_negative(sacct):
+    night = "2026-11-01T"
+    times = {"Submit": f"{night}01:50:00", "Eligible": f"{night}01:50:00"}
+    times |= {"Start": f"{night}01:10:00", "End": f"{night}01:20:00"}
+    job = only(sacct(line(**times), tz="America/Chicago"))
+    assert job["start_time"] - job["submit_time"] == 20 * 60
+    assert job["end_time"] - job["start_time"] == 10 * 60
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"ReqTRES": "", "ReqCPUS": "two"}, r"row 2, column ReqCPUS: 'two' is not a number"),
+        ({"Submit": "yesterday"}, r"row 2, column Submit: 'yesterday' is not a date and time"),
+        ({"ReqTRES": "", "ReqMem": "lots"}, r"row 2, column ReqMem: 'lots' is not memory"),
+        ({"User": "a|b"}, r"row 2: 20 fields where the header has 19"),
+    ],
+)
+def test_text_in_a_number_is_an_error_with_its_place_or_a_counted_drop(sacct, bad, message):
+    lines = [line("1"), line("2", **bad)]
+    with pytest.raises(TableError, match=message):
+        sacct(*lines)
+    imported = sacct(*lines, skip_bad_rows=True)
+    assert imported.dropped == {"unreadable row": 1}
+    assert len(imported.jobs) == 1
+
+
+def test_a_log_without_jobs_or_without_a_header_is_an_error(sacct):
+    with pytest.raises(TableError, match="holds no job; it has no rows"):
+        sacct()
+    with pytest.raises(TableError, match=r"holds no job; all 1 rows were dropped \(never started: 1\)"):
+        sacct(line(**PENDING))
+    with pytest.raises(TableError, match="not a header of sacct"):
+        sacct(line(), header=line())
+    with pytest.raises(TableError, match="column Submit is missing"):
+        sacct(line(), header=HEADER.replace("Submit", "Sent"))
+
+
+@pytest.mark.parametrize(
+    ("name", "n_read", "also"),
+    [
+        ("sacct-X.psv", 57, {}),
+        ("sacct-X-duplicates.psv", 58, {"earlier record of a requeued job": 1}),
+        ("sacct-with-steps.psv", 114, {"job step": 57}),
+    ],
+)
+def test_the_three_views_of_one_real_slurm_give_the_same_jobs(shared_data, name, n_read, also):
+    imported = import_log(shared_data(f"slurm_22_05/{name}"), "sacct", tz="UTC")
+    assert imported.n_read == n_read
+    assert imported.dropped == {**also, "never started": 4, "still running": 2}
+    reference = import_log(shared_data("slurm_22_05/sacct-X.psv"), "sacct", tz="UTC").jobs
+    assert imported.jobs.equals(reference)
+    gpus = reference.set_index("job_id")["gpus_per_node"]
+    assert gpus[["15", "16", "17", "18", "19", "20"]].tolist() == [2, 1, 4, 1, 2, 2]

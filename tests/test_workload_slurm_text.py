@@ -1,0 +1,101 @@
+"""How Slurm writes things, read back."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from procure.workload.slurm_text import (
+    array_tasks,
+    expand_nodes,
+    node_names,
+    parse_tres,
+    slurm_duration,
+    slurm_memory,
+)
+
+
+@given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
+def test_every_spelling_of_a_duration_gives_its_seconds(d, h, m, s):
+    assert slurm_duration(f"{d}-{h:02d}:{m:02d}:{s:02d}") == ((d * 24 + h) * 60 + m) * 60 + s
+    assert slurm_duration(f"{h:02d}:{m:02d}:{s:02d}") == (h * 60 + m) * 60 + s
+    assert slurm_duration(f"{m:02d}:{s:02d}.123") == m * 60 + s
+    assert slurm_duration(f"{d}-{h:02d}") == (d * 24 + h) * 3600
+    assert slurm_duration(f"{d}-{h:02d}:{m:02d}") == (d * 24 + h) * 3600 + m * 60
+
+
+@pytest.mark.parametrize("text", ["UNLIMITED", "Partition_Limit", ""])
+def test_a_limit_that_names_no_number_is_none(text):
+    assert slurm_duration(text) == 0
+
+
+@given(st.text(max_size=8))
+def test_any_text_is_a_duration_or_not_a_number(text):
+    assert math.isnan(slurm_duration(text)) or slurm_duration(text) >= 0
+
+
+@pytest.mark.parametrize(
+    ("text", "mb", "per"),
+    [
+        ("500M", 500, "job"),
+        ("1G", 1024, "job"),
+        ("4000Mc", 4000, "cpu"),
+        ("4Gn", 4096, "node"),
+        ("1.50T", 1.5 * 1024**2, "job"),
+        ("2048K", 2, "job"),
+        ("64", 64, "job"),
+        ("", 0, "job"),
+        ("2147486448Mn", 2800, "cpu"),
+    ],
+)
+def test_memory_is_read_with_what_it_is_per(text, mb, per):
+    assert slurm_memory(text) == (mb, per)
+
+
+def test_unreadable_memory_is_not_a_number():
+    assert math.isnan(slurm_memory("lots")[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "model"),
+    [
+        ("cpu=1,gres/gpu:a100=2,gres/gpu=2", 2, "a100"),
+        ("cpu=1,gres/gpu=2", 2, ""),
+        ("cpu=1,gres/gpu:a100=2", 2, "a100"),
+        ("cpu=1,gres/gpu:a100=1,gres/gpu:v100=2,gres/gpu=3", 3, ""),
+        ("cpu=1,mem=500M,node=1", 0, ""),
+        ("billing=5,cpu=1,gres/gpumem=0,gres/gpuutil=0", 0, ""),
+    ],
+)
+def test_typed_and_untyped_gpus_are_counted_once(text, gpus, model):
+    assert parse_tres(text)[3:5] == (gpus, model)
+    assert not parse_tres(text)[5]
+
+
+def test_an_unreadable_tres_says_so():
+    assert parse_tres("cpu=many")[5]
+    assert parse_tres("nonsense")[5]
+    assert not parse_tres("")[5]
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=6, unique=True), st.booleans())
+def test_a_folded_node_list_gives_its_names_back(numbers, padded):
+    names = [f"c{n:02d}" if padded else f"c{n}" for n in numbers]
+    assert expand_nodes("c[" + ",".join(name[1:] for name in names) + "]") == names
+    assert expand_nodes(",".join(names)) == names
+
+
+def test_node_lists_keep_order_padding_and_racks():
+    assert expand_nodes("c[1-3,5],g2") == ["c1", "c2", "c3", "c5", "g2"]
+    assert expand_nodes("cpn-f15-[08-10]") == ["cpn-f15-08", "cpn-f15-09", "cpn-f15-10"]
+    assert expand_nodes("r[1-2]n[1-2]") == ["r1n1", "r1n2", "r2n1", "r2n2"]
+    assert node_names("None assigned") == ("",)
+
+
+def test_a_pending_array_names_its_tasks():
+    assert array_tasks("12_[4-6%2]") == ["12_4", "12_5", "12_6"]
+    assert array_tasks("12_[0-8:4,11]") == ["12_0", "12_4", "12_8", "12_11"]
+    assert array_tasks("12_3") == ["12_3"]

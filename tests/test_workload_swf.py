@@ -1,0 +1,146 @@
+"""The SWF reader."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from procure.errors import TableError
+from procure.tables import JOB, read, write
+from procure.workload import import_log, slice_day
+
+HEADER = "; Version: 2.2\n; UnixStartTime: 1000\n; Queue:  2 express  \n"
+NAMES = "job submit wait run procs cpu_time used asked limit mem status user group exe queue part prev think"
+
+
+def row(**changes):
+    fields = dict.fromkeys(NAMES.split(), -1) | {"job": 7, "submit": 10, "wait": 5, "run": 60, "procs": 5}
+    fields |= {"asked": 6, "limit": 120, "mem": 1500, "status": 1, "user": 3, "group": 4, "queue": 2}
+    return " ".join(str(value) for value in (fields | changes).values())
+
+
+@pytest.fixture
+def swf(tmp_path):
+    def load(*rows, header=HEADER, **options):
+        path = tmp_path / "log.swf"
+        path.write_text(header + "\n".join(rows) + "\n")
+        return import_log(path, "swf", **options)
+
+    return load
+
+
+def test_a_job_is_read_on_the_header_s_clock_with_a_node_per_processor(swf):
+    imported = swf(row())
+    assert imported.jobs.iloc[0].to_dict() == {
+        "job_id": "7",
+        "user": "3",
+        "submit_time": 1010,
+        "requested_time": 120,
+        "run_time": 60,
+        "n_nodes": 6,
+        "cpus_per_node": 1,
+        "mem_mb_per_node": 2,
+        "gpus_per_node": 0,
+        "gpu_type": "",
+        "partition": "express",
+        "account": "4",
+        "state": "COMPLETED",
+        "start_time": 1015,
+        "end_time": 1075,
+    }
+    assert imported.jobs.attrs["clock"] == "unix"
+
+
+@given(processors=st.integers(1, 500), per_node=st.integers(1, 64), kb=st.integers(0, 10**7))
+@settings(max_examples=50, deadline=None)
+def test_nodes_hold_all_processors_evenly_and_memory_follows_them(tmp_path_factory, processors, per_node, kb):
+    path = tmp_path_factory.mktemp("swf") / "log.swf"
+    path.write_text(HEADER + row(asked=processors, mem=kb))
+    job = import_log(path, "swf", cpus_per_node=per_node).jobs.iloc[0]
+    assert job["n_nodes"] == -(-processors // per_node)
+    assert job["cpus_per_node"] == -(-processors // job["n_nodes"]) <= per_node
+    assert job["mem_mb_per_node"] == -(-kb * job["cpus_per_node"] // 1000)
+
+
+def test_processors_got_stand_in_for_those_asked_for(swf):
+    assert swf(row(asked=-1)).jobs["n_nodes"].tolist() == [5]
+
+
+def test_missing_values_drop_a_row_by_reason(swf):
+    imported = swf(row(), row(run=-1), row(run=-9), row(asked=0, procs=-1), row(submit=-1), row(status=3))
+    assert len(imported.jobs) == 1
+    assert imported.dropped == {
+        "part of a job that has its own row": 1,
+        "no submit time": 1,
+        "negative run time": 1,
+        "no run time": 1,
+        "no processors": 1,
+    }
+
+
+def test_a_job_that_never_ran_can_be_kept_with_the_moment_it_gave_up(swf):
+    job = swf(row(run=-1, status=5), keep_unfinished=True).jobs
+    assert job["start_time"].isna().all()
+    assert job[["run_time", "end_time", "state"]].to_numpy().tolist() == [[0, 1015, "CANCELLED"]]
+
+
+def test_an_unknown_wait_or_limit_is_not_invented(swf):
+    jobs = swf(row(wait=-1, limit=-1)).jobs
+    assert jobs["start_time"].isna().all()
+    assert jobs["requested_time"].tolist() == [0]
+
+
+def test_without_unix_start_time_days_are_refused_even_after_parquet(swf, tmp_path):
+    imported = swf(row(), header="; Version: 2.2\n")
+    assert imported.jobs["submit_time"].tolist() == [10]
+    assert "own clock" in imported.notes[0]
+    stored = read(write(imported.jobs, tmp_path / "jobs.parquet"), JOB)
+    with pytest.raises(TableError, match="a day needs Unix times"):
+        slice_day(stored, "2021-05-04")
+
+
+def test_the_memory_s_unit_is_an_option(swf):
+    assert swf(row(mem=4_000_000), mem_unit="B:job").jobs["mem_mb_per_node"].tolist() == [1]
+    with pytest.raises(TableError, match="unknown memory unit 'Kb'"):
+        swf(row(), mem_unit="Kb:cpu")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (row(run="soon"), r"line 5, column 4 \(run time\): 'soon' is not a number"),
+        ("1 2 3", "line 5: 3 fields where SWF has 18"),
+    ],
+)
+def test_an_unreadable_line_is_an_error_with_its_number_or_a_counted_drop(swf, line, message):
+    with pytest.raises(TableError, match=message):
+        swf(row(), line)
+    assert swf(row(), line, skip_bad_rows=True).dropped == {"unreadable row": 1}
+
+
+def test_a_header_alone_is_an_error(swf):
+    with pytest.raises(TableError, match="holds no job"):
+        swf()
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "kept", "dropped"),
+    [
+        ("pwa/KTH-SP2-1996-2.1-cln.swf.xz", None, 27_992, {}),
+        ("metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz", "metacentrum", 8_196, {"negative run time": 2}),
+        ("synthetic/lublin_256.swf.xz", None, 10_000, {}),
+    ],
+)
+def test_real_logs_keep_their_rows(shared_data, name, preset, kept, dropped):
+    imported = import_log(shared_data(name), "swf", preset)
+    assert (len(imported.jobs), imported.dropped) == (kept, dropped)
+
+
+def test_metacentrum_s_nodes_and_memory_come_from_its_own_fields(shared_data):
+    path = shared_data("metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz")
+    jobs = import_log(path, "swf", "metacentrum").jobs
+    first = jobs.iloc[0]
+    assert (first["n_nodes"], first["cpus_per_node"], first["mem_mb_per_node"]) == (1, 64, 68_720)
+    assert (first["node_ids"], first["partition"]) == ("1241", "q_1d")
+    assert (jobs["n_nodes"] == 1).mean() > 0.97
