@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from procure._version import __version__
-from procure.cli import workload
+from procure.cli import packages, quotes, simulate, study, workload
 from procure.errors import TableError
 
 app = typer.Typer(
@@ -41,7 +41,11 @@ def root(
     """
 
 
+app.add_typer(quotes.app, name="quotes")
+app.command("packages")(packages.packages)
 app.add_typer(workload.app, name="workload")
+app.command("simulate")(simulate.simulate)
+app.add_typer(study.app, name="study")
 
 
 def run() -> None:

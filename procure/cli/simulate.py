@@ -1,0 +1,56 @@
+"""``procure simulate``: one workload on one set of nodes under one policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from procure.cli import common
+
+
+def simulate(
+    jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV (see `procure workload import`).")],
+    nodes: Annotated[
+        Path, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod].")
+    ],
+    policy: Annotated[str, typer.Option(help="Which policy decides.")] = "best-fit",
+    kill_at_limit: Annotated[bool, typer.Option(help="End a job at its requested time.")] = True,
+    logged_speed: Annotated[
+        str | None,
+        typer.Option(help="Speed of the logged system, in the unit of the nodes' speed; none = ratio 1.0."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the schedule (the job table with its starts) here.")
+    ] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Simulate a workload on nodes under a policy; times in seconds, utilization as a share.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure workload generate --out jobs.parquet --seed 1
+    procure simulate --jobs jobs.parquet --nodes nodes.csv --policy best-fit
+    procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
+    """
+    from procure import tables
+    from procure.run import simulate as run_simulation
+
+    job_table, node_table = tables.read(jobs, tables.JOB), tables.read(nodes, tables.NODE)
+    if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
+        common.note(
+            "no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used"
+        )
+    run = run_simulation(
+        job_table, node_table, policy, kill_at_limit=kill_at_limit, logged_speed=logged_speed
+    )
+    unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
+    if len(unrunnable):
+        shown = ", ".join(unrunnable.head(5)) + (", …" if len(unrunnable) > 5 else "")
+        common.note(f"{len(unrunnable)} jobs fit no node even when it is empty and were set aside: {shown}")
+    if out is not None:
+        tables.write(run.schedule, out)
+        common.note(f"schedule written to {out}")
+    common.print_record(run.metrics | {"elapsed": run.elapsed}, output, f"{policy}: {len(job_table):,} jobs")

@@ -1,0 +1,186 @@
+"""One run: a job table on a node table under a policy gives a schedule and its metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure import catalog
+from procure.errors import TableError
+from procure.simulator import state as simulator_state
+from procure.simulator.arrays import Jobs, Kinds, durations, fits_empty, gpu_type_bits, job_arrays, node_kinds
+from procure.simulator.drive import drive
+from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
+from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
+from procure.tables import JOB, NODE, check
+from procure.workload.spec import scale_run_time
+
+FAST_LANE_POLICY = "best-fit"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one simulation gave.
+
+    Attributes
+    ----------
+    schedule
+        The job table in its own row order with simulated ``start_time``, ``end_time`` (Unix seconds,
+        empty for unrunnable jobs) and ``node_ids``.
+    metrics
+        `procure.tables.METRICS` by name; None where undefined.
+    elapsed
+        Seconds that the simulation itself took (a measurement, not a result).
+    """
+
+    schedule: pd.DataFrame
+    metrics: dict[str, Any]
+    elapsed: float
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A workload and nodes as arrays, ready to run."""
+
+    jobs: Jobs
+    kinds: Kinds
+    kind_of: np.ndarray
+    fits: np.ndarray
+    durations: np.ndarray
+    killed: np.ndarray
+
+
+def usage_of(jobs: Jobs) -> Usage:
+    """Return what each job keeps busy on all its nodes together."""
+    return Usage(*((column * jobs.n_nodes).astype(np.float64) for column in (jobs.cpus, jobs.mem, jobs.gpus)))
+
+
+def scaled_durations(
+    jobs: Jobs, table: pd.DataFrame, speeds: list[Any], logged_speed: Any, kill_at_limit: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `simulator.arrays.durations` of a job table at each of the speeds."""
+    run_time = table["run_time"].to_numpy(np.int64)
+    return durations(jobs, [scale_run_time(run_time, logged_speed, speed) for speed in speeds], kill_at_limit)
+
+
+def prepare(
+    jobs: pd.DataFrame, nodes: pd.DataFrame, *, kill_at_limit: bool = True, logged_speed: Any = None
+) -> Prepared:
+    """Check both tables and lay them out as arrays."""
+    jobs, nodes = check(jobs, JOB), check(nodes, NODE)
+    if jobs.empty or nodes.empty:
+        raise TableError(f"there are no {'jobs' if jobs.empty else 'nodes'} to simulate")
+    bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
+    job_rows = job_arrays(jobs, bits)
+    kinds, kind_of, speeds = node_kinds(nodes, bits)
+    took, killed = scaled_durations(job_rows, jobs, speeds, logged_speed, kill_at_limit)
+    return Prepared(job_rows, kinds, kind_of, fits_empty(job_rows, kinds), took, killed)
+
+
+def refuse_multi_node(jobs: pd.DataFrame, policy: str) -> None:
+    """Refuse jobs of several nodes under a policy that places single-node jobs only, naming the first."""
+    several = jobs["n_nodes"].to_numpy() > 1
+    if several.any() and not catalog.entry(policy).multi_node:
+        first = jobs.loc[several].iloc[0]
+        able = [name for name, entry in catalog.POLICIES.items() if entry.multi_node]
+        raise TableError(
+            f"job {first['job_id']} asks for {first['n_nodes']} nodes, and {several.sum()} of {len(jobs)} jobs "
+            f"ask for more than one; policy {policy} places single-node jobs only; "
+            f"policies that place such jobs: {', '.join(able) or 'none yet'}"
+        )
+
+
+def simulate(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    policy: str | Callable = FAST_LANE_POLICY,
+    *,
+    kill_at_limit: bool = True,
+    logged_speed: Any = None,
+    fast_lane: bool = True,
+) -> Run:
+    """Simulate a workload on nodes under a policy.
+
+    Parameters
+    ----------
+    jobs, nodes
+        Job and node tables; they are not modified.
+    policy
+        A name from `procure.catalog.POLICIES`, or a callable of the policy protocol.
+    kill_at_limit
+        End a job at its ``requested_time`` (0 = no limit); such jobs are counted in ``n_killed``.
+    logged_speed
+        Speed of the logged system in the unit of the nodes' ``speed``; a job takes
+        ⌈run_time × logged_speed / speed⌉ s. None = the ratio 1.0 on every node.
+    fast_lane
+        Use the specialised kernel where one exists; the schedule is the same without.
+
+    Raises
+    ------
+    TableError
+        A bad table, an unknown policy, or jobs that the policy cannot place.
+    """
+    ready = prepare(jobs, nodes, kill_at_limit=kill_at_limit, logged_speed=logged_speed)
+    if isinstance(policy, str):
+        refuse_multi_node(check(jobs, JOB), policy)
+    began = time.perf_counter()
+    if policy == FAST_LANE_POLICY and fast_lane:
+        try:
+            found = _by_fast_lane(ready)
+        except FastLaneError:
+            found = _by_loop(ready, catalog.load(policy))
+    else:
+        found = _by_loop(ready, catalog.load(policy) if isinstance(policy, str) else policy)
+    start, end, speed_of, node_lists, depth = found
+    elapsed = time.perf_counter() - began
+    out = np.empty(len(METRIC_NAMES))
+    kinds, kind_of = ready.kinds, ready.kind_of
+    capacity = tuple(float(column[kind_of].sum()) for column in (kinds.cpus, kinds.mem, kinds.gpus))
+    measure(ready.jobs.submit, start, end, ready.killed, speed_of, usage_of(ready.jobs), capacity, depth, out)
+    return Run(_schedule(jobs, nodes, ready.jobs, start, end, node_lists), as_record(out), elapsed)
+
+
+def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
+    bits = check_fast_lane(ready.jobs, ready.kinds, ready.durations)
+    n_jobs = len(ready.jobs.submit)
+    start, end, node_of = np.empty(n_jobs, np.int64), np.empty(n_jobs, np.int64), np.empty(n_jobs, np.int32)
+    depth = best_fit_schedule(
+        ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations, bits, start, end, node_of
+    )
+    speed_of = ready.kinds.speed[ready.kind_of[np.maximum(node_of, 0)]]
+    return start, end, speed_of, node_of[:, None], depth
+
+
+def _by_loop(ready: Prepared, policy: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
+    world, state = simulator_state.build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations)
+    drive(world, state, policy)
+    node_lists = np.split(state.node_list, state.node_first[1:-1])
+    return state.start, world.end, world.speed_of, node_lists, int(world.max_queue_depth[0])
+
+
+def _schedule(
+    jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, start: np.ndarray, end: np.ndarray, node_lists: Any
+) -> pd.DataFrame:
+    ran = start >= 0
+    names = nodes["node_id"].astype(str).to_list()
+    first = int(jobs["submit_time"].to_numpy()[arrays.row[0]])
+    columns = {
+        "start_time": pd.array(np.where(ran, start + first, 0), dtype="Int64"),
+        "end_time": pd.array(np.where(ran, end + first, 0), dtype="Int64"),
+    }
+    for values in columns.values():
+        values[~ran] = pd.NA
+    placed = [
+        ",".join(names[n] for n in rows) if runs else "" for rows, runs in zip(node_lists, ran, strict=True)
+    ]
+    schedule = jobs.reset_index(drop=True).copy()
+    back = np.argsort(arrays.row, kind="stable")
+    for name, values in columns.items():
+        schedule[name] = values[back]
+    schedule["node_ids"] = np.array(placed, dtype=object)[back]
+    return schedule

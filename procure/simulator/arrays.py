@@ -1,0 +1,164 @@
+"""Tables to arrays: jobs in queue order, request shapes, kinds of node, durations per speed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+
+ANY_TYPE = np.int64(-1)
+"""The GPU type mask of a job that asks for any type, and of a node that states none: every bit set."""
+
+
+class Jobs(NamedTuple):
+    """A workload as arrays, one entry per job in queue order (submission time, then table row).
+
+    Times are seconds after the first submission. The waiting jobs of one *shape* (one combination of
+    nodes, CPUs, memory, GPUs, GPU type) stand in one FIFO line: line ``s`` is
+    ``line_job[line_first[s]:line_first[s + 1]]``.
+    """
+
+    row: np.ndarray  # int64[n], the job's row in the table
+    submit: np.ndarray  # int64[n], s
+    requested: np.ndarray  # int64[n], s; 0 = no limit
+    n_nodes: np.ndarray  # int64[n]
+    cpus: np.ndarray  # int64[n], per node
+    mem: np.ndarray  # int64[n], MB per node
+    gpus: np.ndarray  # int64[n], per node
+    types: np.ndarray  # int64[n], bit mask of the GPU types that will do
+    shape_of: np.ndarray  # uint32[n]
+    shape_nodes: np.ndarray  # int64[s]
+    shape_cpus: np.ndarray  # int64[s]
+    shape_mem: np.ndarray  # int64[s]
+    shape_gpus: np.ndarray  # int64[s]
+    shape_types: np.ndarray  # int64[s]
+    line_job: np.ndarray  # uint32[n]
+    line_first: np.ndarray  # int64[s + 1]
+
+
+class Kinds(NamedTuple):
+    """Kinds of node: nodes of one kind have equal totals, GPU type and speed."""
+
+    cpus: np.ndarray  # int64[k]
+    mem: np.ndarray  # int64[k], MB
+    gpus: np.ndarray  # int64[k]
+    types: np.ndarray  # int64[k], bit mask of the one GPU type that it has, or ANY_TYPE
+    speed: np.ndarray  # uint32[k], row of the durations
+
+
+def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
+    """Give every GPU type that the tables name one bit; the empty name means any and has none."""
+    names = sorted(set().union(*(column.unique() for column in columns)) - {""})
+    if len(names) > 62:
+        raise TableError(f"{len(names)} GPU types are named; at most 62 can be told apart")
+    return {name: 1 << bit for bit, name in enumerate(names)}
+
+
+def _masks(names: pd.Series, bits: dict[str, int]) -> np.ndarray:
+    return names.map({"": int(ANY_TYPE)} | bits).fillna(int(ANY_TYPE)).to_numpy(np.int64)
+
+
+def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
+    """Bring a job table into queue order and find its request shapes.
+
+    Parameters
+    ----------
+    jobs
+        A checked job table.
+    bits
+        From `gpu_type_bits`.
+    """
+    order = np.argsort(jobs["submit_time"].to_numpy(np.int64), kind="stable")
+    ordered = jobs.iloc[order]
+    submit = ordered["submit_time"].to_numpy(np.int64)
+    gpus = ordered["gpus_per_node"].to_numpy(np.int64)
+    asked = np.stack(
+        [
+            ordered["n_nodes"].to_numpy(np.int64),
+            ordered["cpus_per_node"].to_numpy(np.int64),
+            ordered["mem_mb_per_node"].to_numpy(np.int64),
+            gpus,
+            np.where(gpus > 0, _masks(ordered["gpu_type"], bits), ANY_TYPE),
+        ]
+    )
+    shapes, shape_of = np.unique(asked, axis=1, return_inverse=True)
+    shape_of = shape_of.ravel()
+    lengths = np.bincount(shape_of, minlength=shapes.shape[1])
+    return Jobs(
+        order,
+        submit - submit[0],
+        ordered["requested_time"].to_numpy(np.int64),
+        *asked,
+        shape_of.astype(np.uint32),
+        *(np.ascontiguousarray(row) for row in shapes),
+        np.argsort(shape_of, kind="stable").astype(np.uint32),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+    )
+
+
+def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.ndarray, list[Any]]:
+    """Group nodes that are alike.
+
+    Returns
+    -------
+    Kinds
+        In order of first appearance.
+    numpy.ndarray
+        uint32[n_nodes], the kind of each node, in table order.
+    list
+        The distinct speeds, as given; ``Kinds.speed`` counts along it.
+    """
+    speeds = nodes["speed"] if "speed" in nodes else pd.Series(np.nan, index=nodes.index)
+    speed_row, distinct = pd.factorize(speeds, use_na_sentinel=False)
+    columns = pd.DataFrame(
+        {
+            "cpus": nodes["cpus"].to_numpy(np.int64),
+            "mem": nodes["mem_mb"].to_numpy(np.int64),
+            "gpus": nodes["gpus"].to_numpy(np.int64),
+            "types": _masks(nodes["gpu_type"], bits),
+            "speed": speed_row.astype(np.int64),
+        }
+    )
+    kind_of = columns.groupby(list(columns), sort=False).ngroup().to_numpy()
+    first = columns[~pd.Series(kind_of).duplicated().to_numpy()]
+    kinds = Kinds(
+        *(first[name].to_numpy(np.int64) for name in ("cpus", "mem", "gpus", "types")),
+        first["speed"].to_numpy(np.uint32),
+    )
+    return kinds, kind_of.astype(np.uint32), list(distinct)
+
+
+def fits_empty(jobs: Jobs, kinds: Kinds) -> np.ndarray:
+    """Say which shapes fit an empty node of which kind: bool[n_shapes, n_kinds]."""
+    return (
+        (kinds.cpus >= jobs.shape_cpus[:, None])
+        & (kinds.mem >= jobs.shape_mem[:, None])
+        & (kinds.gpus >= jobs.shape_gpus[:, None])
+        & ((kinds.types & jobs.shape_types[:, None]) != 0)
+    )
+
+
+def durations(
+    jobs: Jobs, scaled_run_times: list[np.ndarray], kill_at_limit: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lay run times out by speed and queue order, cut at the limit where asked.
+
+    Parameters
+    ----------
+    scaled_run_times
+        For each distinct speed, int64[n_jobs] in table order, s.
+
+    Returns
+    -------
+    durations : numpy.ndarray
+        int64[n_speeds, n_jobs], s.
+    killed : numpy.ndarray
+        bool of the same shape: the limit cut the job.
+    """
+    full = np.stack([run_time[jobs.row] for run_time in scaled_run_times])
+    limit = jobs.requested if kill_at_limit else np.zeros_like(jobs.requested)
+    killed = (limit > 0) & (full > limit)
+    return np.where(killed, limit, full), killed

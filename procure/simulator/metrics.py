@@ -1,0 +1,113 @@
+"""What a run is measured by: one compiled pass over its start and end times."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from procure.tables import METRICS
+
+SLOWDOWN_FLOOR = 10
+"""Seconds below which a run time does not make a slowdown look worse (the usual bound of 10 s)."""
+
+METRIC_NAMES = tuple(column.name for column in METRICS)
+_COUNTS = frozenset(column.name for column in METRICS if column.dtype == "int")
+
+
+class Usage(NamedTuple):
+    """What each job keeps busy over all its nodes, in queue order; float64[n_jobs] each."""
+
+    cpus: np.ndarray
+    mem: np.ndarray  # MB
+    gpus: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def quantile_of_sorted(values, share):
+    """Return a quantile by linear interpolation (NumPy's default rule) of sorted whole numbers."""
+    place = (values.size - 1) * share
+    low = np.int64(place)
+    high = min(low + 1, values.size - 1)
+    part = place - low
+    step = values[high] - values[low]
+    return values[high] - step * (1.0 - part) if part >= 0.5 else values[low] + step * part
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def measure(submit, start, end, killed_by_speed, speed_of, usage, capacity, max_queue_depth, out):
+    """Fill ``out`` with the metrics of one run, in the order of `METRIC_NAMES`; NaN where undefined.
+
+    Parameters
+    ----------
+    submit, start, end : numpy.ndarray
+        int64[n_jobs], s; start −1 for a job that did not run.
+    killed_by_speed : numpy.ndarray
+        bool[n_speeds, n_jobs], with ``speed_of`` uint32[n_jobs], the speed row that each job ran at.
+    usage : Usage
+        Per job.
+    capacity : tuple of float
+        CPUs, MB and GPUs of all nodes.
+    out : numpy.ndarray
+        float64[len(METRIC_NAMES)], modified.
+    """
+    n_jobs = submit.size
+    waits = np.empty(n_jobs, np.int64)
+    n_waited = n_killed = n_ran = 0
+    last_end = np.int64(0)
+    first_submit = np.int64(0)
+    total_wait = total_turnaround = np.int64(0)
+    total_slowdown = busy_cpu = busy_mem = busy_gpu = 0.0
+    for j in range(n_jobs):
+        if start[j] < 0:
+            continue
+        if n_ran == 0:
+            first_submit = submit[j]
+        n_ran += 1
+        run = end[j] - start[j]
+        wait = start[j] - submit[j]
+        slowdown = 1.0
+        if wait > 0:
+            waits[n_waited] = wait
+            n_waited += 1
+            total_wait += wait
+            slowdown = max(1.0, (end[j] - submit[j]) / max(run, SLOWDOWN_FLOOR))
+        total_slowdown += slowdown
+        total_turnaround += end[j] - submit[j]
+        last_end = max(last_end, end[j])
+        busy_cpu += usage.cpus[j] * run
+        busy_mem += usage.mem[j] * run
+        busy_gpu += usage.gpus[j] * run
+        n_killed += killed_by_speed[speed_of[j], j]
+    out[:] = np.nan
+    out[0], out[1], out[2], out[3] = n_jobs, n_ran, n_jobs - n_ran, n_killed
+    out[14] = max_queue_depth
+    if n_ran == 0:
+        return
+    ordered = np.zeros(n_ran, np.int64)  # those that did not wait come first
+    ordered[n_ran - n_waited :] = np.sort(waits[:n_waited])
+    makespan = last_end - first_submit
+    out[4] = total_wait / n_ran
+    out[5] = quantile_of_sorted(ordered, 0.5)
+    out[6] = quantile_of_sorted(ordered, 0.95)
+    out[7] = ordered[-1]
+    out[8] = total_slowdown / n_ran
+    out[9] = total_turnaround / n_ran
+    out[10] = makespan
+    if makespan > 0:
+        if capacity[0] > 0:
+            out[11] = busy_cpu / (capacity[0] * makespan)
+        if capacity[1] > 0:
+            out[12] = busy_mem / (capacity[1] * makespan)
+        if capacity[2] > 0:
+            out[13] = busy_gpu / (capacity[2] * makespan)
+
+
+def as_record(values: np.ndarray) -> dict[str, Any]:
+    """Name the metrics of one run; whole numbers for counts, None where undefined."""
+    return {
+        name: None if math.isnan(value) else int(value) if name in _COUNTS else float(value)
+        for name, value in zip(METRIC_NAMES, values, strict=True)
+    }

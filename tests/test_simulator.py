@@ -1,0 +1,273 @@
+"""The simulator: the fast lane, the loop, and the metrics."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import naive
+import numba
+import numpy as np
+import pandas as pd
+import pytest
+
+from procure import run as procure_run
+from procure.errors import TableError
+from procure.simulator import state as simulator_state
+from procure.simulator.drive import PolicyError, drive, loop
+from procure.simulator.metrics import quantile_of_sorted
+from procure.simulator.state import WAIT
+from procure.workload import import_log, slice_day
+
+TYPES = ["", "a100", "v100"]
+
+
+def job_table(**columns) -> pd.DataFrame:
+    n = len(columns["submit_time"])
+    defaults = {
+        "job_id": [f"j{i}" for i in range(n)],
+        "requested_time": 0,
+        "cpus_per_node": 1,
+        "mem_mb_per_node": 0,
+        "gpus_per_node": 0,
+        "gpu_type": "",
+    }
+    return pd.DataFrame(defaults | columns, index=range(n))
+
+
+def node_table(**columns) -> pd.DataFrame:
+    n = len(columns["cpus"])
+    defaults = {"node_id": [f"n{i}" for i in range(n)], "mem_mb": 1000, "gpus": 0, "gpu_type": ""}
+    return pd.DataFrame(defaults | columns, index=range(n))
+
+
+def random_case(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame, dict]:
+    """Few distinct values everywhere, so that ties, equal times and full nodes are the rule."""
+    n_jobs, n_nodes = int(rng.integers(1, 40)), int(rng.integers(1, 7))
+    jobs = job_table(
+        submit_time=1_000 + np.sort(rng.integers(0, rng.choice([1, 5, 40, 3000]), n_jobs)),
+        run_time=rng.choice([0, 0, 1, 2, 5, 1023, 1024, 1025, 5000, 2_000_000], n_jobs),
+        requested_time=rng.choice([0, 1, 4, 6000], n_jobs),
+        cpus_per_node=rng.choice([0, 1, 1, 2, 3, 8], n_jobs),
+        mem_mb_per_node=rng.choice([0, 1, 100, 333, 500, 5000], n_jobs),
+        gpus_per_node=rng.choice([0, 0, 0, 1, 2], n_jobs),
+        gpu_type=rng.choice(TYPES, n_jobs),
+    )
+    nodes = node_table(
+        cpus=rng.choice([1, 4, 7], n_nodes),
+        mem_mb=rng.choice([100, 1000, 999], n_nodes),
+        gpus=rng.choice([0, 1, 3], n_nodes),
+        gpu_type=rng.choice(TYPES, n_nodes),
+    )
+    if rng.random() < 0.5:
+        nodes["speed"] = rng.choice([1.0, 0.7, 3.0], n_nodes)
+    options = {
+        "kill_at_limit": bool(rng.random() < 0.3),
+        "logged_speed": rng.choice([None, "1", "2.5"]),
+    }
+    return jobs, nodes, options
+
+
+def twin(jobs: pd.DataFrame, nodes: pd.DataFrame, options: dict, rule=naive.best_fit):
+    """Run the slow twin on the tables, in table order (submission times are sorted)."""
+    bits = {"": -1, "a100": 1, "v100": 2}
+    speeds = nodes["speed"].to_numpy() if "speed" in nodes else np.ones(len(nodes))
+    logged = options["logged_speed"]
+    per_node = []
+    for speed in speeds:
+        tenths, by = (
+            (1, 1) if logged is None or "speed" not in nodes else (int(float(logged) * 10), round(speed * 10))
+        )
+        took = -(-jobs["run_time"].to_numpy() * tenths // by)
+        limit = jobs["requested_time"].to_numpy()
+        cut = options["kill_at_limit"] & (limit > 0) & (took > limit)
+        per_node.append(np.where(cut, limit, took))
+    return rule(
+        jobs["submit_time"].to_numpy(np.int64),
+        np.stack(per_node),
+        *(jobs[name].to_numpy(np.int64) for name in ("mem_mb_per_node", "cpus_per_node", "gpus_per_node")),
+        jobs["gpu_type"].map(bits).to_numpy(np.int64),
+        *(nodes[name].to_numpy(np.int64) for name in ("mem_mb", "cpus", "gpus")),
+        nodes["gpu_type"].map(bits).to_numpy(np.int64),
+    )
+
+
+def assert_same_schedule(run: procure_run.Run, jobs, nodes, twin_result) -> None:
+    start, end, where, deepest = twin_result
+    assert run.schedule["start_time"].fillna(-1).tolist() == start.tolist()
+    assert run.schedule["end_time"].fillna(-1).tolist() == end.tolist()
+    names = [nodes["node_id"].iloc[n] if n >= 0 else "" for n in where]
+    assert run.schedule["node_ids"].tolist() == names
+    assert run.metrics["max_queue_depth"] == deepest
+
+
+def test_fast_lane_equals_the_written_rule_on_1000_random_cases():
+    """Every start, end and node is the slow twin's: ties, zero durations, equal times, oversized jobs."""
+    compiled_twin = numba.njit(naive.best_fit)
+    rng = np.random.default_rng(7)
+    for _ in range(1000):
+        jobs, nodes, options = random_case(rng)
+        run = procure_run.simulate(jobs, nodes, "best-fit", **options)
+        assert_same_schedule(run, jobs, nodes, twin(jobs, nodes, options, compiled_twin))
+
+
+def test_plain_loop_equals_fast_lane():
+    """The loop with the best-fit policy gives the fast lane's schedule and metrics, to the last bit."""
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        jobs, nodes, options = random_case(rng)
+        fast = procure_run.simulate(jobs, nodes, "best-fit", **options)
+        plain = procure_run.simulate(jobs, nodes, "best-fit", fast_lane=False, **options)
+        pd.testing.assert_frame_equal(fast.schedule, plain.schedule)
+        assert fast.metrics == plain.metrics
+
+
+REAL_DAYS = [
+    ("202104", "2021-05-04"),
+    ("202103", "2021-03-16"),
+    ("202104", "2021-04-30"),
+    ("202105", "2021-06-02"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("month", "day"), REAL_DAYS)
+def test_fast_lane_equals_the_loop_on_a_real_day(shared_data, month, day):
+    """On a real day the fast lane gives the schedule of the loop with the policy's plain rule."""
+    log = import_log(shared_data(f"beocat_2021/all_jobs_{month}.csv.xz"), "csv", preset="beocat").jobs
+    jobs = slice_day(log, day, "America/Chicago").iloc[:6000]
+    parts = [(12, 64, 256_000, 0), (2, 24, 1_024_000, 0), (2, 64, 512_000, 8)]
+    nodes = pd.concat([node_table(cpus=[c] * n, mem_mb=m, gpus=g) for n, c, m, g in parts])
+    nodes["node_id"] = [f"n{i}" for i in range(len(nodes))]
+    fast = procure_run.simulate(jobs, nodes, "best-fit")
+    ready = procure_run.prepare(jobs, nodes)
+    world, state = simulator_state.build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations)
+    policy = procure_run.catalog.load("best-fit")
+    compiled = numba.njit(lambda world, state: loop(world, state, policy))
+    drive(world, state, policy, compiled)
+    order = np.argsort(ready.jobs.row)
+    first = jobs["submit_time"].min()
+    expected = np.where(state.start >= 0, state.start + first, -1)[order]
+    assert fast.schedule["start_time"].fillna(-1).tolist() == expected.tolist()
+    nodes_of = np.where(state.start >= 0, state.node_list, -1)[order]
+    assert fast.schedule["node_ids"].tolist() == [f"n{n}" if n >= 0 else "" for n in nodes_of]
+
+
+INDEPENDENT = [
+    ("202104", "2021-05-04", (20, 2, 2), 12_765, 274.107403),
+    ("202104", "2021-04-30", (40, 4, 3), 3_959, 236_301.061632),
+]
+
+
+@pytest.mark.parametrize(("month", "day", "counts", "n_completed", "mean_wait"), INDEPENDENT)
+def test_independent_values_of_real_days(shared_data, month, day, counts, n_completed, mean_wait):
+    """Two real days give the completed jobs and the mean wait that another implementation found."""
+    log = import_log(shared_data(f"beocat_2021/all_jobs_{month}.csv.xz"), "csv", preset="beocat").jobs
+    kinds = [(64, 256_000, 0), (24, 1_024_000, 0), (64, 512_000, 8)]
+    rows = [kind for kind, count in zip(kinds, counts, strict=True) for _ in range(count)]
+    cpus, mem_mb, gpus = zip(*rows, strict=True)
+    nodes = node_table(cpus=list(cpus), mem_mb=list(mem_mb), gpus=list(gpus))
+    run = procure_run.simulate(slice_day(log, day, "America/Chicago"), nodes, "best-fit")
+    assert run.metrics["n_completed"] == n_completed
+    assert run.metrics["mean_wait_time"] == pytest.approx(mean_wait, abs=5e-7)
+
+
+def test_metrics_of_a_case_solved_by_hand():
+    """Three one-CPU jobs on one CPU and one too large: every figure as worked out on paper."""
+    jobs = job_table(
+        submit_time=[100, 100, 120, 120],
+        run_time=[30, 5, 40, 1],
+        requested_time=[60, 60, 25, 60],
+        mem_mb_per_node=[500, 500, 1000, 5000],
+    )
+    run = procure_run.simulate(jobs, node_table(cpus=[1]))
+    # j0 100–130; j2 fills the memory better: 130–155, cut at its limit of 25; j1 155–160; j3 fits no node
+    assert run.schedule["start_time"].tolist()[:3] == [100, 155, 130]
+    assert run.schedule["start_time"].isna().tolist() == [False, False, False, True]
+    expected = {
+        "n_jobs": 4, "n_completed": 3, "n_unrunnable": 1, "n_killed": 1,
+        "mean_wait_time": 65 / 3, "median_wait_time": 10.0, "p95_wait_time": 50.5, "max_wait_time": 55.0,
+        "mean_bounded_slowdown": (1 + 60 / 10 + 35 / 25) / 3, "mean_turnaround_time": (30 + 60 + 35) / 3,
+        "makespan": 60.0, "utilization_cpu": 1.0,
+        "utilization_mem": (500 * 30 + 500 * 5 + 1000 * 25) / (1000 * 60), "utilization_gpu": None,
+        "max_queue_depth": 2,
+    }  # fmt: skip
+    assert run.metrics == pytest.approx(expected, rel=1e-15)
+
+
+def test_queue_order_is_submission_time_then_row():
+    """An unsorted job table is served by submission time, and equal times by row."""
+    jobs = job_table(submit_time=[50, 0, 0], run_time=[10, 10, 10])
+    run = procure_run.simulate(jobs, node_table(cpus=[1]))
+    assert run.schedule["start_time"].tolist() == [50, 0, 10]
+
+
+def test_quantile_equals_numpy():
+    """The 95th percentile and the median are NumPy's, bit for bit."""
+    rng = np.random.default_rng(3)
+    for size in range(1, 60):
+        values = np.sort(rng.integers(0, 10**6, size))
+        for share in (0.5, 0.95):
+            assert quantile_of_sorted(values, share) == np.quantile(values, share)
+
+
+def test_amounts_too_large_for_the_fast_lane_still_run():
+    """Memory given in bytes instead of MB needs more bits than a word has: the plain loop takes over."""
+    jobs = job_table(submit_time=[0, 0], run_time=[5, 5], mem_mb_per_node=[2**50, 2**40], gpus_per_node=2**9)
+    run = procure_run.simulate(jobs, node_table(cpus=[2**9], mem_mb=2**50, gpus=2**10))
+    assert run.schedule["start_time"].tolist() == [0, 5]
+
+
+def test_multi_node_job_is_refused_by_name():
+    """A job of several nodes is never cut to one: best fit names it."""
+    jobs = job_table(submit_time=[0, 0], run_time=[5, 5], n_nodes=[1, 3])
+    with pytest.raises(TableError, match="job j1 asks for 3 nodes"):
+        procure_run.simulate(jobs, node_table(cpus=[4]))
+
+
+def _case():
+    return job_table(submit_time=[0, 0, 9], run_time=[5, 5, 5], cpus_per_node=[2, 2, 1]), node_table(
+        cpus=[2, 1]
+    )
+
+
+BAD_ANSWERS = {
+    "unknown job": (lambda state: (99, np.array([0])), "no such job"),
+    "job not yet submitted": (lambda state: (2, np.array([0])), "not waiting"),
+    "unknown node": (lambda state: (0, np.array([5])), "no such node"),
+    "too small a node": (lambda state: (0, np.array([1])), "lacks the free"),
+    "two nodes for one": (lambda state: (0, np.array([0, 1])), "another number of nodes"),
+    "waits for ever": (lambda state: (WAIT, state.chosen[:0]), "waits for ever"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ANSWERS)
+def test_a_wrong_decision_is_a_named_error(name):
+    """A policy that decides what cannot be is told what was wrong and when; nothing is placed."""
+    policy, message = BAD_ANSWERS[name]
+    with pytest.raises(PolicyError, match=message):
+        procure_run.simulate(*_case(), policy)
+
+
+def test_steps_run_the_same_as_plain_python():
+    """With NUMBA_DISABLE_JIT the loop's own source gives the compiled schedule."""
+    script = (
+        "import sys; sys.path.insert(0, 'tests')\n"
+        "import numpy as np, test_simulator as t\n"
+        "from procure import run\n"
+        "rng = np.random.default_rng(5)\n"
+        "for _ in range(8):\n"
+        "    jobs, nodes, options = t.random_case(rng)\n"
+        "    fast = run.simulate(jobs, nodes, 'best-fit', **options)\n"
+        "    print(fast.schedule.to_csv(), fast.metrics)\n"
+    )
+    root = Path(__file__).parent.parent
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", script], env={"NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(root)},
+            capture_output=True, text=True, check=True, cwd=root,
+        ).stdout
+        for flag in ("0", "1")
+    ]  # fmt: skip
+    assert outputs[0] == outputs[1]
