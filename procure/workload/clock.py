@@ -60,7 +60,7 @@ def utc_text(seconds: int) -> str:
 
 
 def unix_seconds(
-    text: pd.Series, column: str, ledger: Ledger, tz: str, not_before: np.ndarray | None = None
+    text: pd.Series, column: str, ledger: Ledger, tz: str | None, not_before: np.ndarray | None = None
 ) -> np.ndarray:
     """Turn times written as ISO dates or as Unix seconds into Unix seconds.
 
@@ -69,8 +69,8 @@ def unix_seconds(
     text
         ``2021-05-04T13:00:00``, the same with a space, with an offset, or digits.
     tz
-        The zone of a date without an offset. An hour that the clock showed twice is its first
-        passage, unless that lies before ``not_before``.
+        The zone of a date without an offset; None is UTC, with a note. An hour that the clock showed
+        twice is its first passage, unless that lies before ``not_before``.
     not_before
         Unix seconds per row, e.g. the submission, or None.
 
@@ -89,10 +89,15 @@ def unix_seconds(
         first = second = _epoch(pd.to_datetime(given, format="ISO8601", errors="coerce", utc=True))
     else:
         naive = pd.to_datetime(given, format="ISO8601", errors="coerce")
+        ledger.note(
+            f"dates were read as local times of {tz}"
+            if tz
+            else "dates were read as UTC: state the zone of the log with --tz"
+        )
         first, second = (
             _epoch(
                 naive.dt.tz_localize(
-                    zone(tz), ambiguous=np.full(len(naive), early), nonexistent="shift_forward"
+                    zone(tz or "UTC"), ambiguous=np.full(len(naive), early), nonexistent="shift_forward"
                 )
             )
             for early in (True, False)

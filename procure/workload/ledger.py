@@ -53,6 +53,11 @@ class Ledger:
         """Start by keeping every row."""
         self.keep = np.ones(len(self.rows), dtype=bool)
 
+    def note(self, text: str) -> None:
+        """Keep a sentence on how the log was read, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def drop(self, rows: np.ndarray, reason: str) -> None:
         """Drop the marked rows that are still kept."""
         hit = np.asarray(rows, dtype=bool) & self.keep
@@ -71,7 +76,7 @@ class Ledger:
             raise TableError(
                 f"{self.source}, {problem}; correct the row, or drop such rows with --skip-bad-rows"
             )
-        self.notes.append(f"unreadable row, first: {problem}")
+        self.note(f"unreadable row, first: {problem}")
         self.drop(rows, "unreadable row")
 
     def finish(self, columns: dict[str, object], clock: str, strict: bool) -> Imported:

@@ -117,7 +117,7 @@ def _mapping(
 
 
 def _times(
-    frame: pd.DataFrame, mapping: dict[str, ColumnMap], ledger: Ledger, clock: str | None, tz: str
+    frame: pd.DataFrame, mapping: dict[str, ColumnMap], ledger: Ledger, clock: str | None, tz: str | None
 ) -> dict[str, np.ndarray]:
     values: dict[str, np.ndarray] = {}
     for field in (name for name in TIMES if name in mapping):
@@ -125,15 +125,9 @@ def _times(
         if clock in ("unix", "log"):
             values[field] = np.floor(numbers(frame[column], column, ledger))
         else:
-            values[field] = unix_seconds(
-                frame[column], column, ledger, tz or "UTC", values.get("submit_time") if values else None
-            )
-    if clock == "local":
-        ledger.notes.append(
-            f"dates were read as local times of {tz}" if tz else "dates were read as UTC: state their --tz"
-        )
+            values[field] = unix_seconds(frame[column], column, ledger, tz, values.get("submit_time"))
     if clock == "log":
-        ledger.notes.append("times are seconds of the log's own clock")
+        ledger.note("times are seconds of the log's own clock")
     return values
 
 

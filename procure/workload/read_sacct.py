@@ -128,7 +128,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]
         if not skip_bad_rows:
             raise TableError(f"{path}, {problem}; correct the row, or drop such rows with --skip-bad-rows")
         ledger.dropped["unreadable row"] = len(body) - len(good)
-        ledger.notes.append(f"unreadable row, first: {problem}")
+        ledger.note(f"unreadable row, first: {problem}")
     text = "\n".join([header, *(line for _, line in good)])
     frame = pd.read_csv(
         io.StringIO(text), sep="|", dtype=str, quoting=3, keep_default_na=False, index_col=False
@@ -161,20 +161,13 @@ def _text(frame: pd.DataFrame, name: str) -> pd.Series:
 def _times(frame: pd.DataFrame, ledger: Ledger, tz: str | None) -> dict[str, np.ndarray]:
     """Return submit, eligible, start and end as Unix seconds, NaN where Unknown or None."""
     submit = _need(frame, ledger.source, "Submit")
-    if not bool(pd.to_numeric(submit, errors="coerce").notna().all()):
-        ledger.notes.append(
-            f"dates were read as local times of {tz}"
-            if tz
-            else "dates were read as UTC: state the zone of the file with --tz"
-        )
-    zone = tz or "UTC"
-    times = {"submit_time": unix_seconds(submit, "Submit", ledger, zone)}
+    times = {"submit_time": unix_seconds(submit, "Submit", ledger, tz)}
     for field, name in (("eligible_time", "Eligible"), ("start_time", "Start"), ("end_time", "End")):
         text = _pick(frame, name)
         if text is None and name != "Eligible":
             _need(frame, ledger.source, name)
         if text is not None:
-            times[field] = unix_seconds(text, name, ledger, zone, times["submit_time"])
+            times[field] = unix_seconds(text, name, ledger, tz, times["submit_time"])
     return times
 
 

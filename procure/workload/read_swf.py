@@ -119,7 +119,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
         if not skip_bad_rows:
             raise TableError(f"{path}, {problem}; correct the line, or drop such lines with --skip-bad-rows")
         ledger.dropped["unreadable row"] = len(body) - len(good)
-        ledger.notes.append(f"unreadable row, first: {problem}")
+        ledger.note(f"unreadable row, first: {problem}")
     if not good:
         raise TableError(f"{path}: holds no job; no line has the {len(_NAMES)} fields of SWF")
     frame = pd.read_csv(
@@ -154,9 +154,9 @@ def _origin(header: dict[str, str], clock: str | None, ledger: Ledger) -> tuple[
         return 0, "unix"
     start = re.match(r"\d+", header.get("unixstarttime", ""))
     if clock == "log" or not start or int(start.group()) == 0:
-        ledger.notes.append("no UnixStartTime in the header: times are seconds of the log's own clock")
+        ledger.note("no UnixStartTime in the header: times are seconds of the log's own clock")
         return 0, "log"
-    ledger.notes.append(f"times are the log's plus UnixStartTime {start.group()}")
+    ledger.note(f"times are the log's plus UnixStartTime {start.group()}")
     return int(start.group()), "unix"
 
 
