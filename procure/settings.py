@@ -142,9 +142,14 @@ def validated(model: type[Model], values: Any, source: str, folder: Path | None 
         All that is wrong, one line each.
     """
     try:
-        return model.model_validate(values, context={"folder": folder})
+        return validate(model, values, folder)
     except ValidationError as error:
         raise TableError(complaint(source, problems(error))) from None
+
+
+def validate(model: type[Model], values: Any, folder: Path | None = None) -> Model:
+    """Do what `validated` does, but leave the error to the caller, as a pydantic.ValidationError."""
+    return model.model_validate(values, context={"folder": folder})
 
 
 def complaint(source: str, lines: list[str]) -> str:

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from procure.errors import TableError
-from procure.packages import PackageRules, count_packages
+from procure.package_rules import PackageRules
 from procure.quotes import read_quotes
 from procure.settings import Folder, InputFile, Settings, validated
 from procure.tables import NODE, read
@@ -264,33 +264,23 @@ def load_study(path: str | Path) -> Study:
         input files that do not exist: all of them, one line each.
     """
     path = Path(path)
+    study = validated(Study, read_values(path), str(path), folder=path.parent)
+    study._path = path
+    return study
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Read a study file's plain values, not yet checked.
+
+    Raises
+    ------
+    TableError
+        The file is missing or no TOML (with the line).
+    """
     if not path.is_file():
         raise TableError(f"{path}: no such file")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TableError(f"{path}: is no TOML: {error}") from None
-    values.setdefault("name", path.stem)
-    values.setdefault("results", "results")
-    study = validated(Study, values, str(path), folder=path.parent)
-    study._path = path
-    return study
-
-
-def plan_size(study: Study) -> dict[str, int]:
-    """Count what a sweep of the study comes to: packages, distinct ones, sampled ones, runs.
-
-    Raises
-    ------
-    TableError
-        The quotes are wrong, no package is feasible, or a processor is unknown.
-    """
-    quotes = study.read_quotes()
-    study.read_existing_nodes()
-    for workload in study.workloads:
-        workload.speed(quotes)
-    size = count_packages(quotes, study.packages)
-    n_packages, n_distinct = int(size["n_packages"]), int(size["n_distinct"])
-    n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))
-    n_runs = n_sampled * len(study.workloads) * len(study.simulate.policies)
-    return {"n_packages": n_packages, "n_distinct": n_distinct, "n_sampled": n_sampled, "n_runs": n_runs}
+    return {"name": path.stem, "results": "results"} | values

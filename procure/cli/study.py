@@ -1,0 +1,76 @@
+"""`procure study`: the file that holds one purchase question."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from procure.cli.common import Format, FormatOption, note, print_record
+from procure.errors import TableError
+
+app = typer.Typer(help="Study files: write one, check one.", no_args_is_help=True, rich_markup_mode="rich")
+
+
+@app.callback()
+def study() -> None:
+    """Study files: write one, check one."""
+
+
+@app.command("init")
+def init(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The study file to write, .toml.")],
+    quotes: Annotated[Path, typer.Option("--quotes", help="The quote file of the study.")] = Path(
+        "quotes.csv"
+    ),
+    budget: Annotated[
+        float, typer.Option("--budget", min=0, metavar="USD", help="Budget in US$.")
+    ] = 1_000_000,
+) -> None:
+    """Write a study file that shows every setting with its default; never over an existing file.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
+    """
+    from procure.study_plan import study_text
+
+    text = study_text(path, Path(os.path.relpath(quotes, path.parent)), budget)
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise TableError(f"{path}: exists already; nothing was written") from None
+    note(f"wrote {path}; next: procure study check {path}")
+
+
+@app.command("check")
+def check_(
+    path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")],
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Say everything that is wrong with a study file, or what its sweep comes to.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure study check pipelines/example.toml
+    procure study check pipelines/example.toml --format json
+    """
+    from procure.study_plan import check_study
+
+    loaded, size = check_study(path)
+    workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
+    people = output is not Format.JSON
+    record = {
+        "name": loaded.name,
+        "results": str(loaded.folder),
+        "budget_usd": loaded.packages.budget_usd,
+        "workloads": ", ".join(workloads) if people else workloads,
+        "policies": ", ".join(policies) if people else policies,
+        **size,
+    }
+    print_record(record, output, f"{path}: no problem found")
