@@ -109,16 +109,17 @@ def test_rows_that_are_no_finished_job_are_dropped_by_reason(sacct):
         line("3", **PENDING | {"Start": "None", "State": "DEADLINE", "End": f"{DAY}02:55:42"}),
         line("4", **PENDING | {"Start": f"{DAY}02:56:00", "End": f"{DAY}02:56:00", "State": "FAILED"}),
         line("5", End="Unknown", State="RUNNING"),
+        line("5_truncated_to_the_window", State="RUNNING"),
         line("6", State="REQUEUED"),
         line("6", Submit=f"{DAY}02:56:37", Start=f"{DAY}02:57:40", End=f"{DAY}02:57:44"),
     )
     assert list(imported.jobs["job_id"]) == ["1", "6"]
-    assert imported.n_read == 8
+    assert imported.n_read == 9
     assert imported.dropped == {
         "job step": 1,
         "earlier record of a requeued job": 1,
         "never started": 3,
-        "still running": 1,
+        "still running": 2,
     }
     assert imported.jobs["submit_time"].iloc[1] == 1795229797
 

@@ -60,6 +60,9 @@ def test_merging_keeps_the_order_and_drops_repeated_jobs_only_on_request():
     second["user"] = "late"
     assert merge([first, second])["submit_time"].tolist() == [10, 10, 30, 10, 20]
     assert merge([first, second], drop_repeated=True)["submit_time"].tolist() == [10, 10, 30, 20]
+    again = jobs(10, 10)
+    again["job_id"] = "same"
+    assert len(merge([again, second], drop_repeated=True)) == 4
     log = second.copy()
     log.attrs["clock"] = "log"
     with pytest.raises(TableError, match="Unix times"):

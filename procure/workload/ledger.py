@@ -109,9 +109,11 @@ def absent(text: pd.Series) -> np.ndarray:
 def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
     """Return float64 numbers, NaN where nothing is said; text, infinity and 2**53 or more are refused."""
     values = pd.to_numeric(text, errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
-    unreadable = (np.isnan(values) & ~absent(text)) | (np.abs(values) >= 2.0**53)
+    unreadable = np.isnan(values) & ~absent(text)
     ledger.refuse(unreadable, column, text, "a number")
-    return np.where(unreadable, np.nan, values)
+    huge = np.abs(values) >= 2.0**53
+    ledger.refuse(huge, column, text, "a number below 2^53")
+    return np.where(unreadable | huge, np.nan, values)
 
 
 def read_bytes(path: str | Path) -> bytes:
