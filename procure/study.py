@@ -45,9 +45,9 @@ Speed = Annotated[
 ]
 
 
-_OF_A_LOG = {
+_OF_A_LOG = (
     "format", "preset", "columns", "clock", "log_tz", "cpus_per_node", "mem_unit", "strict", "skip_bad_rows"
-}  # fmt: skip
+)  # fmt: skip
 
 
 class Generate(Settings):
@@ -115,10 +115,11 @@ class Workload(Settings):
     def _consistent(self) -> Workload:
         if (self.generate is None) == (self.jobs is None):
             raise ValueError("give exactly one of generate and jobs")
-        if self.jobs is None and (given := (self.model_fields_set & _OF_A_LOG)):
-            raise ValueError(f"{min(given)} belongs to jobs, and a workload that is generated has none")
-        if self.format is None and self.preset is None and (given := (self.model_fields_set & _OF_A_LOG)):
-            raise ValueError(f"{min(given)} needs format or preset; without them, jobs is a job table")
+        how = [key for key in _OF_A_LOG if getattr(self, key) != type(self).model_fields[key].default]
+        if how and self.jobs is None:
+            raise ValueError(f"{how[0]} belongs to jobs, and a workload that is generated has none")
+        if how and self.format is None and self.preset is None:
+            raise ValueError(f"{how[0]} needs format or preset; without them, jobs is a job table")
         if self.day is not None and self.tz is None:
             raise ValueError("day needs tz, the time zone whose day is meant, e.g. tz = 'America/Chicago'")
         if self.logged_processor is not None and self.logged_speed is not None:

@@ -1,0 +1,411 @@
+"""Packages: what a budget can buy, against the published figures and against brute force."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from procure import tables
+from procure.cli.packages import packages as packages_command
+from procure.enumerate import blocks, make_offer
+from procure.errors import TableError
+from procure.packages import (
+    PackageRules,
+    TypeRule,
+    count_packages,
+    expand_packages,
+    package_nodes,
+    write_packages,
+)
+from procure.quotes import check_quotes, read_quotes
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
+
+
+@pytest.fixture(scope="module")
+def quotes() -> pd.DataFrame:
+    return read_quotes(EXAMPLE)
+
+
+@pytest.fixture(scope="module")
+def million(quotes: pd.DataFrame) -> pd.DataFrame:
+    return expand_packages(quotes, PackageRules(budget_usd=1_000_000))
+
+
+def small_quotes(**columns: list) -> pd.DataFrame:
+    """Two compute types and a GPU type, 24 CPUs and 256 GB each."""
+    rows = {
+        "name": ["a", "b", "g"],
+        "category": ["compute", "compute", "gpu"],
+        "cpus": 24,
+        "mem_gb": 256,
+        "gpus": [0, 0, 2],
+        "price_usd": [10, 15, 30],
+    }
+    return check_quotes(pd.DataFrame(rows | columns))
+
+
+def ids(quotes: pd.DataFrame, **rules: object) -> list[str]:
+    return expand_packages(quotes, PackageRules(**rules))["package_id"].tolist()
+
+
+def test_published_count(million: pd.DataFrame) -> None:
+    """The 21 published quotes give 126,688 packages at $1,000,000, 123,742 of them distinct."""
+    assert (len(million), int(million["distinct"].sum())) == (126_688, 123_742)
+
+
+def test_without_gpu_rule(quotes: pd.DataFrame) -> None:
+    """With no GPU node asked for there are 136,948."""
+    rules = PackageRules(budget_usd=1_000_000, min_gpu_nodes=0)
+    assert count_packages(quotes, rules)["n_packages"] == 136_948
+
+
+def test_distinct_marks_the_first_row_of_each_count_vector(
+    quotes: pd.DataFrame, million: pd.DataFrame
+) -> None:
+    """`distinct` is what a search for repeated count vectors over the whole table finds."""
+    counts = million[quotes["name"].tolist()]
+    assert (million["distinct"] == ~counts.duplicated()).all()
+    assert million.loc[million["distinct"], "package_id"].is_unique
+
+
+def test_row_order(million: pd.DataFrame) -> None:
+    """GPU counts ascend slowest, then big-memory, then compute, inside each combination of types."""
+    first = million["package_id"].head(3).tolist()
+    assert first == [
+        "ComputeNode1=139,GPUNode1=1",
+        "ComputeNode1=137,BigMemNode1=1,GPUNode1=1",
+        "ComputeNode1=136,BigMemNode1=2,GPUNode1=1",
+    ]
+    last = million["package_id"].iloc[-1]
+    assert last == "GPUNode15=10"
+
+
+def test_totals_are_those_of_the_counts(quotes: pd.DataFrame, million: pd.DataFrame) -> None:
+    """Price and totals equal counts times the quotes' figures, and the identifier spells the counts."""
+    counts = million[quotes["name"].tolist()].to_numpy()
+    for total, column in [
+        ("price_usd", "price_usd"), ("total_cpus", "cpus"), ("total_mem_gb", "mem_gb"), ("total_gpus", "gpus")
+    ]:  # fmt: skip
+        assert (million[total].to_numpy() == counts @ quotes[column].to_numpy()).all()
+    names = quotes["name"].tolist()
+    for row in range(0, len(million), 9_973):
+        spelled = ",".join(f"{n}={c}" for n, c in zip(names, counts[row], strict=True) if c)
+        assert million["package_id"].iloc[row] == spelled
+
+
+def test_table_obeys_its_schema(million: pd.DataFrame) -> None:
+    """The table is already what `tables.check` would make of it."""
+    pd.testing.assert_frame_equal(tables.check(million, tables.PACKAGE), million)
+
+
+def test_warm_call_takes_less_than_a_second(quotes: pd.DataFrame, million: pd.DataFrame) -> None:
+    """All 126,688 rows are there in under 1 s of processor time, for the machine may be shared."""
+    seconds = []
+    for _ in range(3):
+        start = time.process_time()
+        expand_packages(quotes, PackageRules(budget_usd=1_000_000))
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 1
+
+
+def allowed_counts(row: dict, rule: TypeRule, least: int, bound: int) -> list[int]:
+    """Spell out the counts of one type, by the words of the reference page."""
+    low = row["min_count"] if rule.min_count is None else rule.min_count
+    high = row["max_count"] if rule.max_count is None else rule.max_count
+    low, high = low or 0, bound if high is None else high
+    counts = [c for c in range(1, bound + 1) if low <= c <= high and c % (row["pack_size"] or 1) == 0]
+    return [c for c in counts if c >= least]
+
+
+def brute_force(rows: list[dict], rules: PackageRules, bound: int = 9) -> list[tuple[int, ...]]:
+    """List the count vectors over all types in the documented order, by trying everything.
+
+    ``bound`` is more nodes than any budget here affords, for a node costs $1 at least.
+    """
+    spaces: list[list[tuple[int, list[int]]]] = []
+    for category in dict.fromkeys(row["category"] for row in rows):
+        least = rules.categories.get(category, 0)
+        members = [i for i, row in enumerate(rows) if row["category"] == category]
+        must = [i for i in members if rows[i]["mandatory"]]
+        options = []
+        for i in must or members:
+            rule = rules.types.get(rows[i]["name"], TypeRule())
+            counts = allowed_counts(rows[i], rule, least, bound)
+            if counts:
+                options.append((i, counts if least or must else [0, *counts]))
+        if options:
+            spaces.append(options)
+        elif least or must:
+            return []
+
+    def fits(vector: dict[int, int]) -> bool:
+        def total(column: str) -> float:
+            return sum(n * rows[i][column] for i, n in vector.items())
+
+        return (
+            total("price_usd") <= rules.budget_usd - rules.fixed_cost_usd
+            and total("power_w") <= (rules.max_power_w or np.inf)
+            and total("rack_units") <= (rules.max_rack_units or np.inf)
+        )
+
+    found = []
+    for combination in itertools.product(*spaces):
+        # The last category's count changes slowest.
+        for counts in itertools.product(*[counts for _, counts in reversed(combination)]):
+            vector = {i: n for (i, _), n in zip(combination, reversed(counts), strict=True)}
+            gpu_nodes = sum(n for i, n in vector.items() if rows[i]["gpus"])
+            if not any(counts) or gpu_nodes < rules.min_gpu_nodes or not fits(vector):
+                continue
+            grown = (
+                vector | {i: further[0]}
+                for i, allowed in combination
+                if (further := [c for c in allowed if c > vector[i]])
+            )
+            if not (rules.maximal and any(map(fits, grown))):
+                found.append(tuple(vector.get(i, 0) for i in range(len(rows))))
+    return found
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[dict], PackageRules]:
+    rows: list[dict] = []
+    for category in range(draw(st.integers(1, 3))):
+        must = draw(st.integers(-9, 2))
+        for i in range(draw(st.integers(1, 3))):
+            low, high = draw(st.none() | st.integers(0, 4)), draw(st.none() | st.integers(0, 6))
+            if low is not None and high is not None:
+                low, high = min(low, high), max(low, high)
+            rows.append(
+                {
+                    "name": f"t{category}{i}", "category": f"c{category}", "cpus": 1, "mem_gb": 1,
+                    "gpus": draw(st.integers(0, 1)), "price_usd": draw(st.integers(100, 600)) / 100,
+                    "power_w": draw(st.integers(0, 40)) / 10, "rack_units": draw(st.sampled_from([0.5, 1, 2])),
+                    "min_count": low, "max_count": high,
+                    "pack_size": draw(st.sampled_from([None, None, 1, 2, 3])), "mandatory": i == must,
+                }
+            )  # fmt: skip
+    draw(st.randoms(use_true_random=False)).shuffle(rows)
+    names, categories = [row["name"] for row in rows], sorted({row["category"] for row in rows})
+    types = draw(
+        st.dictionaries(st.sampled_from(names), st.builds(TypeRule, max_count=st.integers(4, 6)), max_size=1)
+    )
+    rules = PackageRules(
+        budget_usd=draw(st.integers(200, 850)) / 100,
+        fixed_cost_usd=draw(st.sampled_from([0, 1.25])),
+        min_gpu_nodes=draw(st.integers(0, 2)),
+        categories=draw(st.dictionaries(st.sampled_from(categories), st.integers(0, 3), max_size=2)),
+        types=types,
+        max_power_w=draw(st.none() | st.integers(1, 15)),
+        max_rack_units=draw(st.none() | st.integers(1, 9)),
+        maximal=draw(st.booleans()),
+    )
+    return rows, rules
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_equals_brute_force(case: tuple[list[dict], PackageRules]) -> None:
+    """Rows, their order and `distinct` are those of trying every count; nothing found is an error."""
+    rows, rules = case
+    quotes = check_quotes(pd.DataFrame(rows))
+    expected = brute_force(rows, rules)
+    if not expected:
+        with pytest.raises(TableError, match="packages"):
+            expand_packages(quotes, rules)
+        return
+    table = expand_packages(quotes, rules)
+    counts = table[quotes["name"].tolist()]
+    assert list(map(tuple, counts.to_numpy().tolist())) == expected
+    assert (table["distinct"] == ~counts.duplicated()).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(cases(), st.integers(1, 5))
+def test_block_size_changes_nothing(case: tuple[list[dict], PackageRules], size: int) -> None:
+    """The rows do not depend on how many are held at a time."""
+    rows, rules = case
+    quotes = check_quotes(pd.DataFrame(rows))
+    try:
+        offer = make_offer(quotes, rules)
+    except TableError:
+        return
+
+    def listed(size: int) -> list:
+        return [
+            ([c.row for c in block.choices], *row)
+            for block in blocks(offer, size)
+            for row in zip(block.counts.tolist(), block.rest.tolist(), block.distinct.tolist(), strict=True)
+        ]
+
+    assert listed(size) == listed(1_000_000)
+
+
+def test_min_count_holds_only_if_the_type_is_bought() -> None:
+    """A type with min_count 2 stands 0, 2, 3 … times, and a rest that affords one more of it is no rest."""
+    quotes = small_quotes(min_count=[2, None, None])
+    assert ids(quotes, budget_usd=60) == ["a=3,g=1", "g=2", "b=2,g=1", "g=2"]
+    assert ids(quotes, budget_usd=45) == ["g=1", "b=1,g=1"]
+
+
+def test_study_bounds_replace_the_quotes() -> None:
+    """A max_count in the rules stands instead of the quote's; 0 takes the type out."""
+    quotes = small_quotes(max_count=[1, None, None])
+    assert ids(quotes, budget_usd=60)[0] == "a=1,g=1"
+    assert ids(quotes, budget_usd=60, types={"a": {"max_count": 2}})[0] == "a=2,g=1"
+    assert ids(quotes, budget_usd=60, types={"a": {"max_count": 0}}) == ["b=2,g=1", "g=2"]
+
+
+def test_caps_make_a_package_maximal() -> None:
+    """Where power stops a package before the budget does, it is maximal."""
+    quotes = small_quotes(power_w=[100, 100, 300])
+    assert ids(quotes, budget_usd=1000, max_power_w=450) == ["a=1,g=1", "b=1,g=1"]
+
+
+def test_all_packages() -> None:
+    """maximal = false lists every package within budget."""
+    quotes = small_quotes()
+    assert ids(quotes, budget_usd=45, maximal=False) == ["g=1", "a=1,g=1", "g=1", "b=1,g=1"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ({"budget_usd": 25}, r"budget excludes every package: \$25.00.*costs \$30.00"),
+        ({"budget_usd": 60, "fixed_cost_usd": 40}, r"\$20.00 after fixed costs"),
+        ({"budget_usd": 99, "max_power_w": 200}, "max_power_w = 200 excludes .* at least 300"),
+        ({"budget_usd": 99, "max_rack_units": 1.5}, "max_rack_units = 1.5 excludes .* at least 2 "),
+        (
+            {"budget_usd": 99, "min_gpu_nodes": 9, "types": {"g": {"max_count": 3}}},
+            "min_gpu_nodes.*at most 3",
+        ),
+        (
+            {"budget_usd": 99, "categories": {"gpu": 4}, "types": {"g": {"max_count": 3}}},
+            "categories.gpu = 4",
+        ),
+        ({"budget_usd": 99, "categories": {"gpus": 1}}, "no such category; did you mean gpu"),
+        ({"budget_usd": 99, "types": {"h": {"max_count": 3}}}, "types.h: .* known: a, b, g"),
+    ],
+)
+def test_infeasible_names_the_rule(rules: dict, says: str) -> None:
+    """Without any package the error names the rule that excluded the last, and what it would take."""
+    quotes = small_quotes(power_w=[100, 100, 300], rack_units=[1, 1, 2])
+    with pytest.raises(TableError, match=says):
+        expand_packages(quotes, PackageRules(**rules))
+
+
+def test_quotes_without_gpus_say_how_to_lift_the_rule() -> None:
+    """With no GPU quoted, the error says min_gpu_nodes = 0 lifts the rule, and it does."""
+    quotes = small_quotes(gpus=0)
+    with pytest.raises(TableError, match="min_gpu_nodes = 0 lifts the rule"):
+        ids(quotes, budget_usd=45)
+    assert "a=1,g=1" in ids(quotes, budget_usd=45, min_gpu_nodes=0)
+
+
+def test_a_free_type_needs_a_bound() -> None:
+    """A price of zero without max_count would mean endless packages: an error."""
+    with pytest.raises(TableError, match="a costs nothing"):
+        ids(small_quotes(price_usd=[0, 15, 30]), budget_usd=45)
+    assert ids(small_quotes(price_usd=[0, 15, 30], max_count=[4, 0, 1]), budget_usd=45) == ["a=4,g=1"]
+
+
+def test_unknown_rule_lists_the_legal_ones() -> None:
+    """A mistyped rule names the nearest legal one, in Python too."""
+    with pytest.raises(ValidationError, match="did you mean maximal"):
+        PackageRules(budget_usd=1, maxmal=True)
+    with pytest.raises(ValidationError, match="did you mean min_count or max_count"):
+        PackageRules(budget_usd=1, types={"a": {"mincount": 1}})
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_written_table_is_the_expanded_one(tmp_path, quotes: pd.DataFrame, suffix: str) -> None:
+    """Streaming to a file gives the same table as holding it."""
+    rules = PackageRules(budget_usd=150_000)
+    path = tmp_path / f"packages{suffix}"
+    summary = write_packages(quotes, rules, path)
+    expected = expand_packages(quotes, rules)
+    pd.testing.assert_frame_equal(
+        tables.read(path, tables.PACKAGE).astype(dict.fromkeys(quotes["name"], "int64")), expected
+    )
+    assert summary["n_packages"] == len(expected)
+    assert summary == count_packages(quotes, rules)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame) -> None:
+    """An error on the way leaves neither the file nor a temporary one."""
+
+    def stop(n_rows: int) -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_packages(quotes, PackageRules(budget_usd=50_000), tmp_path / "packages.parquet", stop)
+    with pytest.raises(TableError, match="budget"):
+        write_packages(quotes, PackageRules(budget_usd=5), tmp_path / "packages.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_ten_million_dollars_stream_within_2_gb(tmp_path, quotes: pd.DataFrame) -> None:
+    """More than 10 million packages go to Parquet within 2 GB of memory."""
+    import resource
+
+    path = tmp_path / "packages.parquet"
+    summary = write_packages(quotes, PackageRules(budget_usd=10_000_000), path)
+    assert summary["n_packages"] > 10_000_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000
+
+
+def test_package_nodes() -> None:
+    """A package's nodes stand in quote order, existing ones first, memory rounded up to the MB."""
+    quotes = small_quotes(mem_gb=[256.1, 0.0001, 1], gpu_type=["", "", "a100"], spec_rate=[4.5, None, 7])
+    existing = pd.DataFrame({"node_id": ["old"], "cpus": [8], "mem_mb": [10]})
+    nodes = package_nodes({"g": 1, "a": 2, "b": 1}, quotes, existing)
+    assert nodes["node_id"].tolist() == ["old", "a-001", "a-002", "b-001", "g-001"]
+    assert nodes["kind"].tolist() == ["node", "a", "a", "b", "g"]
+    assert nodes["mem_mb"].tolist() == [10, 256_100, 256_100, 1, 1000]
+    assert nodes["gpus"].tolist() == [0, 0, 0, 0, 2]
+    assert nodes["gpu_type"].iloc[-1] == "a100"
+    assert nodes["speed"].tolist()[1:3] == [4.5, 4.5] and pd.isna(nodes["speed"].iloc[3])
+
+
+def test_package_nodes_of_a_row(quotes: pd.DataFrame, million: pd.DataFrame) -> None:
+    """A row of the package table gives as many CPUs as its total says."""
+    row = million.iloc[60_000]
+    nodes = package_nodes(row, quotes)
+    assert nodes["cpus"].sum() == row["total_cpus"]
+    assert nodes["mem_mb"].sum() == row["total_mem_gb"] * 1000
+
+
+@pytest.mark.parametrize(
+    ("package", "says"),
+    [({"c": 1}, "no quote is named 'c'"), ({"a": 1.5}, "1.5 was given"), ({"a": -1}, "whole number")],
+)
+def test_package_nodes_refuses(package: dict, says: str) -> None:
+    """A type that is not quoted, or a count that is none, is refused by name."""
+    with pytest.raises(TableError, match=says):
+        package_nodes(package, small_quotes())
+
+
+def test_command_prints_one_json_document() -> None:
+    """`packages --format json` prints n_packages and n_distinct, and nothing else on stdout."""
+    import typer
+
+    app = typer.Typer()
+    app.command()(packages_command)
+    result = CliRunner().invoke(app, [str(EXAMPLE), "--budget", "$100,000", "--format", "json"])
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert document["n_packages"] >= document["n_distinct"] > 0
+    result = CliRunner().invoke(app, [str(EXAMPLE)])
+    assert result.exit_code == 2

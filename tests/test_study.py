@@ -1,0 +1,244 @@
+"""Study files: what loads, what is refused, and the whole list of what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from procure.cli.study import app
+from procure.errors import TableError
+from procure.quotes import read_quotes
+from procure.study import Study, Workload, load_study
+from procure.study_plan import TEMPLATE, check_study, plan_size, study_text
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLE = ROOT / "pipelines" / "example.toml"
+QUOTES = ROOT / "quotes" / "example-2023.csv"
+MINIMAL = f"""
+quotes = "{QUOTES.as_posix()}"
+[packages]
+budget_usd = 100_000
+[[workloads]]
+name = "day"
+generate = {{ seed = 1 }}
+"""
+
+
+def study_file(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_example_study() -> None:
+    """The shipped study is the published question: $1,000,000, every tenth of 123,742 distinct packages."""
+    study = load_study(EXAMPLE)
+    assert study.path == EXAMPLE
+    assert study.folder == ROOT / "results" / "example"
+    assert len(study.read_quotes()) == 21
+    assert study.read_existing_nodes() is None
+    assert plan_size(study) == {
+        "n_packages": 126_688, "n_distinct": 123_742, "n_sampled": 12_375, "n_runs": 12_375
+    }  # fmt: skip
+
+
+def test_defaults(tmp_path: Path) -> None:
+    """A study of three entries has the documented defaults, its file's name, and results beside it."""
+    study = load_study(study_file(tmp_path, MINIMAL))
+    assert study.name == "mine"
+    assert study.folder == tmp_path / "results" / "mine"
+    assert study.simulate.policies == ("best-fit",)
+    assert not study.simulate.kill_at_limit
+    assert (study.sweep.sample, study.sweep.offset, study.sweep.batch_size) == (10, 0, 0)
+    assert (study.model.kind, study.model.feature_set, study.model.folds) == ("xgboost", "composition", 5)
+    assert study.evaluate.k == (10, 50, 100, 500, 1000)
+    assert study.recommend.k == 50
+
+
+def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quotes, jobs, nodes and results are looked up beside the study file, wherever one stands."""
+    (tmp_path / "q.csv").write_text(QUOTES.read_text())
+    (tmp_path / "n.csv").write_text("node_id,cpus,mem_mb\nold,8,1000\n")
+    (tmp_path / "j.csv").write_text("anything")
+    text = """quotes = "q.csv"\nresults = "../out"
+    packages = { budget_usd = "$100,000", existing_nodes = "n.csv" }
+    workloads = [{ name = "log", jobs = "j.csv" }]"""
+    path = study_file(tmp_path, text)
+    monkeypatch.chdir("/")
+    study = load_study(path)
+    assert study.packages.budget_usd == 100_000
+    assert study.quotes == tmp_path / "q.csv"
+    assert study.workloads[0].jobs == tmp_path / "j.csv"
+    assert study.folder == tmp_path.parent / "out" / "mine"
+    existing = study.read_existing_nodes()
+    assert existing is not None and existing["node_id"].tolist() == ["old"]
+
+
+def test_document_is_plain_and_portable(tmp_path: Path) -> None:
+    """The settings as plain values survive JSON, give the same study, and hold no absolute path."""
+    (tmp_path / "q.csv").write_text(QUOTES.read_text())
+    path = study_file(tmp_path, MINIMAL.replace(QUOTES.as_posix(), "q.csv"))
+    study = load_study(path)
+    document = study.document()
+    assert json.loads(json.dumps(document)) == document
+    assert document["quotes"] == "q.csv" and document["results"] == "results"
+    again = Study.model_validate(document, context={"folder": tmp_path})
+    assert again.model_dump() == study.model_dump()
+
+
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+    """Unknown keys with the nearest legal ones, illegal values and missing files come in one error."""
+    text = """quotes = "nope.csv"
+    nam = "x"
+    [packages]
+    budget_usd = -3
+    maxmal = true
+    [[workloads]]
+    name = "a"
+    generate = { sed = 1 }
+    [sweep]
+    sample = 0
+    """
+    with pytest.raises(TableError) as error:
+        load_study(study_file(tmp_path, text))
+    said = str(error.value)
+    assert "6 problems" in said
+    for part in [
+        f"quotes: {tmp_path / 'nope.csv'}: no such file",
+        "nam: unknown key; did you mean name?",
+        "packages.budget_usd: -3 was given",
+        "packages.maxmal: unknown key; did you mean maximal?",
+        "workloads[1].generate.sed: unknown key; did you mean seed?",
+        "sweep.sample: 0 was given",
+    ]:
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("budget_usd = 100_000", "budget_usd = 100_000\nfixed_cost_usd = 100_000", "leaves nothing"),
+        ("budget_usd = 100_000", "budget_usd = 0.001", "to the cent"),
+        ("budget_usd = 100_000", "types = { a = { min_count = 2, max_count = 1 } }", "above max_count"),
+        ("budget_usd = 100_000", "min_gpu_nodes = 1", "packages.budget_usd: missing"),
+        ("generate = { seed = 1 }", "", "exactly one of generate and jobs"),
+        (
+            "generate = { seed = 1 }",
+            'jobs = "gone.parquet"',
+            "workloads.1..jobs: .*gone.parquet: no such file",
+        ),
+        ("generate = { seed = 1 }", 'generate = {}\npreset = "beocat"', "preset belongs to jobs"),
+        ("generate = { seed = 1 }", "generate = {}\nday = 2021-05-04", "day needs tz"),
+        ("generate = { seed = 1 }", 'generate = {}\ntz = "Mars/Olympus"', "'Mars/Olympus' is no time zone"),
+        ("generate = { seed = 1 }", "generate = {}\nlogged_speed = 0", "logged_speed: .* greater than 0"),
+        ("generate = { seed = 1 }", 'generate = {}\nlogged_speed = 1\nlogged_processor = "x"', "at most one"),
+        ('name = "day"', 'name = "a/b"', "workloads.1..name: 'a/b' was given"),
+        ("[[workloads]]", "[sweep]\noffset = 10\n[[workloads]]", "offset must be below sample"),
+        ("[[workloads]]", '[simulate]\npolicies = ["a", "a"]\n[[workloads]]', "each policy may stand once"),
+        ("[[workloads]]", "[model]\nkind = 'tree'\n[[workloads]]", "'tree' was given.*'xgboost' or 'gbt'"),
+        ("[[workloads]]", '[[workloads]]\nname = "day"\ngenerate = {}\n[[workloads]]', "two workloads"),
+        ("[[workloads]]", "workloads = [", "is no TOML: .*line"),
+    ],
+)
+def test_a_contradiction_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
+    """Each illegal or contradictory setting is refused by its key."""
+    with pytest.raises(TableError, match=says):
+        load_study(study_file(tmp_path, MINIMAL.replace(old, new, 1)))
+
+
+def test_a_log_needs_its_format(tmp_path: Path) -> None:
+    """How a log is read can be said only of a log; columns are read from their short text."""
+    log = {"name": "log", "jobs": "log.csv"}
+    with pytest.raises(ValidationError, match="clock needs format or preset"):
+        Workload(**log, clock="unix")
+    columns = {"run_time": "Elapsed:min", "mem_mb_per_node": {"column": "ReqMem", "unit": "GB"}}
+    read = Workload(**log, format="csv", columns=columns).columns
+    assert read is not None
+    assert (read["run_time"].column, read["run_time"].unit, read["mem_mb_per_node"].unit) == (
+        "Elapsed", "min", "GB"
+    )  # fmt: skip
+    with pytest.raises(ValidationError, match="unknown unit"):
+        Workload(**log, format="csv", columns={"run_time": "Elapsed:GB"})
+
+
+def test_logged_speed_is_the_decimal_that_was_written() -> None:
+    """A speed keeps its decimals; a processor's is looked up in the quotes; with neither there is none."""
+    quotes = read_quotes(QUOTES)
+    assert Workload(name="w", generate={}, logged_speed="4.90").speed(quotes) == "4.90"
+    assert Workload(name="w", generate={}, logged_speed=0.1).logged_speed == Decimal("0.1")
+    known = Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 6338")
+    assert known.speed(quotes) == "6.453"
+    assert Workload(name="w", generate={}).speed(quotes) is None
+    with pytest.raises(
+        TableError, match=r"workload w, logged_processor: .*did you mean Intel Xeon Gold 6338"
+    ):
+        Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 633").speed(quotes)
+
+
+def test_a_study_cannot_change() -> None:
+    """Settings are frozen once checked."""
+    with pytest.raises(ValidationError, match="frozen"):
+        load_study(EXAMPLE).packages.budget_usd = 5  # type: ignore[misc]
+
+
+def test_check_reads_what_the_study_names(tmp_path: Path) -> None:
+    """The check reports quotes, nodes, processors and packages that are wrong, together."""
+    (tmp_path / "n.csv").write_text("node_id\nold\n")
+    text = MINIMAL.replace("100_000", '1_000\nexisting_nodes = "n.csv"') + 'logged_processor = "Z80"\n'
+    with pytest.raises(TableError) as error:
+        check_study(study_file(tmp_path, text))
+    said = str(error.value)
+    assert "3 problems" in said
+    assert "column cpus is missing" in said and "'Z80'" in said and "budget excludes" in said
+
+
+def test_check_reads_the_quotes_of_a_broken_study(tmp_path: Path) -> None:
+    """A wrong key does not hide a wrong quote."""
+    (tmp_path / "q.csv").write_text("name\nA\n")
+    text = MINIMAL.replace(QUOTES.as_posix(), "q.csv").replace("seed", "sed")
+    with pytest.raises(TableError, match=r"(?s)2 problems.*sed.*column category is missing"):
+        check_study(study_file(tmp_path, text))
+
+
+def test_sample_and_offset_count_the_runs(tmp_path: Path) -> None:
+    """Runs = sampled distinct packages × workloads × policies."""
+    extra = '[simulate]\npolicies = ["best-fit", "fcfs"]\n[sweep]\nsample = 7\noffset = 3\n'
+    size = plan_size(load_study(study_file(tmp_path, MINIMAL + extra)))
+    assert size["n_sampled"] == sum(row % 7 == 3 for row in range(size["n_distinct"]))
+    assert size["n_runs"] == 2 * size["n_sampled"]
+
+
+def test_init_writes_a_study_that_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`init` writes a study that `check` accepts, with a path relative to it, and never overwrites."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quotes.csv").write_text(QUOTES.read_text())
+    (tmp_path / "deep").mkdir()
+    runner = CliRunner()
+    command = ["init", "deep/new.toml", "--budget", "100000.50"]
+    assert runner.invoke(app, command).exit_code == 0
+    result = runner.invoke(app, ["check", "deep/new.toml", "--format", "json"])
+    document = json.loads(result.stdout)
+    assert document["name"] == "new" and document["budget_usd"] == 100_000.5 and document["n_runs"] > 0
+    again = runner.invoke(app, command)
+    assert isinstance(again.exception, TableError) and "exists already" in str(again.exception)
+
+
+def test_template_shows_every_key_and_its_default() -> None:
+    """Every setting stands in the template; its commented lines are legal, and give the defaults."""
+    text = study_text(Path("x.toml"), Path("q.csv"), 1e6)
+    for model in (Study, Workload, *(f.annotation for f in Study.model_fields.values())):
+        for key in getattr(model, "model_fields", {}):
+            assert f"{key} = " in text or f"[{key}]" in text or f"[[{key}]]" in text or f".{key}." in text, (
+                key
+            )
+    sections = TEMPLATE.read_text().split("[simulate]")[1]
+    shown = tomllib.loads("[simulate]" + re.sub("(?m)^# ", "", sections))
+    defaults = Study.model_validate(tomllib.loads(text)).model_dump(mode="json")
+    assert shown == {key: defaults[key] for key in shown}
