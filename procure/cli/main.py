@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from procure._version import __version__
-from procure.cli import packages, quotes, simulate, study, workload
+from procure.cli import packages, quotes, simulate, study, sweep, workload
 from procure.errors import TableError
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ app.add_typer(quotes.app, name="quotes")
 app.command("packages")(packages.packages)
 app.add_typer(workload.app, name="workload")
 app.command("simulate")(simulate.simulate)
+app.command("sweep")(sweep.sweep)
 app.add_typer(study.app, name="study")
 
 
@@ -64,6 +65,12 @@ def run() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"procure: {where}{error.strerror or error}", err=True)
+        sys.exit(1)
+    except Exception as error:
+        if os.environ.get("PROCURE_TRACEBACK"):
+            raise
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        typer.echo(f"procure: a defect of procure itself: {what} (PROCURE_TRACEBACK=1 shows where)", err=True)
         sys.exit(1)
 
 

@@ -87,7 +87,7 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
     shapes, shape_of = np.unique(asked, axis=1, return_inverse=True)
     shape_of = shape_of.ravel()
     lengths = np.bincount(shape_of, minlength=shapes.shape[1])
-    return Jobs(
+    return Jobs(  # type: ignore[call-arg]
         order,
         submit - submit[0],
         ordered["requested_time"].to_numpy(np.int64),
@@ -124,7 +124,7 @@ def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.nda
     )
     kind_of = columns.groupby(list(columns), sort=False).ngroup().to_numpy()
     first = columns[~pd.Series(kind_of).duplicated().to_numpy()]
-    kinds = Kinds(
+    kinds = Kinds(  # type: ignore[call-arg]
         *(first[name].to_numpy(np.int64) for name in ("cpus", "mem", "gpus", "types")),
         first["speed"].to_numpy(np.uint32),
     )

@@ -1,0 +1,163 @@
+"""What a study asks for: its packages, its workloads, and the runs between them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure import catalog
+from procure.packages import expand_packages
+from procure.run import refuse_multi_node
+from procure.study import Study, Workload
+from procure.tables import JOB, QUOTE, RESULT, check, read
+from procure.workload import generate, import_log, slice_day
+from procure.workload.presets import load_preset
+
+MOST_BATCHES = 250
+"""A sweep is cut into about so many batches per workload and policy, unless the study says otherwise."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some runs of one workload under one policy; ``rows`` are rows of the plan's package table."""
+
+    workload: str
+    policy: str
+    rows: np.ndarray
+
+    @property
+    def key(self) -> str:
+        """A name for the batch's file: what it is, and a digest of the rows that it holds."""
+        digest = hashlib.sha256(self.rows.astype("<i8").tobytes()).hexdigest()[:8]
+        return f"{self.workload}.{self.policy}.{int(self.rows[0]):09d}-{digest}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study with everything that it names read in."""
+
+    study: Study
+    quotes: pd.DataFrame
+    packages: pd.DataFrame
+    workloads: dict[str, pd.DataFrame]
+    existing: pd.DataFrame | None
+
+    @property
+    def types(self) -> list[str]:
+        """The quoted types, in quote-file order: the count columns of the package table."""
+        return self.quotes["name"].to_list()
+
+    @cached_property
+    def sampled_rows(self) -> np.ndarray:
+        """Rows of the package table that the study simulates: every n-th distinct one."""
+        distinct = np.flatnonzero(self.packages["distinct"].to_numpy())
+        return distinct[self.study.sweep.offset :: self.study.sweep.sample]
+
+    @cached_property
+    def row_of(self) -> pd.Series:
+        """Row of the package table by package id, distinct packages only."""
+        distinct = np.flatnonzero(self.packages["distinct"].to_numpy())
+        return pd.Series(distinct, index=self.packages["package_id"].to_numpy()[distinct])
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every workload with every policy, in study order."""
+        return [(workload, policy) for workload in self.workloads for policy in self.study.simulate.policies]
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs the study asks for."""
+        return len(self.pairs) * len(self.sampled_rows)
+
+    def batches(self, done: dict[tuple[str, str], np.ndarray]) -> list[Batch]:
+        """Cut the runs that are not done into batches, in a fixed order.
+
+        Parameters
+        ----------
+        done
+            Rows of the package table that have a result, by (workload, policy).
+        """
+        size = self.study.sweep.batch_size or max(50, -(-len(self.sampled_rows) // MOST_BATCHES))
+        found = []
+        for pair in self.pairs:
+            todo = np.setdiff1d(self.sampled_rows, done.get(pair, np.empty(0, np.int64)))
+            found += [Batch(*pair, todo[first : first + size]) for first in range(0, len(todo), size)]
+        return found
+
+    def logged_speed(self, workload: str) -> str | None:
+        """The speed of the system that a workload was logged on, as decimal text; None = ratio 1.0."""
+        return next(w for w in self.study.workloads if w.name == workload).speed(self.quotes)
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """What results depend on: two sweeps may share a folder only if none of it differs."""
+        return {
+            "quotes": _digest(self.quotes),
+            "packages": _digest(self.packages),
+            "existing nodes": "none" if self.existing is None else _digest(self.existing),
+            "kill_at_limit": self.study.simulate.kill_at_limit,
+            "result schema": RESULT.version,
+        } | {
+            f"workload {name}": f"{_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}"
+            for name, jobs in self.workloads.items()
+        }
+
+
+def load_plan(study: Study) -> Plan:
+    """Read a study's quotes, packages, workloads and existing nodes.
+
+    Raises
+    ------
+    TableError
+        Anything that the study names is missing or wrong, or a workload asks for what a policy
+        cannot place.
+    """
+    for policy in study.simulate.policies:
+        catalog.entry(policy)
+    quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
+    workloads = {workload.name: read_workload(workload) for workload in study.workloads}
+    for jobs in workloads.values():
+        for policy in study.simulate.policies:
+            refuse_multi_node(jobs, policy)
+    packages = expand_packages(quotes, study.packages)
+    plan = Plan(study, quotes, packages, workloads, study.read_existing_nodes())
+    for name in workloads:
+        plan.logged_speed(name)
+    return plan
+
+
+def read_workload(workload: Workload) -> pd.DataFrame:
+    """Read or generate one workload of a study, as a checked job table."""
+    if workload.generate is not None:
+        jobs = generate(workload.generate.seed, workload.generate.n_jobs)
+    else:
+        assert workload.jobs is not None
+        if workload.format is None and workload.preset is None:
+            jobs = read(workload.jobs, JOB)
+        else:
+            jobs = import_log(
+                workload.jobs,
+                workload.format or load_preset(workload.preset or "").format,
+                workload.preset,
+                strict=workload.strict,
+                tz=workload.log_tz or workload.tz,
+                cpus_per_node=workload.cpus_per_node,
+                mem_unit=workload.mem_unit,
+                columns=workload.columns,
+                clock=workload.clock,
+                skip_bad_rows=workload.skip_bad_rows,
+            ).jobs
+    if workload.day is not None:
+        jobs = slice_day(jobs, workload.day.isoformat(), workload.tz or "UTC")
+    return check(jobs, JOB, f"workload {workload.name}")
+
+
+def _digest(table: pd.DataFrame) -> str:
+    rows = pd.util.hash_pandas_object(table, index=False).to_numpy().astype("<u8")
+    names = ",".join(map(str, table.columns)).encode()
+    return hashlib.sha256(names + rows.tobytes()).hexdigest()[:16]
