@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 STUDY  ?= pipelines/example.toml
 FARM   ?= local
+COVERAGE ?= 80
 BIN    := $(VENV)/bin
 
-.PHONY: help install sweep test check clean
+.PHONY: help install sweep test test-slow check clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -32,7 +33,10 @@ sweep: $(VENV)/.installed    ## the main job: packages, simulation, model, recom
 	$(BIN)/procure report $(STUDY)
 
 test: $(VENV)/.installed-test  ## install and run the default tests
-	$(BIN)/python -m pytest -m "not slow and not slurm"
+	$(BIN)/python -m pytest -m "not slow and not slurm" --cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
+
+test-slow: $(VENV)/.installed-test  ## the slower tests, the documentation's commands, Slurm where there is one
+	$(BIN)/python -m pytest -m "slow or slurm"
 
 check: $(VENV)/.installed-test ## style, types, import layers
 	$(BIN)/ruff check .

@@ -7,13 +7,29 @@ import sys
 from typing import Annotated
 
 import typer
+import typer.core
 
 from procure._version import __version__
 from procure.cli import packages, quotes, simulate, study, sweep, workload
 from procure.errors import TableError
 
+
+class InOrder(typer.core.TyperGroup):
+    """Lists the commands in the order of the flow instead of commands first, groups after."""
+
+    flow = (
+        "quotes", "packages", "workload", "simulate", "study", "sweep", "train", "evaluate", "recommend", "report",
+        "queue", "compare", "policies", "gantt",
+    )  # fmt: skip
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the names of the commands, as help and completion show them."""
+        return sorted(super().list_commands(ctx), key=self.flow.index)
+
+
 app = typer.Typer(
     name="procure",
+    cls=InOrder,
     help="Which servers should an HPC centre buy, and when will a job start?",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -11,12 +11,16 @@ import typer
 from procure.cli.common import Format, FormatOption, note, print_record
 from procure.errors import TableError
 
-app = typer.Typer(help="Study files: write one, check one.", no_args_is_help=True, rich_markup_mode="rich")
+app = typer.Typer(
+    help="Study files: write one, check one, see how far its sweep is.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
 
 
 @app.callback()
 def study() -> None:
-    """Study files: write one, check one."""
+    """Study files: write one, check one, see how far its sweep is."""
 
 
 @app.command("init")
@@ -74,3 +78,22 @@ def check_(
         **size,
     }
     print_record(record, output, f"{path}: no problem found")
+
+
+@app.command("status")
+def status(
+    path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")],
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Say how many runs of a study are planned, done, failed and missing.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure study status pipelines/example.toml
+    """
+    from procure.study import load_study
+    from procure.sweep import load_plan
+    from procure.sweep.store import study_status
+
+    print_record(study_status(load_plan(load_study(path))), output, str(path))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from procure.errors import TableError
 
 IN_FLIGHT_PER_WORKER = 4
+CONNECT_TIMEOUT = "10s"
 
 
 class Receipt(NamedTuple):
@@ -72,7 +73,7 @@ def _client(farm: str, n_tasks: int) -> Iterator[Any]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if farm != "local":
         try:
-            client = Client(farm, timeout="10s", set_as_default=False)
+            client = Client(farm, timeout=CONNECT_TIMEOUT, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise TableError(f"farm {farm}: no Dask scheduler answers there: {error}") from None
         with client:

@@ -1,0 +1,254 @@
+"""The sweep: the same table whatever the farm, whatever happened on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from procure.errors import TableError
+from procure.packages import package_nodes
+from procure.run import simulate
+from procure.study import load_study
+from procure.sweep import load_plan, read_results, run_packages, run_sweep
+from procure.sweep.store import locked, study_status
+from procure.tables import METRICS, RESULT
+
+QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,spec_rate
+Small,compute,8,32,0,"$5,000",4.5
+Big,bigmem,16,512,0,9000,5.25
+Gpu,gpu,16,64.5,2,15000,6
+"""
+
+
+def make_study(folder: Path, **changes: str) -> Path:
+    """Write a small study: 3 types, some hundred packages, 150 jobs."""
+    settings = {"seed": "3", "budget": "90_000", "sample": "1", "speed": '"5"', "kill": "false"} | changes
+    (folder / "quotes.csv").write_text(QUOTES)
+    path = folder / "study.toml"
+    path.write_text(
+        f"""name = "small"
+quotes = "quotes.csv"
+[packages]
+budget_usd = {settings["budget"]}
+[[workloads]]
+name = "day"
+generate = {{ seed = {settings["seed"]}, n_jobs = 150 }}
+logged_speed = {settings["speed"]}
+[simulate]
+kill_at_limit = {settings["kill"]}
+[sweep]
+sample = {settings["sample"]}
+batch_size = 5
+"""
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> pd.DataFrame:
+    """The small study's results, computed serially in one go."""
+    path = make_study(tmp_path_factory.mktemp("undisturbed"))
+    plan = load_plan(load_study(path))
+    run_sweep(plan, "serial")
+    return read_results(plan.study)
+
+
+def test_results_are_those_of_single_simulations(tmp_path, undisturbed):
+    """Every row of the sweep is what `simulate` says of that package's nodes, to the last bit."""
+    plan = load_plan(load_study(make_study(tmp_path)))
+    assert undisturbed["package_id"].tolist() == plan.packages["package_id"].iloc[plan.sampled_rows].tolist()
+    for _, row in undisturbed.iloc[::7].iterrows():
+        package = plan.packages[plan.packages["package_id"] == row["package_id"]].iloc[0]
+        nodes = package_nodes(package, plan.quotes)
+        run = simulate(plan.workloads["day"], nodes, "best-fit", kill_at_limit=False, logged_speed="5")
+        expected = {name: None if pd.isna(row[name]) else row[name] for name in (c.name for c in METRICS)}
+        assert run.metrics == expected
+
+
+def test_existing_nodes_stand_before_every_package(tmp_path):
+    """An existing system's nodes are in every run, typed GPUs and speeds included."""
+    path = make_study(tmp_path)
+    (tmp_path / "old.csv").write_text(
+        "node_id,kind,cpus,mem_mb,gpus,gpu_type,speed\nold1,old,4,16000,1,k80,2.5\nold2,old,4,16000,0,,2.5\n"
+    )
+    path.write_text(path.read_text().replace("[[work", 'existing_nodes = "old.csv"\n[[work', 1))
+    plan = load_plan(load_study(path))
+    ids = plan.packages["package_id"].iloc[plan.sampled_rows[::9]].tolist()
+    rows = run_packages(plan, ids, "day", "best-fit")
+    for package_id, mean_wait in zip(ids, rows["mean_wait_time"], strict=True):
+        package = plan.packages.iloc[plan.row_of[package_id]]
+        nodes = package_nodes(package, plan.quotes, plan.existing)
+        assert nodes["node_id"].iloc[0] == "old1"
+        run = simulate(plan.workloads["day"], nodes, kill_at_limit=False, logged_speed="5")
+        assert run.metrics["mean_wait_time"] == mean_wait
+
+
+def test_another_policy_gives_the_general_path(tmp_path):
+    """A policy without a fast lane is swept through `simulate`; best fit by that path gives the same table."""
+    path = make_study(tmp_path, sample="150")
+    path.write_text(path.read_text().replace("kill", 'policies = ["best-fit", "best-fit-of-node"]\nkill', 1))
+    plan = load_plan(load_study(path))
+    summary = run_sweep(plan, "serial")
+    assert summary.n_computed == 2 * len(plan.sampled_rows)
+    rows = read_results(plan.study)
+    assert rows["policy"].unique().tolist() == ["best-fit", "best-fit-of-node"]
+    assert (rows["status"] == "ok").all()
+
+
+def test_local_farm_equals_serial(tmp_path, undisturbed):
+    """Two local workers give the serial table, row for row, value for value."""
+    plan = load_plan(load_study(make_study(tmp_path)))
+    summary = run_sweep(plan, "local")
+    assert summary.n_computed == len(undisturbed)
+    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+
+
+def test_killed_and_resumed_equals_uninterrupted(tmp_path, undisturbed):
+    """kill −9 in the middle, started again: only what is missing is computed, and the table is the same."""
+    path = make_study(tmp_path)
+    script = (
+        "import sys, time, procure.sweep.run as r\n"
+        "from procure.study import load_study\n"
+        "from procure.sweep import load_plan, run_sweep\n"
+        "slow = r.simulate_batch\n"
+        "r.simulate_batch = lambda *a: (time.sleep(0.05), slow(*a))[1]\n"
+        "run_sweep(load_plan(load_study(sys.argv[1])), 'serial')\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(path)])
+    parts = tmp_path / "results" / "small" / "parts"
+    deadline = time.monotonic() + 60
+    while len(list(parts.glob("*.parquet"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = len(list(parts.glob("*.parquet")))
+    plan = load_plan(load_study(path))
+    assert 3 <= kept < len(plan.batches({}))
+    summary = run_sweep(plan, "serial")
+    assert 0 < summary.n_computed <= len(undisturbed) - 5 * kept + 5
+    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+
+
+def test_finished_study_computes_nothing(tmp_path):
+    """A second sweep of a finished study computes nothing and leaves one file of results."""
+    plan = load_plan(load_study(make_study(tmp_path, sample="10")))
+    first, second = run_sweep(plan, "serial"), run_sweep(plan, "serial")
+    assert first.n_computed == first.n_runs > 0
+    assert second.n_computed == 0
+    assert [p.name for p in plan.study.folder.rglob("*.parquet")] == ["results.parquet"]
+    assert study_status(plan)["n_missing"] == 0
+
+
+def test_wider_sample_reuses_what_is_there(tmp_path, undisturbed):
+    """Going from every tenth package to all computes only the other nine tenths."""
+    run_sweep(load_plan(load_study(make_study(tmp_path, sample="10"))), "serial")
+    plan = load_plan(load_study(make_study(tmp_path)))
+    summary = run_sweep(plan, "serial")
+    assert summary.n_computed == len(undisturbed) - len(undisturbed.iloc[::10])
+    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": "4"}, "workload day changed"),
+        ({"budget": "80_000"}, "packages changed"),
+        ({"kill": "true"}, "kill_at_limit changed"),
+        ({"speed": '"4"'}, "workload day changed"),
+    ],
+)
+def test_changed_input_is_refused_and_named(tmp_path, changes, named):
+    """Results of other inputs are never mixed: the error says which input changed, and nothing is lost."""
+    run_sweep(load_plan(load_study(make_study(tmp_path, sample="10"))), "serial")
+    before = (tmp_path / "results/small/results.parquet").read_bytes()
+    plan = load_plan(load_study(make_study(tmp_path, sample="10", **changes)))
+    with pytest.raises(TableError, match=named):
+        run_sweep(plan, "serial")
+    with pytest.raises(TableError, match=named):
+        read_results(plan.study)
+    assert (tmp_path / "results/small/results.parquet").read_bytes() == before
+
+
+def test_damaged_and_foreign_parts_are_set_aside(tmp_path, undisturbed):
+    """A truncated part and one of another study are set aside by name, and their runs are done again."""
+    plan = load_plan(load_study(make_study(tmp_path)))
+    run_sweep(plan, "serial")
+    results = plan.study.folder / "results.parquet"
+    part = plan.study.folder / "parts" / "day.best-fit.000000000-00000000.parquet"
+    part.write_bytes(results.read_bytes()[:1000])
+    pd.DataFrame({"a": [1]}).to_parquet(part.with_name("foreign.parquet"))
+    pq.write_table(pq.read_table(results).slice(0, 7), part.with_name("half.parquet"))
+    results.unlink()
+    notes: list[str] = []
+    summary = run_sweep(plan, "serial", note=notes.append)
+    assert summary.n_computed == len(undisturbed) - 7
+    assert len(notes) == 2
+    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+
+
+def test_a_second_driver_is_told_who_holds_the_lock(tmp_path):
+    """Two drivers on one study: the second is refused and told the first's process and node."""
+    plan = load_plan(load_study(make_study(tmp_path)))
+    with locked(plan.study), pytest.raises(TableError, match=f"process {os.getpid()} on "):
+        run_sweep(plan, "serial")
+
+
+def test_failed_run_is_a_row_with_its_reason(tmp_path, monkeypatch):
+    """A run that fails is a row with status failed and its reason; the others are not lost."""
+    import procure.sweep.bench as bench
+
+    def poisoned(jobs, nodes, *rest, **options):
+        if len(nodes) % 2:
+            raise TableError("poison")
+        return simulate(jobs, nodes, *rest, **options)
+
+    monkeypatch.setattr(bench, "simulate", poisoned)
+    monkeypatch.setattr(bench, "FAST_LANE_POLICY", "none")
+    plan = load_plan(load_study(make_study(tmp_path, sample="10")))
+    summary = run_sweep(plan, "serial")
+    rows = read_results(plan.study)
+    assert 0 < summary.n_failed < len(rows) == len(plan.sampled_rows)
+    failed = rows[rows["status"] == "failed"]
+    assert failed["reason"].str.contains("poison").all()
+    assert failed["mean_wait_time"].isna().all()
+    assert (rows["n_jobs"] == 150).all()
+
+
+def test_manifest_says_what_the_results_depend_on(tmp_path):
+    """The manifest names the study, the input digests, the versions and the seeds."""
+    plan = load_plan(load_study(make_study(tmp_path, sample="10")))
+    run_sweep(plan, "serial")
+    manifest = json.loads((plan.study.folder / "manifest.json").read_text())
+    assert manifest["seeds"]["day"] == 3
+    assert {"procure", "python", "numba", "pandas"} <= set(manifest["versions"])
+    assert {"quotes", "packages", "workload day"} <= set(manifest["fingerprint"])
+    assert manifest["study"]["sweep"]["sample"] == 10
+
+
+def test_unknown_farm_and_dead_address_are_clear_errors(tmp_path, monkeypatch):
+    """A farm that is not there is one sentence, and the parts stay."""
+    monkeypatch.setattr("procure.sweep.farm.CONNECT_TIMEOUT", "1s")
+    plan = load_plan(load_study(make_study(tmp_path)))
+    with pytest.raises(TableError, match="known: serial, local"):
+        run_sweep(plan, "cloud")
+    with pytest.raises(TableError, match="no Dask scheduler answers"):
+        run_sweep(plan, "tcp://127.0.0.1:1")
+
+
+def test_results_carry_their_schema(undisturbed):
+    """The result table holds every column of its schema with its dtype, counts whole."""
+    assert undisturbed.columns.tolist() == RESULT.names
+    assert undisturbed["n_completed"].dtype == "Int64"
+    assert (undisturbed["schema_version"] == RESULT.version).all()
+    ran = undisturbed["n_completed"] + undisturbed["n_unrunnable"]
+    assert np.array_equal(ran.to_numpy(), undisturbed["n_jobs"].to_numpy())
