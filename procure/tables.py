@@ -219,6 +219,11 @@ def nearest(word: str, legal: Iterable[str], n: int = 3) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names) or 'none'}"
 
 
+def _plain(value: object) -> object:
+    """Turn a NumPy scalar into the plain value that a user wrote."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _where(source: str, row: int | None, column: str | None) -> str:
     parts = [source] if source else []
     if row is not None:
@@ -252,7 +257,7 @@ def _numbers(values: pd.Series, column: Column, source: str) -> np.ndarray:
     if bad.size:
         kind = "a whole number" if column.dtype == "int" else "a number"
         unit = f" ({column.unit})" if column.unit else ""
-        given = values.iloc[bad[0]]
+        given = _plain(values.iloc[bad[0]])
         raise TableError(f"{_where(source, int(bad[0]), column.name)}{given!r} is not {kind}{unit}")
     return numbers
 
@@ -278,7 +283,7 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
         text = values.astype(str).str.strip().str.lower()
         bad = np.flatnonzero(~text.isin(_TRUE | _FALSE).to_numpy())
         if bad.size:
-            given = values.iloc[bad[0]]
+            given = _plain(values.iloc[bad[0]])
             raise TableError(f"{_where(source, int(bad[0]), column.name)}{given!r} is not true or false")
         return text.isin(_TRUE)
     if column.dtype == "int" and pd.api.types.is_integer_dtype(values.dtype):
@@ -288,22 +293,22 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
         bad = np.flatnonzero(np.isinf(numbers))
         if bad.size:
             raise TableError(
-                f"{_where(source, int(bad[0]), column.name)}{values.iloc[bad[0]]!r} is not finite"
+                f"{_where(source, int(bad[0]), column.name)}{_plain(values.iloc[bad[0]])!r} is not finite"
             )
         whole = pd.Series(numbers, index=values.index)
         if column.dtype == "int":
             bad = np.flatnonzero(~np.isnan(numbers) & (numbers != np.floor(numbers)))
             if bad.size:
-                given = values.iloc[bad[0]]
+                given = _plain(values.iloc[bad[0]])
                 raise TableError(f"{_where(source, int(bad[0]), column.name)}{given!r} is not a whole number")
             large = np.flatnonzero(np.abs(numbers) >= 2.0**53)
             if large.size:
-                given = values.iloc[large[0]]
+                given = _plain(values.iloc[large[0]])
                 raise TableError(f"{_where(source, int(large[0]), column.name)}{given!r} is too large")
     if column.minimum is not None:
         low = np.flatnonzero((whole < column.minimum).fillna(False).to_numpy(dtype=bool))
         if low.size:
-            given = values.iloc[low[0]]
+            given = _plain(values.iloc[low[0]])
             unit = f" ({column.unit})" if column.unit else ""
             raise TableError(
                 f"{_where(source, int(low[0]), column.name)}{given!r} is below {column.minimum:g}; "

@@ -1,0 +1,131 @@
+"""The five tables: what `check` accepts, refuses and says, and that files are whole or not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from procure.tables import JOB, NODE, QUOTE, SCHEMAS, Column, Schema, TableError, check, read, write
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "tables.md"
+NODES = {"node_id": ["a", "b"], "cpus": [4, 8], "mem_mb": [1000, 2000]}
+
+
+def page_text() -> str:
+    """Write the reference page of the tables out of their schemas."""
+    lines = ["# Tables", "Made from the schemas in `procure/tables.py`; a test keeps it so."]
+    for schema in SCHEMAS.values():
+        lines += ["", f"## {schema.name}"]
+        if schema.unique:
+            lines.append(f"One row per `{schema.unique}`.")
+        if schema.open:
+            lines.append("Further columns may follow (a count per quoted type, a log's own extras).")
+        lines += ["", "| Column | Type | Unit | Meaning | If absent |", "| --- | --- | --- | --- | --- |"]
+        for column in schema.columns:
+            default = "–" if column.default is None else repr(column.default)
+            absent = "required" if column.required else default
+            meaning = column.meaning.replace("|", "\\|")
+            lines.append(f"| `{column.name}` | {column.dtype} | {column.unit} | {meaning} | {absent} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_reference_page_is_the_schemas():
+    """docs/reference/tables.md says exactly what the schemas say."""
+    assert PAGE.read_text() == page_text()
+
+
+BAD = [
+    ({**NODES, "cpus": [4, -8]}, r"nodes, row 2, column cpus: -8 is below 0"),
+    ({**NODES, "cpus": [4, "many"]}, r"nodes, row 2, column cpus: 'many' is not a whole number"),
+    ({**NODES, "cpus": [4, 2.5]}, r"row 2, column cpus: 2.5 is not a whole number"),
+    ({**NODES, "cpus": [4, None]}, r"row 2, column cpus: the value is missing"),
+    ({**NODES, "cpus": [4, np.inf]}, r"row 2, column cpus: inf is not finite"),
+    ({**NODES, "cpus": [4, 1e17]}, r"row 2, column cpus: 1e\+17 is too large"),
+    ({**NODES, "node_id": ["a", "a"]}, r"row 2, column node_id: 'a' stands already in row 1"),
+    ({**NODES, "node_id": ["a", ""]}, r"row 2, column node_id: the value is missing"),
+    ({**NODES, "memory": [1, 1]}, r"unknown column 'memory'; did you mean mem_mb"),
+    ({"node_id": ["a"]}, r"column cpus is missing; the table has node_id"),
+]
+
+
+@pytest.mark.parametrize(("columns", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_what_is_wrong_is_said_with_row_and_column(columns, message):
+    """Each kind of bad value gives one error that names the source, the row and the column."""
+    with pytest.raises(TableError, match=message):
+        check(pd.DataFrame(columns), NODE, "nodes")
+
+
+def test_check_does_not_modify_its_argument():
+    """The frame given to `check` is the same afterwards; the one returned has the schema's dtypes."""
+    frame = pd.DataFrame(NODES)
+    before = frame.copy()
+    checked = check(frame, NODE)
+    pd.testing.assert_frame_equal(frame, before)
+    assert checked["gpus"].tolist() == [0, 0]
+    assert checked["mem_mb"].dtype == "int64"
+
+
+@pytest.mark.parametrize("text", ["$6,960", "6960", " 6,960.00 ", "US$6960", "6960 USD"])
+def test_currency_text_is_a_price(text):
+    """A price may be written as people write it."""
+    row = {"name": "n", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": text}
+    assert check(pd.DataFrame([row]), QUOTE)["price_usd"].tolist() == [6960.0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**40), 2**40), st.integers(0, 2**40), st.integers(1, 100)),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from([".parquet", ".csv", ".csv.gz"]),
+)
+def test_written_and_read_back_is_the_same(tmp_path_factory, rows, suffix):
+    """A checked job table survives Parquet and CSV unchanged."""
+    columns = pd.DataFrame(rows, columns=["submit_time", "run_time", "cpus_per_node"])
+    jobs = check(columns.assign(job_id=[f"{i}" for i in range(len(rows))], start_time=pd.NA), JOB)
+    path = tmp_path_factory.mktemp("tables") / f"jobs{suffix}"
+    pd.testing.assert_frame_equal(read(write(jobs, path), JOB), jobs)
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
+    """If writing fails, the file that was there is unchanged and no temporary file stays behind."""
+    path = write(check(pd.DataFrame(NODES), NODE), tmp_path / "nodes.csv")
+    before = path.read_bytes()
+
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    with pytest.raises(TableError, match="No space left on device"):
+        write(pd.DataFrame(NODES), path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["nodes.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.csv", b"", "the file is empty"),
+        ("header.csv", b"node_id,cpus,mem_mb\n", "holds no node"),
+        ("broken.parquet", b"PAR1 no", "cannot be read"),
+        ("broken.csv.xz", b"\xfd7zXZ\x00", "cannot be read"),
+    ],
+)
+def test_damaged_files_are_one_sentence(tmp_path, name, content, message):
+    """An empty, truncated or foreign file is named with what is wrong."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=message):
+        read(path, NODE)
+
+
+def test_schema_with_default_fills_missing_cells():
+    """A missing cell of a column with a default takes the default; so does an absent column."""
+    schema = Schema("t", (Column("a", "int", "", "a", required=False, default=7),))
+    assert check(pd.DataFrame({"a": ["", "3"]}), schema)["a"].tolist() == [7, 3]
