@@ -1,0 +1,82 @@
+"""What a model sees of a package: its totals, or what it is composed of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.runnable import count_matrix
+from procure.tables import nearest
+
+FEATURE_SETS = ("composition", "totals")
+"""Names that `features` knows."""
+
+
+def features(packages: pd.DataFrame, quotes: pd.DataFrame, feature_set: str = "composition") -> pd.DataFrame:
+    """Describe packages by numbers that a model can learn from.
+
+    Parameters
+    ----------
+    packages
+        A package table with a count column per quoted type.
+    quotes
+        The quote table.
+    feature_set
+        ``totals``: ``total_mem_gb``, ``total_cpus``, ``total_gpus``, the published three.
+        ``composition``: these, the count of each type, and what follows from counts and types: nodes,
+        CPUs, memory and GPUs of each category and the mean of each per node there; and for every CPU
+        count, memory size and GPU count that some type has, how many nodes have at least as much,
+        which decides how many jobs of a given request fit.
+
+    Returns
+    -------
+    pandas.DataFrame
+        float64, one row per package in the same order. Prices are not among the features.
+
+    Raises
+    ------
+    TableError
+        An unknown feature set.
+
+    References
+    ----------
+    Hutchison (2024), section 3.4.5, for the published three.
+    """
+    if feature_set not in FEATURE_SETS:
+        raise TableError(f"feature set {feature_set!r} is unknown; {nearest(feature_set, FEATURE_SETS)}")
+    counts = count_matrix(packages, quotes)
+    columns = _totals(counts, quotes)
+    if feature_set == "composition":
+        columns |= {f"type:{name}": counts[:, i] for i, name in enumerate(quotes["name"])}
+        columns |= _categories(counts, quotes) | _thresholds(counts, quotes)
+    return pd.DataFrame(columns, index=packages.index).astype("float64")
+
+
+def _totals(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarray]:
+    return {
+        f"total_{name}": counts @ quotes[name].to_numpy(dtype="float64")
+        for name in ("mem_gb", "cpus", "gpus")
+    }
+
+
+def _categories(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarray]:
+    columns = {"total_nodes": counts.sum(axis=1)}
+    for category in quotes["category"].unique():
+        among = (quotes["category"] == category).to_numpy()
+        nodes = counts[:, among].sum(axis=1)
+        columns[f"category:{category}:nodes"] = nodes
+        for name in ("cpus", "mem_gb", "gpus"):
+            amount = counts[:, among] @ quotes.loc[among, name].to_numpy(dtype="float64")
+            columns[f"category:{category}:{name}"] = amount
+            columns[f"category:{category}:{name}_per_node"] = amount / np.maximum(nodes, 1)
+    return columns
+
+
+def _thresholds(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarray]:
+    columns = {}
+    for name in ("cpus", "mem_gb", "gpus"):
+        has = quotes[name].to_numpy(dtype="float64")
+        for level in np.unique(has)[1:]:
+            columns[f"nodes_{name}_from_{level:g}"] = counts[:, has >= level].sum(axis=1)
+    return columns

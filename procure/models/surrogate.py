@@ -1,0 +1,187 @@
+"""The surrogate: boosted trees that stand in for a simulation, with scikit-learn's fit and predict."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from procure.errors import TableError
+from procure.tables import nearest, whole_file
+
+KINDS = ("xgboost", "gbt")
+"""``xgboost``, or ``gbt``: scikit-learn's histogram gradient-boosted trees."""
+
+_TWEEDIE_POWER = 1.3
+_XGBOOST: dict[str, dict[str, Any]] = {
+    "fine": {"n_estimators": 500, "max_depth": 6, "learning_rate": 0.05, "min_child_weight": 2,
+             "subsample": 0.8, "colsample_bytree": 0.6},
+    "smooth": {"n_estimators": 400, "max_depth": 5, "learning_rate": 0.03, "min_child_weight": 20,
+               "subsample": 0.7, "colsample_bytree": 0.5, "reg_lambda": 10},
+}  # fmt: skip
+_GBT: dict[str, dict[str, Any]] = {
+    "fine": {"max_iter": 500, "learning_rate": 0.05, "max_leaf_nodes": 63, "min_samples_leaf": 5},
+    "smooth": {"max_iter": 300, "learning_rate": 0.03, "max_leaf_nodes": 24, "min_samples_leaf": 20},
+}
+_SMALLEST = 1e-6
+
+
+class Surrogate:
+    """Predict a mean wait, s, from features by boosted trees.
+
+    The trees minimise Tweedie deviance under a log link: waits are zero or positive and spread the
+    more the longer they are, and a purchase turns on the short ones; the prediction is still a mean
+    in seconds. Two settings of tree size and regularisation are tried on a fifth of the rows given
+    to `fit`: ``fine`` for a simulator's exact labels, ``smooth`` for noisy ones.
+
+    Parameters
+    ----------
+    kind
+        One of `KINDS`.
+    seed
+        Of all random choices; the same seed and rows give the same predictions.
+    n_jobs
+        Threads; they do not change the result.
+    profile
+        ``fine`` or ``smooth`` instead of the trial.
+
+    Attributes
+    ----------
+    profile_
+        What `fit` chose.
+
+    Raises
+    ------
+    TableError
+        An unknown kind.
+    """
+
+    def __init__(
+        self, kind: str = "xgboost", seed: int = 1, n_jobs: int = 1, profile: str | None = None
+    ) -> None:
+        """Choose the kind and seed; nothing is computed."""
+        if kind not in KINDS:
+            raise TableError(f"model {kind!r} is unknown; {nearest(kind, KINDS)}")
+        self.kind, self.seed, self.n_jobs, self.profile = kind, seed, n_jobs, profile
+
+    def fit(self, x: Any, wait: Any) -> Surrogate:
+        """Learn from simulated packages.
+
+        Parameters
+        ----------
+        x
+            Features, shape (packages, features).
+        wait
+            Mean wait, s ≥ 0, shape (packages,).
+        """
+        x, wait = np.asarray(x, dtype="float64"), np.asarray(wait, dtype="float64")
+        if not len(x) or len(x) != len(wait):
+            raise TableError(f"a model needs as many waits as packages: {len(wait)} and {len(x)} were given")
+        if np.isnan(wait).any() or (wait < 0).any():
+            raise TableError("a model learns from mean waits of 0 s or more; some are missing or negative")
+        self.scale_ = float(wait.mean()) or 1.0
+        scaled = np.maximum(wait / self.scale_, _SMALLEST)
+        self.profile_ = self.profile or self._choose(x, scaled)
+        self.model_ = self._fit_one(self.profile_, x, scaled)
+        self._rows = (x, wait)
+        return self
+
+    def predict(self, x: Any) -> np.ndarray:
+        """Predict mean waits, s, float64, shape (packages,)."""
+        return np.asarray(self.model_.predict(np.asarray(x, dtype="float64")), dtype="float64") * self.scale_
+
+    def _choose(self, x: np.ndarray, scaled: np.ndarray) -> str:
+        if len(x) < 50:
+            return "smooth"
+        shuffled = np.random.default_rng(self.seed).permutation(len(x))
+        held, rest = shuffled[: len(x) // 5], shuffled[len(x) // 5 :]
+        loss = {
+            profile: tweedie_deviance(
+                scaled[held], self._fit_one(profile, x[rest], scaled[rest]).predict(x[held])
+            )
+            for profile in _XGBOOST
+        }
+        return min(loss, key=loss.__getitem__)
+
+    def _fit_one(self, profile: str, x: np.ndarray, scaled: np.ndarray) -> Any:
+        if self.kind == "xgboost":
+            from xgboost import XGBRegressor
+
+            return XGBRegressor(
+                objective="reg:tweedie",
+                tweedie_variance_power=_TWEEDIE_POWER,
+                tree_method="hist",
+                random_state=self.seed,
+                n_jobs=self.n_jobs,
+                **_XGBOOST[profile],
+            ).fit(x, scaled)
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        return HistGradientBoostingRegressor(
+            loss="gamma", early_stopping=False, random_state=self.seed, **_GBT[profile]
+        ).fit(x, scaled)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to one file that holds numbers only: nothing in it can execute code.
+
+        The file is a zip with ``model.json`` and, for ``xgboost``, the trees as UBJSON. scikit-learn
+        has no such format, so a ``gbt`` model is kept as the rows that it learnt from and fitted
+        again, to the same trees, when it is loaded.
+        """
+        path = Path(path)
+        meta = {
+            "kind": self.kind, "seed": self.seed, "profile": self.profile_, "scale": self.scale_,
+            "n_features": self._rows[0].shape[1], "version": 1,
+        }  # fmt: skip
+        with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("model.json", json.dumps(meta, indent=1))
+            if self.kind == "xgboost":
+                archive.writestr("trees.ubj", bytes(self.model_.get_booster().save_raw("ubj")))
+            else:
+                rows = io.BytesIO()
+                np.savez_compressed(rows, x=self._rows[0], wait=self._rows[1])
+                archive.writestr("rows.npz", rows.getvalue())
+        return path
+
+
+def load(path: str | Path, n_jobs: int = 1) -> Surrogate:
+    """Read a model that `Surrogate.save` wrote.
+
+    Raises
+    ------
+    TableError
+        The file is missing or no such model.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TableError(f"{path}: no such file")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            meta = json.loads(archive.read("model.json"))
+            model = Surrogate(meta["kind"], int(meta["seed"]), n_jobs, meta["profile"])
+            if model.kind == "gbt":
+                with np.load(io.BytesIO(archive.read("rows.npz")), allow_pickle=False) as rows:
+                    return model.fit(rows["x"], rows["wait"])
+            from xgboost import XGBRegressor
+
+            model.model_ = XGBRegressor(n_jobs=n_jobs)
+            model.model_.load_model(bytearray(archive.read("trees.ubj")))
+            model.scale_, model.profile_ = float(meta["scale"]), meta["profile"]
+            model._rows = (np.empty((0, int(meta["n_features"]))), np.empty(0))
+            return model
+    except TableError:
+        raise
+    except Exception as error:  # a damaged archive fails in zipfile, json, NumPy or XGBoost, each its own way
+        raise TableError(f"{path}: is no model of procure: {str(error).splitlines()[0]}") from None
+
+
+def tweedie_deviance(wait: np.ndarray, predicted: np.ndarray, power: float = _TWEEDIE_POWER) -> float:
+    """Return the mean unit deviance that the trees minimise; 0 where the prediction is exact."""
+    y, mu = wait, np.maximum(predicted, _SMALLEST)
+    unit = y ** (2 - power) / ((1 - power) * (2 - power))
+    unit += -y * mu ** (1 - power) / (1 - power) + mu ** (2 - power) / (2 - power)
+    return float(2 * unit.mean())

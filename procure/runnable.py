@@ -1,0 +1,108 @@
+"""Which jobs a package could never start, found exactly from node types and requests, without simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+_REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
+_CHUNK = 1 << 16
+
+
+def mem_mb(mem_gb: pd.Series) -> np.ndarray:
+    """Return a quote's memory in whole MB (1 GB = 1,000 MB), fractions rounded up."""
+    return np.ceil(np.round(mem_gb.to_numpy(dtype="float64") * 1000, 6)).astype("int64")
+
+
+def request_shapes(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the distinct requests of a job table and how many jobs make each, in column ``n_jobs``."""
+    return (
+        jobs.groupby(_REQUEST, sort=False, dropna=False, observed=True).size().rename("n_jobs").reset_index()
+    )
+
+
+def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
+    """Say which node type could hold one node's share of which request when empty.
+
+    Parameters
+    ----------
+    types
+        Columns ``cpus``, ``mem_mb``, ``gpus``, ``gpu_type``: one row per type.
+    shapes
+        Requests, as from `request_shapes`.
+
+    Returns
+    -------
+    bool array, shape (types, shapes)
+        True where CPUs, memory and GPUs suffice and, if the request asks for GPUs and both sides name
+        a GPU model, the names are equal.
+    """
+
+    def enough(has: str, asked: str) -> np.ndarray:
+        return types[has].to_numpy()[:, None] >= shapes[asked].to_numpy()[None, :]
+
+    has, asked = types["gpu_type"].to_numpy(dtype=str), shapes["gpu_type"].to_numpy(dtype=str)
+    same = (has[:, None] == asked[None, :]) | (has == "")[:, None] | (asked == "")[None, :]
+    same |= shapes["gpus_per_node"].to_numpy()[None, :] == 0
+    return (
+        enough("cpus", "cpus_per_node")
+        & enough("mem_mb", "mem_mb_per_node")
+        & enough("gpus", "gpus_per_node")
+        & same
+    )
+
+
+def count_matrix(packages: pd.DataFrame, quotes: pd.DataFrame) -> np.ndarray:
+    """Return the int64 counts of each quoted type, shape (packages, types), in quote-file order."""
+    names = quotes["name"].tolist()
+    return packages.reindex(columns=names, fill_value=0).to_numpy(dtype="int64")
+
+
+def node_types(quotes: pd.DataFrame) -> pd.DataFrame:
+    """Return what `fits` needs of each quoted type."""
+    return pd.DataFrame(
+        {
+            "cpus": quotes["cpus"].to_numpy(),
+            "mem_mb": mem_mb(quotes["mem_gb"]),
+            "gpus": quotes["gpus"].to_numpy(),
+            "gpu_type": quotes["gpu_type"].to_numpy() if "gpu_type" in quotes else "",
+        }
+    )
+
+
+def jobs_left_out(
+    packages: pd.DataFrame, quotes: pd.DataFrame, jobs: pd.DataFrame, existing: pd.DataFrame | None = None
+) -> np.ndarray:
+    """Count the jobs that fit no empty set of a package's nodes, exactly as a simulation would.
+
+    Parameters
+    ----------
+    packages
+        A package table: one count column per quoted type.
+    quotes
+        The quote table whose types the packages count.
+    jobs
+        A job table; a job on several nodes needs so many nodes that each hold its share.
+    existing
+        A node table of servers that every package adds to, if any.
+
+    Returns
+    -------
+    int64 array, shape (packages,)
+        Jobs left out; 0 means that the package runs every job.
+    """
+    shapes = request_shapes(jobs)
+    able = fits(node_types(quotes), shapes)
+    needed, n_jobs = shapes["n_nodes"].to_numpy(), shapes["n_jobs"].to_numpy()
+    if existing is not None and len(existing):
+        needed = needed - fits(existing, shapes).sum(axis=0)
+    # Requests that the same types can hold are one question: a day's 160 shapes become about ten.
+    questions, which = np.unique(np.column_stack([able.T, needed]), axis=0, return_inverse=True)
+    weight = np.bincount(which.ravel(), weights=n_jobs, minlength=len(questions))
+    able_types, asked = questions[:, :-1].T.astype("float64"), questions[:, -1]
+    counts = count_matrix(packages, quotes)
+    left_out = np.empty(len(counts), dtype="int64")
+    for start in range(0, len(counts), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        left_out[rows] = (counts[rows].astype("float64") @ able_types < asked) @ weight
+    return left_out
