@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
+from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +28,23 @@ FormatOption = Annotated[
     Format,
     typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),
 ]
+
+
+def usd(text: str | None) -> str | None:
+    """Read an amount of money from an option: ``1000000``, ``1_000_000``, ``$1,000,000``, ``1.2M``, ``900k``.
+
+    Raises
+    ------
+    typer.BadParameter
+        It is none of these.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(?:US)?\$?\s*(\d[\d,_]*(?:\.\d+)?)\s*([kKmM]?)\s*", text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no amount in US$; write 1000000, $1,000,000 or 1.2M")
+    number = match.group(1).replace(",", "").replace("_", "")
+    return str(Decimal(number) * {"": 1, "k": 1_000, "m": 1_000_000}[match.group(2).lower()])
 
 
 def note(text: str) -> None:

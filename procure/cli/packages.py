@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_record
+from procure.cli.common import Format, FormatOption, note, print_record, usd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,12 +20,15 @@ def packages(
     quotes: Annotated[
         Path | None, typer.Argument(metavar="QUOTES", help="A quote file; by default the study's.")
     ] = None,
-    budget: Annotated[str | None, typer.Option("--budget", metavar="USD", help="Budget in US$.")] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
+    ] = None,
     study: Annotated[
         Path | None, typer.Option("--study", help="Take quotes and rules from a study file; options win.")
     ] = None,
     fixed_cost: Annotated[
-        str | None, typer.Option("--fixed-cost", metavar="USD", help="US$ taken off the budget first.")
+        str | None,
+        typer.Option("--fixed-cost", metavar="USD", callback=usd, help="US$ taken off the budget first."),
     ] = None,
     min_gpu_nodes: Annotated[
         int | None,
