@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
+from procure.models.case import Case
+
 REGRET_FLOOR = 60.0
 """Seconds; below this, a best mean wait is taken as this, so that seconds do not become large shares."""
 
@@ -209,3 +211,71 @@ def _rows(judged: list[AtK], hits: Hits, labels: dict[str, object], rho: float) 
         figures = asdict(one)
         records.append(labels | {"k": figures.pop("k")} | counted | figures | {"spearman": rho})
     return pd.DataFrame(records)
+
+
+def evaluate_case(
+    case: Case,
+    predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]],
+    truth: np.ndarray | None = None,
+    ks: Sequence[int] = (10, 50, 100, 500, 1000),
+    hit_share: float = 0.05,
+) -> pd.DataFrame:
+    """Judge models and two baselines on the packages that run every job, and by the published rule beside.
+
+    Parameters
+    ----------
+    case
+        Packages, jobs left out, and the waits that models may have learnt from.
+    predictions
+        By (feature set, model): predicted wait per package for the packages that run every job, and
+        for all packages by the published rule (the mean over the jobs that ran, whatever was left out).
+    truth
+        Mean wait per package, s, NaN where unknown; default: the case's own waits. With a wider
+        truth, ``bought_regret_share`` is the regret of the best among the first k and the packages
+        that the case had simulated.
+    ks, hit_share
+        As for `evaluate`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `evaluate`'s columns with ``workload feature_set model`` before them, then ``published_n_hits
+        published_precision published_recall published_f1`` at the same k, and ``bought_regret_share``.
+        The baselines are ``random`` (its expectation) and ``cheapest-per-cpu``, of feature set ``none``.
+    """
+    wider = truth is not None
+    wait = case.wait if truth is None else truth
+    ranked, every = np.flatnonzero(case.runs_all & ~np.isnan(wait)), np.flatnonzero(~np.isnan(wait))
+    price, per_cpu = case.packages["price_usd"].to_numpy(dtype="float64"), cheapest_per_cpu(case.packages)
+    found = []
+    for (feature_set, model), (inner, outer) in {
+        **predictions,
+        ("none", "cheapest-per-cpu"): (per_cpu, per_cpu),
+    }.items():
+        labels = {"workload": case.name, "feature_set": feature_set, "model": model}
+        table = evaluate(inner[ranked], wait[ranked], price[ranked], ks, hit_share, **labels)
+        beside = evaluate(outer[every], wait[every], price[every], table["k"].tolist(), hit_share)
+        table = _beside(table, beside)
+        if wider:
+            table["bought_regret_share"] = _bought(case, inner, wait, ranked, price, table["k"].tolist())
+        found.append(table)
+    labels = {"workload": case.name, "feature_set": "none", "model": "random"}
+    table = evaluate_random(wait[ranked], ks, hit_share, **labels)
+    found.append(_beside(table, evaluate_random(wait[every], table["k"].tolist(), hit_share)))
+    return pd.concat(found, ignore_index=True)
+
+
+def _beside(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    names = ["n_hits", "precision", "recall", "f1"]
+    at = published.set_index("k")[names].reindex(table["k"]).add_prefix("published_").reset_index(drop=True)
+    return pd.concat([table, at], axis=1)
+
+
+def _bought(
+    case: Case, predicted: np.ndarray, wait: np.ndarray, ranked: np.ndarray, price: np.ndarray, ks: list[int]
+) -> list[float]:
+    best, known = float(wait[ranked].min()), wait[ranked][case.simulated[ranked]]
+    at_hand = float(known.min()) if len(known) else np.inf
+    ranking = ranked[order(predicted[ranked], price[ranked])]
+    bought = [min(at_hand, float(wait[ranking[:k]].min())) for k in ks]
+    return [(one - best) / max(best, REGRET_FLOOR) for one in bought]

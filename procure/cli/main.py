@@ -10,7 +10,7 @@ import typer
 import typer.core
 
 from procure._version import __version__
-from procure.cli import packages, quotes, simulate, study, sweep, workload
+from procure.cli import evaluate, packages, quotes, recommend, simulate, study, sweep, train, workload
 from procure.errors import TableError
 
 
@@ -62,6 +62,9 @@ app.command("packages")(packages.packages)
 app.add_typer(workload.app, name="workload")
 app.command("simulate")(simulate.simulate)
 app.command("sweep")(sweep.sweep)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("recommend")(recommend.recommend)
 app.add_typer(study.app, name="study")
 
 

@@ -28,6 +28,7 @@ _GBT: dict[str, dict[str, Any]] = {
     "smooth": {"max_iter": 300, "learning_rate": 0.03, "max_leaf_nodes": 24, "min_samples_leaf": 20},
 }
 _SMALLEST = 1e-6
+_TRIAL_ROWS = 4000
 
 
 class Surrogate:
@@ -35,8 +36,8 @@ class Surrogate:
 
     The trees minimise Tweedie deviance under a log link: waits are zero or positive and spread the
     more the longer they are, and a purchase turns on the short ones; the prediction is still a mean
-    in seconds. Two settings of tree size and regularisation are tried on a fifth of the rows given
-    to `fit`: ``fine`` for a simulator's exact labels, ``smooth`` for noisy ones.
+    in seconds. Two settings of tree size and regularisation are tried by `fit` on (some of) its rows,
+    a fifth of them held out: ``fine`` for a simulator's exact labels, ``smooth`` for noisy ones.
 
     Parameters
     ----------
@@ -97,8 +98,8 @@ class Surrogate:
     def _choose(self, x: np.ndarray, scaled: np.ndarray) -> str:
         if len(x) < 50:
             return "smooth"
-        shuffled = np.random.default_rng(self.seed).permutation(len(x))
-        held, rest = shuffled[: len(x) // 5], shuffled[len(x) // 5 :]
+        shuffled = np.random.default_rng(self.seed).permutation(len(x))[:_TRIAL_ROWS]
+        held, rest = shuffled[: len(shuffled) // 5], shuffled[len(shuffled) // 5 :]
         loss = {
             profile: tweedie_deviance(
                 scaled[held], self._fit_one(profile, x[rest], scaled[rest]).predict(x[held])

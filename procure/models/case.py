@@ -1,0 +1,111 @@
+"""What is known of each package before anything is learnt: what it leaves out, and its wait if simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.runnable import jobs_left_out
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload under one policy, or several workloads together.
+
+    Attributes
+    ----------
+    name
+        The workload's name.
+    packages
+        Distinct packages, in package-table order.
+    left_out
+        Jobs that each package cannot run, int64.
+    wait
+        Mean wait over the jobs that ran, s; NaN where the package was not simulated.
+    n_jobs
+        Jobs in the workload.
+    """
+
+    name: str
+    packages: pd.DataFrame
+    left_out: np.ndarray
+    wait: np.ndarray
+    n_jobs: int
+
+    @property
+    def runs_all(self) -> np.ndarray:
+        """Which packages run every job: the ranked set."""
+        return self.left_out == 0
+
+    @property
+    def simulated(self) -> np.ndarray:
+        """Which packages were simulated."""
+        return ~np.isnan(self.wait)
+
+
+def make_case(
+    packages: pd.DataFrame,
+    quotes: pd.DataFrame,
+    jobs: pd.DataFrame,
+    results: pd.DataFrame,
+    workload: str,
+    policy: str,
+    existing: pd.DataFrame | None = None,
+) -> Case:
+    """Join packages with the results of one workload and policy.
+
+    Parameters
+    ----------
+    packages
+        A package table; only distinct rows are kept.
+    quotes, jobs, existing
+        As for `procure.runnable.jobs_left_out`.
+    results
+        A result table of any origin; failed runs count as not simulated.
+    workload, policy
+        Which of its rows.
+
+    Raises
+    ------
+    TableError
+        No run of this workload and policy succeeded, or one's package is not in the package table.
+    """
+    distinct = packages[packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
+    rows = results[
+        (results["workload"] == workload) & (results["policy"] == policy) & (results["status"] == "ok")
+    ]
+    waits = rows.drop_duplicates("package_id", keep="last").set_index("package_id")["mean_wait_time"]
+    row_of = pd.Index(distinct["package_id"])
+    unknown = waits.index.difference(row_of)
+    if len(unknown):
+        raise TableError(
+            f"workload {workload}: {len(unknown)} simulated packages, such as {unknown[0]!r}, are not among "
+            "the study's packages; the results are of other quotes or another budget"
+        )
+    if waits.empty:
+        raise TableError(f"workload {workload} under {policy}: no package was simulated; run: procure sweep")
+    wait = waits.reindex(row_of).to_numpy(dtype="float64")
+    left_out = jobs_left_out(distinct, quotes, jobs, existing)
+    return Case(workload, distinct, left_out, wait, len(jobs))
+
+
+def together(cases: Sequence[Case]) -> Case:
+    """Take several workloads as one: the mean wait over all their jobs.
+
+    A package's wait is known if it was simulated on every workload; jobs left out add up.
+    """
+    if len(cases) == 1:
+        return cases[0]
+    ran = [np.maximum(case.n_jobs - case.left_out, 0) for case in cases]
+    waited = sum(np.where(n > 0, n * case.wait, 0.0) for n, case in zip(ran, cases, strict=True))
+    return Case(
+        " + ".join(case.name for case in cases),
+        cases[0].packages,
+        np.sum([case.left_out for case in cases], axis=0),
+        np.asarray(waited) / np.maximum(np.sum(ran, axis=0), 1),
+        sum(case.n_jobs for case in cases),
+    )
