@@ -20,7 +20,8 @@ from procure.packages import package_nodes
 from procure.run import simulate
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_packages, run_sweep
-from procure.sweep.store import locked, study_status
+from procure.sweep.lock import locked
+from procure.sweep.store import study_status
 from procure.tables import METRICS, RESULT
 
 QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,spec_rate
@@ -120,8 +121,8 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, undisturbed):
         "import sys, time, procure.sweep.run as r\n"
         "from procure.study import load_study\n"
         "from procure.sweep import load_plan, run_sweep\n"
-        "slow = r.simulate_batch\n"
-        "r.simulate_batch = lambda *a: (time.sleep(0.05), slow(*a))[1]\n"
+        "slow = r.simulate_rows\n"
+        "r.simulate_rows = lambda *a: (time.sleep(0.05), slow(*a))[1]\n"
         "run_sweep(load_plan(load_study(sys.argv[1])), 'serial')\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(path)])
@@ -237,7 +238,7 @@ def test_manifest_says_what_the_results_depend_on(tmp_path):
 
 def test_unknown_farm_and_dead_address_are_clear_errors(tmp_path, monkeypatch):
     """A farm that is not there is one sentence, and the parts stay."""
-    monkeypatch.setattr("procure.sweep.farm.CONNECT_TIMEOUT", "1s")
+    monkeypatch.setattr("procure.sweep.jobqueue.CONNECT_TIMEOUT", "1s")
     plan = load_plan(load_study(make_study(tmp_path)))
     with pytest.raises(TableError, match="known: serial, local"):
         run_sweep(plan, "cloud")

@@ -97,3 +97,65 @@ def status(
     from procure.sweep.store import study_status
 
     print_record(study_status(load_plan(load_study(path))), output, str(path))
+
+
+@app.command("merge")
+def merge(
+    path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")],
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Bring the parts of all shards into the one result table; exit code 1 while runs are missing.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure study merge pipelines/example.toml
+    """
+    from procure.study import load_study
+    from procure.sweep import load_plan
+    from procure.sweep.store import merge
+
+    counts = merge(load_plan(load_study(path)), note)
+    print_record(counts, output, str(path))
+    if counts["n_missing"]:
+        note(f"{counts['n_missing']:,} runs are missing; run the shards again, or: procure sweep {path}")
+        raise typer.Exit(1)
+
+
+@app.command("verify")
+def verify(
+    path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")],
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Check that every planned run is there exactly once and every file is whole; exit code 1 if not.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure study verify pipelines/example.toml
+    """
+    from procure.study import load_study
+    from procure.sweep import load_plan
+    from procure.sweep.store import verify
+
+    counts, problems = verify(load_plan(load_study(path)))
+    print_record(counts | {"n_problems": len(problems)}, output, str(path))
+    for problem in problems:
+        note(problem)
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command("tls")
+def tls(path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]) -> None:
+    """Make a study's TLS keys if there are none; print what `dask scheduler` and `dask worker` need.
+
+    [bold]Examples[/bold]
+
+    \b
+    dask scheduler --protocol tls --scheduler-file s.json $(procure study tls mystudy.toml)
+    """
+    from procure.study import load_study
+    from procure.sweep.tls import dask_options
+
+    typer.echo(dask_options(load_study(path).folder))

@@ -13,13 +13,48 @@ import typer
 
 from procure.cli import common
 
+QUEUE = "For the farms slurm, pbs, lsf and sge; what is not given is taken from ~/.config/dask/jobqueue.yaml"
+
 
 def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
     farm: Annotated[
-        str, typer.Option(help="serial, local, or the address of a Dask scheduler such as tcp://HOST:PORT.")
+        str,
+        typer.Option(
+            help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler such as tcp://HOST:PORT."
+        ),
     ] = "local",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Queued jobs to keep running.", rich_help_panel=QUEUE)] = 1,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Cores of one job, a worker on each.", rich_help_panel=QUEUE)
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory of one job, e.g. '8 GB'.", rich_help_panel=QUEUE)
+    ] = None,
+    walltime: Annotated[
+        str | None,
+        typer.Option(help="Limit of one job, hours:minutes:seconds.", rich_help_panel=QUEUE),
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Partition or queue.", rich_help_panel=QUEUE)] = None,
+    account: Annotated[str | None, typer.Option(help="Account or project.", rich_help_panel=QUEUE)] = None,
+    scheduler_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A file that `dask scheduler --scheduler-file` writes, instead of --farm."
+        ),
+    ] = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Encrypt, with keys made and kept in the study's results folder.")
+    ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="Give up after so long without a worker; 0 = never."),
+    ] = 0,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Only shard I of 0 … N−1; then: procure study merge STUDY.toml"),
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Simulate the packages of a study; a sweep that was interrupted computes only what is missing.
@@ -32,9 +67,18 @@ def sweep(
     procure sweep pipelines/example.toml --dry-run
     procure sweep pipelines/example.toml
     procure sweep pipelines/example.toml --farm serial
+    procure sweep pipelines/year.toml --farm slurm --jobs 20 --walltime 1:00:00
+    procure sweep pipelines/year.toml --shard 7/32
     """
+    part = _shard(shard) if shard else None
+    if scheduler_file is not None and farm != "local":
+        raise typer.BadParameter("give --farm or --scheduler-file", param_hint="--scheduler-file")
+    if tls and scheduler_file is None and farm in ("serial", "local"):
+        raise typer.BadParameter(
+            f"--farm {farm} stays on this node and has no use for it", param_hint="--tls"
+        )
     from procure.study import load_study
-    from procure.sweep import load_plan, run_sweep
+    from procure.sweep import FarmOptions, load_plan, run_sweep
     from procure.sweep.store import study_status
 
     plan = load_plan(load_study(study))
@@ -46,17 +90,29 @@ def sweep(
     if dry_run:
         common.print_record(_planned(plan, study_status(plan)), output, f"{study} would compute:")
         return
+    options = FarmOptions(
+        jobs, cores, memory, walltime, partition, account, scheduler_file, tls, wait, plan.study.folder
+    )
     try:
         with _progress() as show:
-            summary = run_sweep(plan, farm, progress=show, note=common.note)
+            summary = run_sweep(plan, farm, progress=show, note=common.note, options=options, shard=part)
     except KeyboardInterrupt:
         common.note(f"interrupted; what was computed is kept, and `procure sweep {study}` goes on from there")
         raise typer.Exit(130) from None
     record = summary._asdict() | {"results": str(summary.results)}
     if summary.n_computed and summary.seconds > 0:
         record["runs_per_second"] = summary.n_computed / summary.seconds
-        record["kernel_share"] = summary.kernel_seconds / (summary.seconds * summary.n_workers)
+        record["kernel_share"] = summary.kernel_seconds / (summary.seconds * max(1, summary.n_workers))
     common.print_record(record, output, f"{plan.study.name}: sweep finished")
+    if part:
+        common.note(f"when all shards are done: procure study merge {study}")
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if number.isdecimal() and count.isdecimal() and int(number) < int(count):
+        return int(number), int(count)
+    raise typer.BadParameter(f"{text!r} was given; write I/N with I from 0 to N-1", param_hint="--shard")
 
 
 def _planned(plan, status: dict) -> dict:
@@ -96,14 +152,15 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
             yield show
         return
-    began = last = time.perf_counter()
+    began = time.perf_counter()
+    last, before = -1e9, -1
 
     def say(done: int, total: int) -> None:
-        nonlocal last
+        nonlocal last, before
         now = time.perf_counter()
-        if now - last < 10 and 0 < done < total:
+        if now - last < 10 and not before < done == total:
             return
-        last = now
+        last, before = now, done
         rate = done / max(now - began, 1e-9)
         left = f", {(total - done) / rate:,.0f} s left" if rate > 0 else ""
         common.note(f"{done:,} of {total:,} runs, {rate:,.0f} runs/s{left}")

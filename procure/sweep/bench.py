@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from procure.errors import TableError
 from procure.packages import package_nodes
 from procure.run import FAST_LANE_POLICY, scaled_durations, simulate, usage_of
 from procure.simulator.arrays import Jobs, Kinds, fits_empty, gpu_type_bits, job_arrays, node_kinds
 from procure.simulator.batch import best_fit_batch
 from procure.simulator.fast_lane import FastLaneError, check_fast_lane
 from procure.simulator.metrics import METRIC_NAMES, Usage
+from procure.sweep.parts import SCHEMA
 from procure.sweep.plan import Plan
-from procure.tables import METRICS, NODE, RESULT, check
+from procure.tables import NODE, RESULT, check
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,14 @@ def simulate_batch(bench: Bench, package_ids: list[str], counts: np.ndarray) -> 
     float
         Seconds spent in the simulation itself.
     """
+    rows, seconds = simulate_rows(bench, package_ids, counts)
+    return check(rows.to_pandas(), RESULT), seconds
+
+
+def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pa.Table, float]:
+    """Do as `simulate_batch`, with the rows in `procure.sweep.parts.SCHEMA`."""
     out = np.full((len(counts), len(METRIC_NAMES)), np.nan)
-    reasons = np.full(len(counts), "", dtype=object)
+    reasons = [""] * len(counts)
     began = time.perf_counter()
     if bench.fast is not None:
         fast = bench.fast
@@ -139,7 +146,7 @@ def simulate_batch(bench: Bench, package_ids: list[str], counts: np.ndarray) -> 
         for row, package in enumerate(counts):
             elapsed, reasons[row] = _simulate_one(bench, package, out[row])
             seconds += elapsed
-    return _result_table(bench, package_ids, out, reasons), seconds
+    return _result_rows(bench, package_ids, out, reasons), seconds
 
 
 def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[float, str]:
@@ -152,24 +159,29 @@ def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[fl
             kill_at_limit=bench.kill_at_limit,
             logged_speed=bench.logged_speed,
         )
-    except (TableError, ArithmeticError, MemoryError) as error:
+    except Exception as error:  # a policy may raise anything; one run is not worth a sweep
         return 0.0, f"{type(error).__name__}: {error}"
     out[:] = [np.nan if run.metrics[name] is None else run.metrics[name] for name in METRIC_NAMES]
     return run.elapsed, ""
 
 
-def _result_table(bench: Bench, package_ids: list[str], out: np.ndarray, reasons: np.ndarray) -> pd.DataFrame:
-    failed = reasons != ""
+def failed_rows(bench: Bench, package_ids: list[str], reason: str) -> pa.Table:
+    """Return result rows of runs that gave none, with the reason why."""
+    out = np.full((len(package_ids), len(METRIC_NAMES)), np.nan)
+    return _result_rows(bench, package_ids, out, [reason] * len(package_ids))
+
+
+def _result_rows(bench: Bench, package_ids: list[str], out: np.ndarray, reasons: list[str]) -> pa.Table:
+    n = len(package_ids)
     columns: dict[str, Any] = {
         "package_id": package_ids,
-        "workload": bench.workload,
-        "policy": bench.policy,
-        "status": np.where(failed, "failed", "ok"),
+        "workload": [bench.workload] * n,
+        "policy": [bench.policy] * n,
+        "status": ["failed" if reason else "ok" for reason in reasons],
         "reason": reasons,
     }
-    for place, column in enumerate(METRICS):
-        values = pd.array(out[:, place], dtype="Float64" if column.dtype == "int" else "float64")
-        columns[column.name] = values.astype("Int64") if column.nullable and column.dtype == "int" else values
-    columns["n_jobs"] = len(bench.jobs)
-    columns["schema_version"] = RESULT.version
-    return check(pd.DataFrame(columns), RESULT)
+    for name, values in zip(METRIC_NAMES, out.T, strict=True):
+        columns[name] = pa.array(values, from_pandas=True).cast(SCHEMA.field(name).type)
+    columns["n_jobs"] = np.full(n, len(bench.jobs))
+    columns["schema_version"] = np.full(n, RESULT.version)
+    return pa.table([pa.array(columns[name], SCHEMA.field(name).type) for name in SCHEMA.names], SCHEMA)

@@ -74,18 +74,29 @@ class Plan:
         """How many runs the study asks for."""
         return len(self.pairs) * len(self.sampled_rows)
 
-    def batches(self, done: dict[tuple[str, str], np.ndarray]) -> list[Batch]:
+    def batches(
+        self, done: dict[tuple[str, str], np.ndarray], shard: tuple[int, int] | None = None
+    ) -> list[Batch]:
         """Cut the runs that are not done into batches, in a fixed order.
 
         Parameters
         ----------
         done
             Rows of the package table that have a result, by (workload, policy).
+        shard
+            Number and count, as in 7 of 32: only every 32nd batch of the whole study, from the eighth.
+            Which runs a shard holds does not depend on what is done.
         """
         size = self.study.sweep.batch_size or max(50, -(-len(self.sampled_rows) // MOST_BATCHES))
+        cut = range(0, len(self.sampled_rows), size)
         found = []
-        for pair in self.pairs:
-            todo = np.setdiff1d(self.sampled_rows, done.get(pair, np.empty(0, np.int64)))
+        for place, pair in enumerate(self.pairs):
+            rows = self.sampled_rows
+            if shard is not None:
+                number, count = shard
+                mine = [i for j, i in enumerate(cut, place * len(cut)) if j % count == number]
+                rows = np.concatenate([rows[:0], *(rows[first : first + size] for first in mine)])
+            todo = np.setdiff1d(rows, done.get(pair, rows[:0]))
             found += [Batch(*pair, todo[first : first + size]) for first in range(0, len(todo), size)]
         return found
 

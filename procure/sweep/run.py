@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,9 +12,12 @@ import numpy as np
 import pandas as pd
 
 from procure.sweep import store
-from procure.sweep.bench import Bench, make_bench, simulate_batch
-from procure.sweep.farm import Receipt, n_local_workers, run_tasks
+from procure.sweep.bench import Bench, make_bench, simulate_batch, simulate_rows
+from procure.sweep.farm import FarmOptions, Receipt, n_local_workers, run_tasks
+from procure.sweep.lock import locked
+from procure.sweep.parts import begin_attempt, end_attempts, write_part
 from procure.sweep.plan import Plan
+from procure.sweep.work import SweepWork
 
 
 class SweepSummary(NamedTuple):
@@ -32,9 +36,27 @@ def compute_part(
     bench: Bench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str
 ) -> Receipt:
     """Simulate one batch and write its part: what a worker does."""
-    rows, seconds = simulate_batch(bench, package_ids, counts)
-    store.write_part(path, rows, fingerprint, seconds)
+    rows, seconds = simulate_rows(bench, package_ids, counts)
+    write_part(path, rows, fingerprint, seconds)
     return Receipt(len(rows), seconds)
+
+
+def attempt_part(
+    bench: Bench,
+    package_ids: list[str],
+    counts: np.ndarray,
+    path: Path,
+    fingerprint: str,
+    session: str,
+    tries: int,
+) -> Receipt:
+    """Do as `compute_part`, unless so many workers have died over this batch in this session."""
+    if not begin_attempt(path, session, tries):
+        return Receipt(0, 0.0, died=True)
+    try:
+        return compute_part(bench, package_ids, counts, path, fingerprint)
+    finally:
+        end_attempts(path, session)
 
 
 def run_sweep(
@@ -43,17 +65,24 @@ def run_sweep(
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,
     note: Callable[[str], None] = lambda text: None,
+    options: FarmOptions | None = None,
+    shard: tuple[int, int] | None = None,
 ) -> SweepSummary:
     """Compute the runs of a study that have no result yet; all of them are in one table afterwards.
 
     Parameters
     ----------
     farm
-        ``serial``, ``local`` or a scheduler's address; the table is the same whichever it is.
+        As `procure.sweep.farm.run_tasks` takes it; the table is the same whichever it is.
     progress
-        Called with the runs done and the runs to do, first with 0.
+        Called with the runs done and the runs to do, first with 0, then about once a second at least.
     note
         Called with what the user should know.
+    options
+        How the farm's workers are come by.
+    shard
+        Number and count, as in 7 of 32: compute only these runs, and leave their parts for
+        `procure.sweep.store.merge`.
 
     Raises
     ------
@@ -62,47 +91,46 @@ def run_sweep(
         the disk is full. Parts that were written stay and are not computed again.
     """
     began = time.perf_counter()
-    with store.locked(plan.study):
-        for text in store.open_folder(plan):
+    options = options or FarmOptions()
+    options.folder = plan.study.folder
+    with locked(plan.study, shard):
+        found, notes = store.open_folder(plan)
+        for text in notes:
             note(text)
-        rows, _ = store.stored(plan)
-        batches = plan.batches(store.done_rows(plan, rows))
-        total = sum(len(batch.rows) for batch in batches)
-        done, kernel_seconds = 0, 0.0
-        if batches:
-            progress(0, total)
-            fingerprint = store.fingerprint_text(plan)
-            benches = {
-                pair: make_bench(plan, *pair)
-                for pair in dict.fromkeys((b.workload, b.policy) for b in batches)
-            }
-            ids = plan.packages["package_id"].to_numpy()
-            counts = plan.packages[plan.types].to_numpy(np.int64)
-            arguments = [
-                (
-                    (batch.workload, batch.policy),
-                    ids[batch.rows].tolist(),
-                    counts[batch.rows],
-                    store.part_path(plan.study, batch),
-                    fingerprint,
-                )
-                for batch in batches
-            ]
-            for receipt in run_tasks(farm, compute_part, benches, arguments):
-                done += receipt.n_runs
-                kernel_seconds += receipt.kernel_seconds
-                progress(done, total)
-        path = store.compact(plan)
-        rows, _ = store.stored(plan)
+        work = SweepWork(plan, plan.batches(found.done(plan), shard), farm, note)
+        if farm == "local" and options.scheduler_file is None:
+            options.jobs = max(1, min(n_local_workers(), work.n_batches))
+        if work.n_batches:
+            _compute(farm, work, options, progress, note)
+        if shard is None:
+            path, found = store.compact(plan)
+        else:
+            path, found = plan.study.folder / store.PARTS, store.stored(plan)
     return SweepSummary(
-        n_runs=len(rows),
-        n_computed=done,
-        n_failed=int((rows["status"] != "ok").sum()),
+        n_runs=len(found.table),
+        n_computed=work.n_done,
+        n_failed=found.n_failed,
         seconds=time.perf_counter() - began,
-        kernel_seconds=kernel_seconds,
-        n_workers=1 if farm == "serial" else n_local_workers(),
+        kernel_seconds=work.kernel_seconds,
+        n_workers=options.n_workers,
         results=path,
     )
+
+
+def _compute(
+    farm: str,
+    work: SweepWork,
+    options: FarmOptions,
+    progress: Callable[[int, int], None],
+    note: Callable[[str], None],
+) -> None:
+    progress(0, work.n_runs)
+    task = compute_part if farm == "serial" else attempt_part
+    with closing(run_tasks(farm, task, work, options, note)) as receipts:
+        for given in receipts:
+            if given is not None:
+                work.put(*given)
+            progress(work.n_done, work.n_runs)
 
 
 def run_packages(plan: Plan, package_ids: Iterable[str], workload: str, policy: str) -> pd.DataFrame:

@@ -1,36 +1,62 @@
 """What a sweep keeps: a manifest, one Parquet part per batch, and at the end one result table.
 
-A part appears under its name only when it is complete. The manifest says what the results depend on;
-a folder whose manifest says otherwise is refused. Nothing here can execute code when it is loaded.
+A folder whose manifest names other inputs is refused. Parts are `procure.sweep.parts`; who may write
+here is `procure.sweep.lock`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
-import platform
-import socket
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from importlib.metadata import version
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
-from procure._version import __version__
 from procure.errors import TableError
 from procure.study import Study
+from procure.sweep.lock import locked
+from procure.sweep.manifest import refuse_other_inputs, write_manifest
+from procure.sweep.parts import SCHEMA, Part, PartError, read_part, write_part
 from procure.sweep.plan import Batch, Plan
 from procure.tables import RESULT, check
 
-RESULTS, MANIFEST, PARTS, LOCK = "results.parquet", "manifest.json", "parts", "lock"
-_FINGERPRINT, _SECONDS = b"procure.fingerprint", b"procure.kernel_seconds"
+RESULTS, PARTS = "results.parquet", "parts"
+
+
+class Stored(NamedTuple):
+    """The result rows of a folder, in plan order and once each.
+
+    ``pair`` and ``row`` say of each which of the plan's pairs and which row of its package table it
+    is. ``files`` are those that were read, ``n_repeated`` rows stood in more than one place,
+    ``n_conflicting`` of them with other values, ``n_foreign`` are of no package of the plan.
+    """
+
+    table: pa.Table
+    pair: np.ndarray
+    row: np.ndarray
+    seconds: float
+    files: list[Path]
+    n_repeated: int
+    n_conflicting: int
+    n_foreign: int
+
+    @property
+    def n_failed(self) -> int:
+        """How many runs failed."""
+        return pc.sum(pc.not_equal(self.table["status"], "ok")).as_py() or 0
+
+    def done(self, plan: Plan) -> dict[tuple[str, str], np.ndarray]:
+        """Rows of the package table that have a result, by (workload, policy)."""
+        return {pair: self.row[self.pair == place] for place, pair in enumerate(plan.pairs)}
+
+    def frame(self) -> pd.DataFrame:
+        """Return the rows as a checked result table."""
+        return check(self.table.to_pandas(), RESULT)
 
 
 def part_path(study: Study, batch: Batch) -> Path:
@@ -43,57 +69,15 @@ def fingerprint_text(plan: Plan) -> str:
     return json.dumps(plan.fingerprint, sort_keys=True)
 
 
-def write_part(path: Path, rows: pd.DataFrame, fingerprint: str, seconds: float) -> None:
-    """Write result rows under a temporary name, then rename.
-
-    Parameters
-    ----------
-    fingerprint
-        From `fingerprint_text`; kept in the file's metadata.
-    seconds
-        Kernel seconds behind these rows; kept in the file's metadata, as they are no result.
-
-    Raises
-    ------
-    TableError
-        The disk is full or the folder cannot be written.
-    """
-    table = pa.Table.from_pandas(rows, preserve_index=False)
-    extra = {_FINGERPRINT: fingerprint.encode(), _SECONDS: repr(seconds).encode()}
-    table = table.replace_schema_metadata((table.schema.metadata or {}) | extra)
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as stream:
-            pq.write_table(table, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-def read_part(path: Path, plan: Plan) -> tuple[pd.DataFrame, float] | None:
-    """Read a part with its kernel seconds; None where it is damaged or belongs to other inputs."""
-    now = plan.fingerprint
-    try:
-        table = pq.read_table(path, partitioning=None)
-        metadata = table.schema.metadata or {}
-        before = json.loads(metadata.get(_FINGERPRINT, b"{}"))
-        if not before or any(now.get(name, value) != value for name, value in before.items()):
-            return None
-        return check(table.to_pandas(), RESULT, str(path)), float(metadata.get(_SECONDS, b"0"))
-    except (OSError, pa.ArrowException, ValueError):
-        return None
-
-
-def open_folder(plan: Plan) -> list[str]:
+def open_folder(plan: Plan) -> tuple[Stored, list[str]]:
     """Make the study's folder or take up an old one, and leave a manifest in it.
 
     Returns
     -------
+    Stored
+        What is there already.
     list of str
-        What the user should know: parts that were set aside because they are damaged or foreign.
+        What the user should know: files that were set aside because they are damaged or foreign.
 
     Raises
     ------
@@ -106,137 +90,95 @@ def open_folder(plan: Plan) -> list[str]:
     except OSError as error:
         raise TableError(f"{folder}: cannot be made: {error.strerror}") from None
     refuse_other_inputs(plan)
-    _write_manifest(plan)
+    write_manifest(plan)
     notes = []
-    for path in sorted((folder / PARTS).glob("*.parquet")):
-        if read_part(path, plan) is None:
-            aside = path.with_suffix(".refused")
+
+    def set_aside(path: Path, why: PartError) -> None:
+        aside = path.with_suffix(".refused")
+        # Another shard's driver may have been quicker.
+        with contextlib.suppress(FileNotFoundError):
             path.replace(aside)
-            notes.append(
-                f"{path} is damaged or of another study; set aside as {aside.name}, its runs are repeated"
-            )
-    return notes
+        notes.append(f"{path} is {why}; set aside as {aside.name}, its runs are repeated")
+
+    return stored(plan, set_aside), notes
 
 
-def refuse_other_inputs(plan: Plan) -> None:
-    """Raise if the study's folder holds results of other inputs."""
-    path = plan.study.folder / MANIFEST
-    if not path.exists():
-        return
-    try:
-        before = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise TableError(
-            f"{path}: is no manifest of a sweep; move it or name another results folder"
-        ) from None
-    now = plan.fingerprint
-    changed = [name for name in now if name in before and before[name] != now[name]]
-    gone = [name for name in before if name not in now]
-    if changed or gone:
-        what = "; ".join(
-            [f"{name} changed (was {before[name]}, is {now[name]})" for name in changed]
-            + [f"{name} is not in the study any more" for name in gone]
-        )
-        raise TableError(
-            f"{plan.study.folder}: holds results of other inputs: {what}. "
-            "Give the study another name, or move the folder away"
-        )
+def stored(plan: Plan, refused: Callable[[Path, PartError], None] = lambda path, why: None) -> Stored:
+    """Read all result rows of the folder.
 
-
-def _write_manifest(plan: Plan) -> None:
-    path = plan.study.folder / MANIFEST
-    manifest = {
-        "study": plan.study.document(),
-        "fingerprint": plan.fingerprint,
-        "versions": {
-            name: version(name)
-            for name in ("numpy", "pandas", "numba", "pyarrow", "dask", "xgboost", "scikit-learn")
-        }
-        | {"procure": __version__, "python": platform.python_version()},
-        "seeds": {
-            workload.name: workload.generate.seed
-            for workload in plan.study.workloads
-            if workload.generate is not None
-        }
-        | {"model": plan.study.model.seed},
-        "n_packages": len(plan.packages),
-        "n_distinct": int(plan.packages["distinct"].sum()),
-        "n_runs": plan.n_runs,
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    temporary = path.with_name(f".{MANIFEST}.{os.getpid()}")
-    try:
-        temporary.write_text(json.dumps(manifest, indent=2, default=str) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-@contextlib.contextmanager
-def locked(study: Study) -> Iterator[IO[str]]:
-    """Hold the study's folder for one driver; another one is refused and told who holds it.
-
-    The lock goes with the process, however it ends.
+    Parameters
+    ----------
+    refused
+        Called with each file that cannot be used, and why.
     """
-    study.folder.mkdir(parents=True, exist_ok=True)
-    path = study.folder / LOCK
-    stream = path.open("a+", encoding="utf-8")
-    try:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            stream.seek(0)
-            holder = stream.read().strip() or "another process"
-            raise TableError(f"{study.folder}: another sweep of this study is running: {holder}") from None
-        stream.seek(0)
-        stream.truncate()
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        stream.write(f"process {os.getpid()} on {socket.gethostname()} since {started}\n")
-        stream.flush()
-        yield stream
-    finally:
-        stream.close()
-
-
-def stored(plan: Plan) -> tuple[pd.DataFrame, float]:
-    """Return all result rows of the folder, in plan order and once each, and the kernel seconds behind them."""
     folder = plan.study.folder
-    paths = [folder / RESULTS, *sorted((folder / PARTS).glob("*.parquet"))]
-    found = [part for path in paths if path.exists() and (part := read_part(path, plan)) is not None]
-    if not found:
-        return check(pd.DataFrame(columns=RESULT.names), RESULT), 0.0
-    rows = pd.concat([part for part, _ in found], ignore_index=True)
-    return _in_plan_order(plan, rows), sum(seconds for _, seconds in found)
+    parts: list[Part] = []
+    files = []
+    for path in (folder / RESULTS, *sorted((folder / PARTS).glob("*.parquet"))):
+        try:
+            if path.exists():
+                parts.append(read_part(path, plan.fingerprint))
+                files.append(path)
+        except PartError as why:
+            refused(path, why)
+    table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts)])
+    return _in_plan_order(plan, table, sum(part.seconds for part in parts), files)
 
 
-def _in_plan_order(plan: Plan, rows: pd.DataFrame) -> pd.DataFrame:
-    pair_of = {pair: place for place, pair in enumerate(plan.pairs)}
-    pair = [pair_of.get(key, -1) for key in zip(rows["workload"], rows["policy"], strict=True)]
-    row = plan.row_of.reindex(rows["package_id"]).to_numpy()
-    keys = pd.DataFrame({"pair": pair, "row": row})
-    keys = keys[(keys["pair"] >= 0) & keys["row"].notna()].drop_duplicates()
-    return rows.loc[keys.sort_values(["pair", "row"]).index].reset_index(drop=True)
+def _in_plan_order(plan: Plan, table: pa.Table, seconds: float, files: list[Path]) -> Stored:
+    row = plan.row_of.reindex(table["package_id"].to_pandas()).fillna(-1).to_numpy(np.int64)
+    pair = np.full(len(table), -1, np.int64)
+    for place, (workload, policy) in enumerate(plan.pairs):
+        same = pc.and_(pc.equal(table["workload"], workload), pc.equal(table["policy"], policy))
+        pair[same.to_numpy()] = place
+    known = np.flatnonzero((row >= 0) & (pair >= 0))
+    order = known[np.lexsort((known, row[known], pair[known]))]
+    again = np.zeros(len(order), bool)
+    again[1:] = (np.diff(row[order]) == 0) & (np.diff(pair[order]) == 0)
+    once = order[~again]
+    conflicting = 0
+    if again.any():
+        first = table.take(order[np.flatnonzero(again) - 1]).to_pandas()
+        second = table.take(order[again]).to_pandas()
+        conflicting = int((~((first == second) | (first.isna() & second.isna())).all(axis=1)).sum())
+    return Stored(
+        table.take(once),
+        pair[once],
+        row[once],
+        seconds,
+        files,
+        int(again.sum()),
+        conflicting,
+        len(table) - len(known),
+    )
 
 
-def done_rows(plan: Plan, rows: pd.DataFrame) -> dict[tuple[str, str], np.ndarray]:
-    """Rows of the package table that have a result, by (workload, policy)."""
-    return {
-        (str(pair[0]), str(pair[1])): plan.row_of.loc[part["package_id"]].to_numpy()
-        for pair, part in rows.groupby(["workload", "policy"], sort=False)
-    }
-
-
-def compact(plan: Plan) -> Path:
-    """Bring all parts into one result table, then remove them."""
-    rows, seconds = stored(plan)
+def compact(plan: Plan) -> tuple[Path, Stored]:
+    """Bring all parts into one result table, then remove them, and what killed workers left."""
     path = plan.study.folder / RESULTS
-    parts = sorted((plan.study.folder / PARTS).glob("*.parquet"))
-    if parts or not path.exists():
-        write_part(path, rows, fingerprint_text(plan), seconds)
-    for part in parts:
-        part.unlink(missing_ok=True)
-    return path
+    found = stored(plan)
+    if found.files != [path]:
+        write_part(path, found.table, fingerprint_text(plan), found.seconds, durable=True)
+    parts = plan.study.folder / PARTS
+    for old in (*(file for file in found.files if file != path), *parts.glob(".*")):
+        old.unlink(missing_ok=True)
+    return path, found
+
+
+def merge(plan: Plan, note: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+    """Bring the parts of all shards into the one result table, and count as `study_status` does.
+
+    Raises
+    ------
+    TableError
+        A driver or a shard is at work, or the folder holds results of other inputs.
+    """
+    with locked(plan.study):
+        _, notes = open_folder(plan)
+        for text in notes:
+            note(text)
+        _, found = compact(plan)
+        return _count(plan, found)
 
 
 def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
@@ -251,24 +193,55 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
 
     plan = plan or load_plan(study)
     refuse_other_inputs(plan)
-    rows, _ = stored(plan)
-    if rows.empty:
+    found = stored(plan)
+    if not len(found.table):
         raise TableError(f"{study.folder}: holds no results yet; run: procure sweep {study.path}")
-    return rows
+    return found.frame()
 
 
 def study_status(plan: Plan) -> dict[str, Any]:
     """Count a study's runs: planned, done, failed, missing; and the kernel seconds that they took."""
     refuse_other_inputs(plan)
-    rows, seconds = stored(plan)
-    missing = sum(len(batch.rows) for batch in plan.batches(done_rows(plan, rows)))
+    return _count(plan, stored(plan))
+
+
+def _count(plan: Plan, found: Stored) -> dict[str, Any]:
+    n_done = int(np.isin(found.row, plan.sampled_rows).sum())
     return {
         "study": plan.study.name,
         "folder": str(plan.study.folder),
         "n_runs_planned": plan.n_runs,
-        "n_done": plan.n_runs - missing,
-        "n_missing": missing,
-        "n_failed": int((rows["status"] != "ok").sum()),
-        "n_beyond_plan": len(rows) - (plan.n_runs - missing),
-        "kernel_seconds": round(seconds, 3),
+        "n_done": n_done,
+        "n_missing": plan.n_runs - n_done,
+        "n_failed": found.n_failed,
+        "n_beyond_plan": len(found.table) - n_done,
+        "kernel_seconds": round(found.seconds, 3),
     }
+
+
+def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
+    """Check a study's folder: every planned run there exactly once, every file whole and of these inputs.
+
+    Returns
+    -------
+    dict
+        Counts, as `study_status` with ``n_files`` and ``n_repeated``.
+    list of str
+        What is wrong, a sentence each.
+    """
+    refuse_other_inputs(plan)
+    problems = []
+
+    def refused(path: Path, why: PartError) -> None:
+        problems.append(f"{path}: {why}")
+
+    found = stored(plan, refused)
+    counts = _count(plan, found) | {"n_files": len(found.files), "n_repeated": found.n_repeated}
+    for number, what in (
+        (counts["n_missing"], "planned runs have no result"),
+        (found.n_conflicting, "runs have two results that differ"),
+        (found.n_foreign, "rows are of no package, workload or policy of the study"),
+    ):
+        if number:
+            problems.append(f"{number:,} {what}")
+    return counts, problems

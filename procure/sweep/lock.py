@@ -1,0 +1,92 @@
+"""Who may write to a study's folder: one driver for the whole of it, or many that each do a shard."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from procure.errors import TableError
+from procure.study import Study
+
+LOCK = "lock"
+
+
+@contextlib.contextmanager
+def locked(study: Study, shard: tuple[int, int] | None = None) -> Iterator[None]:
+    """Hold the study's folder, or one shard of it; another driver is refused and told who holds it.
+
+    The lock goes with the process, however it ends. Linux gives NFS the same lock on all nodes.
+
+    Parameters
+    ----------
+    shard
+        Number and count, as in 7 of 32: keeps out the whole study's driver and this shard's.
+
+    Raises
+    ------
+    TableError
+        Somebody holds it, or the file system has no locks.
+    """
+    try:
+        study.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TableError(f"{study.folder}: cannot be made: {error.strerror}") from None
+    whole = study.folder / LOCK
+    with contextlib.ExitStack() as stack:
+        if shard is None:
+            _hold(stack.enter_context(_opened(whole)), fcntl.LOCK_EX, study.folder, write=True)
+        else:
+            own = study.folder / f"{LOCK}.{shard[0]}-of-{shard[1]}"
+            _hold(stack.enter_context(_opened(whole)), fcntl.LOCK_SH, study.folder, write=False)
+            _hold(stack.enter_context(_opened(own)), fcntl.LOCK_EX, study.folder, write=True)
+        yield
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        return path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _hold(stream: IO[str], how: int, folder: Path, *, write: bool) -> None:
+    try:
+        fcntl.flock(stream, how | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise TableError(
+                f"{stream.name}: this file system has no locks ({error.strerror}); "
+                "let `results` in the study file name a folder on one that has"
+            ) from None
+        who = "; ".join(_shards(folder)) or _holder(stream)
+        raise TableError(f"{folder}: another sweep of this study is running: {who}") from None
+    if write:
+        stream.seek(0)
+        stream.truncate()
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        stream.write(f"process {os.getpid()} on {socket.gethostname()} since {started}\n")
+        stream.flush()
+
+
+def _holder(stream: IO[str]) -> str:
+    stream.seek(0)
+    return stream.read().strip() or "another process"
+
+
+def _shards(folder: Path) -> list[str]:
+    """Say who holds a shard at this moment."""
+    found = []
+    for path in sorted(folder.glob(f"{LOCK}.*-of-*")):
+        with _opened(path) as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                found.append(f"shard {path.name.removeprefix(LOCK + '.')}, {_holder(stream)}")
+    return found

@@ -1,0 +1,70 @@
+"""The manifest of a study's folder: what its results depend on, and what made them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from procure._version import __version__
+from procure.errors import TableError
+from procure.sweep.plan import Plan
+
+MANIFEST = "manifest.json"
+_PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "xgboost", "scikit-learn")
+
+
+def refuse_other_inputs(plan: Plan) -> None:
+    """Raise if the study's folder holds results of other inputs: say which input changed."""
+    path = plan.study.folder / MANIFEST
+    if not path.exists():
+        return
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise TableError(
+            f"{path}: is no manifest of a sweep; move it or name another results folder"
+        ) from None
+    now = plan.fingerprint
+    changed = [name for name in now if name in before and before[name] != now[name]]
+    gone = [name for name in before if name not in now]
+    if changed or gone:
+        what = "; ".join(
+            [f"{name} changed (was {before[name]}, is {now[name]})" for name in changed]
+            + [f"{name} is not in the study any more" for name in gone]
+        )
+        raise TableError(
+            f"{plan.study.folder}: holds results of other inputs: {what}. "
+            "Give the study another name, or move the folder away"
+        )
+
+
+def write_manifest(plan: Plan) -> None:
+    """Write the manifest, whole or not at all."""
+    path = plan.study.folder / MANIFEST
+    manifest = {
+        "study": plan.study.document(),
+        "fingerprint": plan.fingerprint,
+        "versions": {name: version(name) for name in _PACKAGES}
+        | {"procure": __version__, "python": platform.python_version()},
+        "seeds": {
+            workload.name: workload.generate.seed
+            for workload in plan.study.workloads
+            if workload.generate is not None
+        }
+        | {"model": plan.study.model.seed},
+        "n_packages": len(plan.packages),
+        "n_distinct": int(plan.packages["distinct"].sum()),
+        "n_runs": plan.n_runs,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    temporary = path.with_name(f".{MANIFEST}.{socket.gethostname()}.{os.getpid()}")
+    try:
+        temporary.write_text(json.dumps(manifest, indent=2, default=str) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise TableError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,133 @@
+"""One part: the result rows of one batch as a Parquet file that is there whole or not at all.
+
+All parts and the result table have one Arrow schema, made from the result table's. A part says in its
+metadata which inputs it depends on; its pages carry checksums. Nothing here can execute code when it
+is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from procure.errors import TableError
+from procure.tables import RESULT
+
+_FINGERPRINT, _SECONDS = b"procure.fingerprint", b"procure.kernel_seconds"
+_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_()}
+SCHEMA = pa.schema([(column.name, _TYPES[column.dtype]) for column in RESULT.columns])
+
+
+class Part(NamedTuple):
+    """What a part holds: its rows in `SCHEMA`, and the kernel seconds behind them."""
+
+    table: pa.Table
+    seconds: float
+
+
+class PartError(Exception):
+    """A part that cannot be used, and why."""
+
+
+def write_part(
+    path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, durable: bool = False
+) -> None:
+    """Write result rows under a temporary name, then rename.
+
+    Parameters
+    ----------
+    rows
+        In `SCHEMA`.
+    fingerprint
+        One line of JSON, what the rows depend on; kept in the file's metadata.
+    seconds
+        Kernel seconds behind these rows; kept in the file's metadata, as they are no result.
+    durable
+        Outlive a power cut. A part need not: a damaged one is found and its runs are repeated.
+
+    Raises
+    ------
+    TableError
+        The disk is full or the folder cannot be written.
+    """
+    extra = {_FINGERPRINT: fingerprint.encode(), _SECONDS: repr(seconds).encode()}
+    table = rows.replace_schema_metadata(extra)
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as stream:
+            pq.write_table(table, stream, write_page_checksum=True)
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
+    """Read a part.
+
+    Parameters
+    ----------
+    fingerprint
+        What rows must depend on. Inputs that this part does not know, such as a workload that was
+        added since, do not matter.
+
+    Raises
+    ------
+    PartError
+        It cannot be read, a checksum or the schema is wrong, or it depends on other inputs.
+    """
+    try:
+        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+        metadata = table.schema.metadata or {}
+        seconds = float(metadata.get(_SECONDS, b"0"))
+        before = json.loads(metadata.get(_FINGERPRINT, b"{}"))
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise PartError(f"damaged: {str(error).splitlines()[0]}") from None
+    if not isinstance(before, dict) or not before:
+        raise PartError("no part of a sweep")
+    other = [name for name, value in before.items() if fingerprint.get(name, value) != value]
+    if other:
+        raise PartError(f"of other inputs: {', '.join(other)}")
+    try:
+        return Part(table.select(SCHEMA.names).cast(SCHEMA).replace_schema_metadata(), seconds)
+    except (pa.ArrowException, KeyError) as error:
+        raise PartError(f"not in the result schema: {str(error).splitlines()[0]}") from None
+
+
+def begin_attempt(path: Path, session: str, most: int) -> bool:
+    """Note that a worker begins to compute a part; False where ``most`` have begun it and died over it.
+
+    Only a mark on the file system survives a worker that is killed, and it alone tells the batch
+    that was running from those that were waiting behind it.
+    """
+    for number in range(most):
+        try:
+            _mark(path, session, number).open("x").close()
+            return True
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise TableError(f"{path}: cannot be written: {error.strerror}") from None
+    return False
+
+
+def end_attempts(path: Path, session: str) -> None:
+    """Forget the attempts at a part."""
+    number = 0
+    while (mark := _mark(path, session, number)).exists():
+        mark.unlink(missing_ok=True)
+        number += 1
+
+
+def _mark(path: Path, session: str, number: int) -> Path:
+    return path.with_name(f".{path.stem}.{session}.try{number + 1}")
