@@ -3,30 +3,88 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from procure.errors import TableError
+from procure.policies.names import FITS, HALF_LIFE, ORDERS, PRIORITY
+from procure.simulator.state import Options
 from procure.tables import nearest
 
 
 class Entry(NamedTuple):
-    """Where a policy stands, what it does in one line, and whether it places jobs of several nodes."""
+    """Where a policy stands and what it does in one line.
+
+    ``multi_node`` says whether it places jobs of several nodes, ``loop`` where its compiled loop
+    stands (without one it is called from Python), ``options`` how it is set: the fields of
+    `procure.simulator.state.Options`, with orders and fits by name.
+    """
 
     target: str
     summary: str
     multi_node: bool = False
+    loop: str = ""
+    options: Mapping[str, Any] = MappingProxyType({})
 
+
+def _queue(kind: str, order: str, summary: str) -> Entry:
+    return Entry(
+        f"procure.policies.queue:{kind}",
+        summary,
+        True,
+        f"procure.policies.queue:{kind}_loop",
+        {"order": order},
+    )
+
+
+def _easy(summary: str, **options: Any) -> Entry:
+    return Entry("procure.policies.easy:easy", summary, True, "procure.policies.easy:easy_loop", options)
+
+
+_AFTER = "the first in the order blocks the others"
 
 POLICIES: dict[str, Entry] = {
+    "fcfs": _queue("strict", "fcfs", "first come, first served: nobody overtakes"),
+    "lcfs": _queue("strict", "lcfs", f"last come, first served; {_AFTER}"),
+    "edf": _queue("strict", "edf", f"earliest due date first; {_AFTER}; without due dates it is fcfs"),
+    "sjf": _queue("skipping", "sjf", "shortest requested time first; who does not fit is skipped"),
+    "smallest-first": _queue("skipping", "smallest", "fewest CPUs first; who does not fit is skipped"),
+    "largest-first": _queue("skipping", "largest", "most CPUs first; who does not fit is skipped"),
+    "first-fit": _queue("skipping", "fcfs", "queue order; who does not fit is skipped"),
     "best-fit": Entry(
         "procure.policies.best_fit:best_fit",
-        "the (job, node) pair that leaves the least of the resources that the job asks for",
+        "the job and nodes that leave the least of the resources that the job asks for",
+        True,
+        "procure.policies.best_fit:best_fit_loop",
     ),
     "best-fit-of-node": Entry(
         "procure.policies.best_fit:best_fit_of_node",
         "the same, averaged over the resources that the node has",
+        True,
+        "procure.policies.best_fit:best_fit_of_node_loop",
     ),
+    "easy": _easy("fcfs, and jobs that do not delay the first one's reservation overtake"),
+    "easy-sjf": _easy(
+        "easy, trying the shortest requested time first behind the reservation", backfill_order="sjf"
+    ),
+    "easy-by-time": _easy(
+        "easy, overtaking only by what ends strictly before the reservation", by_time_only=1
+    ),
+    "easy-last-two": _easy("easy, estimating a job by its user's last two run times", last_two=1),
+    "conservative": Entry(
+        "procure.policies.conservative:conservative",
+        "every job is promised a start at submission; overtaking only where no promise suffers",
+        True,
+        "procure.policies.conservative:conservative_loop",
+    ),
+    "priority": _queue("strict", "priority", f"age, fair share and size, weighted; {_AFTER}"),
+    "wfp3": _queue("strict", "wfp3", f"largest (wait / run time)³ × CPUs first; {_AFTER}"),
+    "unicef": _queue("strict", "unicef", f"largest wait / (log₂ CPUs × run time) first; {_AFTER}"),
+    "f1": _queue("strict", "f1", f"lowest log₁₀(r) n + 870 log₁₀(s) first; {_AFTER}"),
+    "f2": _queue("strict", "f2", f"lowest √r n + 25,600 log₁₀(s) first; {_AFTER}"),
+    "f3": _queue("strict", "f3", f"lowest r n + 6,860,000 log₁₀(s) first; {_AFTER}"),
+    "f4": _queue("strict", "f4", f"lowest r √n + 530,000 log₁₀(s) first; {_AFTER}"),
 }
 
 
@@ -43,7 +101,58 @@ def entry(name: str) -> Entry:
     return POLICIES[name]
 
 
+def resolve_options(name: str | None, given: Mapping[str, Any]) -> Options:
+    """Return how a policy is set: its entry's options, overruled by those given.
+
+    Parameters
+    ----------
+    name
+        A policy of the catalog; None for a callable of one's own.
+    given
+        Fields of `procure.simulator.state.Options`, orders and fits by name.
+
+    Raises
+    ------
+    TableError
+        An unknown option, order or fit, or an amount that makes no sense.
+    """
+    merged = dict(entry(name).options if name else {}) | dict(given)
+    for key, value in merged.items():
+        if key not in Options._fields:
+            raise TableError(f"option {key!r} is not known; {nearest(key, Options._fields)}")
+        legal = {"order": ORDERS, "backfill_order": ORDERS, "fit": FITS}.get(key)
+        if legal is None:
+            try:
+                merged[key] = type(Options._field_defaults[key])(value)
+            except (TypeError, ValueError):
+                raise TableError(f"option {key} is {value!r}; a number is needed") from None
+            if not merged[key] >= 0:
+                raise TableError(f"option {key} is {value!r}; at least 0 is needed")
+        elif value in legal:
+            merged[key] = legal.index(value)
+        else:
+            raise TableError(f"{key} {value!r} is not known; {nearest(str(value), legal)}")
+    options = Options(**merged)
+    if options.depth < 1:
+        raise TableError("a depth of at least 1 reservation is needed; without any, that is first-fit")
+    if options.by_time_only and options.depth > 1:
+        raise TableError("by_time_only knows one reservation only; leave depth at 1")
+    if PRIORITY in (options.order, options.backfill_order) and options.half_life == 0:
+        options = options._replace(half_life=HALF_LIFE)
+    return options
+
+
+def _attribute(target: str) -> Any:
+    module, attribute = target.split(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
 def load(name: str) -> Callable[[Any], tuple[int, Any]]:
     """Import a policy by its name."""
-    module, attribute = entry(name).target.split(":")
-    return getattr(importlib.import_module(module), attribute)
+    return _attribute(entry(name).target)
+
+
+def load_loop(name: str) -> Callable | None:
+    """Import a policy's compiled loop by the policy's name; None where it has none."""
+    loop = entry(name).loop
+    return _attribute(loop) if loop else None

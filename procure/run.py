@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from procure.simulator.arrays import Jobs, Kinds, durations, fits_empty, gpu_typ
 from procure.simulator.drive import drive
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
+from procure.simulator.state import FAR, Options
 from procure.tables import JOB, NODE, check
 from procure.workload.spec import scale_run_time
 
@@ -72,7 +74,10 @@ def prepare(
     jobs: pd.DataFrame, nodes: pd.DataFrame, *, kill_at_limit: bool = True, logged_speed: Any = None
 ) -> Prepared:
     """Check both tables and lay them out as arrays."""
-    jobs, nodes = check(jobs, JOB), check(nodes, NODE)
+    return _prepare(check(jobs, JOB), check(nodes, NODE), kill_at_limit, logged_speed)
+
+
+def _prepare(jobs: pd.DataFrame, nodes: pd.DataFrame, kill_at_limit: bool, logged_speed: Any) -> Prepared:
     if jobs.empty or nodes.empty:
         raise TableError(f"there are no {'jobs' if jobs.empty else 'nodes'} to simulate")
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
@@ -89,8 +94,8 @@ def refuse_multi_node(jobs: pd.DataFrame, policy: str) -> None:
         first = jobs.loc[several].iloc[0]
         able = [name for name, entry in catalog.POLICIES.items() if entry.multi_node]
         raise TableError(
-            f"job {first['job_id']} asks for {first['n_nodes']} nodes, and {several.sum()} of {len(jobs)} jobs "
-            f"ask for more than one; policy {policy} places single-node jobs only; "
+            f"job {first['job_id']} asks for {first['n_nodes']} nodes, and {several.sum()} of {len(jobs)} "
+            f"jobs ask for more than one; policy {policy} places single-node jobs only; "
             f"policies that place such jobs: {', '.join(able) or 'none yet'}"
         )
 
@@ -102,6 +107,8 @@ def simulate(
     *,
     kill_at_limit: bool = True,
     logged_speed: Any = None,
+    options: Mapping[str, Any] | None = None,
+    estimates: np.ndarray | None = None,
     fast_lane: bool = True,
 ) -> Run:
     """Simulate a workload on nodes under a policy.
@@ -109,7 +116,8 @@ def simulate(
     Parameters
     ----------
     jobs, nodes
-        Job and node tables; they are not modified.
+        Job and node tables; they are not modified. Due dates come from a column ``due_time`` (Unix
+        seconds, empty = none) where the jobs have one.
     policy
         A name from `procure.catalog.POLICIES`, or a callable of the policy protocol.
     kill_at_limit
@@ -117,26 +125,31 @@ def simulate(
     logged_speed
         Speed of the logged system in the unit of the nodes' ``speed``; a job takes
         ⌈run_time × logged_speed / speed⌉ s. None = the ratio 1.0 on every node.
+    options
+        How the policy is set where that differs from its catalog entry: the fields of
+        `procure.simulator.state.Options`, with orders and fits by name.
+    estimates
+        int64[n_jobs] in table order, s: what the scheduler believes that each job will run, e.g. a
+        model's quantile. Never above the requested time. None = the requested time.
     fast_lane
         Use the specialised kernel where one exists; the schedule is the same without.
 
     Raises
     ------
     TableError
-        A bad table, an unknown policy, or jobs that the policy cannot place.
+        A bad table, an unknown policy or option, or jobs that the policy cannot place.
     """
-    ready = prepare(jobs, nodes, kill_at_limit=kill_at_limit, logged_speed=logged_speed)
+    jobs, nodes = check(jobs, JOB), check(nodes, NODE)
+    ready = _prepare(jobs, nodes, kill_at_limit, logged_speed)
     if isinstance(policy, str):
-        refuse_multi_node(check(jobs, JOB), policy)
+        refuse_multi_node(jobs, policy)
+    chosen = catalog.resolve_options(policy if isinstance(policy, str) else None, options or {})
     began = time.perf_counter()
-    if policy == FAST_LANE_POLICY and fast_lane:
-        try:
+    found = None
+    if policy == FAST_LANE_POLICY and fast_lane and not options:
+        with contextlib.suppress(FastLaneError):
             found = _by_fast_lane(ready)
-        except FastLaneError:
-            found = _by_loop(ready, catalog.load(policy))
-    else:
-        found = _by_loop(ready, catalog.load(policy) if isinstance(policy, str) else policy)
-    start, end, speed_of, node_lists, depth = found
+    start, end, speed_of, node_lists, depth = found or _by_loop(ready, policy, jobs, chosen, estimates)
     elapsed = time.perf_counter() - began
     out = np.empty(len(METRIC_NAMES))
     kinds, kind_of = ready.kinds, ready.kind_of
@@ -156,10 +169,34 @@ def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     return start, end, speed_of, node_of[:, None], depth
 
 
-def _by_loop(ready: Prepared, policy: Callable) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
-    world, state = simulator_state.build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations)
-    drive(world, state, policy)
-    node_lists = np.split(state.node_list, state.node_first[1:-1])
+def _by_loop(
+    ready: Prepared, policy: str | Callable, table: pd.DataFrame, options: Options, estimates: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
+    row = ready.jobs.row
+    due = None
+    if "due_time" in table:
+        given = pd.to_numeric(table["due_time"], errors="coerce").to_numpy(np.float64)[row]
+        first = float(table["submit_time"].min())
+        due = np.where(np.isnan(given), FAR, np.nan_to_num(given) - first).astype(np.int64)
+    world, state = simulator_state.build(
+        ready.jobs,
+        ready.kinds,
+        ready.fits,
+        ready.kind_of,
+        ready.durations,
+        options=options,
+        user=pd.factorize(table["user"])[0][row].astype(np.int64),
+        estimate=None if estimates is None else np.asarray(estimates).astype(np.int64)[row],
+        due=due,
+    )
+    if isinstance(policy, str):
+        drive(world, state, catalog.load(policy), catalog.load_loop(policy), name=policy)
+    else:
+        drive(world, state, policy)
+    lists = state.node_list
+    if len(lists) == len(row):  # one node each
+        return state.start, world.end, world.speed_of, lists[:, None], int(world.max_queue_depth[0])
+    node_lists = np.split(lists, state.node_first[1:-1])
     return state.start, world.end, world.speed_of, node_lists, int(world.max_queue_depth[0])
 
 

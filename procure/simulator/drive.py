@@ -16,7 +16,7 @@ Policy = Callable[[State], tuple[int, np.ndarray]]
 
 
 class PolicyError(TableError):
-    """A policy decided what cannot be; says what, when and in which state."""
+    """A policy decided what cannot be, or failed; says what, when and in which state."""
 
 
 @register_jitable
@@ -32,7 +32,46 @@ def loop(world, state, policy):
     return (STUCK if state.n_waiting[0] > 0 else OK), WAIT, state.chosen[:0]
 
 
-def drive(world: World, state: State, policy: Policy, compiled_loop: Callable | None = None) -> None:
+def policy_name(policy: Callable) -> str:
+    """Return what to call a policy in a message."""
+    function = policy.py_func if isinstance(policy, Dispatcher) else policy
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _situation(state: State) -> str:
+    now, n_waiting, n_running = int(state.now[0]), int(state.n_waiting[0]), int(state.n_running[0])
+    return f"{now} s after the first submission ({n_waiting} jobs waiting, {n_running} running)"
+
+
+def checked(policy: Policy, name: str) -> Policy:
+    """Wrap a plain-Python policy: its answer becomes (int, int64 array), its failures a `PolicyError`."""
+
+    def decide(state: State) -> tuple[int, np.ndarray]:
+        try:
+            answer = policy(state)
+        except PolicyError:
+            raise
+        except Exception as error:  # whatever a policy's author overlooked
+            raise PolicyError(
+                f"policy {name} raised {type(error).__name__}: {error}, {_situation(state)}"
+            ) from error
+        try:
+            job, nodes = answer
+            return int(job), np.atleast_1d(np.asarray(nodes)).astype(np.int64, casting="safe")
+        except (TypeError, ValueError):
+            if isinstance(answer, tuple) and len(answer) == 2 and np.size(answer[1]) == 0:
+                return int(answer[0]), state.chosen[:0]
+            raise PolicyError(
+                f"policy {name} answered {answer!r}, {_situation(state)}; "
+                "an answer is (job, array of node rows), or (WAIT, anything empty)"
+            ) from None
+
+    return decide
+
+
+def drive(
+    world: World, state: State, policy: Policy, compiled_loop: Callable | None = None, *, name: str = ""
+) -> None:
     """Run a policy to the end of the workload; world and state are modified.
 
     Parameters
@@ -40,25 +79,22 @@ def drive(world: World, state: State, policy: Policy, compiled_loop: Callable | 
     policy
         ``policy(state) -> (job, nodes)``, or ``(WAIT, anything)``. A compiled one (Numba's njit)
         needs its ``compiled_loop`` to run compiled throughout; without it, it is called from Python.
+    name
+        What to call the policy in an error; its function's name without.
 
     Raises
     ------
     PolicyError
-        The policy named a job that is not waiting or nodes that cannot hold it, or waits for ever.
+        The policy named a job that is not waiting or nodes that cannot hold it, waits for ever,
+        raised, or answered something else.
     """
-    if compiled_loop is None:
-        status, job, nodes = loop(world, state, policy)
-    else:
+    name = name or policy_name(policy)
+    if compiled_loop is not None:
         status, job, nodes = compiled_loop(world, state)
+    else:
+        decide = policy if isinstance(policy, Dispatcher) else checked(policy, name)
+        status, job, nodes = loop(world, state, decide)
     if status == OK:
         return
-    name = (
-        policy.py_func.__name__
-        if isinstance(policy, Dispatcher)
-        else getattr(policy, "__name__", repr(policy))
-    )
     what = "" if status == STUCK else f" to start job {job} on nodes {np.asarray(nodes).tolist()}"
-    raise PolicyError(
-        f"policy {name}, {int(state.now[0])} s after the first submission, decided{what}: {REASONS[status]} "
-        f"({int(state.n_waiting[0])} jobs waiting, {int(state.n_running[0])} running)"
-    )
+    raise PolicyError(f"policy {name} decided{what}, {_situation(state)}: {REASONS[status]}")

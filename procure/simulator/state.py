@@ -14,19 +14,64 @@ from procure.simulator.arrays import Jobs, Kinds
 
 WAIT = -1
 """A policy's answer when no job is to start now."""
+FAR = 1 << 60
+"""A time that never comes, s: the expected end of a job without a limit."""
+
+
+class Options(NamedTuple):
+    """How the policies of the catalog are set: whole numbers and shares, fixed for a run.
+
+    ``order`` and ``backfill_order`` number `procure.policies.names.ORDERS`, ``fit`` numbers
+    `procure.policies.names.FITS`.
+    """
+
+    order: int = 0  # who is served first
+    backfill_order: int = 0  # who is tried first behind a reservation
+    fit: int = 0  # which of the nodes that fit
+    depth: int = 1  # how many waiting jobs hold a reservation (EASY)
+    by_time_only: int = 0  # EASY: backfill only what ends strictly before the reservation
+    exclusive: int = 0  # a job takes its nodes whole
+    last_two: int = 0  # estimate a job by its user's last two run times
+    half_life: float = 0.0  # s, in which a user's past use counts half; 0 = usage is not kept
+    weight_age: float = 1.0
+    weight_fair_share: float = 1.0
+    weight_size: float = 0.0
+    max_age: float = 604_800.0  # s of waiting after which age no longer counts more
+    rounds: int = 50  # of a search, per moment
+    seconds: float = 0.0  # of a search, per moment; 0 = no limit
+
+
+class Accounts(NamedTuple):
+    """What each user has used, halved every half-life; the last entry is everybody together."""
+
+    usage: np.ndarray  # float64[n_users + 1], CPU-seconds
+    rate: np.ndarray  # int64[n_users + 1], CPUs in use
+    at: np.ndarray  # int64[n_users + 1], s when usage was brought up to date
+
+
+class Profile(NamedTuple):
+    """How many nodes are idle: ``free[k]`` from ``time[k]`` until ``time[k + 1]``; the last step never ends."""
+
+    time: np.ndarray  # int64[2 n_jobs + 2], s
+    free: np.ndarray  # int64[2 n_jobs + 2]
+    n: np.ndarray  # int64[1], steps
 
 
 class State(NamedTuple):
-    """What a scheduler can see. A policy reads it and never writes to it, but for ``chosen``.
+    """What a scheduler can see. A policy reads it, and writes only to the last block: its notes.
 
     Jobs are numbered in queue order, nodes in table order. The waiting jobs form a linked list:
     start at ``next_waiting[n_jobs]`` and follow ``next_waiting`` until it says ``n_jobs`` again;
-    `waiting` walks it in plain Python.
+    `waiting` walks it in plain Python. A node that a job holds exclusively has −1 of everything free,
+    so that no request fits it.
     """
 
     now: np.ndarray  # int64[1], s after the first submission
     submit: np.ndarray  # int64[n_jobs], s
     requested: np.ndarray  # int64[n_jobs], s; 0 = no limit
+    estimate: np.ndarray  # int64[n_jobs], s that the job is expected to run; FAR = unknown
+    due: np.ndarray  # int64[n_jobs], s; FAR = no due date
+    user: np.ndarray  # int64[n_jobs]
     n_nodes: np.ndarray  # int64[n_jobs], nodes asked for
     cpus: np.ndarray  # int64[n_jobs], per node
     mem: np.ndarray  # int64[n_jobs], MB per node
@@ -35,11 +80,17 @@ class State(NamedTuple):
     next_waiting: np.ndarray  # int64[n_jobs + 1]
     previous_waiting: np.ndarray  # int64[n_jobs + 1]
     n_waiting: np.ndarray  # int64[1]
-    running: np.ndarray  # int64[n_jobs], the first n_running entries are the running jobs, in no order
+    n_submitted: np.ndarray  # int64[1], jobs submitted up to now
+    running: np.ndarray  # int64[n_jobs], the first n_running entries, by (expected_end, job)
     n_running: np.ndarray  # int64[1]
+    expected_end: np.ndarray  # int64[n_jobs], s; of a running job always after now
+    ended: np.ndarray  # int64[n_jobs], the first n_ended entries: the jobs that ended at this moment
+    n_ended: np.ndarray  # int64[1]
+    n_changes: np.ndarray  # int64[1], starts, ends and corrected estimates so far
+    n_corrected: np.ndarray  # int64[1], estimates raised so far because a job outlasted them
     start: np.ndarray  # int64[n_jobs], s; −1 until the job starts
     node_first: np.ndarray  # int64[n_jobs + 1]
-    node_list: np.ndarray  # int64[sum of n_nodes], job j holds node_list[node_first[j]:node_first[j + 1]]
+    node_list: np.ndarray  # int64[sum of n_nodes], job j's nodes: node_list[node_first[j]:node_first[j + 1]]
     total_cpus: np.ndarray  # int64[n_nodes]
     total_mem: np.ndarray  # int64[n_nodes], MB
     total_gpus: np.ndarray  # int64[n_nodes]
@@ -47,7 +98,19 @@ class State(NamedTuple):
     free_cpus: np.ndarray  # int64[n_nodes]
     free_mem: np.ndarray  # int64[n_nodes], MB
     free_gpus: np.ndarray  # int64[n_nodes]
+    pool: int  # 1 if any waiting job can take any idle node and no two share one: only counts matter
+    n_idle: np.ndarray  # int64[1], idle nodes; kept only in a pool
+    accounts: Accounts
+    options: Options
     chosen: np.ndarray  # int64[n_nodes], room for a policy's answer
+    margins: np.ndarray  # float64[n_nodes]
+    spare_cpus: np.ndarray  # int64[n_nodes], what a reservation leaves free when it begins
+    spare_mem: np.ndarray  # int64[n_nodes], MB
+    spare_gpus: np.ndarray  # int64[n_nodes]
+    notes: np.ndarray  # int64[8]
+    reserved: np.ndarray  # int64[n_jobs], s at which a waiting job is planned to start; −1 = not planned
+    profile: Profile
+    plan: np.ndarray  # int64[n_jobs], jobs in a planned order
 
 
 class World(NamedTuple):
@@ -58,11 +121,12 @@ class World(NamedTuple):
     runnable: np.ndarray  # bool[n_jobs], some empty set of nodes holds the job
     end: np.ndarray  # int64[n_jobs], s; −1 until the job starts
     speed_of: np.ndarray  # uint32[n_jobs], row of durations that the job ran at
-    place_in_running: np.ndarray  # int64[n_jobs]
     heap: np.ndarray  # int64[n_jobs], jobs by (end, number): a binary heap
     n_heap: np.ndarray  # int64[1]
-    arrival: np.ndarray  # int64[1], the next job to be submitted
     max_queue_depth: np.ndarray  # int64[1]
+    named_at: np.ndarray  # int64[n_nodes], the last placement that named the node
+    n_placements: np.ndarray  # int64[1]
+    last_run: np.ndarray  # int64[n_users, 2], s, of the user's last two jobs that ended; −1 = none
 
 
 def waiting(state: State):
@@ -80,18 +144,66 @@ def n_fitting_nodes(jobs: Jobs, fits_empty: np.ndarray, kind_of: np.ndarray) -> 
     return fits_empty @ per_kind
 
 
+def is_pool(
+    jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.ndarray, holds: np.ndarray, exclusive: int
+) -> bool:
+    """Say whether only the number of idle nodes matters.
+
+    True where every shape that can run at all fits every node and no node can hold two jobs, because
+    nodes are exclusive or every such shape asks for more than half of the CPUs of each.
+    """
+    present = np.bincount(kind_of, minlength=fits_empty.shape[1]) > 0
+    if not holds.any() or not fits_empty[holds][:, present].all():
+        return False
+    return bool(exclusive) or 2 * int(jobs.shape_cpus[holds].min()) > int(kinds.cpus[present].max())
+
+
 def build(
-    jobs: Jobs, kinds: Kinds, fits_empty: np.ndarray, kind_of: np.ndarray, durations: np.ndarray
+    jobs: Jobs,
+    kinds: Kinds,
+    fits_empty: np.ndarray,
+    kind_of: np.ndarray,
+    durations: np.ndarray,
+    *,
+    options: Options | None = None,
+    user: np.ndarray | None = None,
+    estimate: np.ndarray | None = None,
+    due: np.ndarray | None = None,
 ) -> tuple[World, State]:
-    """Lay out an empty system and a workload of which nothing has been submitted yet."""
+    """Lay out an empty system and a workload of which nothing has been submitted yet.
+
+    Parameters
+    ----------
+    options
+        How the policy is set; the defaults of `Options` without.
+    user
+        int64[n_jobs] in queue order, numbered from 0; without, all jobs have one user.
+    estimate
+        int64[n_jobs], s; what a scheduler believes that a job will run. Without, the requested time.
+    due
+        int64[n_jobs], s after the first submission, FAR where there is none.
+    """
+    options = options or Options()
     n_jobs, n_nodes = len(jobs.submit), len(kind_of)
-    node_first = np.concatenate([[0], np.cumsum(jobs.n_nodes)])
+    node_first = np.concatenate([[0], np.cumsum(jobs.n_nodes)]).astype(np.int64)
     totals = [column[kind_of] for column in (kinds.cpus, kinds.mem, kinds.gpus)]
     holds = n_fitting_nodes(jobs, fits_empty, kind_of) >= jobs.shape_nodes
+    # Copies: a column of a frame may be read-only, and compiled code is compiled anew for such arrays.
+    jobs = Jobs(*(np.array(column) for column in jobs))
+    limit = np.where(jobs.requested > 0, jobs.requested, FAR)
+    user = np.zeros(n_jobs, np.int64) if user is None else user
+    n_users = int(user.max(initial=0)) + 1
+
+    def counter(value: int = 0) -> np.ndarray:
+        return np.full(1, value, np.int64)
+
     state = State(
-        now=np.zeros(1, np.int64),
+        now=counter(),
         submit=jobs.submit,
         requested=jobs.requested,
+        estimate=limit if estimate is None else np.clip(estimate, 1, limit),
+        due=np.full(n_jobs, FAR, np.int64) if due is None else due,
+        user=user,
         n_nodes=jobs.n_nodes,
         cpus=jobs.cpus,
         mem=jobs.mem,
@@ -99,9 +211,15 @@ def build(
         types=jobs.types,
         next_waiting=np.full(n_jobs + 1, n_jobs, np.int64),
         previous_waiting=np.full(n_jobs + 1, n_jobs, np.int64),
-        n_waiting=np.zeros(1, np.int64),
+        n_waiting=counter(),
+        n_submitted=counter(),
         running=np.full(n_jobs, -1, np.int64),
-        n_running=np.zeros(1, np.int64),
+        n_running=counter(),
+        expected_end=np.full(n_jobs, -1, np.int64),
+        ended=np.full(n_jobs, -1, np.int64),
+        n_ended=counter(),
+        n_changes=counter(),
+        n_corrected=counter(),
         start=np.full(n_jobs, -1, np.int64),
         node_first=node_first,
         node_list=np.full(int(node_first[-1]), -1, np.int64),
@@ -112,18 +230,33 @@ def build(
         free_cpus=totals[0].copy(),
         free_mem=totals[1].copy(),
         free_gpus=totals[2].copy(),
+        pool=int(is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
+        n_idle=counter(n_nodes),
+        accounts=Accounts(
+            np.zeros(n_users + 1), np.zeros(n_users + 1, np.int64), np.zeros(n_users + 1, np.int64)
+        ),
+        options=options,
         chosen=np.zeros(n_nodes, np.int64),
+        margins=np.zeros(n_nodes),
+        spare_cpus=np.zeros(n_nodes, np.int64),
+        spare_mem=np.zeros(n_nodes, np.int64),
+        spare_gpus=np.zeros(n_nodes, np.int64),
+        notes=np.zeros(8, np.int64),
+        reserved=np.full(n_jobs, -1, np.int64),
+        profile=Profile(np.zeros(2 * n_jobs + 2, np.int64), np.zeros(2 * n_jobs + 2, np.int64), counter()),
+        plan=np.zeros(n_jobs, np.int64),
     )
     world = World(
-        durations=durations,
+        durations=np.array(durations, order="C"),
         speed_of_node=kinds.speed[kind_of],
         runnable=holds[jobs.shape_of],
         end=np.full(n_jobs, -1, np.int64),
         speed_of=np.zeros(n_jobs, np.uint32),
-        place_in_running=np.full(n_jobs, -1, np.int64),
         heap=np.zeros(n_jobs, np.int64),
-        n_heap=np.zeros(1, np.int64),
-        arrival=np.zeros(1, np.int64),
-        max_queue_depth=np.zeros(1, np.int64),
+        n_heap=counter(),
+        max_queue_depth=counter(),
+        named_at=np.zeros(n_nodes, np.int64),
+        n_placements=counter(),
+        last_run=np.full((n_users, 2), -1, np.int64),
     )
     return world, state

@@ -5,7 +5,14 @@ They modify the arrays inside the two named tuples, report by status and do not 
 
 from __future__ import annotations
 
+import math
+
 from numba import njit
+
+from procure.simulator.state import FAR
+
+FIRST_CORRECTION = 60
+"""Seconds: the least by which an estimate that ran out is raised."""
 
 OK, UNKNOWN_JOB, NOT_WAITING, WRONG_NODE_COUNT, UNKNOWN_NODE, NODE_TWICE, NODE_TOO_BUSY, STUCK = range(8)
 
@@ -21,18 +28,16 @@ REASONS = {
 
 
 @njit(cache=True, nogil=True)
-def _before(world, a, b):
-    return world.end[a] < world.end[b] or (world.end[a] == world.end[b] and a < b)
+def _before(end, a, b):
+    return end[a] < end[b] or (end[a] == end[b] and a < b)
 
 
 @njit(cache=True, nogil=True)
-def _push(world, job):
-    heap = world.heap
-    i = world.n_heap[0]
-    world.n_heap[0] += 1
+def _push(heap, size, end, job):
+    i = size
     while i > 0:
         parent = (i - 1) // 2
-        if not _before(world, job, heap[parent]):
+        if not _before(end, job, heap[parent]):
             break
         heap[i] = heap[parent]
         i = parent
@@ -40,18 +45,15 @@ def _push(world, job):
 
 
 @njit(cache=True, nogil=True)
-def _pop(world):
-    heap = world.heap
+def _pop(heap, size, end):
     first = heap[0]
-    world.n_heap[0] -= 1
-    size = world.n_heap[0]
-    last = heap[size]
+    last = heap[size - 1]
     i = 0
     child = 1
-    while child < size:
-        if child + 1 < size and _before(world, heap[child + 1], heap[child]):
+    while child < size - 1:
+        if child + 1 < size - 1 and _before(end, heap[child + 1], heap[child]):
             child += 1
-        if not _before(world, heap[child], last):
+        if not _before(end, heap[child], last):
             break
         heap[i] = heap[child]
         i = child
@@ -61,17 +63,104 @@ def _pop(world):
 
 
 @njit(cache=True, nogil=True)
+def _place_among(running, n_running, expected_end, job):
+    """Find where a job stands, or would stand, among the running jobs by (expected_end, job)."""
+    low, high = 0, n_running
+    while low < high:
+        middle = (low + high) // 2
+        if _before(expected_end, running[middle], job):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _enter(running, n_running, expected_end, job):
+    """Put a job among the running ones; returns how many there are."""
+    place = _place_among(running, n_running, expected_end, job)
+    for i in range(n_running, place, -1):
+        running[i] = running[i - 1]
+    running[place] = job
+    return n_running + 1
+
+
+@njit(cache=True, nogil=True)
+def _leave(running, n_running, expected_end, job):
+    """Take a job from among the running ones; returns how many there are."""
+    for i in range(_place_among(running, n_running, expected_end, job), n_running - 1):
+        running[i] = running[i + 1]
+    return n_running - 1
+
+
+@njit(cache=True, nogil=True)
+def _charge(accounts, half_life, now, account, n_cpus):
+    """Bring an account's decayed use up to now; from here on it grows by ``n_cpus`` more or less."""
+    passed = now - accounts.at[account]
+    if passed > 0:
+        kept = 0.5 ** (passed / half_life)
+        grown = accounts.rate[account] * half_life / math.log(2.0) * (1.0 - kept)
+        accounts.usage[account] = accounts.usage[account] * kept + grown
+        accounts.at[account] = now
+    accounts.rate[account] += n_cpus
+
+
+@njit(cache=True, nogil=True)
 def _release(world, state, job):
     for i in range(state.node_first[job], state.node_first[job + 1]):
         node = state.node_list[i]
-        state.free_cpus[node] += state.cpus[job]
-        state.free_mem[node] += state.mem[job]
-        state.free_gpus[node] += state.gpus[job]
-    state.n_running[0] -= 1
-    place = world.place_in_running[job]
-    last = state.running[state.n_running[0]]
-    state.running[place] = last
-    world.place_in_running[last] = place
+        if state.options.exclusive:
+            state.free_cpus[node] = state.total_cpus[node]
+            state.free_mem[node] = state.total_mem[node]
+            state.free_gpus[node] = state.total_gpus[node]
+        else:
+            state.free_cpus[node] += state.cpus[job]
+            state.free_mem[node] += state.mem[job]
+            state.free_gpus[node] += state.gpus[job]
+    state.n_idle[0] += state.n_nodes[job]
+    state.ended[state.n_ended[0]] = job
+    state.n_ended[0] += 1
+    user = state.user[job]
+    if state.options.half_life > 0:
+        n_cpus, everybody = state.cpus[job] * state.n_nodes[job], state.accounts.at.size - 1
+        _charge(state.accounts, state.options.half_life, state.now[0], user, -n_cpus)
+        _charge(state.accounts, state.options.half_life, state.now[0], everybody, -n_cpus)
+    world.last_run[user, 0] = world.last_run[user, 1]
+    world.last_run[user, 1] = world.end[job] - state.start[job]
+
+
+@njit(cache=True, nogil=True)
+def _append(next_waiting, previous_waiting, job):
+    end = next_waiting.size - 1
+    last = previous_waiting[end]
+    next_waiting[last] = job
+    previous_waiting[job] = last
+    next_waiting[job] = end
+    previous_waiting[end] = job
+
+
+@njit(cache=True, nogil=True)
+def _correct(running, n_running, expected_end, start, requested, now):
+    """Raise the expected end of jobs that outlast their estimate: by as long as they ran, at least a minute.
+
+    Never beyond the user's limit while that lies ahead. Tsafrir, Etsion and Feitelson (2007) raise by a
+    fixed list of amounts.
+
+    Returns
+    -------
+    int
+        How many were raised.
+    """
+    n_raised = 0
+    while n_running > 0 and expected_end[running[0]] <= now:
+        job = running[0]
+        _leave(running, n_running, expected_end, job)
+        corrected = now + max(FIRST_CORRECTION, now - start[job])
+        limit = start[job] + requested[job]
+        expected_end[job] = min(corrected, limit) if limit > now else corrected
+        _enter(running, n_running - 1, expected_end, job)
+        n_raised += 1
+    return n_raised
 
 
 @njit(cache=True, nogil=True)
@@ -85,32 +174,42 @@ def advance(world, state):
     """
     n_jobs = state.submit.size
     world.max_queue_depth[0] = max(world.max_queue_depth[0], state.n_waiting[0])
-    if world.arrival[0] == n_jobs and world.n_heap[0] == 0:
+    if state.n_submitted[0] == n_jobs and world.n_heap[0] == 0:
         return False
     if world.n_heap[0] == 0:
-        now = state.submit[world.arrival[0]]
+        now = state.submit[state.n_submitted[0]]
     else:
         now = world.end[world.heap[0]]
-        if world.arrival[0] < n_jobs:
-            now = min(now, state.submit[world.arrival[0]])
+        if state.n_submitted[0] < n_jobs:
+            now = min(now, state.submit[state.n_submitted[0]])
     state.now[0] = now
+    state.n_ended[0] = 0
     while world.n_heap[0] > 0 and world.end[world.heap[0]] <= now:
-        _release(world, state, _pop(world))
-    while world.arrival[0] < n_jobs and state.submit[world.arrival[0]] == now:
-        job = world.arrival[0]
-        world.arrival[0] += 1
+        job = _pop(world.heap, world.n_heap[0], world.end)
+        world.n_heap[0] -= 1
+        state.n_running[0] = _leave(state.running, state.n_running[0], state.expected_end, job)
+        state.n_changes[0] += 1
+        _release(world, state, job)
+    while state.n_submitted[0] < n_jobs and state.submit[state.n_submitted[0]] == now:
+        job = state.n_submitted[0]
+        state.n_submitted[0] += 1
         if world.runnable[job]:
-            last = state.previous_waiting[n_jobs]
-            state.next_waiting[last] = job
-            state.previous_waiting[job] = last
-            state.next_waiting[job] = n_jobs
-            state.previous_waiting[n_jobs] = job
+            _append(state.next_waiting, state.previous_waiting, job)
             state.n_waiting[0] += 1
+            user = state.user[job]
+            if state.options.last_two and world.last_run[user, 0] >= 0:
+                mean = (world.last_run[user, 0] + world.last_run[user, 1] + 1) // 2
+                state.estimate[job] = max(1, min(mean, state.estimate[job]))
+    n_raised = _correct(
+        state.running, state.n_running[0], state.expected_end, state.start, state.requested, now
+    )
+    state.n_corrected[0] += n_raised
+    state.n_changes[0] += n_raised
     return True
 
 
 @njit(cache=True, nogil=True)
-def _refusal(state, job, nodes):
+def _refusal(world, state, job, nodes):
     if job < 0 or job >= state.submit.size:
         return UNKNOWN_JOB
     if state.start[job] >= 0 or (
@@ -120,13 +219,14 @@ def _refusal(state, job, nodes):
         return NOT_WAITING
     if nodes.size != state.n_nodes[job]:
         return WRONG_NODE_COUNT
+    world.n_placements[0] += 1
     for i in range(nodes.size):
         node = nodes[i]
         if node < 0 or node >= state.free_cpus.size:
             return UNKNOWN_NODE
-        for earlier in range(i):
-            if nodes[earlier] == node:
-                return NODE_TWICE
+        if world.named_at[node] == world.n_placements[0]:
+            return NODE_TWICE
+        world.named_at[node] = world.n_placements[0]
         if (
             state.free_cpus[node] < state.cpus[job]
             or state.free_mem[node] < state.mem[job]
@@ -135,6 +235,29 @@ def _refusal(state, job, nodes):
         ):
             return NODE_TOO_BUSY
     return OK
+
+
+@njit(cache=True, nogil=True)
+def _occupy(world, state, job, nodes):
+    """Take the nodes; returns the durations' row of the node on which the job takes longest."""
+    speed = world.speed_of_node[nodes[0]]
+    for i in range(nodes.size):
+        node = nodes[i]
+        if state.options.exclusive:
+            state.free_cpus[node] = state.free_mem[node] = state.free_gpus[node] = -1
+        else:
+            state.free_cpus[node] -= state.cpus[job]
+            state.free_mem[node] -= state.mem[job]
+            state.free_gpus[node] -= state.gpus[job]
+        state.node_list[state.node_first[job] + i] = node
+        if world.durations[world.speed_of_node[node], job] > world.durations[speed, job]:
+            speed = world.speed_of_node[node]
+    state.n_idle[0] -= nodes.size
+    if state.options.half_life > 0:
+        n_cpus, everybody = state.cpus[job] * state.n_nodes[job], state.accounts.at.size - 1
+        _charge(state.accounts, state.options.half_life, state.now[0], state.user[job], n_cpus)
+        _charge(state.accounts, state.options.half_life, state.now[0], everybody, n_cpus)
+    return speed
 
 
 @njit(cache=True, nogil=True)
@@ -149,30 +272,25 @@ def place(world, state, job, nodes):
     int
         OK, or why the placement is refused (`REASONS`).
     """
-    status = _refusal(state, job, nodes)
+    status = _refusal(world, state, job, nodes)
     if status != OK:
         return status
-    speed = world.speed_of_node[nodes[0]]
-    for i in range(nodes.size):
-        node = nodes[i]
-        state.free_cpus[node] -= state.cpus[job]
-        state.free_mem[node] -= state.mem[job]
-        state.free_gpus[node] -= state.gpus[job]
-        state.node_list[state.node_first[job] + i] = node
-        if world.durations[world.speed_of_node[node], job] > world.durations[speed, job]:
-            speed = world.speed_of_node[node]
+    speed = _occupy(world, state, job, nodes)
     before, behind = state.previous_waiting[job], state.next_waiting[job]
     state.next_waiting[before] = behind
     state.previous_waiting[behind] = before
     state.n_waiting[0] -= 1
     world.speed_of[job] = speed
-    state.start[job] = state.now[0]
-    world.end[job] = state.now[0] + world.durations[speed, job]
-    state.running[state.n_running[0]] = job
-    world.place_in_running[job] = state.n_running[0]
-    state.n_running[0] += 1
-    if world.end[job] == state.now[0]:
+    now = state.now[0]
+    state.start[job] = now
+    world.end[job] = now + world.durations[speed, job]
+    state.expected_end[job] = min(now + state.estimate[job], FAR)
+    if world.end[job] == now:
+        state.n_changes[0] += 2
         _release(world, state, job)
     else:
-        _push(world, job)
+        state.n_running[0] = _enter(state.running, state.n_running[0], state.expected_end, job)
+        state.n_changes[0] += 1
+        _push(world.heap, world.n_heap[0], world.end, job)
+        world.n_heap[0] += 1
     return OK

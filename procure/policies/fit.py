@@ -1,0 +1,96 @@
+"""Fits: which of the nodes that can hold a job it gets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from procure.policies.names import BEST, FIRST
+
+
+@njit(cache=True, nogil=True)
+def margin(state, job, node, of_node):
+    """Return the mean share of a node's resources that a job would leave, over the counted resources.
+
+    Counted are the resources that the job asks for (>0), or with ``of_node`` those that the node
+    has. The order of the terms is fixed, so that every implementation agrees to the last bit.
+    """
+    total = 0.0
+    counted = 0
+    if state.total_mem[node] > 0 if of_node else state.mem[job] > 0:
+        total += (state.free_mem[node] - state.mem[job]) / state.total_mem[node]
+        counted += 1
+    if state.total_cpus[node] > 0 if of_node else state.cpus[job] > 0:
+        total += (state.free_cpus[node] - state.cpus[job]) / state.total_cpus[node]
+        counted += 1
+    if state.total_gpus[node] > 0 if of_node else state.gpus[job] > 0:
+        total += (state.free_gpus[node] - state.gpus[job]) / state.total_gpus[node]
+        counted += 1
+    return total / counted if counted else 0.0
+
+
+@njit(cache=True, nogil=True)
+def choose(state, job, spared):
+    """Choose the nodes for a job by the run's fit and lay their rows into ``chosen``.
+
+    With ``spared``, only nodes that hold the job beside a reservation (`State.spare_cpus` and so on).
+    Ties go to the lower row; ``chosen`` is ascending.
+
+    Returns
+    -------
+    bool
+        Whether the job can start; if not, ``chosen`` means nothing.
+    """
+    wanted = state.n_nodes[job]
+    cpus, mem, gpus, types = state.cpus[job], state.mem[job], state.gpus[job], state.types[job]
+    if state.pool and state.n_idle[0] < wanted:
+        return False
+    free_cpus, free_mem, free_gpus, node_types = (
+        state.free_cpus, state.free_mem, state.free_gpus, state.node_types,
+    )  # fmt: skip
+    spare_cpus, spare_mem, spare_gpus = state.spare_cpus, state.spare_mem, state.spare_gpus
+    chosen, margins = state.chosen, state.margins
+    fit = state.options.fit
+    n_nodes = free_cpus.size
+    found = 0
+    for node in range(n_nodes):
+        if (
+            free_cpus[node] < cpus
+            or free_mem[node] < mem
+            or free_gpus[node] < gpus
+            or (node_types[node] & types) == 0
+        ):
+            continue
+        if spared and (spare_cpus[node] < cpus or spare_mem[node] < mem or spare_gpus[node] < gpus):
+            continue
+        chosen[found] = node
+        found += 1
+        if fit == FIRST and found == wanted:
+            return True
+    if found < wanted or fit == FIRST:
+        return False
+    for i in range(found):
+        left = margin(state, job, chosen[i], False)
+        margins[i] = left if fit == BEST else -left
+    keep_least(chosen, margins, found, wanted)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def keep_least(chosen, margins, found, wanted):
+    """Keep the ``wanted`` of ``found`` nodes with the least margins, ascending; returns their mean margin."""
+    total = 0.0
+    if wanted == 1:
+        least = 0
+        for i in range(1, found):
+            if margins[i] < margins[least]:
+                least = i
+        chosen[0] = chosen[least]
+        return margins[least]
+    best = np.argsort(margins[:found], kind="mergesort")[:wanted]
+    for i in best:
+        total += margins[i]
+    best.sort()
+    for i in range(wanted):
+        chosen[i] = chosen[best[i]]
+    return total / wanted

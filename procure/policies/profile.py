@@ -1,0 +1,131 @@
+"""The profile of a pool: how many nodes are idle from each moment on, as the estimates have it."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from procure.simulator.state import FAR
+
+
+@njit(cache=True, nogil=True)
+def build_profile(state):
+    """Begin again with the running jobs only."""
+    time, free, n_steps = state.profile
+    time[0] = state.now[0]
+    free[0] = state.n_idle[0]
+    last = 0
+    for i in range(state.n_running[0]):
+        job = state.running[i]
+        end = state.expected_end[job]
+        if end != time[last]:
+            last += 1
+            time[last] = end
+            free[last] = free[last - 1]
+        free[last] += state.n_nodes[job]
+    n_steps[0] = last + 1
+
+
+@njit(cache=True, nogil=True)
+def drop_past(profile, now):
+    """Let the first step begin now."""
+    time, free, n_steps = profile
+    passed = 0
+    while passed + 1 < n_steps[0] and time[passed + 1] <= now:
+        passed += 1
+    if passed > 0:
+        for i in range(passed, n_steps[0]):
+            time[i - passed] = time[i]
+            free[i - passed] = free[i]
+        n_steps[0] -= passed
+    time[0] = now
+
+
+@njit(cache=True, nogil=True)
+def find_start(profile, n, length, before, below):
+    """Find the earliest moment from which ``n`` nodes are idle for ``length`` s, or until ``before``.
+
+    A job that holds a reservation from ``before`` on may count on its own nodes then.
+
+    Returns
+    -------
+    int
+        s, less than ``before`` and than ``below``; −1 if there is none.
+    """
+    time, free, steps = profile.time, profile.free, profile.n[0]
+    bound = min(before, below)
+    k = 0
+    while k < steps and time[k] < bound:
+        if free[k] < n:
+            k += 1
+            continue
+        end = min(time[k] + length, before)
+        m = k + 1
+        while m < steps and time[m] < end and free[m] >= n:
+            m += 1
+        if m == steps or time[m] >= end:
+            return time[k]
+        k = m + 1
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _step_at(profile, moment):
+    """Return the step that begins at ``moment``; one is made where there is none."""
+    time, free, n_steps = profile
+    low, high = 0, n_steps[0]
+    while low < high:
+        middle = (low + high) // 2
+        if time[middle] < moment:
+            low = middle + 1
+        else:
+            high = middle
+    if low < n_steps[0] and time[low] == moment:
+        return low
+    for i in range(n_steps[0], low, -1):
+        time[i] = time[i - 1]
+        free[i] = free[i - 1]
+    time[low] = moment
+    free[low] = free[low - 1]
+    n_steps[0] += 1
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _merge(profile, step):
+    """Take a step away that changes nothing."""
+    time, free, n_steps = profile
+    if 0 < step < n_steps[0] and free[step] == free[step - 1]:
+        n_steps[0] -= 1
+        for i in range(step, n_steps[0]):
+            time[i] = time[i + 1]
+            free[i] = free[i + 1]
+
+
+@njit(cache=True, nogil=True)
+def take(profile, start, end, n):
+    """Hold ``n`` nodes (give back, if negative) from ``start`` until ``end``, s, both not before now."""
+    if start >= end:
+        return
+    first = _step_at(profile, start)
+    last = _step_at(profile, end)
+    for i in range(first, last):
+        profile.free[i] -= n
+    _merge(profile, last)
+    _merge(profile, first)
+
+
+@njit(cache=True, nogil=True)
+def reserve(state, job, start):
+    """Plan a job; one that could start only after a job without a limit holds nothing."""
+    state.reserved[job] = min(start, FAR)
+    if start < FAR:
+        take(state.profile, start, min(start + state.estimate[job], FAR), state.n_nodes[job])
+
+
+@njit(cache=True, nogil=True)
+def unreserve(state, job):
+    """Take a job's plan back."""
+    start = state.reserved[job]
+    if start < FAR:
+        take(state.profile, start, min(start + state.estimate[job], FAR), -state.n_nodes[job])
+    state.reserved[job] = -1

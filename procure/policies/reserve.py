@@ -1,0 +1,74 @@
+"""Backfilling behind several reservations: EASY with a depth of more than one."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from procure.policies.fit import choose
+from procure.policies.order import lay_out, score
+from procure.policies.profile import build_profile, find_start, reserve
+from procure.policies.timeline import build_timeline, find_nodes, plan_nodes
+from procure.simulator.state import FAR, WAIT
+
+
+@njit(cache=True, nogil=True)
+def backfill_behind(state, depth):
+    """Start a job that delays none of the reservations of the first ``depth`` jobs that cannot start.
+
+    The plan is made anew at every decision, from the running jobs' expected ends.
+    """
+    n = lay_out(state, state.options.order)
+    if n == 0:
+        return WAIT, state.chosen[:0]
+    if state.pool:
+        return _in_pool(state, n, depth)
+    return _on_nodes(state, n, depth)
+
+
+@njit(cache=True, nogil=True)
+def _in_pool(state, n, depth):
+    now = state.now[0]
+    build_profile(state)
+    best = WAIT
+    lowest = 0.0
+    for i in range(n):
+        job = state.plan[i]
+        if i < depth:
+            start = find_start(state.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
+            if start == now:
+                best = job
+                break
+            reserve(state, job, start)
+            continue
+        value = score(state, job, state.options.backfill_order)
+        if (best == WAIT or value < lowest) and find_start(
+            state.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, now + 1
+        ) == now:
+            best, lowest = job, value
+    if best == WAIT:
+        return WAIT, state.chosen[:0]
+    choose(state, best, False)
+    return best, state.chosen[: state.n_nodes[best]]
+
+
+@njit(cache=True, nogil=True)
+def _on_nodes(state, n, depth):
+    now = state.now[0]
+    line = build_timeline(state)
+    best = WAIT
+    lowest = 0.0
+    for i in range(n):
+        job = state.plan[i]
+        if i < depth:
+            start = find_nodes(state, line, job, 2 * FAR)
+            if start == now:
+                return job, state.chosen[: state.n_nodes[job]]
+            plan_nodes(state, line, job, start)
+            continue
+        value = score(state, job, state.options.backfill_order)
+        if (best == WAIT or value < lowest) and find_nodes(state, line, job, now) == now:
+            best, lowest = job, value
+    if best == WAIT:
+        return WAIT, state.chosen[:0]
+    find_nodes(state, line, best, now)
+    return best, state.chosen[: state.n_nodes[best]]

@@ -1,0 +1,233 @@
+"""Slow twins of the queue policies: dictionaries and dense time, sharing no code with the product.
+
+A job is a dict of submit, run, est (s; a large number where unknown), n, cpus, mem, gpus, types; a node
+a dict of cpus, mem, gpus, types. Jobs stand in queue order. Every twin returns (start, nodes) per job,
+(None, ()) for one that never ran.
+"""
+
+from __future__ import annotations
+
+RES = ("cpus", "mem", "gpus")
+NEVER = 10**15
+
+
+def suits(job, node, free):
+    return all(free[r] >= job[r] for r in RES) and node["types"] & job["types"] != 0
+
+
+class Sim:
+    def __init__(self, jobs, nodes, pool=False):
+        self.jobs, self.nodes, self.pool = jobs, nodes, pool
+        self.start = [None] * len(jobs)
+        self.where = [()] * len(jobs)
+        self.expected = [None] * len(jobs)
+        self.now = 0
+
+    def empty_fits(self, job):
+        return sum(suits(job, node, node) for node in self.nodes) >= job["n"]
+
+    def running(self):
+        return [
+            j
+            for j, job in enumerate(self.jobs)
+            if self.start[j] is not None and self.start[j] + job["run"] > self.now
+        ]
+
+    def free(self, holders):
+        free = [dict(node) for node in self.nodes]
+        for j in holders:
+            for n in self.where[j]:
+                for r in RES:
+                    free[n][r] -= self.jobs[j][r]
+        return free
+
+    def waiting(self):
+        return [
+            j
+            for j, job in enumerate(self.jobs)
+            if job["submit"] <= self.now and self.start[j] is None and self.empty_fits(job)
+        ]
+
+    def fitting(self, j, *frees):
+        return [
+            n for n, node in enumerate(self.nodes) if all(suits(self.jobs[j], node, free[n]) for free in frees)
+        ]
+
+    def begin(self, j, nodes):
+        assert len(nodes) == self.jobs[j]["n"]
+        self.start[j], self.where[j] = self.now, tuple(nodes)
+        self.expected[j] = self.now + self.jobs[j]["est"]
+
+    def correct(self):
+        for j in self.running():
+            while self.expected[j] <= self.now:
+                raised = self.now + max(60, self.now - self.start[j])
+                limit = self.start[j] + self.jobs[j]["limit"]
+                self.expected[j] = min(raised, limit) if limit > self.now else raised
+
+    def simulate(self, decide):
+        while True:
+            moments = [job["submit"] for job in self.jobs]
+            moments += [s + job["run"] for s, job in zip(self.start, self.jobs, strict=True) if s is not None]
+            later = [t for t in moments if t > self.now] if self.now or any(self.start) else moments
+            first = not getattr(self, "begun", False)
+            self.begun = True
+            if first:
+                self.now = min(moments)
+            elif later:
+                self.now = min(later)
+            else:
+                return self.start, self.where
+            self.correct()
+            while True:
+                answer = decide(self)
+                if answer is None:
+                    break
+                self.begin(*answer)
+
+
+def strict(key):
+    def decide(sim):
+        queue = sorted(sim.waiting(), key=lambda j: (key(sim, j), j))
+        if queue:
+            nodes = sim.fitting(queue[0], sim.free(sim.running()))
+            if len(nodes) >= sim.jobs[queue[0]]["n"]:
+                return queue[0], nodes[: sim.jobs[queue[0]]["n"]]
+        return None
+
+    return decide
+
+
+def skipping(key):
+    def decide(sim):
+        for j in sorted(sim.waiting(), key=lambda j: (key(sim, j), j)):
+            nodes = sim.fitting(j, sim.free(sim.running()))
+            if len(nodes) >= sim.jobs[j]["n"]:
+                return j, nodes[: sim.jobs[j]["n"]]
+        return None
+
+    return decide
+
+
+def easy(backfill_key=lambda sim, j: 0, by_time_only=False):
+    def decide(sim):
+        queue = sim.waiting()
+        if not queue:
+            return None
+        head, want = queue[0], sim.jobs[queue[0]]["n"]
+        free = sim.free(sim.running())
+        nodes = sim.fitting(head, free)
+        if len(nodes) >= want:
+            return head, nodes[:want]
+        for shadow in sorted({sim.expected[j] for j in sim.running()}):
+            then = sim.free([j for j in sim.running() if sim.expected[j] > shadow])
+            if len(sim.fitting(head, then)) >= want:
+                break
+        extra = len(sim.fitting(head, then)) - want
+        for n in sim.fitting(head, then)[-want:]:
+            for r in RES:
+                then[n][r] -= sim.jobs[head][r]
+        for j in sorted(queue[1:], key=lambda j: (backfill_key(sim, j), j)):
+            job, end = sim.jobs[j], sim.now + sim.jobs[j]["est"]
+            nodes = sim.fitting(j, free)
+            if by_time_only:
+                if end >= shadow:
+                    continue
+            elif end > shadow:
+                if not sim.pool:
+                    nodes = sim.fitting(j, free, then)
+                elif job["n"] > extra:
+                    continue
+            if len(nodes) >= job["n"]:
+                return j, nodes[: job["n"]]
+        return None
+
+    return decide
+
+
+class Conservative:
+    """Promises over dense time: one entry per second, up to a horizon beyond which all is free."""
+
+    def __init__(self, horizon):
+        self.horizon = horizon
+        self.promise = {}
+        self.at = {}
+        self.believed = None
+
+    def room(self, sim, besides):
+        """Per second: idle nodes in a pool, else free amounts per node."""
+        times = range(sim.now, sim.now + self.horizon)
+        out = []
+        for t in times:
+            holders = [j for j in sim.running() if sim.expected[j] > t]
+            free = sim.free(holders)
+            planned = [
+                j
+                for j, s in self.promise.items()
+                if j != besides and s is not None and s <= t < s + sim.jobs[j]["est"]
+            ]
+            if sim.pool:
+                held = sum(sim.jobs[j]["n"] for j in holders + planned)
+                out.append(len(sim.nodes) - held)
+            else:
+                for j in planned:
+                    for n in self.at[j]:
+                        for r in RES:
+                            free[n][r] -= sim.jobs[j][r]
+                out.append(free)
+        return out
+
+    def earliest(self, sim, j, before=None):
+        room, job = self.room(sim, j), sim.jobs[j]
+        for i in range(self.horizon - job["est"]):
+            t = sim.now + i
+            if before is not None and t >= before:
+                return None, ()
+            window = room[i : i + job["est"]]
+            if sim.pool:
+                if min(window) >= job["n"]:
+                    return t, ()
+            else:
+                nodes = sim.fitting(j, *window)
+                if len(nodes) >= job["n"]:
+                    return t, nodes[: job["n"]]
+        raise AssertionError("the horizon is too near")
+
+    def __call__(self, sim):
+        queue = sim.waiting()
+        for j in list(self.promise):
+            if j not in queue:
+                del self.promise[j]
+        ended = self.believed is not None and any(
+            self.believed[j] is not None and self.believed[j] > sim.now and j not in sim.running()
+            for j in range(len(sim.jobs))
+        )
+        corrected = self.believed is not None and any(
+            self.believed[j] is not None and self.believed[j] != sim.expected[j] for j in range(len(sim.jobs))
+        )
+        self.believed = [
+            None if s is None or (s + job["run"] <= sim.now) else e
+            for s, e, job in zip(sim.start, sim.expected, sim.jobs, strict=True)
+        ]
+        if corrected:
+            self.promise = {}
+        moved = ended and not corrected
+        while moved:
+            moved = False
+            for j in queue:
+                if j in self.promise and self.promise[j] > sim.now:
+                    t, nodes = self.earliest(sim, j, self.promise[j])
+                    if t is not None:
+                        self.promise[j], self.at[j], moved = t, nodes, True
+        for j in queue:
+            if j not in self.promise:
+                self.promise[j], self.at[j] = self.earliest(sim, j)
+        for j in queue:
+            if self.promise[j] == sim.now:
+                nodes = self.at[j]
+                if sim.pool:
+                    nodes = sim.fitting(j, sim.free(sim.running()))[: sim.jobs[j]["n"]]
+                self.believed = None if self.believed is None else self.believed
+                self.believed[j] = sim.now + sim.jobs[j]["est"]
+                return j, nodes
+        return None

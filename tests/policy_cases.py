@@ -1,0 +1,91 @@
+"""Small workloads of multi-node jobs, for the tests of the policies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+
+def job_table(**columns) -> pd.DataFrame:
+    n = len(columns["submit_time"])
+    defaults = {"job_id": [f"j{i}" for i in range(n)], "requested_time": 0, "cpus_per_node": 1, "n_nodes": 1}
+    return pd.DataFrame(defaults | columns, index=range(n))
+
+
+def node_table(n: int, **columns) -> pd.DataFrame:
+    defaults = {"node_id": [f"n{i}" for i in range(n)], "cpus": 1, "mem_mb": 1000, "gpus": 0, "gpu_type": ""}
+    return pd.DataFrame(defaults | columns, index=range(n))
+
+
+def pool_case(rng: np.random.Generator, n_jobs: int = 14, kill: bool = True):
+    """Whole nodes, all alike; run times within the request if ``kill``."""
+    n_nodes = int(rng.integers(1, 7))
+    run = rng.choice([0, 1, 2, 3, 5, 9, 17], n_jobs)
+    request = np.maximum(run + rng.choice([0, 0, 1, 4, 12], n_jobs), 1)
+    if not kill:
+        request = rng.choice([1, 2, 4, 8], n_jobs)
+    jobs = job_table(
+        submit_time=500 + np.sort(rng.integers(0, rng.choice([1, 10, 50]), n_jobs)),
+        run_time=run,
+        requested_time=request,
+        n_nodes=rng.integers(1, n_nodes + 2, n_jobs),
+        user=rng.choice(["a", "b", "c"], n_jobs),
+    )
+    return jobs, node_table(n_nodes)
+
+
+def shared_case(rng: np.random.Generator, n_jobs: int = 12, kill: bool = True):
+    """Nodes of several kinds that jobs share, with GPUs of two types."""
+    jobs, _ = pool_case(rng, n_jobs, kill)
+    n_nodes = int(rng.integers(1, 6))
+    jobs = jobs.assign(
+        n_nodes=rng.integers(1, n_nodes + 1, n_jobs),
+        cpus_per_node=rng.choice([0, 1, 1, 2, 3, 5], n_jobs),
+        mem_mb_per_node=rng.choice([0, 100, 400, 1000], n_jobs),
+        gpus_per_node=rng.choice([0, 0, 0, 1], n_jobs),
+        gpu_type=rng.choice(["", "a100", "v100"], n_jobs),
+    )
+    nodes = node_table(
+        n_nodes,
+        cpus=rng.choice([1, 4, 5], n_nodes),
+        mem_mb=rng.choice([400, 1000], n_nodes),
+        gpus=rng.choice([0, 1, 2], n_nodes),
+        gpu_type=rng.choice(["", "a100", "v100"], n_nodes),
+    )
+    return jobs, nodes
+
+
+def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
+    """The same for the slow twins; submission times are sorted already."""
+    bits = {"": -1, "a100": 1, "v100": 2}
+    first = int(jobs["submit_time"].min())
+    get = jobs.reindex(columns=[*jobs.columns, *({"mem_mb_per_node", "gpus_per_node", "gpu_type"} - {*jobs})])
+    rows = []
+    for job in get.fillna({"mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}).to_dict("records"):
+        limit = int(job["requested_time"])
+        run = int(job["run_time"])
+        rows.append(
+            {
+                "submit": int(job["submit_time"]) - first,
+                "run": min(run, limit) if kill and limit else run,
+                "limit": limit,
+                "est": limit or 10**15,
+                "n": int(job["n_nodes"]),
+                "cpus": int(job["cpus_per_node"]),
+                "mem": int(job["mem_mb_per_node"]),
+                "gpus": int(job["gpus_per_node"]),
+                "types": bits[job["gpu_type"]] if job["gpus_per_node"] > 0 else -1,
+            }
+        )
+    servers = [
+        {"cpus": int(n["cpus"]), "mem": int(n["mem_mb"]), "gpus": int(n["gpus"]), "types": bits[n["gpu_type"]]}
+        for n in nodes.to_dict("records")
+    ]
+    return rows, servers
+
+
+def found(run, jobs: pd.DataFrame):
+    """Start (s after the first submission, None) and node names per job."""
+    first = int(jobs["submit_time"].min())
+    start = [None if pd.isna(s) else int(s) - first for s in run.schedule["start_time"]]
+    return start, [tuple(text.split(",")) if text else () for text in run.schedule["node_ids"]]

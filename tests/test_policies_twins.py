@@ -1,0 +1,72 @@
+"""The compiled policies, the plain loop and the slow twins give the same schedules."""
+
+from __future__ import annotations
+
+import naive_policies as naive
+import numpy as np
+import pytest
+from policy_cases import as_dicts, found, pool_case, shared_case
+
+from procure import catalog
+from procure import run as procure_run
+
+TWINS = {
+    "fcfs": lambda: naive.strict(lambda sim, j: 0),
+    "lcfs": lambda: naive.strict(lambda sim, j: -j),
+    "sjf": lambda: naive.skipping(lambda sim, j: sim.jobs[j]["est"]),
+    "first-fit": lambda: naive.skipping(lambda sim, j: 0),
+    "largest-first": lambda: naive.skipping(lambda sim, j: -max(sim.jobs[j]["cpus"], 1) * sim.jobs[j]["n"]),
+    "easy": naive.easy,
+    "easy-sjf": lambda: naive.easy(lambda sim, j: sim.jobs[j]["est"]),
+    "easy-by-time": lambda: naive.easy(by_time_only=True),
+    "conservative": lambda: naive.Conservative(600),
+}
+
+
+def compare(name: str, case, seed: int, kill: bool) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, nodes = case(rng, kill=kill)
+    run = procure_run.simulate(jobs, nodes, name, kill_at_limit=kill)
+    rows, servers = as_dicts(jobs, nodes, kill)
+    sim = naive.Sim(rows, servers, pool=case is pool_case)
+    start, where = sim.simulate(TWINS[name]())
+    names = [tuple(f"n{n}" for n in nodes) for nodes in where]
+    assert found(run, jobs) == (start, names), (name, case.__name__, seed, kill)
+
+
+@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("case", [pool_case, shared_case])
+@pytest.mark.parametrize("kill", [True, False])
+def test_policy_equals_its_slow_twin(name, case, kill):
+    """Start times and nodes are the twin's, with equal times, zero durations, early ends and overruns."""
+    slow = name == "conservative"
+    for seed in range(8 if slow else 40):
+        compare(name, case, seed, kill)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in catalog.POLICIES.items() if entry.loop])
+def test_plain_loop_equals_compiled(name):
+    """A policy called from Python gives the schedule of its compiled loop."""
+    for seed in range(6):
+        for case in (pool_case, shared_case):
+            jobs, nodes = case(np.random.default_rng(seed))
+            compiled = procure_run.simulate(jobs, nodes, name, fast_lane=False)
+            options = catalog.POLICIES[name].options
+            plain = procure_run.simulate(jobs, nodes, catalog.load(name), options=options)
+            assert found(compiled, jobs) == found(plain, jobs)
+            assert compiled.metrics == plain.metrics
+
+
+def test_depth_one_by_plan_equals_the_shadow_rule():
+    """EASY by planning one reservation on the profile is EASY by shadow time and extra nodes, in a pool."""
+    from procure.policies import reserve
+
+    def planned(state):
+        return reserve.backfill_behind(state, 1)
+
+    for seed in range(40):
+        for backfill_order in ("fcfs", "sjf"):
+            options = {"backfill_order": backfill_order}
+            jobs, nodes = pool_case(np.random.default_rng(seed))
+            quick = procure_run.simulate(jobs, nodes, "easy", options=options)
+            assert found(procure_run.simulate(jobs, nodes, planned, options=options), jobs) == found(quick, jobs)
