@@ -1,0 +1,127 @@
+"""The one door to XGBoost: boosters for quantiles, for chances and for the published pipeline.
+
+XGBoost is imported when a booster is first needed; boosters are kept as UBJSON bytes, which cannot execute
+anything when they are loaded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from procure.errors import TableError
+
+if TYPE_CHECKING:
+    import xgboost
+
+
+def _xgboost() -> Any:
+    import xgboost
+
+    xgboost.set_config(verbosity=0)
+    return xgboost
+
+
+def fit_quantiles(
+    features: np.ndarray, target: np.ndarray, levels: np.ndarray, n_rounds: int, seed: int, **settings: object
+) -> xgboost.Booster:
+    """Boost all quantiles of a target at once with the pinball loss.
+
+    Parameters
+    ----------
+    features
+        (n, m) float32, NaN where unknown.
+    target
+        (n,) float64.
+    levels
+        (q,) in (0, 1), ascending.
+    n_rounds, seed
+        Boosting rounds; the seed of the row and column sampling.
+    **settings
+        Further XGBoost parameters.
+    """
+    xgboost = _xgboost()
+    parameters = _parameters(seed) | {"objective": "reg:quantileerror", "quantile_alpha": levels} | settings
+    data = xgboost.QuantileDMatrix(features, target, nthread=1)
+    return xgboost.train(parameters, data, n_rounds)
+
+
+def fit_chances(
+    features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object
+) -> xgboost.Booster:
+    """Boost the chance of an event; the last column, a deadline, may only raise it."""
+    xgboost = _xgboost()
+    monotone = tuple([0] * (features.shape[1] - 1) + [1])
+    parameters = (
+        _parameters(seed) | {"objective": "binary:logistic", "monotone_constraints": monotone} | settings
+    )
+    return xgboost.train(parameters, xgboost.QuantileDMatrix(features, happened, nthread=1), n_rounds)
+
+
+def fit_mean(
+    features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
+) -> xgboost.Booster:
+    """Boost the mean of a target with the squared loss."""
+    xgboost = _xgboost()
+    parameters = _parameters(seed) | {"objective": "reg:squarederror"} | settings
+    return xgboost.train(parameters, xgboost.QuantileDMatrix(features, target, nthread=1), n_rounds)
+
+
+def _parameters(seed: int) -> dict[str, object]:
+    return {
+        "max_depth": 5, "eta": 0.06, "min_child_weight": 20, "subsample": 0.7, "colsample_bytree": 0.5,
+        "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "seed": seed,
+    }  # fmt: skip
+
+
+def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) -> xgboost.Booster:
+    """Boost as Spark's MLlib does with depth 5 and step 0.1.
+
+    The first tree has weight 1; each later one fits twice the residual (the gradient of the squared error)
+    with weight 0.1, which is a step of 0.2. Thirty-two bins, no regularisation, one row to a leaf.
+    """
+    xgboost = _xgboost()
+    parameters = {
+        "max_depth": 5, "tree_method": "hist", "max_bin": 32, "reg_lambda": 0.0, "min_child_weight": 1,
+        "nthread": 1, "base_score": float(np.mean(target)),
+    }  # fmt: skip
+    data = xgboost.DMatrix(features, target, nthread=1)
+    first = xgboost.train(parameters | {"eta": 1.0}, data, 1)
+    return xgboost.train(parameters | {"eta": 0.2}, data, n_trees - 1, xgb_model=first)
+
+
+def predict(booster: xgboost.Booster, features: np.ndarray) -> np.ndarray:
+    """Predict rows of float32 features."""
+    if len(features) == 0:
+        return np.zeros(0)
+    return np.asarray(booster.inplace_predict(np.ascontiguousarray(features, dtype=np.float32)))
+
+
+def contributions(booster: xgboost.Booster, features: np.ndarray) -> np.ndarray:
+    """Return what each feature adds to each prediction, on the booster's own scale (SHAP values)."""
+    xgboost = _xgboost()
+    data = xgboost.DMatrix(np.ascontiguousarray(features, dtype=np.float32), nthread=1)
+    return np.asarray(booster.predict(data, pred_contribs=True))[..., :-1]
+
+
+def to_bytes(booster: xgboost.Booster) -> bytes:
+    """Write a booster as UBJSON."""
+    return bytes(booster.save_raw(raw_format="ubj"))
+
+
+def from_bytes(content: bytes, source: str) -> xgboost.Booster:
+    """Read a booster from UBJSON.
+
+    Raises
+    ------
+    TableError
+        The bytes hold no booster.
+    """
+    xgboost = _xgboost()
+    booster = xgboost.Booster({"nthread": 1})
+    try:
+        booster.load_model(bytearray(content))
+    except xgboost.core.XGBoostError:
+        raise TableError(f"{source}: the model file is damaged; train it again") from None
+    return booster

@@ -1,0 +1,49 @@
+"""Is today like the time in which the model was trained?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+WATCHED = {
+    "queue_depth": "jobs in the queue", "cpus_in_use": "CPUs in use", "queued_cpu_seconds": "queued CPU-seconds",
+    "submitted_24h": "submissions in 24 hours", "log_wait_mean_24h": "mean log wait of the last 24 hours' starts",
+}  # fmt: skip
+
+
+def bounds(features: pd.DataFrame) -> dict[str, list[float]]:
+    """Keep the 0.5th and 99.5th percentile of each watched load in the training window."""
+    return {
+        name: [float(v) for v in np.nanquantile(features[name].to_numpy(dtype=float), [0.005, 0.995])]
+        for name in WATCHED
+        if features[name].notna().any()
+    }
+
+
+def warnings(
+    known: dict[str, list[float]], now: pd.DataFrame, window: tuple[int, int], moment: int
+) -> list[str]:
+    """Say in which respects a moment's load lies outside the training window's.
+
+    Parameters
+    ----------
+    known
+        Of `bounds`.
+    now
+        Features of the job asked about; the last row counts.
+    window
+        First and last submission of the training rows, Unix seconds.
+    moment
+        Now, Unix seconds.
+    """
+    said = []
+    for name, (low, high) in known.items():
+        value = float(now[name].iloc[-1])
+        if value < low or value > high:
+            said.append(
+                f"{WATCHED[name]} now {value:,.1f}, outside the training window's {low:,.1f} to {high:,.1f}"
+            )
+    old = (moment - window[1]) / 86400
+    if old > 60:
+        said.append(f"the training window ended {old:,.0f} days ago; `procure queue update` continues it")
+    return said

@@ -1,0 +1,139 @@
+"""What was known at a moment: sums, windows and last values over the events strictly before it.
+
+Everything is a sort, a running sum and a binary search, so that a whole log is answered in one pass.
+An event of the very second of the question does not count: within one second a log does not tell which
+came first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+NEVER = np.int64(2**40)
+"""A time after every other, in seconds since the log's first submission."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events sorted by group and time, with running sums of their values.
+
+    Parameters
+    ----------
+    key
+        (n,) int64, group × span + time, ascending.
+    first
+        (n_groups + 1,) where each group's events begin.
+    sums
+        By name, (n + 1,) float64 running sums that start at 0.
+    order
+        (n,) the events' positions before sorting.
+    """
+
+    key: np.ndarray
+    first: np.ndarray
+    sums: dict[str, np.ndarray]
+    order: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        time: np.ndarray,
+        values: dict[str, np.ndarray],
+        group: np.ndarray | None = None,
+        n_groups: int = 1,
+    ) -> Events:
+        """Sort events that happen; those at `NEVER` are left out.
+
+        Parameters
+        ----------
+        time
+            (n,) int64 seconds, not negative.
+        values
+            By name, (n,) what each event adds.
+        group
+            (n,) int64 codes from 0; without it all events are of one group.
+        n_groups
+            How many codes there are.
+        """
+        happens = np.flatnonzero(time < NEVER)
+        code = np.zeros(len(happens), np.int64) if group is None else group[happens]
+        key = code * NEVER + time[happens]
+        order = np.argsort(key, kind="stable")
+        first = np.searchsorted(code[order], np.arange(n_groups + 1))
+        order = happens[order]
+        sums = {name: np.concatenate([[0.0], np.cumsum(value[order])]) for name, value in values.items()}
+        return cls(key[np.argsort(key, kind="stable")], first, sums, order)
+
+    def before(self, time: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+        """Count the sorted events up to each moment, its group's last one included: an end for a slice."""
+        code = np.zeros(len(time), np.int64) if group is None else group
+        return np.searchsorted(self.key, code * NEVER + np.maximum(time, 0), side="left")
+
+    def begin(self, n: int, group: np.ndarray | None = None) -> np.ndarray:
+        """Return where each question's group begins."""
+        return np.zeros(n, np.int64) if group is None else self.first[group]
+
+    def total(self, name: str, time: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+        """Sum a value over each group's events before each moment."""
+        running = self.sums[name]
+        return running[self.before(time, group)] - running[self.begin(len(time), group)]
+
+    def within(
+        self, name: str, time: np.ndarray, seconds: int, group: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Sum a value over the last so many seconds before each moment."""
+        running = self.sums[name]
+        return running[self.before(time, group)] - running[self.before(time - seconds, group)]
+
+    def mean_of_last(
+        self, names: list[str], time: np.ndarray, n_last: int, group: np.ndarray | None = None
+    ) -> list[np.ndarray]:
+        """Average values over each group's last few events before each moment; NaN where there is none."""
+        end = self.before(time, group)
+        begin = np.maximum(end - n_last, self.begin(len(time), group))
+        count = np.where(end > begin, end - begin, np.nan)
+        return [(self.sums[name][end] - self.sums[name][begin]) / count for name in names]
+
+
+def exclusive_sum(values: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+    """Sum the values of earlier rows, of the same group where groups are given."""
+    if group is None:
+        return np.cumsum(values) - values
+    order = np.argsort(group, kind="stable")
+    sorted_group, sorted_values = group[order], values[order]
+    running = np.cumsum(sorted_values) - sorted_values
+    opens = np.flatnonzero(np.concatenate([[True], sorted_group[1:] != sorted_group[:-1]]))
+    offset = np.repeat(running[opens], np.diff(np.append(opens, len(values))))
+    result = np.empty(len(values), np.float64)
+    result[order] = running - offset
+    return result
+
+
+def earlier_row(group: np.ndarray, steps: int) -> np.ndarray:
+    """Return the row of the same group so many rows before; −1 where there is none."""
+    order = np.argsort(group, kind="stable")
+    result = np.full(len(group), -1, np.int64)
+    if len(group) > steps:
+        same = group[order[steps:]] == group[order[:-steps]]
+        result[order[steps:][same]] = order[:-steps][same]
+    return result
+
+
+def oldest_waiting(submit: np.ndarray, left: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
+    """Return, for each row in submission order, the age of the oldest job still waiting; 0 without one.
+
+    Within a group the running maximum of the times at which jobs left the queue is ascending, so that
+    the first row which had not left by now is a binary search away.
+    """
+    n = len(submit)
+    code = np.zeros(n, np.int64) if group is None else group
+    order = np.argsort(code, kind="stable")
+    opens = np.searchsorted(code[order], np.arange(code.max(initial=0) + 1))
+    ceiling = np.maximum.accumulate(code[order] * (2 * NEVER) + left[order])
+    found = np.searchsorted(ceiling, code * (2 * NEVER) + submit, side="left")
+    found = np.maximum(found, opens[code])
+    row = order[np.minimum(found, n - 1)]
+    earlier = (found < n) & (row < np.arange(n)) & (code[row] == code)
+    return np.where(earlier, submit - submit[row], 0)

@@ -1,0 +1,373 @@
+"""What is known of a job and of the system at the moment of its submission.
+
+One pass over a job table gives one row per job. A start, an end or a completed wait counts only if it
+happened strictly before the job's submission; a job in the queue counts only if its row was submitted
+before. Nothing that happens later can change a feature, which `tests/test_queue_time_features.py` proves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.queue_time.events import NEVER, Events, earlier_row, exclusive_sum, oldest_waiting
+
+HOUR, DAY = 3600, 86400
+PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minutes", "owns_resources"]
+"""The published features; memory in MB, the request in minutes."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A job table as arrays in submission order; times in seconds since the first submission.
+
+    ``left`` is when a job left the queue: it started, or ended without a start. ``due`` is when a running
+    job reaches its limit or ends, whichever is sooner.
+    """
+
+    origin: int
+    order: np.ndarray
+    submit: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    left: np.ndarray
+    due: np.ndarray
+    limit: np.ndarray
+    cpus: np.ndarray
+    mem: np.ndarray
+    gpus: np.ndarray
+    nodes: np.ndarray
+    user: np.ndarray
+    partition: np.ndarray
+    shape: np.ndarray
+    like: np.ndarray
+    optional: dict[str, np.ndarray]
+
+    @property
+    def wait(self) -> np.ndarray:
+        """Seconds from submission to start; meaningless where a job never started."""
+        return self.start - self.submit
+
+    @property
+    def n(self) -> int:
+        """How many jobs there are."""
+        return len(self.submit)
+
+
+def wait_times(jobs: pd.DataFrame) -> np.ndarray:
+    """Return start − submit in seconds, float64, NaN where a job never started."""
+    if "start_time" not in jobs.columns:
+        raise TableError("the job table has no start_time; a log with start times is needed")
+    start = jobs["start_time"].astype("Float64").to_numpy(dtype="float64", na_value=np.nan)
+    return start - jobs["submit_time"].to_numpy(dtype="float64")
+
+
+def read_jobs(jobs: pd.DataFrame) -> Log:
+    """Take what the features need out of a job table.
+
+    Parameters
+    ----------
+    jobs
+        A checked job table with ``start_time``; ``end_time`` where known, else start + run time.
+
+    Raises
+    ------
+    TableError
+        No start times, or a job that starts before its submission.
+    """
+    wait = wait_times(jobs)
+    if np.nanmin(wait, initial=0.0) < 0:
+        row = int(np.flatnonzero(wait < 0)[0])
+        raise TableError(
+            f"row {row + 1}, column start_time: the job starts {-wait[row]:.0f} s before submission"
+        )
+    submit = jobs["submit_time"].to_numpy()
+    order = np.argsort(submit, kind="stable")
+    origin = int(submit[order[0]]) if len(submit) else 0
+    jobs = jobs.iloc[order]
+    submit = submit[order] - origin
+
+    def column(name: str, default: float = 0.0) -> np.ndarray:
+        return jobs[name].to_numpy() if name in jobs.columns else np.full(len(jobs), default)
+
+    def moment(name: str) -> np.ndarray:
+        if name not in jobs.columns:
+            return np.full(len(jobs), NEVER)
+        values = jobs[name].astype("Float64").to_numpy(dtype="float64", na_value=np.nan)
+        return np.where(np.isnan(values), NEVER, np.nan_to_num(values) - origin).astype(np.int64)
+
+    start, end = moment("start_time"), moment("end_time")
+    end = np.where(
+        (end == NEVER) & (start < NEVER) & ("end_time" not in jobs), start + column("run_time"), end
+    )
+    end = np.maximum(end, submit)
+    limit = column("requested_time").astype(np.int64)
+    nodes = column("n_nodes", 1).astype(np.int64)
+    cpus = nodes * jobs["cpus_per_node"].to_numpy()
+    gpus = nodes * column("gpus_per_node").astype(np.int64)
+    user, partition = _codes(jobs, "user"), _codes(jobs, "partition")
+    step = (np.log2(np.maximum(limit, 60) / 60) // 2).astype(np.int64)
+    width = np.ceil(np.log2(np.maximum(cpus, 1))).astype(np.int64)
+    shape = _pack(partition, width, step, np.minimum(gpus, 1))
+    like = _pack(user, partition, cpus, limit // 600)
+    optional = {
+        name: pd.to_numeric(jobs[name], errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+        for name in ("priority", "fair_share", "owns_resources")
+        if name in jobs.columns
+    }
+    return Log(
+        origin, order, submit, start, end, np.minimum(start, end), _due(start, end, limit), limit, cpus,
+        nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, shape, like, optional,
+    )  # fmt: skip
+
+
+def _due(start: np.ndarray, end: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    reached = np.where(start < NEVER, start + limit, NEVER)
+    return np.minimum(end, reached)
+
+
+def _codes(jobs: pd.DataFrame, name: str) -> np.ndarray:
+    if name not in jobs.columns:
+        return np.zeros(len(jobs), np.int64)
+    return pd.factorize(jobs[name])[0].astype(np.int64)
+
+
+def _pack(*codes: np.ndarray) -> np.ndarray:
+    """Number the distinct tuples of codes, in order of appearance."""
+    packed = codes[0]
+    for code in codes[1:]:
+        packed = pd.factorize(packed * (int(code.max(initial=0)) + 1) + code)[0].astype(np.int64)
+    return packed
+
+
+def site_features(jobs: pd.DataFrame, most: dict[str, float] | None = None) -> pd.DataFrame:
+    """Compute every feature of every job, from what was known at its submission.
+
+    Parameters
+    ----------
+    jobs
+        A checked job table with ``start_time``; a job that has not started takes part in the queue.
+    most
+        The most ``cpus``, ``mem`` (MB) and ``gpus`` ever seen in use before the table begins, where it is the
+        tail of a longer log; shares are of the most seen so far.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per job in the table's order, float32, NaN where there is nothing to know yet. Amounts in
+        CPUs, MB, GPUs, seconds; ``log_`` stands for the natural logarithm of 1 + seconds.
+    """
+    log = read_jobs(jobs)
+    columns: dict[str, np.ndarray] = {}
+    _request(log, columns)
+    _in_use(log, columns, most or {})
+    _queue(log, columns)
+    _flow(log, columns)
+    _recent_waits(log, columns)
+    _last_submitted(log, columns)
+    _user_habits(log, columns)
+    _drain(log, columns)
+    back = np.empty(log.n, np.int64)
+    back[log.order] = np.arange(log.n)
+    return pd.DataFrame(
+        {name: np.asarray(values, dtype=np.float32)[back] for name, values in columns.items()},
+        index=jobs.index,
+    )
+
+
+def _request(log: Log, out: dict[str, np.ndarray]) -> None:
+    moment = log.submit + log.origin
+    out["cpus"], out["mem_mb"], out["gpus"], out["nodes"] = log.cpus, log.mem, log.gpus, log.nodes
+    out["minutes"] = log.limit / 60
+    out["log_cpu_seconds"] = np.log1p(log.cpus * log.limit.astype(float))
+    out["hour"] = moment // HOUR % 24
+    out["weekday"] = (moment // DAY + 3) % 7
+    out["owns_resources"] = log.optional.get("owns_resources", np.zeros(log.n))
+    for name in ("priority", "fair_share"):
+        if name in log.optional:
+            out[name] = log.optional[name]
+
+
+def _in_use(log: Log, out: dict[str, np.ndarray], seen: dict[str, float]) -> None:
+    now = log.submit
+    amounts = {"cpus": log.cpus.astype(float), "mem": log.mem.astype(float), "gpus": log.gpus.astype(float)}
+    starts = Events.of(log.start, amounts | {"n": np.ones(log.n)})
+    ends = Events.of(np.where(log.start < NEVER, log.end, NEVER), amounts | {"n": np.ones(log.n)})
+    for name in amounts:
+        used = starts.total(name, now) - ends.total(name, now)
+        most = np.maximum.accumulate(np.maximum(used, max(seen.get(name, 1), 1)))
+        out[f"{name}_in_use"] = used
+        out[f"{name}_in_use_share"] = used / most
+        asked = amounts[name]
+        out[f"{name}_free_after"] = most - used - asked
+    out["n_running"] = starts.total("n", now) - ends.total("n", now)
+    limited = (log.start < NEVER) & (log.limit > 0)
+    promised = {"cpus": amounts["cpus"], "until": amounts["cpus"] * (log.start + log.limit)}
+    begun = Events.of(np.where(limited, log.start, NEVER), promised)
+    done = Events.of(np.where(limited, log.due, NEVER), promised)
+    holds = begun.total("cpus", now) - done.total("cpus", now)
+    until = begun.total("until", now) - done.total("until", now)
+    out["running_cpu_seconds"] = np.maximum(until - holds * now, 0)
+    out["running_mean_remaining"] = out["running_cpu_seconds"] / np.maximum(holds, 1)
+    out["capacity_seen"] = np.maximum.accumulate(np.maximum(out["cpus_in_use"], max(seen.get("cpus", 1), 1)))
+
+
+def _queue(log: Log, out: dict[str, np.ndarray]) -> None:
+    work = log.cpus * log.limit.astype(float)
+    amounts = {
+        "n": np.ones(log.n), "cpus": log.cpus.astype(float), "work": work, "gpu_work": log.gpus * log.limit,
+        "mem": log.mem.astype(float), "submit": log.submit.astype(float),
+    }  # fmt: skip
+    everyone = _waiting(log, amounts, None)
+    out["queue_depth"], out["queued_cpus"] = everyone["n"], everyone["cpus"]
+    out["queued_cpu_seconds"], out["queued_gpu_seconds"] = everyone["work"], everyone["gpu_work"]
+    out["queued_mem"] = everyone["mem"]
+    depth = np.maximum(everyone["n"], 1)
+    out["queue_mean_age"] = np.where(everyone["n"] > 0, log.submit - everyone["submit"] / depth, 0)
+    out["queue_oldest_age"] = oldest_waiting(log.submit, log.left)
+    backlog = everyone["work"] + out["running_cpu_seconds"]
+    out["backlog_seconds"] = backlog / out["capacity_seen"]
+    for label, group in (
+        ("partition", log.partition),
+        ("user", log.user),
+        ("shape", log.shape),
+        ("like", log.like),
+    ):
+        own = _waiting(log, amounts, group)
+        out[f"{label}_depth"] = own["n"]
+        if label != "like":
+            out[f"{label}_queued_cpu_seconds"] = own["work"]
+        out[f"{label}_oldest_age"] = oldest_waiting(log.submit, log.left, group)
+    for label, size in (("narrower", log.cpus.astype(float)), ("shorter", log.limit / 60)):
+        level = np.clip(
+            np.ceil(np.log2(np.maximum(size, 1)))
+            if label == "narrower"
+            else np.log2(np.maximum(size, 1)) // 1.5,
+            0,
+            9,
+        ).astype(np.int64)
+        n_ahead, work_ahead = _at_most(log, level, work)
+        out[f"{label}_depth"], out[f"{label}_queued_cpu_seconds"] = n_ahead, work_ahead
+
+
+def _waiting(log: Log, amounts: dict[str, np.ndarray], group: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Sum amounts over the jobs in the queue at each submission."""
+    n_groups = 1 if group is None else int(group.max(initial=0)) + 1
+    gone = Events.of(log.left, amounts, group, n_groups)
+    position, begin = gone.before(log.submit, group), gone.begin(log.n, group)
+    return {
+        name: exclusive_sum(values, group) - (gone.sums[name][position] - gone.sums[name][begin])
+        for name, values in amounts.items()
+    }
+
+
+def _at_most(log: Log, level: np.ndarray, work: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Count the waiting jobs, and their CPU-seconds, whose level is at most the job's own."""
+    n_ahead, work_ahead = np.zeros(log.n), np.zeros(log.n)
+    for value in np.unique(level):
+        chosen = level <= value
+        asks = level == value
+        amounts = {"n": chosen.astype(float), "work": np.where(chosen, work, 0.0)}
+        waiting = _waiting(log, amounts, None)
+        n_ahead[asks], work_ahead[asks] = waiting["n"][asks], waiting["work"][asks]
+    return n_ahead, work_ahead
+
+
+def _flow(log: Log, out: dict[str, np.ndarray]) -> None:
+    work = log.cpus * log.limit.astype(float)
+    log_wait = np.log1p(np.where(log.start < NEVER, log.wait, 0))
+    starts = Events.of(log.start, {"n": np.ones(log.n), "work": work, "log_wait": log_wait})
+    submissions = Events.of(log.submit, {"n": np.ones(log.n), "work": work})
+    for hours in (1, 6, 24):
+        seconds = hours * HOUR
+        n_started = starts.within("n", log.submit, seconds)
+        out[f"started_{hours}h"] = n_started
+        out[f"log_wait_mean_{hours}h"] = starts.within("log_wait", log.submit, seconds) / np.where(
+            n_started > 0, n_started, np.nan
+        )
+        out[f"started_cpu_seconds_{hours}h"] = starts.within("work", log.submit, seconds)
+        out[f"submitted_{hours}h"] = submissions.within("n", log.submit, seconds)
+        out[f"submitted_cpu_seconds_{hours}h"] = submissions.within("work", log.submit, seconds)
+    n_users = int(log.user.max(initial=0)) + 1
+    own = Events.of(log.submit, {"n": np.ones(log.n)}, log.user, n_users)
+    for hours in (1, 24):
+        out[f"user_submitted_{hours}h"] = own.within("n", log.submit, hours * HOUR, log.user)
+
+
+def _recent_waits(log: Log, out: dict[str, np.ndarray]) -> None:
+    wait = np.where(log.start < NEVER, log.wait, 0).astype(float)
+    values = {"log": np.log1p(wait), "wait": wait, "at": log.start.astype(float)}
+    groups = [
+        ("all", np.zeros(log.n, np.int64), (5, 20, 100)), ("user", log.user, (1, 5, 20)),
+        ("shape", log.shape, (1, 5, 20)), ("like", log.like, (1, 5)),
+        ("partition", log.partition, (1, 5, 20)),
+    ]  # fmt: skip
+    for label, group, lengths in groups:
+        events = Events.of(log.start, values, group, int(group.max(initial=0)) + 1)
+        for n_last in lengths:
+            mean_log, mean, at = events.mean_of_last(["log", "wait", "at"], log.submit, n_last, group)
+            out[f"{label}_log_wait_{n_last}"] = mean_log
+            if n_last > 1:
+                out[f"{label}_wait_{n_last}"] = mean
+            if n_last == lengths[0]:
+                out[f"{label}_since_start"] = log.submit - at
+
+
+def _last_submitted(log: Log, out: dict[str, np.ndarray]) -> None:
+    """How long the jobs submitted just before have waited so far, and whether they still wait."""
+    for label, group, steps in (("all", None, (1, 5)), ("user", log.user, (1, 2, 4)), ("like", log.like, (1, 3)),
+                                ("shape", log.shape, (1, 3))):  # fmt: skip
+        code = np.zeros(log.n, np.int64) if group is None else group
+        for step in steps:
+            row = earlier_row(code, step)
+            known = row >= 0
+            so_far = np.maximum(np.minimum(log.left[row], log.submit) - log.submit[row], 0)
+            out[f"{label}_before_{step}_so_far"] = np.where(known, np.log1p(so_far), np.nan)
+            out[f"{label}_before_{step}_waits"] = np.where(known, log.left[row] >= log.submit, np.nan)
+            out[f"{label}_before_{step}_ago"] = np.where(known, log.submit - log.submit[row], np.nan)
+
+
+def _user_habits(log: Log, out: dict[str, np.ndarray]) -> None:
+    """How much of their limits a user's jobs have used, and how much the user has of late consumed."""
+    n_users = int(log.user.max(initial=0)) + 1
+    ran = log.start < NEVER
+    run = np.where(ran & (log.end < NEVER), log.end - log.start, 0).astype(float)
+    share = np.where(log.limit > 0, np.minimum(run / np.maximum(log.limit, 1), 2), 1.0)
+    values = {"share": share, "run": np.log1p(run), "used": run * log.cpus}
+    end = np.where(ran, log.end, NEVER)
+    own = Events.of(end, values, log.user, n_users)
+    everyone = Events.of(end, values)
+    out["user_limit_used"], out["user_log_run"] = own.mean_of_last(["share", "run"], log.submit, 5, log.user)
+    out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], log.submit, 100)
+    for days in (1, 7):
+        mine = own.within("used", log.submit, days * DAY, log.user)
+        out[f"user_used_{days}d"] = mine
+        out[f"user_share_{days}d"] = mine / np.maximum(everyone.within("used", log.submit, days * DAY), 1)
+    amounts = {"cpus": log.cpus.astype(float), "n": np.ones(log.n)}
+    begun = Events.of(log.start, amounts, log.user, n_users)
+    done = Events.of(end, amounts, log.user, n_users)
+    for name in amounts:
+        out[f"user_running_{name}"] = begun.total(name, log.submit, log.user) - done.total(
+            name, log.submit, log.user
+        )
+
+
+def _drain(log: Log, out: dict[str, np.ndarray]) -> None:
+    """How long the work ahead lasts at the pace at which such work has started of late, in seconds."""
+    work = log.cpus * log.limit.astype(float)
+    for label, group, seconds in (
+        ("queue", np.zeros(log.n, np.int64), DAY), ("queue", np.zeros(log.n, np.int64), 7 * DAY),
+        ("partition", log.partition, 7 * DAY), ("user", log.user, DAY), ("user", log.user, 7 * DAY),
+        ("like", log.like, 7 * DAY), ("shape", log.shape, 7 * DAY),
+    ):  # fmt: skip
+        amounts = {"n": np.ones(log.n), "work": work}
+        waiting = _waiting(log, amounts, group)
+        starts = Events.of(log.start, amounts, group, int(group.max(initial=0)) + 1)
+        for name in amounts:
+            pace = starts.within(name, log.submit, seconds, group) + 0.5 * amounts[name]
+            out[f"{label}_drain_{name}_{seconds // DAY}d"] = waiting[name] * seconds / pace
+    out["user_drain_running"] = out["user_queued_cpu_seconds"] / np.maximum(out["user_running_cpus"], 1)
+    out["work_ahead_seconds"] = out["shorter_queued_cpu_seconds"] / out["capacity_seen"]

@@ -1,0 +1,130 @@
+"""How good a prediction of waits is: errors in seconds and in orders of magnitude, chances, intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+"""The quantiles over which the pinball loss is averaged."""
+HOURS = (1, 4, 8, 12)
+"""The deadlines that a report shows beside the mean wait, in hours."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a method says of some jobs.
+
+    ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, or None for a point method; ``chances`` by
+    deadline in seconds, (n,) probabilities of a start by then, empty for a point method.
+    """
+
+    point: np.ndarray
+    quantiles: np.ndarray | None = None
+    chances: dict[float, np.ndarray] | None = None
+
+
+def pinball(wait: np.ndarray, quantiles: np.ndarray, levels: np.ndarray = LEVELS) -> float:
+    """Average the pinball loss over rows and levels, in seconds."""
+    over = wait[:, None] - quantiles
+    return float(np.maximum(levels * over, (levels - 1) * over).mean())
+
+
+def within(wait: np.ndarray, point: np.ndarray, factor: float) -> float:
+    """Return the share with max(predicted, 1 s) / max(wait, 1 s) in [1/factor, factor]."""
+    ratio = np.maximum(point, 1) / np.maximum(wait, 1)
+    return float(((ratio >= 1 / factor) & (ratio <= factor)).mean())
+
+
+def mse_log10(wait: np.ndarray, point: np.ndarray) -> float:
+    """Return the mean squared difference of log10 max(·, 1 s)."""
+    return float(np.mean((np.log10(np.maximum(wait, 1)) - np.log10(np.maximum(point, 1))) ** 2))
+
+
+def covered(wait: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """Say which waits lie in the 90 % interval, whose ends are rounded outward to whole seconds."""
+    return (wait >= np.floor(quantiles[:, 0])) & (wait <= np.ceil(quantiles[:, -1]))
+
+
+def confusion(wait: np.ndarray, point: np.ndarray, deadline: float) -> dict[str, float]:
+    """Judge a deadline: positive = starts by it. Recall is TP/(TP+FN); a ratio over nothing is NaN."""
+    said, did = point <= deadline, wait <= deadline
+    tp, fp = int((said & did).sum()), int((said & ~did).sum())
+    fn, tn = int((~said & did).sum()), int((~said & ~did).sum())
+
+    def ratio(part: float, whole: float) -> float:
+        return part / whole if whole else float("nan")
+
+    return {
+        "tp": tp, "fp": fp, "fn": fn, "tn": tn, "accuracy": ratio(tp + tn, len(wait)),
+        "precision": ratio(tp, tp + fp), "recall": ratio(tp, tp + fn), "f1": ratio(2 * tp, 2 * tp + fp + fn),
+    }  # fmt: skip
+
+
+def brier(chance: np.ndarray, happened: np.ndarray) -> float:
+    """Return the mean squared difference of chance and outcome."""
+    return float(np.mean((chance - happened) ** 2))
+
+
+def calibration_bins(chance: np.ndarray, happened: np.ndarray) -> pd.DataFrame:
+    """Compare stated and observed chances in ten equal bins of the stated one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``bin, n, share, stated, observed, gap`` for bins with a row; ``gap`` in points.
+    """
+    number = np.minimum((chance * 10).astype(int), 9)
+    frame = pd.DataFrame({"bin": number, "stated": chance, "observed": happened.astype(float)})
+    bins = frame.groupby("bin").agg(
+        n=("stated", "size"), stated=("stated", "mean"), observed=("observed", "mean")
+    )
+    bins.insert(1, "share", bins["n"] / len(chance))
+    bins["gap"] = 100 * (bins["observed"] - bins["stated"])
+    return bins.reset_index()
+
+
+def judge(wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], base: np.ndarray) -> list[dict]:
+    """Measure a forecast: one row per deadline.
+
+    Parameters
+    ----------
+    wait
+        (n,) true waits in seconds.
+    forecast
+        What was said of them.
+    deadlines
+        Seconds by label.
+    base
+        The training rows' waits, whose share by each deadline is the base rate's chance.
+    """
+    point = forecast.point
+    quantiles = forecast.quantiles
+    error = np.abs(point - wait)
+    common = {
+        "mae": float(error.mean()), "rmse": float(np.sqrt(np.mean(error**2))),
+        "mse_log10": mse_log10(wait, point), "within_2x": within(wait, point, 2),
+        "within_3x": within(wait, point, 3),
+        "pinball": pinball(wait, np.repeat(point[:, None], len(LEVELS), 1) if quantiles is None else quantiles),
+        "coverage_90": None if quantiles is None else float(covered(wait, quantiles).mean()),
+        "median_width_90": None if quantiles is None else float(np.median(quantiles[:, -1] - quantiles[:, 0])),
+    }  # fmt: skip
+    rows = []
+    for label, deadline in deadlines.items():
+        did = wait <= deadline
+        matrix = confusion(wait, point, deadline)
+        chance = (forecast.chances or {}).get(deadline)
+        rows.append(
+            {"deadline_label": label, "deadline": deadline}
+            | common
+            | {
+                "deadline_accuracy": matrix.pop("accuracy"),
+                "majority_accuracy": float(max(did.mean(), 1 - did.mean())),
+                "brier": None if chance is None else brier(chance, did),
+                "brier_base": brier(np.full(len(wait), (base <= deadline).mean()), did),
+            }
+            | matrix
+        )
+    return rows

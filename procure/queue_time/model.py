@@ -1,0 +1,174 @@
+"""Our predictor: a whole distribution of the wait, from two boosters that err differently.
+
+One boosts quantiles of the square root of the wait, so that long waits weigh more than on a log scale and
+less than in seconds. The other boosts the chance of a start by a deadline, with the deadline as a feature
+that may only raise it: its answer at zero is the hurdle of jobs that start at once, and the rest of it is
+the distribution's shape. Both are turned into one quantile curve per job and averaged with a weight
+that is the same for every log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from procure.queue_time.booster import fit_chances, fit_quantiles, predict
+from procure.queue_time.calibrate import GRID, Calibrator, quantiles_at
+from procure.queue_time.metrics import LEVELS
+
+if TYPE_CHECKING:
+    from xgboost import Booster
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is fitted; one set of values serves every log.
+
+    ``least_weight`` is the
+    fewest rows in a leaf, twice that for pairs; ``power`` is the exponent of the wait that the quantile booster learns (0 = log); ``max_rows`` keeps the
+    latest rows; ``max_pairs`` bounds the pairs of a job and a deadline; ``holdout`` is the last share of the
+    training rows that first judges the intervals of a model fitted on the rest (0 = none); ``weight`` is the
+    quantile booster's in the average.
+    """
+
+    power: float = 0.5
+    quantile_rounds: int = 160
+    chance_rounds: int = 180
+    depth: int = 6
+    eta: float = 0.08
+    colsample: float = 0.4
+    least_weight: float = 20.0
+    subsample: float = 0.7
+    reg_lambda: float = 5.0
+    max_rows: int = 100_000
+    max_pairs: int = 400_000
+    n_deadlines: int = 24
+    holdout: float = 0.0
+    weight: float = 0.6
+    seed: int = 0
+
+
+@dataclass
+class QueueTimeModel:
+    """A fitted predictor of waits; `fit`, then `curve`, `quantiles`, `chances`."""
+
+    settings: Settings = field(default_factory=Settings)
+    names: list[str] = field(default_factory=list)
+    deadlines: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    longest: float = 0.0
+    quantile_booster: Booster | None = None
+    chance_booster: Booster | None = None
+    calibrator: Calibrator = field(default_factory=Calibrator)
+
+    def fit(self, features: pd.DataFrame, wait: np.ndarray, submit: np.ndarray) -> QueueTimeModel:
+        """Fit on jobs that have started.
+
+        Parameters
+        ----------
+        features
+            (n, m), numeric, NaN where unknown; the same columns are asked for when predicting.
+        wait
+            (n,) seconds.
+        submit
+            (n,) seconds; tells which rows came last.
+        """
+        spread = features.max() > features.min()
+        self.names = [name for name in features.columns if spread[name]] or list(features.columns)
+        order = np.argsort(submit, kind="stable")[-self.settings.max_rows :]
+        matrix = features[self.names].to_numpy(dtype=np.float32)[order]
+        wait, submit = wait[order], submit[order]
+        first = int(len(order) * (1 - self.settings.holdout))
+        early = np.arange(first)[submit[:first] + wait[:first] < submit[min(first, len(order) - 1)]]
+        if self.settings.holdout and len(early) >= 100:
+            self._boost(matrix[early], wait[early])
+            self.calibrator.fit(wait[first:], self._curve(matrix[first:]))
+        self._boost(matrix, wait)
+        return self
+
+    def _boost(self, matrix: np.ndarray, wait: np.ndarray) -> None:
+        chosen = self.settings
+        common: dict[str, object] = {
+            "max_depth": chosen.depth,
+            "eta": chosen.eta,
+            "colsample_bytree": chosen.colsample,
+        }
+        common |= {"subsample": chosen.subsample, "reg_lambda": chosen.reg_lambda}
+        common["min_child_weight"] = chosen.least_weight
+        target = wait**chosen.power if chosen.power else np.log1p(wait)
+        self.longest = float(wait.max())
+        self.deadlines = _deadlines(wait, chosen.n_deadlines)
+        self.quantile_booster = fit_quantiles(
+            matrix, target, LEVELS, chosen.quantile_rounds, chosen.seed, **common
+        )
+        rows, deadline = _pairs(len(wait), self.deadlines, chosen.max_pairs, chosen.seed)
+        pairs = np.column_stack([matrix[rows], np.log1p(deadline).astype(np.float32)])
+        self.chance_booster = fit_chances(
+            pairs, (wait[rows] <= deadline).astype(float), chosen.chance_rounds, chosen.seed,
+            **(common | {"min_child_weight": 2 * chosen.least_weight}),
+        )  # fmt: skip
+
+    def _curve(self, matrix: np.ndarray) -> np.ndarray:
+        one, other = self._curves(matrix)
+        return self.settings.weight * one + (1 - self.settings.weight) * other
+
+    def _curves(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        by_chance = self._chance_curve(matrix)
+        scaled = np.sort(predict(self.quantile_booster, matrix).reshape(len(matrix), -1), axis=1)  # type: ignore[arg-type]
+        power = self.settings.power
+        said = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
+        shift = np.log1p(said) - np.log1p(quantiles_at(by_chance, LEVELS))
+        at = np.clip(np.searchsorted(LEVELS, GRID, side="left"), 1, len(LEVELS) - 1)
+        part = np.clip((GRID - LEVELS[at - 1]) / (LEVELS[at] - LEVELS[at - 1]), 0, 1)
+        moved = np.log1p(by_chance) + shift[:, at - 1] * (1 - part) + shift[:, at] * part
+        moved[:, 0], moved[:, -1] = 0.0, np.maximum(moved[:, -1], np.log1p(by_chance[:, -1]))
+        return np.expm1(np.maximum.accumulate(np.maximum(moved, 0), axis=1)), by_chance
+
+    def _chance_curve(self, matrix: np.ndarray) -> np.ndarray:
+        n, count = len(matrix), len(self.deadlines)
+        chance = np.empty((n, count))
+        pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
+        if n * count <= 5000:
+            tall = np.repeat(pairs, count, axis=0)
+            tall[:, -1] = np.tile(np.log1p(self.deadlines), n)
+            chance = predict(self.chance_booster, tall).reshape(n, count)  # type: ignore[arg-type]
+        else:
+            for position, deadline in enumerate(self.deadlines):
+                pairs[:, -1] = np.log1p(deadline)
+                chance[:, position] = predict(self.chance_booster, pairs)  # type: ignore[arg-type]
+        chance = np.maximum.accumulate(chance, axis=1)
+        levels = np.column_stack([chance, np.ones(n)])
+        edges = np.log1p(np.append(self.deadlines, 2 * self.longest + 3600))
+        curve = np.empty((n, len(GRID)))
+        for row in range(n):
+            curve[row] = np.interp(GRID, levels[row], edges, left=edges[0])
+        curve[:, -1] = edges[-1]
+        return np.expm1(curve)
+
+    def matrix(self, features: pd.DataFrame) -> np.ndarray:
+        """Take the model's columns out of a feature table."""
+        return features[self.names].to_numpy(dtype=np.float32)
+
+    def curve(self, features: pd.DataFrame) -> np.ndarray:
+        """Return each row's wait in seconds at the levels `calibrate.GRID`, uncorrected."""
+        return self._curve(self.matrix(features))
+
+
+def _deadlines(wait: np.ndarray, count: int) -> np.ndarray:
+    """Choose deadlines from zero up, closer together in the upper tail, where seconds weigh most."""
+    positive = wait[wait > 0]
+    if len(positive) == 0:
+        return np.array([0.0, 60.0])
+    tail = [0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0]
+    at = np.concatenate([np.linspace(0.02, 0.9, count - len(tail) - 1), tail])
+    return np.unique(np.round(np.concatenate([[0.0], np.quantile(positive, at)])))
+
+
+def _pairs(n: int, deadlines: np.ndarray, limit: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pair each row with deadlines: all of them, or a random few so that the pairs stay within the limit."""
+    rng = np.random.default_rng(seed)
+    each = int(np.clip(limit // max(n, 1), 3, len(deadlines)))
+    picked = np.argsort(rng.random((n, len(deadlines))), axis=1)[:, :each]
+    return np.repeat(np.arange(n), each), deadlines[picked.ravel()]

@@ -1,0 +1,170 @@
+"""The published pipeline: groups of jobs by k-means, one gradient-boosted regressor per group.
+
+Hutchison, dissertation, chapter 2: CPUs and memory in use scaled to 0…100, k-means over the features, a
+regressor for each group with more than 100 rows, the regressor of all rows for the others. Its
+five-fold cross-validation searched an empty grid, so that it never changed a model; it is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.queue_time.booster import fit_published, predict
+from procure.queue_time.features import PUBLISHED
+
+if TYPE_CHECKING:
+    from xgboost import Booster
+
+LARGE_GROUP = 100
+"""A group has a regressor of its own if it has more training rows than this."""
+
+
+class Published:
+    """The published model; with ``k`` = 0 its base model alone.
+
+    Parameters
+    ----------
+    k
+        Number of groups; 0 for none.
+    seed
+        Seed of k-means.
+    """
+
+    def __init__(self, k: int = 57, seed: int = 1) -> None:
+        """Keep the settings; `fit` does the work."""
+        self.k, self.seed = k, seed
+        self.low = self.high = np.zeros(2)
+        self.centres = np.zeros((0, len(PUBLISHED)))
+        self.base: Any = None
+        self.boosters: dict[int, Booster] = {}
+
+    def fit(self, features: pd.DataFrame, wait: np.ndarray, base: Any = None) -> Published:
+        """Fit on rows of features and their waits in seconds.
+
+        Parameters
+        ----------
+        features
+            The columns `PUBLISHED`, further ones unused.
+        wait
+            (n,) seconds.
+        base
+            A base booster fitted before on the same rows, to save its time in a sweep over k.
+        """
+        in_use = features[PUBLISHED[:2]].to_numpy(dtype=float)
+        self.low, self.high = in_use.min(axis=0), in_use.max(axis=0)
+        matrix = self._scaled(features)
+        self.base = base if base is not None else fit_published(matrix, wait)
+        self.boosters = {}
+        if self.k:
+            group = self._group(matrix)
+            for value in range(len(self.centres)):
+                member = group == value
+                if member.sum() > LARGE_GROUP:
+                    self.boosters[value] = fit_published(matrix[member], wait[member])
+        return self
+
+    def _group(self, matrix: np.ndarray) -> np.ndarray:
+        from sklearn.cluster import KMeans
+
+        k = min(self.k, len(np.unique(matrix, axis=0)))
+        found = KMeans(k, n_init=1, random_state=self.seed).fit(matrix)
+        self.centres = found.cluster_centers_
+        return np.asarray(found.labels_)
+
+    def _scaled(self, features: pd.DataFrame) -> np.ndarray:
+        matrix = features[PUBLISHED].to_numpy(dtype=float).copy()
+        span = np.where(self.high > self.low, self.high - self.low, 1.0)
+        matrix[:, :2] = 100 * (matrix[:, :2] - self.low) / span
+        return matrix
+
+    def predict(self, features: pd.DataFrame) -> np.ndarray:
+        """Predict waits in seconds; as published, a prediction may be negative."""
+        matrix = self._scaled(features)
+        predicted = predict(self.base, matrix).astype(float)
+        if self.boosters:
+            distance = (self.centres**2).sum(axis=1) - 2 * matrix @ self.centres.T
+            group = distance.argmin(axis=1)
+            for value, booster in self.boosters.items():
+                member = group == value
+                predicted[member] = predict(booster, matrix[member])
+        return predicted
+
+
+def sweep_k(
+    features: pd.DataFrame,
+    wait: np.ndarray,
+    ks: Sequence[int],
+    seed: int = 1,
+    log_file: Path | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> pd.DataFrame:
+    """Measure the published pipeline for many k on a validation part of its own training rows.
+
+    Parameters
+    ----------
+    features, wait
+        The training rows; a random fifth of them is set aside to judge each k by. Test rows have no say.
+    ks
+        Which numbers of groups.
+    seed
+        Of the split and of k-means.
+    log_file
+        A file of one JSON line per finished k; a sweep that was cut off goes on after them.
+    progress
+        Called with each k and its RMSE.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``k, n_groups, rmse``: the elbow curve.
+    """
+    done = _finished(log_file, len(wait), seed)
+    validation = np.random.default_rng(seed).random(len(wait)) < 0.2
+    train, train_wait = features[~validation], wait[~validation]
+    base = None
+    for k in ks:
+        if k not in done:
+            model = Published(k, seed).fit(train, train_wait, base)
+            base = model.base
+            error = model.predict(features[validation]) - wait[validation]
+            done[k] = {"k": k, "n_groups": len(model.boosters), "rmse": float(np.sqrt(np.mean(error**2)))}
+            if log_file is not None:
+                with log_file.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(done[k] | {"n_rows": len(wait), "seed": seed}) + "\n")
+        if progress is not None:
+            progress(k, float(done[k]["rmse"]))
+    return pd.DataFrame([done[k] for k in ks])
+
+
+def _finished(log_file: Path | None, n_rows: int, seed: int) -> dict[int, dict[str, float]]:
+    if log_file is None or not log_file.is_file():
+        return {}
+    done = {}
+    lines = log_file.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            known = row.pop("n_rows"), row.pop("seed")
+            done[int(row["k"])] = row
+        except (ValueError, KeyError, TypeError, AttributeError):
+            if number == len(lines):
+                break
+            raise TableError(f"{log_file}, line {number}: not a line of a k sweep; remove the file") from None
+        if known != (n_rows, seed):
+            raise TableError(
+                f"{log_file}: belongs to a sweep over other rows or another seed; name a new file"
+            )
+    return done
+
+
+def best_k(curve: pd.DataFrame) -> int:
+    """Return the elbow: the smallest k whose validation RMSE is within 1 % of the least."""
+    within = curve[curve["rmse"] <= 1.01 * curve["rmse"].min()]
+    return int(within["k"].min())

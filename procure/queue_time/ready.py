@@ -1,0 +1,211 @@
+"""Ready-made features: tables that already hold one row per job with its features and its wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.queue_time.calibrate import chance_by, five
+from procure.queue_time.metrics import HOURS, Forecast, judge
+from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.splits import chronological, random_split
+
+AFTERWARDS = (
+    "elapsed_time", "start_time", "end_time", "state", "alloc_nodes", "submit_wait_sec", "eligible_wait_sec",
+    "poll_wait_sec", "queue_time_s", "wait_time", "kmeans57_cluster", "published_gbt_prediction_s",
+)  # fmt: skip
+"""Columns known only after a job has started, or made by another model: never features."""
+TARGETS = ("queue_time_s", "eligible_wait_sec", "poll_wait_sec", "submit_wait_sec", "wait_time")
+
+BY_TIME = Settings(
+    power=0.0, quantile_rounds=150, chance_rounds=150, depth=4, least_weight=200, colsample=0.3
+)  # fmt: skip
+"""For rows judged in orders of magnitude on later days: log scale, shallow trees, large leaves."""
+AT_RANDOM = Settings(
+    power=0.25, quantile_rounds=120, chance_rounds=60, depth=10, eta=0.2, least_weight=1, colsample=1.0,
+    subsample=0.9, reg_lambda=1.0, weight=0.8, max_rows=1_000_000,
+)  # fmt: skip
+"""For random splits, where a test row's neighbours are among the training rows: deep trees, small leaves."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Rows with features.
+
+    ``moment`` (Unix s) is when each prediction is made, ``started`` when the job started, which only decides
+    who may train; both None where the table gives no times.
+    """
+
+    features: pd.DataFrame
+    wait: np.ndarray
+    moment: np.ndarray | None
+    started: np.ndarray | None
+    published: np.ndarray | None
+    target: str
+
+
+def read_ready(path: Path, target: str | None = None) -> Ready:
+    """Read ready-made features from Parquet.
+
+    Parameters
+    ----------
+    path
+        A Parquet file with one of the columns `TARGETS`, in seconds.
+    target
+        Which wait to predict; the first of `TARGETS` that is there by default.
+
+    Raises
+    ------
+    TableError
+        No such file or column, or a negative wait.
+    """
+    if not path.is_file():
+        raise TableError(f"{path}: no such file")
+    try:
+        frame = pd.read_parquet(path)
+    except Exception as error:  # pyarrow raises several classes for a damaged file
+        raise TableError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+    there = [name for name in TARGETS if name in frame.columns]
+    if target is None and not there:
+        raise TableError(f"{path}: none of the columns {', '.join(TARGETS)} is there to be predicted")
+    target = target or there[0]
+    if target not in frame.columns:
+        raise TableError(f"{path}: column {target} is missing; waits there: {', '.join(there) or 'none'}")
+    wait = frame[target].to_numpy(dtype=float)
+    if np.isnan(wait).any() or (wait < 0).any():
+        row = int(np.flatnonzero(np.isnan(wait) | (wait < 0))[0])
+        raise TableError(f"{path}, row {row + 1}, column {target}: {wait[row]} is not a wait in seconds")
+    moment = None
+    for name in ("poll_time", "submit_time"):
+        if name in frame.columns and moment is None:
+            moment = _seconds(frame[name])
+    started = None if moment is None else moment + wait.astype(np.int64)
+    if "start_time" in frame.columns:
+        started = _seconds(frame["start_time"])
+    published = (
+        frame["published_gbt_prediction_s"].to_numpy(float) if "published_gbt_prediction_s" in frame else None
+    )
+    return Ready(_numeric(frame, target), wait, moment, started, published, target)
+
+
+def _seconds(values: pd.Series) -> np.ndarray:
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return values.astype("datetime64[s]").astype("int64").to_numpy()
+    return values.to_numpy(dtype=np.int64)
+
+
+def _numeric(frame: pd.DataFrame, target: str) -> pd.DataFrame:
+    columns: dict[str, np.ndarray] = {}
+    for name in frame.columns:
+        values = frame[name]
+        if name in AFTERWARDS or name.endswith("_id"):
+            continue
+        if pd.api.types.is_datetime64_any_dtype(values.dtype):
+            continue
+        if pd.api.types.is_numeric_dtype(values.dtype):
+            columns[name] = values.to_numpy(dtype=np.float32, na_value=np.nan)
+    for name in ("partition_id_x", "account_id"):
+        if name in frame.columns:
+            columns[name] = frame[name].to_numpy(dtype=np.float32)
+    _moments(frame, target, columns)
+    if "req_mem_total" in columns and "req_cpus" in columns and "time_limit_sec" in columns:
+        columns["log_core_seconds"] = np.log1p(columns["req_cpus"] * columns["time_limit_sec"])
+    for above in [name for name in columns if name.startswith("q_") and name.endswith("core_hours_above")]:
+        running = above.replace("q_", "r_")
+        if running in columns:
+            columns[f"{above}_per_running"] = columns[above] / (columns[running] + 1)
+    table = pd.DataFrame(columns)
+    return table.where(np.isfinite(table))
+
+
+def _moments(frame: pd.DataFrame, target: str, columns: dict[str, np.ndarray]) -> None:
+    """Add the hour and weekday of submission and, for predictions at a poll, the time waited so far."""
+    if "submit_time" not in frame.columns:
+        return
+    submit = _seconds(frame["submit_time"])
+    columns["hour"], columns["weekday"] = submit / 3600 % 24, (submit // 86400 + 3) % 7
+    if "poll_time" not in frame.columns:
+        return
+    poll = _seconds(frame["poll_time"])
+    columns["waited_so_far"] = np.log1p(np.maximum(poll - submit, 0))
+    if "eligible_time" in frame.columns:
+        columns["eligible_so_far"] = np.log1p(np.maximum(poll - _seconds(frame["eligible_time"]), 0))
+    keys = [
+        n for n in ("submit_time", "account_id", "req_cpus", "time_limit_sec", "req_mem_total") if n in frame
+    ]
+    columns["n_alike"] = frame.groupby([*keys, "poll_time"])["submit_time"].transform("size").to_numpy()
+    if "account_id" in frame:
+        columns["n_account"] = (
+            frame.groupby(["poll_time", "account_id"])["submit_time"].transform("size").to_numpy()
+        )
+
+
+def evaluate_ready(
+    ready: Ready,
+    split: str = "random",
+    *,
+    seeds: tuple[int, ...] = (0,),
+    test_from: int | None = None,
+    deadline: float | None = None,
+    settings: Settings | None = None,
+) -> list[dict]:
+    """Evaluate our model on ready-made features.
+
+    Parameters
+    ----------
+    ready
+        Of `read_ready`.
+    split
+        ``random`` (plain, and with duplicate feature rows kept on one side) or ``chronological``.
+    seeds
+        One random split each.
+    test_from
+        Unix seconds of the first test row's prediction, for ``chronological``.
+    deadline
+        Seconds, in place of the training rows' mean wait.
+    settings
+        Of our model; `AT_RANDOM` or `BY_TIME` by default.
+
+    Returns
+    -------
+    list of dict
+        As `evaluation.evaluate`'s rows, with ``seed``.
+    """
+    settings = settings or (AT_RANDOM if split == "random" else BY_TIME)
+    rows: list[dict] = []
+    for seed in seeds:
+        if split == "random":
+            alike = pd.util.hash_pandas_object(ready.features, index=False).to_numpy()
+            plain, kept = random_split(len(ready.wait), seed), random_split(len(ready.wait), seed, alike)
+            made = [plain, replace(kept, name="random-duplicates-together")]
+        elif ready.moment is None or ready.started is None:
+            raise TableError(f"the features carry no times; only --split random can be judged, not {split}")
+        else:
+            made = [chronological(ready.moment, ready.started - ready.moment, test_from)]
+        for one in made:
+            model = QueueTimeModel(replace(settings, seed=seed))
+            moment = np.arange(len(ready.wait)) if ready.moment is None or split == "random" else ready.moment
+            model.fit(ready.features.iloc[one.train], ready.wait[one.train], moment[one.train])
+            curve = model.curve(ready.features.iloc[one.test])
+            base, wait = ready.wait[one.train], ready.wait[one.test]
+            deadlines = {"mean": float(base.mean()) if deadline is None else deadline}
+            deadlines |= {f"{hours}h": hours * 3600.0 for hours in HOURS}
+            quantiles = five(curve)
+            said = {
+                "procure": Forecast(quantiles[:, 2], quantiles, {d: chance_by(curve, d) for d in deadlines.values()}),
+                "zero": Forecast(np.zeros(len(wait))), "mean": Forecast(np.full(len(wait), base.mean())),
+                "median": Forecast(np.full(len(wait), np.median(base))),
+            }  # fmt: skip
+            if ready.published is not None:
+                said["published"] = Forecast(ready.published[one.test])
+            for method, forecast in said.items():
+                head = {"split": one.name, "method": method}
+                for row in judge(wait, forecast, deadlines, base):
+                    label = {key: row.pop(key) for key in ("deadline_label", "deadline")}
+                    counts = {"n_train": len(one.train), "n_test": len(one.test), "seed": seed}
+                    rows.append(head | label | counts | row)
+    return rows

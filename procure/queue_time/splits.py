@@ -1,0 +1,85 @@
+"""Which rows train a model and which judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+
+BURST_GAP = 3600
+"""A user's submissions no more than this many seconds apart are one burst."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows by position: ``train`` and ``test``; ``cut`` is the moment of training, None for a random split."""
+
+    name: str
+    train: np.ndarray
+    test: np.ndarray
+    cut: int | None = None
+    label: str = ""
+
+
+def bursts(jobs: pd.DataFrame) -> np.ndarray:
+    """Number the bursts: runs of one user's submissions no more than `BURST_GAP` apart."""
+    user = pd.factorize(jobs["user"])[0] if "user" in jobs.columns else np.zeros(len(jobs), np.int64)
+    submit = jobs["submit_time"].to_numpy()
+    order = np.lexsort((submit, user))
+    opens = np.ones(len(jobs), bool)
+    opens[1:] = (np.diff(user[order]) != 0) | (np.diff(submit[order]) > BURST_GAP)
+    number = np.empty(len(jobs), np.int64)
+    number[order] = np.cumsum(opens)
+    return number
+
+
+def random_split(n: int, seed: int, group: np.ndarray | None = None, share: float = 0.2) -> Split:
+    """Draw a test part at random; rows of one group stay together."""
+    rng = np.random.default_rng(seed)
+    if group is None:
+        test = np.zeros(n, bool)
+        test[rng.permutation(n)[: round(share * n)]] = True
+        return Split("random", np.flatnonzero(~test), np.flatnonzero(test))
+    names, code, counts = np.unique(group, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(names))
+    chosen = np.zeros(len(names), bool)
+    chosen[order[np.cumsum(counts[order]) <= share * n]] = True
+    test = chosen[code]
+    return Split("random-bursts", np.flatnonzero(~test), np.flatnonzero(test))
+
+
+def chronological(submit: np.ndarray, wait: np.ndarray, cut: int | None = None, share: float = 0.2) -> Split:
+    """Test the last share by submission; train on jobs that had started before the first of them came."""
+    order = np.argsort(submit, kind="stable")
+    if cut is None:
+        first = int(len(order) * (1 - share))
+        test, cut = order[first:], int(submit[order[min(first, len(order) - 1)]])
+        before = order[:first]
+    else:
+        test, before = order[submit[order] >= cut], order[submit[order] < cut]
+    train = before[submit[before] + wait[before] < cut]
+    if len(train) < 20 or len(test) == 0:
+        raise TableError(
+            f"the split leaves {len(train)} jobs that had started by its cut to train on and {len(test)} to "
+            "test; at least 20 and 1 are needed: give a longer log or another cut"
+        )
+    return Split("chronological", train, test, cut)
+
+
+def rolling(submit: np.ndarray, wait: np.ndarray, first_share: float = 0.2, least: int = 500) -> list[Split]:
+    """Cut at the first of every calendar month (UTC): train on what had started, test on that month."""
+    month = pd.to_datetime(submit, unit="s").to_period("M")
+    splits = []
+    start_from = np.quantile(submit, first_share)
+    for period in sorted(month.unique()):
+        cut = int(period.start_time.timestamp())
+        train = np.flatnonzero((submit < cut) & (submit + wait < cut))
+        test = np.flatnonzero(month == period)
+        if cut >= start_from and len(train) >= least and len(test) >= 20:
+            splits.append(Split("rolling", train, test, cut, str(period)))
+    if not splits:
+        raise TableError(f"no month has {least} started jobs before it; rolling origins need a longer log")
+    return splits

@@ -1,0 +1,164 @@
+"""The queue as it is: what ``squeue`` printed, or prints now, as a job table."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.tables import JOB, check
+from procure.workload.clock import moment, zone
+from procure.workload.slurm_text import array_tasks, slurm_duration, slurm_memory
+
+FIELDS = "%i|%u|%P|%T|%r|%C|%D|%m|%b|%l|%V|%S|%Q"
+COMMAND = f'squeue --all --array-unique --format="{FIELDS}"'
+"""What writes a state file; without its header line it is read as well."""
+_HEADER = (
+    "JOBID", "USER", "PARTITION", "STATE", "REASON", "CPUS", "NODES", "MIN_MEMORY", "TRES_PER_NODE", "TIME_LIMIT",
+    "SUBMIT_TIME", "START_TIME", "PRIORITY",
+)  # fmt: skip
+_ALL = (
+    "JOBID", "JOBID_RAW", "ARRAY_TASK", "ARRAY_JOB", "STATE", "REASON", "USER", "ACCOUNT", "PARTITION", "QOS", "CPUS",
+    "MIN_MEMORY", "TRES_PER_NODE", "NODES", "NODELIST", "NODELIST(REASON)", "START_TIME", "END_TIME", "SUBMIT_TIME",
+    "TIME_LIMIT", "TIME_LEFT", "TIME", "PRIORITY", "WORK_DIR",
+)  # fmt: skip
+_LAYOUTS = {len(_HEADER): _HEADER, len(_ALL): _ALL}
+_STATES = {"PENDING": True, "PD": True, "RUNNING": False, "R": False, "COMPLETING": False, "CG": False,
+           "SUSPENDED": False, "CONFIGURING": False, "CF": False, "STOPPED": False, "RESIZING": False}  # fmt: skip
+_NOT_WAITING = ("JobHeld", "Dependency", "BeginTime", "PartitionConfig", "Reservation")
+
+
+def read_state(path: Path, tz: str | None = None) -> pd.DataFrame:
+    """Read what squeue printed.
+
+    Parameters
+    ----------
+    path
+        A file written by `COMMAND`, or with another pipe-separated format whose header names the columns.
+    tz
+        Zone of times without an offset; None is UTC.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Job rows with ``submit_time``, ``start_time`` (empty = pending) and ``state``. Held and dependent jobs
+        do not compete and are left out; a pending array is a row per task.
+
+    Raises
+    ------
+    TableError
+        No such file, or a layout that is not known.
+    """
+    if not path.is_file():
+        raise TableError(f"{path}: no such file; write one with {COMMAND}")
+    return parse_state(path.read_text(encoding="utf-8", errors="replace"), str(path), tz)
+
+
+def live_state(tz: str | None = None) -> pd.DataFrame:
+    """Ask squeue for the queue as it is now."""
+    try:
+        asked = ["squeue", "--all", "--array-unique", f"--format={FIELDS}"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    except FileNotFoundError:
+        raise TableError("squeue is not installed here; give a state file with --state") from None
+    except subprocess.TimeoutExpired:
+        raise TableError("squeue has not answered within 60 s; try again, or give --state") from None
+    if done.returncode:
+        raise TableError(
+            f"squeue failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else '?'}"
+        )
+    return parse_state(done.stdout, "squeue", tz)
+
+
+def parse_state(text: str, source: str, tz: str | None = None) -> pd.DataFrame:
+    """Turn squeue's lines into job rows; see `read_state`."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if tz is not None:
+        zone(tz)
+    names = _layout(lines, source)
+    if lines and lines[0].split("|")[0].strip() == "JOBID":
+        lines = lines[1:]
+    rows = []
+    for number, line in enumerate(lines, 1):
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) != len(names):
+            raise TableError(f"{source}, line {number}: {len(cells)} fields where {len(names)} are known")
+        rows += _rows(dict(zip(names, cells, strict=True)), f"{source}, line {number}", tz)
+    return check(_frame(rows), JOB, source)
+
+
+def _layout(lines: list[str], source: str) -> tuple[str, ...]:
+    first = [cell.strip() for cell in lines[0].split("|")] if lines else list(_HEADER)
+    if first[0] == "JOBID":
+        missing = [
+            name for name in _HEADER[:11] if name not in first and name not in ("REASON", "TRES_PER_NODE")
+        ]
+        if missing:
+            raise TableError(
+                f"{source}: squeue's column {missing[0]} is missing; write the file with {COMMAND}"
+            )
+        return tuple(first)
+    names = _LAYOUTS.get(len(first))
+    if names is None or first[names.index("STATE")].upper() not in _STATES:
+        raise TableError(
+            f"{source}: an unknown layout of squeue ({len(first)} fields); write it with {COMMAND}"
+        )
+    return names
+
+
+def _rows(cells: dict[str, str], where: str, tz: str | None) -> list[dict[str, object]]:
+    state = cells["STATE"].upper()
+    if state not in _STATES:
+        return []
+    pending = _STATES[state]
+    if pending and cells.get("REASON", "").startswith(_NOT_WAITING):
+        return []
+    limit = slurm_duration(cells["TIME_LIMIT"])
+    memory, per = slurm_memory(cells["MIN_MEMORY"])
+    try:
+        nodes = max(int(cells["NODES"].split("-")[0]), 1)
+        cpus = max(int(cells["CPUS"]), 1)
+    except ValueError:
+        raise TableError(
+            f"{where}: CPUS {cells['CPUS']!r} and NODES {cells['NODES']!r} are not counts"
+        ) from None
+    if np.isnan(limit) or np.isnan(memory):
+        raise TableError(
+            f"{where}: TIME_LIMIT {cells['TIME_LIMIT']!r} or MIN_MEMORY {cells['MIN_MEMORY']!r} is unreadable"
+        )
+    per_node = -(-cpus // nodes)
+    row = {
+        "user": cells["USER"], "partition": cells["PARTITION"],
+        "submit_time": moment(cells["SUBMIT_TIME"], tz or "UTC"),
+        "requested_time": int(limit), "run_time": 0, "n_nodes": nodes, "cpus_per_node": per_node,
+        "mem_mb_per_node": int(np.ceil(memory * (per_node if per == "cpu" else 1))),
+        "gpus_per_node": _gpus(cells.get("TRES_PER_NODE", "")), "state": "PENDING" if pending else "RUNNING",
+        "start_time": None if pending else moment(cells["START_TIME"], tz or "UTC"), "end_time": None,
+    }  # fmt: skip
+    return [row | {"job_id": name} for name in (array_tasks(cells["JOBID"]) if pending else [cells["JOBID"]])]
+
+
+def _gpus(text: str) -> int:
+    count = 0
+    for item in text.replace("gres/", "gres:").split(","):
+        parts = item.replace("=", ":").split(":")
+        if "gpu" in parts:
+            last = parts[-1].split("(")[0]
+            count += int(last) if last.isdigit() else 1
+    return count
+
+
+def _frame(rows: list[dict[str, object]]) -> pd.DataFrame:
+    names = [
+        "job_id", "user", "partition", "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node",
+        "mem_mb_per_node", "gpus_per_node", "state", "start_time", "end_time",
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=names)
+    for name in ("start_time", "end_time"):
+        frame[name] = pd.array(frame[name].tolist(), dtype="Int64")
+    for name in names[3:10]:
+        frame[name] = frame[name].astype("int64")
+    return frame

@@ -1,0 +1,164 @@
+"""A model file: settings as JSON, arrays as npz without pickles, boosters as UBJSON, in one zip file."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import zipfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.queue_time.booster import from_bytes, to_bytes
+from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.published import Published
+
+SCHEMA = "procure-queue-time/1"
+HISTORY = 3000
+"""How many of the last jobs a model file keeps, for the features of the next one."""
+_TEXT = ("job_id", "user", "partition")
+_NUMBER = (
+    "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node",
+    "start_time", "end_time",
+)  # fmt: skip
+
+
+@dataclass
+class SiteModel:
+    """What a model file holds.
+
+    ``about`` says when, on what and how it was trained, the site's partitions and largest job, the drift
+    bounds and the trend's record; ``history`` is a job table of the last jobs.
+    """
+
+    method: str
+    model: QueueTimeModel | Published
+    about: dict[str, Any]
+    history: pd.DataFrame
+    trend: dict[str, Any] = field(default_factory=dict)
+
+
+def save(site: SiteModel, path: Path) -> None:
+    """Write a model file, whole or not at all."""
+    arrays, boosters, settings = _parts(site.model)
+    arrays |= _history_arrays(site.history)
+    head = {
+        "schema": SCHEMA,
+        "method": site.method,
+        "settings": settings,
+        "about": site.about,
+        "trend": site.trend,
+    }
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=False, **arrays)
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as stream:
+            temporary = Path(stream.name)
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+                archive.writestr("head.json", json.dumps(head))
+                archive.writestr("arrays.npz", packed.getvalue())
+                for name, booster in boosters.items():
+                    archive.writestr(f"{name}.ubj", to_bytes(booster))
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def load(path: Path) -> SiteModel:
+    """Read a model file.
+
+    Raises
+    ------
+    TableError
+        No such file, a truncated or damaged one, or one of another schema.
+    """
+    if not path.is_file():
+        raise TableError(f"{path}: no such file; `procure queue train` writes one")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            head = json.loads(archive.read("head.json"))
+            if head.get("schema") != SCHEMA:
+                raise TableError(
+                    f"{path}: the model's schema is {head.get('schema')!r}, this version reads {SCHEMA!r}; "
+                    "train it again"
+                )
+            with np.load(io.BytesIO(archive.read("arrays.npz")), allow_pickle=False) as packed:
+                arrays = {name: packed[name] for name in packed.files}
+            boosters = {
+                name.removesuffix(".ubj"): archive.read(name)
+                for name in archive.namelist()
+                if name.endswith(".ubj")
+            }
+        model = _assemble(head["method"], head["settings"], arrays, boosters, str(path))
+        history = _history_frame(arrays)
+        return SiteModel(head["method"], model, head["about"], history, head["trend"])
+    except TableError:
+        raise
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, TypeError) as error:
+        raise TableError(
+            f"{path}: not a whole model file of `procure queue train` ({type(error).__name__}); train it again"
+        ) from None
+
+
+def _parts(model: QueueTimeModel | Published) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
+    if isinstance(model, QueueTimeModel):
+        arrays = {
+            "deadlines": model.deadlines,
+            "longest": np.array(model.longest),
+            "prior": model.calibrator.prior,
+        }
+        arrays |= {"shifts": model.calibrator.shifts, "slopes": model.calibrator.slopes}
+        boosters = {"quantile": model.quantile_booster, "chance": model.chance_booster}
+        return arrays, boosters, asdict(model.settings) | {"names": model.names}
+    arrays = {"low": model.low, "high": model.high, "centres": model.centres}
+    boosters = {"base": model.base} | {f"group{value}": booster for value, booster in model.boosters.items()}
+    return arrays, boosters, {"k": model.k, "seed": model.seed}
+
+
+def _assemble(
+    method: str,
+    settings: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    boosters: dict[str, bytes],
+    source: str,
+) -> QueueTimeModel | Published:
+    if method == "procure":
+        names = list(settings.pop("names"))
+        model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
+        model.quantile_booster = from_bytes(boosters["quantile"], source)
+        model.chance_booster = from_bytes(boosters["chance"], source)
+        model.calibrator.prior = arrays["prior"]
+        model.calibrator.shifts, model.calibrator.slopes = arrays["shifts"], arrays["slopes"]
+        return model
+    published = Published(settings["k"], settings["seed"])
+    published.low, published.high, published.centres = arrays["low"], arrays["high"], arrays["centres"]
+    published.base = from_bytes(boosters["base"], source)
+    published.boosters = {
+        int(name.removeprefix("group")): from_bytes(content, source)
+        for name, content in boosters.items()
+        if name.startswith("group")
+    }
+    return published
+
+
+def _history_arrays(history: pd.DataFrame) -> dict[str, np.ndarray]:
+    arrays = {f"history_{name}": history[name].astype(str).to_numpy(dtype="U") for name in _TEXT}
+    for name in _NUMBER:
+        values = history[name].astype("Int64").fillna(-(2**62)).to_numpy(dtype=np.int64)
+        arrays[f"history_{name}"] = values
+    return arrays
+
+
+def _history_frame(arrays: dict[str, np.ndarray]) -> pd.DataFrame:
+    columns: dict[str, Any] = {name: arrays[f"history_{name}"].astype(object) for name in _TEXT}
+    for name in _NUMBER:
+        values = pd.Series(arrays[f"history_{name}"])
+        nullable = name in ("start_time", "end_time")
+        columns[name] = values.astype("Int64").where(values > -(2**62)) if nullable else values
+    return pd.DataFrame(columns)
