@@ -10,7 +10,7 @@ import typer
 import typer.core
 
 from procure._version import __version__
-from procure.cli import evaluate, packages, quotes, recommend, report, simulate, study, sweep, train, workload
+from procure.cli import evaluate, packages, queue, quotes, recommend, report, simulate, study, sweep, train, workload
 from procure.errors import TableError
 
 
@@ -67,6 +67,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
 app.command("report")(report.report)
 app.add_typer(study.app, name="study")
+app.add_typer(queue.app, name="queue")
 
 
 def run() -> None:
