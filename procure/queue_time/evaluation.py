@@ -22,6 +22,15 @@ SPLITS = ("random", "chronological", "rolling")
 COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 """The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
 
+MONTHLY = {
+    "max_rows": 30_000,
+    "max_pairs": 200_000,
+    "quantile_rounds": 100,
+    "chance_rounds": 100,
+    "eta": 0.12,
+}
+"""What a model that is trained again every month saves: older rows, and rounds."""
+
 Progress = Callable[[str], None]
 
 
@@ -178,9 +187,8 @@ def _forecast(
         train, test = found.features.iloc[split.train], found.features.iloc[split.test]
         if method == "procure":
             submit = found.jobs["submit_time"].to_numpy()[split.train]
-            model = QueueTimeModel(settings or Settings(seed=seed)).fit(
-                train, found.wait[split.train], submit
-            )
+            chosen = settings or Settings(seed=seed, **(MONTHLY if split.name == "rolling" else {}))  # type: ignore[arg-type]
+            model = QueueTimeModel(chosen).fit(train, found.wait[split.train], submit)
             curves.append(model.curve(test))
         else:
             published = Published(k if method == "kmeans-gbt" else 0, seed + 1)

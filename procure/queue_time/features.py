@@ -103,7 +103,7 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     end = np.where(
         (end == NEVER) & (start < NEVER) & ("end_time" not in jobs), start + column("run_time"), end
     )
-    end = np.maximum(end, submit)
+    end = np.maximum(end, np.where(start < NEVER, start, submit))
     limit = column("requested_time").astype(np.int64)
     nodes = column("n_nodes", 1).astype(np.int64)
     cpus = nodes * jobs["cpus_per_node"].to_numpy()

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 class Settings:
     """How a model is fitted; one set of values serves every log.
 
-    ``least_weight`` is the
-    fewest rows in a leaf, twice that for pairs; ``power`` is the exponent of the wait that the quantile booster learns (0 = log); ``max_rows`` keeps the
-    latest rows; ``max_pairs`` bounds the pairs of a job and a deadline; ``holdout`` is the last share of the
-    training rows that first judges the intervals of a model fitted on the rest (0 = none); ``weight`` is the
-    quantile booster's in the average.
+    ``power`` is the exponent of the wait that the quantile booster learns (0 = log); ``least_weight`` the
+    fewest rows in a leaf, twice that for pairs; ``max_rows`` keeps the latest rows; ``max_pairs`` bounds the
+    pairs of a job and a deadline; ``holdout`` is the last share of the training rows that first judges the
+    intervals of a model fitted on the rest (0 = none); ``weight`` is the quantile booster's in the average.
     """
 
     power: float = 0.5

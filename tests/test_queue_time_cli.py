@@ -1,0 +1,160 @@
+"""`procure queue`: what users type, and what they are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.queue_time import predict as room
+from procure.queue_time.state import parse_state
+from tests.test_queue_time_model import QUICK, busy_site
+
+RUN = CliRunner()
+LINE = "7|alice|batch|{state}|None|{cpus}|1|500M|N/A|2:00:00|2020-10-20T08:00:00|2020-10-20T08:00:00|100"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a log and a quickly trained model of it."""
+    path = tmp_path_factory.mktemp("queue")
+    jobs = busy_site(900)
+    jobs.to_parquet(path / "jobs.parquet")
+    from procure.queue_time import store
+
+    store.save(room.train(jobs, settings=QUICK), path / "site.model")
+    (path / "squeue.txt").write_text(
+        "\n".join(
+            [
+                LINE.format(state="RUNNING", cpus=48),
+                LINE.format(state="PENDING", cpus=32).replace("7|", "8|", 1),
+            ]
+        )
+    )
+    return path
+
+
+def ask(folder: Path, *words: str) -> str:
+    result = RUN.invoke(app, ["queue", *words])
+    assert result.exit_code == 0, result.output + str(result.exception)
+    return result.stdout
+
+
+def predict(folder: Path, *words: str) -> list[str]:
+    return ["predict", "--model", str(folder / "site.model"), "--cpus", "4", "--time", "1:00:00", *words]
+
+
+def test_predict_prints_one_json_object(folder: Path) -> None:
+    """Scripts find exactly the stated keys."""
+    said = json.loads(ask(folder, *predict(folder, "--deadline", "2h", "--format", "json")))
+    assert list(said) == ["median", "lower_50", "upper_50", "lower_90", "upper_90", "p_before_deadline"]
+
+
+def test_predict_reads_the_state_of_the_queue(folder: Path) -> None:
+    """A full, queueing system makes for another forecast than the end of the log."""
+    state = ["--state", str(folder / "squeue.txt")]
+    text = ask(folder, *predict(folder, *state))
+    assert "9 in 10" in text
+    ranked = ask(folder, *predict(folder, *state, "--what-if", "--format", "json"))
+    assert json.loads(ranked)[0]["median"] <= json.loads(ranked)[-1]["median"]
+
+
+def test_trend_watch_and_update(folder: Path) -> None:
+    """The other commands answer, too."""
+    assert json.loads(ask(folder, "trend", "--model", str(folder / "site.model"), "--format", "json"))[
+        "direction"
+    ]
+    words = ["--state", str(folder / "squeue.txt"), "--user", "alice", "--count", "1"]
+    assert "8" in ask(folder, "watch", "--model", str(folder / "site.model"), *words)
+    later = busy_site(900)
+    for name in ("submit_time", "start_time", "end_time"):
+        later[name] += 50 * 86400
+    later.to_parquet(folder / "later.parquet")
+    ask(
+        folder, "update", str(folder / "later.parquet"), "--model", str(folder / "site.model"),
+        "--out", str(folder / "new.model"),
+    )  # fmt: skip
+    assert (folder / "new.model").is_file()
+
+
+def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:
+    """One row per split, method and deadline with the stated keys; a report beside it."""
+    words = ["--method", "gbt", "--format", "json", "--report", str(folder / "r.html")]
+    rows = json.loads(ask(folder, "evaluate", str(folder / "jobs.parquet"), *words))
+    keys = ["split", "method", "deadline_label", "deadline", "n_train", "n_test", "mae", "rmse", "mse_log10", "within_2x", "within_3x", "pinball", "deadline_accuracy", "majority_accuracy", "coverage_90", "brier", "brier_base"]
+    assert set(keys) <= set(rows[0])
+    assert {"mean", "1h", "4h", "12h"} <= {row["deadline_label"] for row in rows}
+    report = (folder / "r.html").read_text()
+    for what in ("Table 2.4", "Table 2.5", "Table 2.6", "Figure 2.1", "Figure 2.5", "<svg"):
+        assert what in report
+    assert "http" not in report
+
+
+def test_evaluate_takes_a_moment_or_a_log_to_test_on(folder: Path) -> None:
+    """--test-from and --test-log name the test rows."""
+    jobs = pd.read_parquet(folder / "jobs.parquet")
+    cut = int(jobs["submit_time"].iloc[600])
+    words = ["--method", "gbt", "--format", "json"]
+    rows = json.loads(ask(folder, "evaluate", str(folder / "jobs.parquet"), "--test-from", str(cut), *words))
+    assert rows[0]["n_test"] == int((jobs["submit_time"] >= cut).sum())
+    jobs.iloc[:700].to_parquet(folder / "one.parquet")
+    jobs.iloc[700:].to_parquet(folder / "two.parquet")
+    two = ["--test-log", str(folder / "two.parquet")]
+    rows = json.loads(ask(folder, "evaluate", str(folder / "one.parquet"), *two, *words))
+    assert rows[0]["n_test"] == 200
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--partition", "bacth"], "did you mean batch"),
+        (["--cpus", "9999"], "the most seen"),
+        (["--state", "nowhere.txt"], "no such file"),
+        (["--deadline", "2001-01-01T00:00"], "has passed"),
+    ],
+)
+def test_bad_requests_are_one_sentence(folder: Path, words: list[str], said: str) -> None:
+    """No traceback reaches a user."""
+    result = RUN.invoke(app, ["queue", *predict(folder, *words)])
+    assert isinstance(result.exception, TableError)
+    assert said in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    "words", [["--time", "-5"], ["--mem", "lots"], ["--deadline", "soon"], ["--cpus", "0"]]
+)
+def test_bad_usage_is_exit_2(folder: Path, words: list[str]) -> None:
+    """A negative time, memory that is none and an unreadable deadline are bad usage."""
+    assert RUN.invoke(app, ["queue", *predict(folder, *words)]).exit_code == 2
+
+
+def test_a_log_without_starts_is_refused(folder: Path) -> None:
+    """There is nothing to learn waits from."""
+    jobs = pd.read_parquet(folder / "jobs.parquet").drop(columns=["start_time", "end_time"])
+    jobs.to_parquet(folder / "nostart.parquet")
+    result = RUN.invoke(
+        app, ["queue", "train", str(folder / "nostart.parquet"), "--out", str(folder / "x.model")]
+    )
+    assert "no start times" in str(result.exception)
+
+
+def test_an_unknown_layout_of_squeue_is_refused() -> None:
+    """The command that writes the right one is named."""
+    with pytest.raises(TableError, match="unknown layout"):
+        parse_state("47 batch alice R 0:10 1 c1", "squeue.txt")
+    with pytest.raises(TableError, match="column STATE is missing"):
+        parse_state("JOBID|USER|PARTITION\n1|a|b", "squeue.txt")
+
+
+def test_a_real_squeue_is_read(shared_data) -> None:  # type: ignore[no-untyped-def]
+    """Every field layout of a real Slurm 22.05: running and pending jobs, held and dependent ones left out."""
+    text = shared_data("slurm_22_05/squeue-all-pipe.txt").read_text()
+    found = parse_state(text, "squeue")
+    assert {"PENDING", "RUNNING"} == set(found["state"])
+    assert found.loc[found["state"] == "RUNNING", "start_time"].notna().all()
+    assert "27" not in set(found["job_id"])

@@ -1,0 +1,139 @@
+"""Features of a job use only what was known when it was submitted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from procure.errors import TableError
+from procure.queue_time.events import NEVER, Events, earlier_row, exclusive_sum, oldest_waiting
+from procure.queue_time.features import site_features
+from procure.tables import JOB, check
+
+
+def random_jobs(seed: int, n: int = 60, span: int = 4000) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    submit = np.sort(rng.integers(0, span, n)) + 1_500_000_000
+    wait = rng.integers(0, 600, n) * rng.integers(0, 2, n)
+    run = rng.integers(1, 900, n)
+    start = pd.array(submit + wait, dtype="Int64")
+    end = pd.array(submit + wait + run, dtype="Int64")
+    start[rng.random(n) < 0.05] = pd.NA
+    return check(
+        pd.DataFrame(
+            {
+                "job_id": [str(i) for i in range(n)],
+                "user": rng.choice(["a", "b", "c"], n),
+                "submit_time": submit,
+                "requested_time": rng.integers(60, 2000, n),
+                "run_time": run,
+                "cpus_per_node": rng.integers(1, 32, n),
+                "mem_mb_per_node": rng.integers(0, 64000, n),
+                "gpus_per_node": rng.integers(0, 2, n),
+                "partition": rng.choice(["long", "short"], n),
+                "start_time": start,
+                "end_time": end,
+            }
+        ),
+        JOB,
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), at=st.integers(5, 55))
+def test_nothing_after_a_submission_changes_a_feature(seed: int, at: int) -> None:
+    """Later rows, and starts and ends from the submission on, may be anything."""
+    jobs = random_jobs(seed)
+    before = site_features(jobs).iloc[: at + 1]
+    now = int(jobs["submit_time"].iloc[at])
+    rng = np.random.default_rng(seed + 1)
+    changed = jobs.copy()
+    for name in ("start_time", "end_time"):
+        later = (changed[name] >= now).fillna(False).to_numpy(dtype=bool)
+        moved = pd.array(now + rng.integers(0, 5000, len(jobs)), dtype="Int64")
+        changed.loc[later, name] = moved[later]
+    changed["end_time"] = changed[["start_time", "end_time"]].max(axis=1)
+    keep = changed.iloc[: at + 1]
+    new = random_jobs(seed + 2, 20)
+    new["submit_time"] += now - int(new["submit_time"].min()) + 1
+    for name in ("start_time", "end_time"):
+        new[name] = new["submit_time"] + rng.integers(0, 99, len(new))
+    new["partition"] = "new"
+    after = site_features(pd.concat([keep, new], ignore_index=True)).iloc[: at + 1]
+    same_second = (jobs["submit_time"].iloc[: at + 1] <= now).to_numpy()
+    row = after.iloc[[at]][before.columns]
+    assert same_second.all()
+    differs = ~np.isclose(row.to_numpy(), before.iloc[[at]].to_numpy(), rtol=1e-5, atol=1e-3, equal_nan=True)
+    assert not differs.any(), list(before.columns[differs[0]])
+    np.testing.assert_allclose(row.to_numpy(), before.iloc[[at]].to_numpy(), rtol=1e-5, atol=1e-3)
+
+
+def test_counts_agree_with_a_slow_twin() -> None:
+    """CPUs in use, queue depth, queued work and a user's last wait equal what a loop over all jobs finds."""
+    jobs = random_jobs(3)
+    found = site_features(jobs)
+    start = jobs["start_time"].astype("Float64").to_numpy(dtype=float, na_value=np.inf)
+    end = jobs["end_time"].to_numpy(dtype=float)
+    left = np.minimum(start, end)
+    submit, cpus = jobs["submit_time"].to_numpy(), jobs["cpus_per_node"].to_numpy()
+    for i in range(len(jobs)):
+        running = (start < submit[i]) & (end >= submit[i])
+        waits = (np.arange(len(jobs)) < i) & (left >= submit[i])
+        mine = (jobs["user"] == jobs["user"].iloc[i]).to_numpy()
+        assert found["cpus_in_use"].iloc[i] == cpus[running].sum()
+        assert found["queue_depth"].iloc[i] == waits.sum()
+        assert found["user_depth"].iloc[i] == (waits & mine).sum()
+        work = (cpus * jobs["requested_time"].to_numpy())[waits].sum()
+        assert found["queued_cpu_seconds"].iloc[i] == pytest.approx(work, rel=1e-6)
+        ages = submit[i] - submit[waits]
+        assert found["queue_oldest_age"].iloc[i] == (ages.max() if len(ages) else 0)
+        begun = np.flatnonzero(mine & (start < submit[i]))
+        if len(begun):
+            latest = begun[np.lexsort((begun, start[begun]))[-1]]
+            expected = np.log1p(start[latest] - submit[latest])
+            assert found["user_log_wait_1"].iloc[i] == pytest.approx(expected, abs=1e-4)
+        else:
+            assert np.isnan(found["user_log_wait_1"].iloc[i])
+
+
+def test_the_row_order_of_the_table_does_not_matter() -> None:
+    """Rows come back in the table's order, whatever it is."""
+    jobs = random_jobs(5).drop_duplicates("submit_time")
+    turned = jobs.sample(frac=1, random_state=1)
+    np.testing.assert_allclose(site_features(jobs).loc[turned.index], site_features(turned), rtol=1e-5)
+
+
+def test_a_job_does_not_count_its_own_start() -> None:
+    """A job that starts at once adds nothing to the CPUs in use at its submission."""
+    jobs = random_jobs(1, 1)
+    assert site_features(jobs)["cpus_in_use"].iloc[0] == 0
+
+
+def test_a_log_without_start_times_is_refused() -> None:
+    """Waits cannot be made up."""
+    with pytest.raises(TableError, match="start_time"):
+        site_features(random_jobs(1).drop(columns="start_time"))
+
+
+def test_a_start_before_submission_is_refused() -> None:
+    """A negative wait names its row."""
+    jobs = random_jobs(1)
+    jobs["start_time"] = jobs["submit_time"] - 5
+    with pytest.raises(TableError, match="row 1, column start_time"):
+        site_features(jobs)
+
+
+def test_grouped_sums_and_windows() -> None:
+    """Windows, groups and last values on numbers small enough to check by hand."""
+    time, group = np.array([10, 20, 30, NEVER]), np.array([0, 1, 0, 0])
+    events = Events.of(time, {"v": np.array([1.0, 2.0, 4.0, 8.0])}, group, 2)
+    asked, who = np.array([30, 31, 31]), np.array([0, 0, 1])
+    assert events.total("v", asked, who).tolist() == [1, 5, 2]
+    assert events.within("v", asked, 5, who).tolist() == [0, 4, 0]
+    assert events.mean_of_last(["v"], asked, 1, who)[0].tolist() == [1, 4, 2]
+    assert exclusive_sum(np.array([1.0, 2, 4]), np.array([0, 1, 0])).tolist() == [0, 0, 1]
+    assert earlier_row(np.array([0, 1, 0, 0]), 1).tolist() == [-1, -1, 0, 2]
+    assert oldest_waiting(np.array([0, 5, 9]), np.array([9, 6, 99])).tolist() == [0, 5, 9]

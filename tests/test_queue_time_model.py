@@ -1,0 +1,324 @@
+"""Models of the wait, their intervals, their files, and how they are judged."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from procure.errors import TableError
+from procure.queue_time import calibrate, metrics, splits, store, trend
+from procure.queue_time.evaluation import evaluate
+from procure.queue_time.features import PUBLISHED, site_features, wait_times
+from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.predict import (
+    Request,
+    check_request,
+    current_features,
+    forecast,
+    train,
+    update,
+    what_if,
+)
+from procure.queue_time.published import Published, best_k, sweep_k
+from procure.queue_time.ready import evaluate_ready, read_ready
+from procure.tables import JOB, check
+
+QUICK = Settings(quantile_rounds=15, chance_rounds=15, max_pairs=5000, depth=3, holdout=0.2)
+
+
+def busy_site(n: int = 1500, seed: int = 0) -> pd.DataFrame:
+    """One queue, first come first served on 64 CPUs, over about six weeks."""
+    rng = np.random.default_rng(seed)
+    submit = np.sort(rng.integers(0, 45 * 86400, n)) + 1_600_000_000
+    cpus = rng.choice([1, 2, 4, 8, 16, 32], n)
+    run = rng.lognormal(8.6, 1.0, n).astype(int) + 1
+    free_at = np.full(64, 0)
+    start = np.empty(n, np.int64)
+    for i in range(n):
+        free_at.sort()
+        start[i] = max(submit[i], free_at[cpus[i] - 1], start[i - 1] if i else 0)
+        free_at[: cpus[i]] = start[i] + run[i]
+    return check(
+        pd.DataFrame(
+            {
+                "job_id": [str(i) for i in range(n)],
+                "user": rng.choice(list("abcdef"), n),
+                "submit_time": submit,
+                "requested_time": run * 2,
+                "run_time": run,
+                "cpus_per_node": cpus,
+                "partition": rng.choice(["batch", "long"], n),
+                "start_time": start,
+                "end_time": start + run,
+            }
+        ),
+        JOB,
+    )
+
+
+@pytest.fixture(scope="module")
+def jobs() -> pd.DataFrame:
+    return busy_site()
+
+
+@pytest.fixture(scope="module")
+def site(jobs: pd.DataFrame) -> store.SiteModel:
+    return train(jobs, settings=QUICK)
+
+
+def curves_of(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.sort(np.expm1(rng.uniform(0, 12, (n, len(calibrate.GRID)))), axis=1)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_quantiles_and_chances_are_monotone_and_agree(seed: int) -> None:
+    """Quantiles rise with the level, chances with the deadline, and each inverts the other."""
+    rng = np.random.default_rng(seed)
+    curve = curves_of(20, rng)
+    five = calibrate.five(curve, rng.uniform(0, 1, 20))
+    assert (np.diff(five, axis=1) >= -1e-6).all()
+    chances = [calibrate.chance_by(curve, deadline) for deadline in (0, 60, 3600, 86400, 1e7)]
+    assert (np.diff(np.array(chances), axis=0) >= 0).all()
+    middle = calibrate.quantiles_at(curve, np.array([0.5]))[:, 0]
+    np.testing.assert_allclose(calibrate.chance_by(curve, middle), 0.5, atol=1e-6)
+
+
+def test_scores_say_which_interval_holds_the_wait() -> None:
+    """A wait lies in the interval of its score, and not in one a little narrower."""
+    rng = np.random.default_rng(1)
+    curve = curves_of(300, rng)
+    wait = np.expm1(rng.uniform(0, 11, 300)).round()
+    score = calibrate.scores(wait, curve)
+    inside = score < 0.99
+    wide = calibrate.five(curve, np.minimum(score + 0.01, 1))
+    assert ((wait >= np.floor(wide[:, 0]) - 1) & (wait <= np.ceil(wide[:, 4]) + 1))[inside].all()
+
+
+def test_the_product_limit_of_uncensored_levels_is_their_share() -> None:
+    """Without jobs that still wait, the estimate is the empirical distribution; with one it moves up-level."""
+    level = np.array([0.1, 0.2, 0.3, 0.4])
+    ended = np.ones(4, bool)
+    at = np.array([0.05, 0.2, 0.35])
+    assert calibrate.product_limit(level, ended, np.ones(4), at).tolist() == pytest.approx([0, 0.5, 0.75])
+    ended[1] = False
+    assert calibrate.product_limit(level, ended, np.ones(4), at).tolist() == pytest.approx([0, 0.25, 0.625])
+
+
+def test_rolling_intervals_recover_their_coverage() -> None:
+    """Intervals that are far too narrow reach nine in ten once their misses are known."""
+    rng = np.random.default_rng(2)
+    n = 3000
+    submit, wait = np.arange(n) * 600.0, np.exp(rng.normal(6, 2, n))
+    normal = np.array([-4, -2.3, -1.6, -1.3, -0.7, -0.25, 0, 0.25, 0.7, 1.3, 1.6, 2.3, 4])
+    curve = np.tile(np.exp(6 + normal), (n, 1))
+    reach = calibrate.Calibrator().roll(submit, wait, curve)
+    stated = metrics.covered(wait, calibrate.five(curve)).mean()
+    corrected = metrics.covered(wait[1000:], calibrate.five(curve, reach)[1000:]).mean()
+    assert stated < 0.65
+    assert corrected > 0.85 or np.isclose(reach[-1], calibrate.FURTHEST)
+
+
+def test_rolling_calibration_sees_no_later_wait() -> None:
+    """What happens after a submission changes neither its interval nor its chances."""
+    rng = np.random.default_rng(3)
+    n, at = 300, 150
+    submit, wait = np.arange(n) * 100.0, rng.exponential(2000, n)
+    curve = curves_of(n, rng)
+    later = np.where(submit + wait >= submit[at], wait + 50_000, wait)
+    for one, other in (
+        (calibrate.Calibrator().roll(submit, wait, curve), calibrate.Calibrator().roll(submit, later, curve)),
+        (
+            calibrate.roll_chance(submit, wait, calibrate.chance_by(curve, 1e5), 1e5),
+            calibrate.roll_chance(submit, later, calibrate.chance_by(curve, 1e5), 1e5),
+        ),
+    ):
+        np.testing.assert_allclose(one[: at + 1], other[: at + 1])
+
+
+def test_chances_are_corrected_towards_what_happened() -> None:
+    """Chances stated at half of their odds are moved up."""
+    rng = np.random.default_rng(4)
+    truth = rng.uniform(0.1, 0.9, 4000)
+    stated = truth / (truth + 3 * (1 - truth))
+    shift, slope = calibrate.fit_correction(stated, rng.random(4000) < truth)
+    assert np.abs(calibrate.correct_chance(stated, shift, slope) - truth).mean() < 0.03
+
+
+def test_the_published_confusion_matrix() -> None:
+    """Recall is TP/(TP+FN), and the published counts give the published figures."""
+    wait = np.repeat([0.0, 2.0, 0.0, 2.0], [107208, 1490, 3366, 33594])
+    said = np.repeat([0.0, 0.0, 2.0, 2.0], [107208, 1490, 3366, 33594])
+    found = metrics.confusion(wait, said, 1.0)
+    shown = [round(100 * found[name], 2) for name in ("accuracy", "precision", "recall", "f1")]
+    assert shown == [96.67, 98.63, 96.96, 97.79]
+
+
+def test_metrics_by_hand() -> None:
+    """Pinball, within a factor and log error of numbers small enough to check."""
+    wait = np.array([0.0, 100.0])
+    assert metrics.pinball(wait, np.zeros((2, 5))) == pytest.approx(25.0)
+    assert metrics.within(wait, np.array([1.0, 200.0]), 2) == 1.0
+    assert metrics.mse_log10(wait, np.array([0.5, 10.0])) == pytest.approx(0.5)
+
+
+def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
+    """Bursts stay whole; a chronological model trains on what had started; months follow each other."""
+    wait, submit = wait_times(jobs), jobs["submit_time"].to_numpy()
+    number = splits.bursts(jobs)
+    by_burst = splits.random_split(len(jobs), 0, number)
+    assert not set(number[by_burst.train]) & set(number[by_burst.test])
+    assert set(by_burst.train) | set(by_burst.test) == set(range(len(jobs)))
+    one = splits.chronological(submit, wait)
+    assert (submit[one.train] + wait[one.train] < submit[one.test].min()).all()
+    assert len(one.test) == len(jobs) - int(0.8 * len(jobs))
+    months = splits.rolling(submit, wait, least=100)
+    for split in months:
+        assert (submit[split.train] + wait[split.train]).max() < split.cut <= submit[split.test].min()
+
+
+def test_the_published_pipeline_fits_its_groups_and_resumes_its_sweep(tmp_path: Path) -> None:
+    """Groups of more than 100 rows get a model; a sweep goes on after what is done, and names a wrong file."""
+    rng = np.random.default_rng(5)
+    features = pd.DataFrame({name: rng.integers(0, 5, 1200).astype(float) for name in PUBLISHED})
+    features["cpus"] += np.repeat([0, 1000], 600)
+    wait = features["cpus"].to_numpy() * 10
+    model = Published(2).fit(features, wait)
+    assert len(model.boosters) == 2
+    assert np.abs(model.predict(features) - wait).mean() < 50
+    log = tmp_path / "ks"
+    whole = sweep_k(features, wait, [2, 3, 4])
+    sweep_k(features, wait, [2], log_file=log)
+    seen: list[int] = []
+    resumed = sweep_k(features, wait, [2, 3, 4], log_file=log, progress=lambda k, rmse: seen.append(k))
+    pd.testing.assert_frame_equal(whole, resumed)
+    assert seen == [2, 3, 4]
+    assert best_k(whole) in (2, 3, 4)
+    with pytest.raises(TableError, match="other rows"):
+        sweep_k(features[:600], wait[:600], [2], log_file=log)
+
+
+def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, tmp_path: Path) -> None:
+    """A saved model predicts the same, holds no pickle, and a truncated or foreign file is one clear error."""
+    path = tmp_path / "site.model"
+    store.save(site, path)
+    again = store.load(path)
+    request = Request(16, 7200, user="a")
+    assert forecast(again, current_features(again, request), 3600.0) == forecast(
+        site, current_features(site, request), 3600.0
+    )
+    assert path.stat().st_size < 20e6
+    with zipfile.ZipFile(path) as archive:
+        assert {name.rsplit(".", 1)[1] for name in archive.namelist()} == {"json", "npz", "ubj"}
+    (tmp_path / "cut.model").write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(TableError, match="not a whole model file"):
+        store.load(tmp_path / "cut.model")
+    with zipfile.ZipFile(tmp_path / "other.model", "w") as archive:
+        archive.writestr("head.json", '{"schema": "another/7"}')
+    with pytest.raises(TableError, match="schema is 'another/7'"):
+        store.load(tmp_path / "other.model")
+
+
+def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -> None:
+    """The interval's ends are in order, and the chance lies in [0, 1]."""
+    said = forecast(site, current_features(site, Request(32, 86400, user="a")), 3600.0)
+    ends = [said[name] for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90")]
+    assert ends == sorted(ends)  # type: ignore[type-var]
+    assert 0 <= said["p_before_deadline"] <= 1  # type: ignore[operator]
+    choices = what_if(site, Request(32, 86400, user="a"))
+    assert choices["as_asked"].sum() == 1
+    assert choices["median"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Request(10_000, 3600), "the most seen"),
+        (Request(1, -5), "positive time"),
+        (Request(1, 60, partition="bach"), "did you mean batch"),
+        (Request(1, 60, gpus=4), "GPUs"),
+    ],
+)
+def test_a_request_the_site_cannot_run_is_refused(
+    site: store.SiteModel, request_: Request, said: str
+) -> None:
+    """A job larger than the site, a negative time and an unknown partition are one sentence each."""
+    with pytest.raises(TableError, match=said):
+        check_request(site, request_)
+
+
+def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
+    """Newer rows join the history; a log without any is refused."""
+    site = train(jobs.iloc[:1000], settings=QUICK)
+    later, _, n_new = update(site, jobs.iloc[900:])
+    assert n_new == 500
+    assert later.about["last"] == jobs["submit_time"].max()
+    with pytest.raises(TableError, match="no job submitted after"):
+        update(later, jobs.iloc[:500])
+
+
+def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None:
+    """Each split and method has a row per deadline, with the naive guesses beside, and ours beats zero."""
+    found = evaluate(jobs, ["chronological", "random"], settings=QUICK, k=3)
+    rows = pd.DataFrame(found.rows)
+    assert set(rows["split"]) == {"chronological", "random", "random-bursts"}
+    assert {"procure", "kmeans-gbt", "gbt", "zero", "mean", "median", "last_like"} == set(rows["method"])
+    assert (rows.groupby(["split", "method"]).size() == 5).all()
+    mae = rows[rows["split"] == "chronological"].groupby("method")["mae"].first()
+    assert mae["procure"] < mae["mean"]
+
+
+def test_a_trend_of_noise_is_called_noise() -> None:
+    """On waits that do not depend on the past the permutation test finds nothing, and the share of calls shows."""
+    jobs = busy_site(800, 7)
+    rng = np.random.default_rng(0)
+    jobs["start_time"] = jobs["submit_time"] + rng.integers(0, 1000, len(jobs))
+    jobs["end_time"] = jobs["start_time"] + jobs["run_time"]
+    judged = trend.judge_trend(jobs)
+    assert set(judged["method"]) == {"published", "seasonal_naive", "procure"}
+    line = judged[(judged["method"] == "published") & (judged["split"] == "random")].iloc[0]
+    assert line["p_value"] > 0.001
+    assert line["accuracy_as_published"] == (line["tp"] + line["fp"]) / line["n_test"]
+
+
+def test_balanced_accuracy_and_permutation() -> None:
+    """A perfect call is 1 and rare among shuffles."""
+    rises = np.tile([True, False], 20)
+    assert trend.balanced_accuracy(rises, rises) == 1.0
+    assert trend.permutation_p(rises, rises, 0, 199) == pytest.approx(1 / 200)
+
+
+def test_ready_features_leave_out_what_is_known_afterwards(tmp_path: Path) -> None:
+    """Columns of the aftermath are never features, and duplicates can be kept on one side."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "req_cpus": rng.integers(1, 4, 400),
+            "queue_depth": rng.integers(0, 5, 400),
+            "state": "COMPLETED",
+            "elapsed_time": rng.integers(0, 9, 400),
+            "queue_time_s": rng.integers(0, 4000, 400),
+        }
+    )
+    path = tmp_path / "rows.parquet"
+    frame.to_parquet(path)
+    ready = read_ready(path)
+    assert list(ready.features.columns) == ["req_cpus", "queue_depth"]
+    rows = pd.DataFrame(evaluate_ready(ready, settings=QUICK))
+    assert set(rows["split"]) == {"random", "random-duplicates-together"}
+    with pytest.raises(TableError, match="no times"):
+        evaluate_ready(ready, "chronological")
+
+
+def test_the_features_of_a_model_are_those_of_the_log(jobs: pd.DataFrame) -> None:
+    """A model asks for columns by name, whatever else the table holds."""
+    features = site_features(jobs)
+    model = QueueTimeModel(QUICK).fit(features, wait_times(jobs), jobs["submit_time"].to_numpy())
+    shuffled = features[features.columns[::-1]]
+    np.testing.assert_array_equal(model.curve(features[:50]), model.curve(shuffled[:50]))
