@@ -108,5 +108,5 @@ def _read(path: Path, digest: str) -> Predicted | None:
             float(figures["constant_rmse_seconds"]),
             errors,
         )
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, TableError):
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, TableError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,9 @@ class Surrogate:
 
     def predict(self, x: Any) -> np.ndarray:
         """Predict mean waits, s, float64, shape (packages,)."""
-        return np.asarray(self.model_.predict(np.asarray(x, dtype="float64")), dtype="float64") * self.scale_
+        with threads(self.n_jobs):
+            found = self.model_.predict(np.asarray(x, dtype="float64"))
+        return np.asarray(found, dtype="float64") * self.scale_
 
     def _choose(self, x: np.ndarray, scaled: np.ndarray) -> str:
         if len(x) < 50:
@@ -122,9 +125,10 @@ class Surrogate:
             ).fit(x, scaled)
         from sklearn.ensemble import HistGradientBoostingRegressor
 
-        return HistGradientBoostingRegressor(
-            loss="gamma", early_stopping=False, random_state=self.seed, **_GBT[profile]
-        ).fit(x, scaled)
+        with threads(self.n_jobs):
+            return HistGradientBoostingRegressor(
+                loss="gamma", early_stopping=False, random_state=self.seed, **_GBT[profile]
+            ).fit(x, scaled)
 
     def save(self, path: str | Path) -> Path:
         """Write the model to one file that holds numbers only: nothing in it can execute code.
@@ -178,6 +182,13 @@ def load(path: str | Path, n_jobs: int = 1) -> Surrogate:
         raise
     except Exception as error:  # a damaged archive fails in zipfile, json, NumPy or XGBoost, each its own way
         raise TableError(f"{path}: is no model of procure: {str(error).splitlines()[0]}") from None
+
+
+def threads(n: int) -> AbstractContextManager[object]:
+    """Limit OpenMP to n threads: scikit-learn's trees have no argument for it."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(n, user_api="openmp")
 
 
 def tweedie_deviance(wait: np.ndarray, predicted: np.ndarray, power: float = _TWEEDIE_POWER) -> float:

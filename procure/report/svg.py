@@ -13,7 +13,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
 
 PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 
-_TICKS = {
+_TICKS: dict[float, str] = {
     0: "0", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h",
     86_400: "1 d", 864_000: "10 d", 8_640_000: "100 d",
 }  # fmt: skip

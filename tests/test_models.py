@@ -1,0 +1,236 @@
+"""Features, folds, the surrogate and how it is kept."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from procure.errors import TableError
+from procure.models import Case, Surrogate, features, make_case, predict_packages, together
+from procure.models import split as split_module
+from procure.models.keep import learn
+from procure.models.split import correlations, fold_of
+from procure.models.surrogate import load
+from procure.tables import QUOTE, check
+
+QUOTES = check(
+    pd.DataFrame(
+        {
+            "name": ["A", "B", "total_cpus"],
+            "category": ["compute", "gpu", "gpu"],
+            "cpus": [8, 16, 32],
+            "mem_gb": [32, 64, 64],
+            "gpus": [0, 2, 4],
+            "price_usd": [1.0, 3.0, 5.0],
+        }
+    ),
+    QUOTE,
+)
+
+
+def make_packages(n: int = 60, seed: int = 0) -> pd.DataFrame:
+    counts = np.random.default_rng(seed).integers(0, 30, (n, 3))
+    table = pd.DataFrame(counts, columns=["A", "B", "other"])
+    table["package_id"] = [f"p{i}" for i in range(n)]
+    table["price_usd"], table["distinct"] = counts @ [1.0, 3, 5], True
+    table["total_cpus_sum"] = counts @ [8, 16, 32]
+    return table
+
+
+def plain_quotes() -> pd.DataFrame:
+    return QUOTES.assign(name=["A", "B", "other"])
+
+
+def waits(packages: pd.DataFrame) -> np.ndarray:
+    return 1e5 / (packages["total_cpus_sum"].to_numpy() + 10.0) + packages["B"].to_numpy()
+
+
+def test_totals_are_the_published_three():
+    """Memory, CPUs and GPUs, summed over all servers."""
+    table = features(make_packages(2), plain_quotes(), "totals")
+    assert list(table.columns) == ["total_mem_gb", "total_cpus", "total_gpus"]
+    assert table["total_cpus"].tolist() == make_packages(2)["total_cpus_sum"].tolist()
+
+
+def test_composition_holds_counts_and_what_follows_from_them():
+    """Counts per type, sums per category, nodes from each size up; no name twice whatever types are called."""
+    packages = pd.DataFrame({"A": [2], "B": [1], "total_cpus": [3]})
+    table = features(packages, QUOTES, "composition").iloc[0]
+    assert table.index.is_unique
+    assert table["type:total_cpus"] == 3 and table["total_cpus"] == 16 + 16 + 96
+    assert table["category:gpu:nodes"] == 4 and table["category:gpu:gpus_per_node"] == 3.5
+    assert table["nodes_mem_gb_from_64"] == 4 and table["nodes_gpus_from_4"] == 3
+    assert not [name for name in table.index if "price" in name]
+
+
+def test_an_unknown_feature_set_names_the_known():
+    """A mistyped name is answered with the nearest."""
+    with pytest.raises(TableError, match="composition"):
+        features(make_packages(2), plain_quotes(), "compositon")
+    with pytest.raises(TableError, match="xgboost"):
+        Surrogate("xgbost")
+
+
+def test_no_package_is_predicted_by_a_model_that_saw_it(monkeypatch):
+    """Each simulated package is held out once; each other is predicted by the model of all simulated ones."""
+    fitted, asked = [], []
+
+    class Watched(Surrogate):
+        def fit(self, x, wait):
+            fitted.append({int(i) for i in x[:, 0]})
+            self.model_, self.profile_ = None, "fine"
+            return self
+
+        def predict(self, x):
+            asked.append({int(i) for i in x[:, 0]})
+            return np.ones(len(x))
+
+    monkeypatch.setattr(split_module, "Surrogate", Watched)
+    x = np.arange(100.0)[:, None]
+    wait = np.where(np.arange(100) % 4 == 0, 5.0, np.nan)
+    found = predict_packages(x, wait, folds=5)
+    known = set(range(0, 100, 4))
+    for train, test in zip(fitted[:5], asked[:5], strict=True):
+        assert train | test == known and not train & test and len(test) == 5
+    assert set().union(*asked[:5]) == known
+    assert fitted[5] == known and asked[5] == set(range(100)) - known
+    assert not np.isnan(found.wait).any()
+
+
+def test_folds_are_even_and_seeded():
+    """Sizes differ by one at most; another seed deals otherwise."""
+    assert np.bincount(fold_of(13, 5, 1)).tolist() == [3, 3, 3, 2, 2]
+    assert (fold_of(50, 5, 1) == fold_of(50, 5, 1)).all()
+    assert (fold_of(50, 5, 1) != fold_of(50, 5, 2)).any()
+
+
+def test_too_few_simulated_packages_is_an_error_that_says_what_to_do():
+    """Five folds need ten packages."""
+    with pytest.raises(TableError, match=r"at least 10 .* there are 3"):
+        predict_packages(np.zeros((9, 1)), np.array([1.0, 2, 3] + [np.nan] * 6))
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "gbt"])
+def test_it_learns_repeats_and_survives_storage(kind, tmp_path):
+    """Better than the mean, the same twice and after loading; the file holds JSON and numbers."""
+    packages = make_packages(120)
+    x, wait = features(packages, plain_quotes()), waits(packages)
+    found = predict_packages(x, wait, kind, folds=2)
+    assert found.relative_rmse < 1
+    model = Surrogate(kind, seed=3).fit(x, wait)
+    assert (model.predict(x) == Surrogate(kind, seed=3).fit(x, wait).predict(x)).all()
+    path = model.save(tmp_path / "model.zip")
+    assert (load(path).predict(x) == model.predict(x)).all()
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == ["model.json", {"xgboost": "trees.ubj", "gbt": "rows.npz"}[kind]]
+
+
+def test_threads_do_not_change_the_predictions():
+    """One thread and two give the same."""
+    packages = make_packages(300)
+    x, wait = features(packages, plain_quotes()), waits(packages)
+    assert (Surrogate(n_jobs=1).fit(x, wait).predict(x) == Surrogate(n_jobs=2).fit(x, wait).predict(x)).all()
+
+
+def test_waits_that_are_all_zero_are_learnt_as_zero():
+    """A workload without waiting is no error, and its predictions rank nothing above another."""
+    x = features(make_packages(60), plain_quotes())
+    assert Surrogate().fit(x, np.zeros(60)).predict(x) == pytest.approx(np.zeros(60), abs=1e-3)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK nonsense", b"cos\nsystem\n(S'true'\ntR."])
+def test_a_damaged_model_is_one_sentence(tmp_path, content):
+    """A file that is none, cut off or a pickle is refused without being run."""
+    (tmp_path / "model.zip").write_bytes(content)
+    with pytest.raises(TableError, match=r"model.zip: is no model"):
+        load(tmp_path / "model.zip")
+    with pytest.raises(TableError, match="no such file"):
+        load(tmp_path / "absent.zip")
+
+
+def test_bad_waits_are_refused():
+    """A missing or negative wait, or none at all, is an error and no model."""
+    for bad in ([1.0, np.nan], [1.0, -1.0]):
+        with pytest.raises(TableError, match="missing or negative"):
+            Surrogate().fit(np.zeros((2, 1)), bad)
+    with pytest.raises(TableError, match="as many waits"):
+        Surrogate().fit(np.zeros((2, 1)), [1.0])
+
+
+def make_results(packages: pd.DataFrame, every: int = 2) -> pd.DataFrame:
+    rows = packages.iloc[::every]
+    return pd.DataFrame(
+        {
+            "package_id": rows["package_id"],
+            "workload": "day",
+            "policy": "best-fit",
+            "status": "ok",
+            "mean_wait_time": waits(rows),
+        }
+    )
+
+
+JOBS = pd.DataFrame(
+    {"n_nodes": 1, "cpus_per_node": [1, 9], "mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}
+)
+
+
+def test_a_case_joins_results_with_packages():
+    """Simulated waits stand at their packages; failed runs, other policies and other workloads do not count."""
+    packages = make_packages(20)
+    results = make_results(packages)
+    results.iloc[0, results.columns.get_loc("status")] = "failed"
+    case = make_case(packages, plain_quotes(), JOBS, results, "day", "best-fit")
+    assert case.simulated.tolist() == [i % 2 == 0 and i > 0 for i in range(20)]
+    with pytest.raises(TableError, match="no package was simulated"):
+        make_case(packages, plain_quotes(), JOBS, results, "day", "easy")
+    results.iloc[2, 0] = "unheard of"
+    with pytest.raises(TableError, match="other quotes or another budget"):
+        make_case(packages, plain_quotes(), JOBS, results, "day", "best-fit")
+
+
+def test_workloads_together_weigh_by_their_jobs():
+    """The wait of two days is the mean over all jobs that ran; jobs left out add up."""
+    packages = make_packages(3)
+    one = Case("a", packages, np.array([0, 0, 2]), np.array([10.0, np.nan, 4]), 4)
+    two = Case("b", packages, np.array([0, 0, 8]), np.array([40.0, 1, np.nan]), 8)
+    both = together([one, two])
+    assert both.wait[0] == pytest.approx((4 * 10 + 8 * 40) / 12)
+    assert np.isnan(both.wait[1]) and both.wait[2] == 4
+    assert both.left_out.tolist() == [0, 0, 10] and both.n_jobs == 12
+
+
+def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
+    """A second call reads; another seed, or one changed wait, learns anew; a damaged file is no obstacle."""
+    packages = make_packages(60)
+    case = make_case(packages, plain_quotes(), JOBS, make_results(packages), "day", "best-fit")
+    first = learn(case, plain_quotes(), folder=tmp_path)
+    calls = []
+    from procure.models import keep
+
+    real = keep.predict_packages
+    monkeypatch.setattr(keep, "predict_packages", lambda *a, **k: calls.append(1) or real(*a, **k))
+    again = learn(case, plain_quotes(), folder=tmp_path)
+    assert not calls and np.array_equal(first.wait, again.wait, equal_nan=True)
+    assert again.rmse_seconds == first.rmse_seconds and (again.errors == first.errors).all()
+    learn(case, plain_quotes(), seed=2, folder=tmp_path)
+    changed = Case(
+        case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2
+    )
+    learn(changed, plain_quotes(), folder=tmp_path)
+    for path in tmp_path.glob("*.npz"):
+        path.write_bytes(b"")
+    learn(changed, plain_quotes(), folder=tmp_path)
+    assert len(calls) == 3
+
+
+def test_correlations_follow_the_published_table():
+    """4 × 4 over simulated packages only; a perfect line is 1."""
+    table = pd.DataFrame({"total_mem_gb": [1.0, 2, 3, 9], "total_cpus": [3, 2, 1, 0], "total_gpus": 1})
+    found = correlations(table, np.array([10.0, 20, 30, np.nan]))
+    assert found.loc["total_mem_gb", "mean_wait_time"] == pytest.approx(1)
+    assert found.loc["total_cpus", "mean_wait_time"] == pytest.approx(-1)
+    assert np.isnan(found.loc["total_gpus", "mean_wait_time"])

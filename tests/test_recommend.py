@@ -1,0 +1,266 @@
+"""The ranking, its confirmation by simulation, and the commands and report built on it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.models import Case, Predicted, Surrogate
+from procure.recommend import (
+    budget_by_category,
+    counts_of,
+    rank,
+    recommend,
+    records,
+    servers_by_type,
+)
+
+QUOTES = pd.DataFrame(
+    {
+        "name": ["A", "G"],
+        "category": ["compute", "gpu"],
+        "cpus": [8, 4],
+        "mem_gb": [32.0, 64.0],
+        "gpus": [0, 2],
+        "price_usd": [100.0, 300.0],
+    }
+)
+
+
+def make_case(wait: list[float], left_out: list[int] | None = None, price: list[float] | None = None) -> Case:
+    n = len(wait)
+    table = pd.DataFrame({"package_id": [f"p{i}" for i in range(n)], "A": range(n), "G": 1})
+    table["price_usd"] = price or [100.0] * n
+    table["total_cpus"], table["total_mem_gb"], table["total_gpus"] = 8, 64.0, 2
+    return Case("day", table, np.array(left_out or [0] * n), np.array(wait, dtype=float), 10)
+
+
+def make_predicted(wait: list[float]) -> Predicted:
+    errors = np.array([0.5, 1.0, 2.0])
+    return Predicted(np.array(wait, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, errors)
+
+
+def test_packages_that_run_every_job_come_first_whatever_they_wait():
+    """Then by jobs left out; equal waits by price, then row; unknown waits last."""
+    case = make_case([5, 1, 5, 5, np.nan], [0, 2, 0, 1, 0], [9, 9, 8, 9, 9])
+    assert rank(case.packages, case.left_out, case.wait).tolist() == [2, 0, 4, 3, 1]
+
+
+def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch):
+    """A prediction that proves too low falls back, and what moves up is simulated in turn."""
+    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 1)
+    case = make_case([np.nan, 50, np.nan, np.nan, np.nan])
+    truth = {"p0": 500.0, "p2": 20.0, "p3": 400.0, "p4": 90.0}
+    asked: list[list[str]] = []
+
+    def simulate(ids: list[str]) -> np.ndarray:
+        asked.append(ids)
+        return np.array([truth[i] for i in ids])
+
+    found = recommend(case, make_predicted([10, 0, 30, 40, 99]), QUOTES, 2, simulate)
+    assert asked == [["p0", "p2"], ["p3"]]
+    assert found.ranking["package_id"].tolist() == ["p2", "p1", "p4", "p3", "p0"]
+    assert found.ranking["package_id"].tolist() == ["p2", "p3", "p1", "p4", "p0"] or found.confirmed
+    assert found.confirmed and found.ranking["simulated"].iloc[:2].all()
+    assert found.ranking["mean_wait_time"].iloc[0] == 20
+
+
+def test_a_second_round_follows_if_the_first_disappoints(monkeypatch):
+    """Both favourites prove bad: the next two are simulated as well."""
+    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 1)
+    asked: list[list[str]] = []
+
+    def simulate(ids: list[str]) -> np.ndarray:
+        asked.append(ids)
+        return np.full(len(ids), 100.0) if len(asked) == 1 else np.full(len(ids), 25.0)
+
+    found = recommend(make_case([np.nan] * 4), make_predicted([10, 20, 30, 40]), QUOTES, 2, simulate)
+    assert asked == [["p0", "p1"], ["p2", "p3"]]
+    assert found.ranking["package_id"].tolist() == ["p2", "p3", "p0", "p1"]
+    assert found.n_verified == 4
+
+
+def test_a_short_list_is_the_head_of_a_long_one():
+    """k = 1 confirms as many as k = 50 would, so the first choice does not depend on k."""
+    rng = np.random.default_rng(1)
+    truth, guess = rng.random(200), rng.random(200)
+    ask = lambda ids: truth[[int(i[1:]) for i in ids]]  # noqa: E731
+    one = recommend(make_case([np.nan] * 200), make_predicted(guess.tolist()), QUOTES, 1, ask)
+    fifty = recommend(make_case([np.nan] * 200), make_predicted(guess.tolist()), QUOTES, 50, ask)
+    assert one.ranking["package_id"].tolist() == fifty.ranking["package_id"].tolist()
+
+
+def test_without_verification_predictions_say_so_and_carry_a_range():
+    """The range comes from out-of-fold errors; a simulated package needs none."""
+    found = recommend(make_case([np.nan, 50]), make_predicted([9, 0]), QUOTES, 5)
+    first, second = records(found, make_case([np.nan, 50]), QUOTES)
+    assert (first["simulated"], first["package_id"], found.confirmed, found.k) == (False, "p0", False, 2)
+    assert 0 < first["low_wait_time"] < 9 < first["high_wait_time"]
+    assert np.isnan(second["low_wait_time"]) and second["simulated"]
+    assert second["counts"] == {"A": 1, "G": 1} and first["counts"] == {"G": 1}
+
+
+def test_summaries_by_type_and_category():
+    """Servers are summed over the packages; the budget is a mean per package."""
+    table = pd.DataFrame({"A": [2, 4], "G": [1, 0]})
+    types = servers_by_type(table, QUOTES).set_index("name")
+    assert types["servers"].to_dict() == {"A": 6, "G": 1}
+    assert types["packages"].to_dict() == {"A": 2, "G": 1}
+    spent = budget_by_category(table, QUOTES).set_index("category")
+    assert spent["price_usd"].to_dict() == {"compute": 300.0, "gpu": 150.0}
+    assert spent["share"].tolist() == pytest.approx([2 / 3, 1 / 3])
+    assert counts_of(table, QUOTES) == [{"A": 2, "G": 1}, {"A": 4}]
+
+
+STUDY = """name = "small"
+quotes = "quotes.csv"
+[packages]
+budget_usd = 90_000
+[[workloads]]
+name = "day"
+generate = { seed = 3, n_jobs = 200 }
+[sweep]
+sample = 2
+[model]
+folds = 2
+[evaluate]
+k = [5, 5000]
+[recommend]
+k = 3
+"""
+OFFERS = """name,category,cpus,mem_gb,gpus,price_usd
+Small,compute,8,32,0,5000
+Mid,compute,24,128,0,9000
+Big,bigmem,16,512,0,9000
+Gpu,gpu,16,64.5,4,15000
+Gpu2,gpu,64,900,4,25000
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small study, swept."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "quotes.csv").write_text(OFFERS)
+    (folder / "study.toml").write_text(STUDY)
+    done = CliRunner().invoke(app, ["sweep", str(folder / "study.toml"), "--farm", "serial"])
+    assert done.exit_code == 0, done.output
+    return folder / "study.toml"
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code == code, (done.output, done.exception)
+    return done.stdout
+
+
+def test_train_reports_error_and_correlations(swept):
+    """One row per workload, one JSON document."""
+    (row,) = json.loads(run("train", str(swept), "--format", "json"))
+    assert row["rmse_seconds"] >= 0 and row["folds"] == 2 == len(row["fold_rmse_seconds"])
+    assert row["n_simulated"] <= row["n_packages"]
+    assert set(row["correlations"]) == {"total_mem_gb", "total_cpus", "total_gpus", "mean_wait_time"}
+    assert list((swept.parent / "results" / "small" / "models").glob("*.zip"))
+
+
+def test_evaluate_is_one_flat_list(swept):
+    """Models, baselines and every k in one list, with the agreed keys."""
+    rows = json.loads(run("evaluate", str(swept), "--format", "json"))
+    keys = "workload feature_set model k n_hits precision recall f1 regret_seconds regret_share"
+    assert all(set(keys.split()) <= set(row) for row in rows)
+    assert {(row["model"], row["feature_set"]) for row in rows} == {
+        ("xgboost", "composition"), ("xgboost", "totals"), ("cheapest-per-cpu", "none"), ("random", "none"),
+    }  # fmt: skip
+    assert all(row["k_used"] == row["n_ranked"] for row in rows if row["k"] == 5000)
+    n_hits = rows[0]["n_hits"]
+    assert n_hits == int(0.05 * rows[0]["n_ranked"]) and n_hits in {row["k"] for row in rows}
+
+
+def test_evaluate_against_a_wider_truth(swept):
+    """An exhaustive study of the same workload gives hits and regret over all packages that run every job."""
+    whole = swept.with_name("whole.toml")
+    whole.write_text(STUDY.replace('"small"', '"whole"').replace("sample = 2", "sample = 1"))
+    run("sweep", str(whole), "--farm", "serial")
+    rows = json.loads(run("evaluate", str(swept), "--truth", str(whole), "--format", "json"))
+    sampled = json.loads(run("evaluate", str(swept), "--format", "json"))
+    assert rows[0]["n_ranked"] > sampled[0]["n_ranked"]
+    assert all(row["bought_regret_share"] <= row["regret_share"] for row in rows if row["model"] == "xgboost")
+    table = swept.parent / "results" / "whole" / "results.parquet"
+    assert json.loads(run("evaluate", str(swept), "--truth", str(table), "--format", "json")) == rows
+
+
+def test_recommend_confirms_its_list(swept, tmp_path):
+    """Ranked, simulated, in order, with counts without zeros; the whole ranking goes to a file."""
+    out = tmp_path / "ranking.parquet"
+    rows = json.loads(run("recommend", str(swept), "--format", "json", "--out", str(out)))
+    assert [row["rank"] for row in rows] == [1, 2, 3] and all(row["simulated"] for row in rows)
+    assert all(row["package_id"] == ",".join(f"{t}={n}" for t, n in row["counts"].items()) for row in rows)
+    waits = [(row["jobs_left_out"], row["mean_wait_time"]) for row in rows]
+    assert waits == sorted(waits)
+    ranking = pd.read_parquet(out)
+    assert ranking["jobs_left_out"].is_monotonic_increasing and len(ranking) > 50
+    assert ranking["mean_wait_time"].notna().all()
+    plain = json.loads(run("recommend", str(swept), "-k", "8", "--no-verify", "--format", "json"))
+    assert len(plain) == 8
+    assert "Servers by type" in run("recommend", str(swept))
+
+
+def test_a_study_without_results_says_what_to_run(tmp_path):
+    """No traceback: one sentence that names the sweep."""
+    from procure.errors import TableError
+
+    (tmp_path / "quotes.csv").write_text(OFFERS)
+    (tmp_path / "study.toml").write_text(STUDY)
+    done = CliRunner().invoke(app, ["recommend", str(tmp_path / "study.toml")])
+    assert isinstance(done.exception, TableError) and "procure sweep" in str(done.exception)
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.titles: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name.split(":")[-1] in ("href", "src")]
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] == "h2" and data.strip():
+            self.titles.append(data.strip())
+
+
+def test_the_report_stands_alone(swept):
+    """No address, no script, no repeated id, nothing outside; the recommendation comes first; under 3 MB."""
+    path = Path(run("report", str(swept)).strip())
+    text = path.read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(text)
+    assert len(text) < 3e6
+    assert not re.search(r"https?://|@import|<script|<link|url\((?!#)", text)
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
+    assert len(page.ids) == len(set(page.ids))
+    assert page.tags.count("svg") == 6
+    assert text.index("First choice") < text.index("How good the predictions are")
+    for title in (
+        "How it might be wrong",
+        "What is not modelled",
+        "How to repeat it",
+        "The jobs",
+        "The packages",
+    ):
+        assert title in page.titles
+    best = json.loads(run("recommend", str(swept), "--format", "json"))[0]
+    shown = ", ".join(f"{count}&nbsp;×&nbsp;{name}" for name, count in best["counts"].items())
+    assert shown in text
