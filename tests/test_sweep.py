@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from sweep_lab import make_study
 
 from procure.errors import TableError
 from procure.packages import package_nodes
@@ -23,36 +23,6 @@ from procure.sweep import load_plan, read_results, run_packages, run_sweep
 from procure.sweep.lock import locked
 from procure.sweep.store import study_status
 from procure.tables import METRICS, RESULT
-
-QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,spec_rate
-Small,compute,8,32,0,"$5,000",4.5
-Big,bigmem,16,512,0,9000,5.25
-Gpu,gpu,16,64.5,2,15000,6
-"""
-
-
-def make_study(folder: Path, **changes: str) -> Path:
-    """Write a small study: 3 types, some hundred packages, 150 jobs."""
-    settings = {"seed": "3", "budget": "90_000", "sample": "1", "speed": '"5"', "kill": "false"} | changes
-    (folder / "quotes.csv").write_text(QUOTES)
-    path = folder / "study.toml"
-    path.write_text(
-        f"""name = "small"
-quotes = "quotes.csv"
-[packages]
-budget_usd = {settings["budget"]}
-[[workloads]]
-name = "day"
-generate = {{ seed = {settings["seed"]}, n_jobs = 150 }}
-logged_speed = {settings["speed"]}
-[simulate]
-kill_at_limit = {settings["kill"]}
-[sweep]
-sample = {settings["sample"]}
-batch_size = 5
-"""
-    )
-    return path
 
 
 @pytest.fixture(scope="module")

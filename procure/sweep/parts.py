@@ -104,6 +104,11 @@ def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
         raise PartError(f"not in the result schema: {str(error).splitlines()[0]}") from None
 
 
+def kernel_seconds(path: Path) -> float:
+    """Return the kernel seconds behind a part that is whole."""
+    return float((pq.read_schema(path).metadata or {}).get(_SECONDS, b"0"))
+
+
 def begin_attempt(path: Path, session: str, most: int) -> bool:
     """Note that a worker begins to compute a part; False where ``most`` have begun it and died over it.
 

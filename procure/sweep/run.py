@@ -15,7 +15,7 @@ from procure.sweep import store
 from procure.sweep.bench import Bench, make_bench, simulate_batch, simulate_rows
 from procure.sweep.farm import FarmOptions, Receipt, n_local_workers, run_tasks
 from procure.sweep.lock import locked
-from procure.sweep.parts import begin_attempt, end_attempts, write_part
+from procure.sweep.parts import begin_attempt, end_attempts, kernel_seconds, write_part
 from procure.sweep.plan import Plan
 from procure.sweep.work import SweepWork
 
@@ -50,7 +50,12 @@ def attempt_part(
     session: str,
     tries: int,
 ) -> Receipt:
-    """Do as `compute_part`, unless so many workers have died over this batch in this session."""
+    """Do as `compute_part`, unless so many workers have died over this batch in this session.
+
+    A part that is there already was written by a worker that died before its receipt arrived.
+    """
+    if path.exists():
+        return Receipt(len(package_ids), kernel_seconds(path))
     if not begin_attempt(path, session, tries):
         return Receipt(0, 0.0, died=True)
     try:

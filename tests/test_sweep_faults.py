@@ -1,0 +1,239 @@
+"""Faults while a sweep of more than 2,000 batches runs: it finishes or resumes, nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+from sweep_lab import (
+    all_gone,
+    environment,
+    finish,
+    make_long_study,
+    make_study,
+    parts,
+    results,
+    serial_results,
+    start,
+    under_way,
+    until,
+    workers,
+)
+
+from procure.study import load_study
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> pd.DataFrame:
+    """The long study's results, computed serially in one go."""
+    rows = serial_results(make_long_study(tmp_path_factory.mktemp("undisturbed")))
+    assert len(rows) >= 2000
+    return rows
+
+
+def same(path, undisturbed) -> None:
+    pd.testing.assert_frame_equal(results(path), undisturbed, check_exact=True)
+
+
+def runs(log) -> int:
+    return sum(map(int, log.read_text().split()))
+
+
+def test_killed_worker(tmp_path, undisturbed):
+    """kill −9 of a worker: the sweep finishes, the table is the same, at most one batch was done twice."""
+    path, log = make_long_study(tmp_path), tmp_path / "log"
+    sweep = start("sweep", path, FAULT_LOG=str(log))
+    under_way(path, sweep)
+    workers(sweep)[0].kill()
+    code, said = finish(sweep)
+    assert code == 0, said
+    same(path, undisturbed)
+    assert len(undisturbed) <= runs(log) <= len(undisturbed) + 1
+
+
+def test_stopped_worker(tmp_path, undisturbed):
+    """SIGSTOP of a worker: it counts as lost after a while, and the others do its batches."""
+    path = make_long_study(tmp_path)
+    sweep = start("sweep", path, DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="5s")
+    under_way(path, sweep)
+    stopped = workers(sweep)
+    stopped[0].suspend()
+    code, said = finish(sweep)
+    assert code == 0, said
+    same(path, undisturbed)
+    until(lambda: all_gone(stopped), "the workers' end")
+
+
+def test_killed_driver_truncated_and_foreign_part(tmp_path, undisturbed):
+    """kill −9 of the driver, a part truncated, another study's beside it: started again, only those are redone."""
+    path, log = make_long_study(tmp_path), tmp_path / "log"
+    sweep = start("sweep", path)
+    under_way(path, sweep)
+    alone = workers(sweep)
+    sweep.kill()
+    sweep.communicate()
+    until(lambda: all_gone(alone), "the workers to notice")
+    kept = sorted(parts(path))
+    kept[0].write_bytes(kept[0].read_bytes()[:-100])
+    other = make_study(tmp_path / "other", sample="40", seed="9")
+    serial_results(other)
+    shutil.copy(load_study(other).folder / "results.parquet", kept[0].with_name("a-foreign-one.parquet"))
+    code, said = finish(start("sweep", path, "--format", "json", FAULT_LOG=str(log)))
+    assert code == 0, said
+    assert "damaged" in said
+    assert "of other inputs" in said
+    assert runs(log) == len(undisturbed) - len(kept) + 1
+    same(path, undisturbed)
+
+
+def test_two_drivers(tmp_path, undisturbed):
+    """A second driver is refused and told who holds the folder; the first is not disturbed."""
+    path = make_long_study(tmp_path)
+    sweep = start("sweep", path)
+    under_way(path, sweep, 1)
+    code, said = finish(start("sweep", path, "--farm", "serial"))
+    assert code == 1
+    assert f"another sweep of this study is running: process {sweep.pid} on " in said
+    code, said = finish(start("sweep", path, "--shard", "0/4"))
+    assert f"process {sweep.pid} on " in said
+    assert finish(sweep)[0] == 0
+    same(path, undisturbed)
+
+
+def test_interrupted_twice(tmp_path, undisturbed):
+    """Ctrl-C twice: the driver and its workers end, what was computed is kept, a new start finishes."""
+    path = make_long_study(tmp_path)
+    sweep = start("sweep", path)
+    under_way(path, sweep)
+    ended = workers(sweep)
+    sweep.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    sweep.send_signal(signal.SIGINT)
+    code, said = finish(sweep, 60)
+    assert code == 130, said
+    assert "goes on from there" in said
+    until(lambda: all_gone(ended), "the workers' end")
+    kept = len(parts(path))
+    code, said = finish(start("sweep", path, "--format", "json"))
+    assert code == 0, said
+    assert f'"n_computed": {len(undisturbed) - kept},' in said
+    same(path, undisturbed)
+
+
+def test_poison_package(tmp_path):
+    """A package that kills its worker every time is one row that says so; all others are as ever."""
+    study = {"batch_size": "8", "budget": "2_250_000", "n_jobs": "10"}
+    expected = serial_results(make_long_study(tmp_path / "undisturbed", **study))
+    assert len(expected) >= 8 * 2000
+    path, poison = make_long_study(tmp_path, **study), expected["package_id"][len(expected) // 3]
+    code, said = finish(start("sweep", path, FAULT_POISON=poison))
+    assert code == 0, said
+    assert f"package {poison} on day under best-fit killed its worker 3 times" in said
+    rows = results(path)
+    bad = rows["package_id"] == poison
+    assert rows.loc[bad, ["status", "reason"]].to_numpy().tolist() == [["failed", "killed its worker 3 times"]]
+    pd.testing.assert_frame_equal(rows[~bad], expected[~bad], check_exact=True)
+
+
+def test_full_disk(tmp_path, undisturbed):
+    """A disk that fills: one sentence, what was written stays, and with room again the sweep goes on."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if (
+        os.getuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]).returncode
+    ):
+        pytest.skip("needs root, to mount a small tmpfs")
+    try:
+        path = make_long_study(tmp_path, results=str(disk))
+        code, said = finish(start("sweep", path))
+        assert code == 1
+        assert "No space left on device" in said
+        kept = len(parts(path))
+        assert kept > 100
+        subprocess.run(["mount", "-o", "remount,size=100m", disk], check=True)
+        code, said = finish(start("sweep", path, "--format", "json"))
+        assert code == 0, said
+        assert f'"n_computed": {len(undisturbed) - kept},' in said
+        same(path, undisturbed)
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.fixture
+def dask_farm(tmp_path):
+    """Start a scheduler, and workers with the faults that a test names."""
+    found, file = [], tmp_path / "scheduler.json"
+
+    def begin(program: str, *arguments: str, **faults: str) -> None:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--scheduler-file", str(file)]
+        with (tmp_path / f"{program}{len(found)}.log").open("w") as log:
+            found.append(
+                subprocess.Popen([*command, *arguments], env=environment(**faults), stdout=log, stderr=log)
+            )
+
+    begin("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    until(file.exists, "the scheduler")
+
+    def worker(**faults: str) -> None:
+        begin("worker", "--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path), **faults)
+
+    yield file, worker
+    for process in reversed(found):
+        process.terminate()
+    for process in found:
+        process.wait(30)
+
+
+def test_clock_set_apart(tmp_path, undisturbed, dask_farm):
+    """Workers whose clock is a day ahead give the same table; --scheduler-file finds the scheduler."""
+    file, worker = dask_farm
+    worker(FAULT_CLOCK="86400")
+    worker()
+    path = make_long_study(tmp_path)
+    code, said = finish(start("sweep", path, "--scheduler-file", file))
+    assert code == 0, said
+    same(path, undisturbed)
+
+
+def test_worker_of_another_version(tmp_path, undisturbed, dask_farm):
+    """A worker with another version of procure is named and sent away; if it is the only one, that is an error."""
+    file, worker = dask_farm
+    worker(FAULT_VERSION="0.0.1")
+    path = make_long_study(tmp_path)
+    address = json.loads(file.read_text())["address"]
+    code, said = finish(start("sweep", path, "--farm", address, "--wait", "6"))
+    assert code == 1
+    assert "runs procure 0.0.1, this sweep " in said
+    worker(FAULT_VERSION="0.0.1")
+    worker()
+    code, said = finish(start("sweep", path, "--farm", address))
+    assert code == 0, said
+    same(path, undisturbed)
+
+
+def test_scheduler_goes_away(tmp_path, dask_farm):
+    """A scheduler that ends in the middle is one sentence, and what was computed stays."""
+    file, worker = dask_farm
+    worker()
+    path = make_long_study(tmp_path)
+    sweep = start("sweep", path, "--scheduler-file", file, FAULT_SLEEP="0.01")
+    under_way(path, sweep, 20)
+    from distributed import Client
+
+    with Client(scheduler_file=str(file)) as client:
+        client.shutdown()
+    code, said = finish(sweep, 90)
+    assert code == 1, said
+    assert "scheduler" in said
+    assert "is kept" in said
+    assert len(parts(path)) >= 20
