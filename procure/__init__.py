@@ -29,6 +29,7 @@ _HOME = {
     "expand_packages": "procure.packages",
     "generate": "procure.workload",
     "import_log": "procure.workload",
+    "jobs_left_out": "procure.runnable",
     "load_plan": "procure.sweep",
     "load_study": "procure.study",
     "package_nodes": "procure.packages",
