@@ -142,6 +142,33 @@ def resolve_options(name: str | None, given: Mapping[str, Any]) -> Options:
     return options
 
 
+_TAKES = {
+    "easy": {"order": "backfill_order", "queue_order": "order", "fit": "fit", "depth": "depth"},
+    "conservative": {"order": "order"},
+    "queue": {"fit": "fit"},
+}
+"""What a user may set, by the module of the policy, and the option that it sets."""
+
+
+def user_options(name: str, **given: Any) -> dict[str, Any]:
+    """Translate what a user set (None = not) into options; the order of EASY is that of the backfilling.
+
+    Raises
+    ------
+    TableError
+        The policy has no such choice.
+    """
+    takes = _TAKES.get(entry(name).target.split(":")[0].rpartition(".")[2], {}) | {"exclusive": "exclusive"}
+    asked = {key: value for key, value in given.items() if value is not None}
+    for key in asked:
+        if key not in takes:
+            raise TableError(
+                f"policy {name} has no {key.replace('_', '-')} to choose; "
+                f"it takes {', '.join(each.replace('_', '-') for each in takes)}"
+            )
+    return {takes[key]: value for key, value in asked.items()}
+
+
 def _attribute(target: str) -> Any:
     module, attribute = target.split(":")
     return getattr(importlib.import_module(module), attribute)

@@ -50,7 +50,9 @@ class Sim:
 
     def fitting(self, j, *frees):
         return [
-            n for n, node in enumerate(self.nodes) if all(suits(self.jobs[j], node, free[n]) for free in frees)
+            n
+            for n, node in enumerate(self.nodes)
+            if all(suits(self.jobs[j], node, free[n]) for free in frees)
         ]
 
     def begin(self, j, nodes):
@@ -66,18 +68,14 @@ class Sim:
                 self.expected[j] = min(raised, limit) if limit > self.now else raised
 
     def simulate(self, decide):
+        self.now = -1
         while True:
             moments = [job["submit"] for job in self.jobs]
             moments += [s + job["run"] for s, job in zip(self.start, self.jobs, strict=True) if s is not None]
-            later = [t for t in moments if t > self.now] if self.now or any(self.start) else moments
-            first = not getattr(self, "begun", False)
-            self.begun = True
-            if first:
-                self.now = min(moments)
-            elif later:
-                self.now = min(later)
-            else:
+            later = [t for t in moments if t > self.now]
+            if not later:
                 return self.start, self.where
+            self.now = min(later)
             self.correct()
             while True:
                 answer = decide(self)
@@ -205,6 +203,10 @@ class Conservative:
         corrected = self.believed is not None and any(
             self.believed[j] is not None and self.believed[j] != sim.expected[j] for j in range(len(sim.jobs))
         )
+        corrected = corrected or any(
+            e is not None and e < sim.now and j not in sim.running()
+            for j, e in enumerate(self.believed or [])
+        )
         self.believed = [
             None if s is None or (s + job["run"] <= sim.now) else e
             for s, e, job in zip(sim.start, sim.expected, sim.jobs, strict=True)
@@ -227,7 +229,6 @@ class Conservative:
                 nodes = self.at[j]
                 if sim.pool:
                     nodes = sim.fitting(j, sim.free(sim.running()))[: sim.jobs[j]["n"]]
-                self.believed = None if self.believed is None else self.believed
                 self.believed[j] = sim.now + sim.jobs[j]["est"]
                 return j, nodes
         return None

@@ -78,7 +78,12 @@ def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
             }
         )
     servers = [
-        {"cpus": int(n["cpus"]), "mem": int(n["mem_mb"]), "gpus": int(n["gpus"]), "types": bits[n["gpu_type"]]}
+        {
+            "cpus": int(n["cpus"]),
+            "mem": int(n["mem_mb"]),
+            "gpus": int(n["gpus"]),
+            "types": bits[n["gpu_type"]],
+        }
         for n in nodes.to_dict("records")
     ]
     return rows, servers

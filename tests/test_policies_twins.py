@@ -69,4 +69,6 @@ def test_depth_one_by_plan_equals_the_shadow_rule():
             options = {"backfill_order": backfill_order}
             jobs, nodes = pool_case(np.random.default_rng(seed))
             quick = procure_run.simulate(jobs, nodes, "easy", options=options)
-            assert found(procure_run.simulate(jobs, nodes, planned, options=options), jobs) == found(quick, jobs)
+            assert found(procure_run.simulate(jobs, nodes, planned, options=options), jobs) == found(
+                quick, jobs
+            )

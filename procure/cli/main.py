@@ -10,7 +10,22 @@ import typer
 import typer.core
 
 from procure._version import __version__
-from procure.cli import evaluate, packages, queue, quotes, recommend, report, simulate, study, sweep, train, workload
+from procure.cli import (
+    compare,
+    evaluate,
+    gantt,
+    packages,
+    policies,
+    queue,
+    quotes,
+    recommend,
+    report,
+    simulate,
+    study,
+    sweep,
+    train,
+    workload,
+)
 from procure.errors import TableError
 
 
@@ -68,6 +83,9 @@ app.command("recommend")(recommend.recommend)
 app.command("report")(report.report)
 app.add_typer(study.app, name="study")
 app.add_typer(queue.app, name="queue")
+app.command("compare")(compare.compare)
+app.add_typer(policies.app, name="policies")
+app.command("gantt")(gantt.gantt)
 
 
 def run() -> None:

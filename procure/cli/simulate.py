@@ -15,7 +15,19 @@ def simulate(
     nodes: Annotated[
         Path, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod].")
     ],
-    policy: Annotated[str, typer.Option(help="Which policy decides.")] = "best-fit",
+    policy: Annotated[
+        str, typer.Option(help="Which policy decides (see `procure policies list`).")
+    ] = "best-fit",
+    order: Annotated[
+        str | None,
+        typer.Option(help="Who is tried first; under easy, behind the reservation. One of the orders."),
+    ] = None,
+    queue_order: Annotated[str | None, typer.Option(help="easy: who holds the reservation first.")] = None,
+    fit: Annotated[str | None, typer.Option(help="Which nodes a job gets: first, best or worst.")] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="easy: how many waiting jobs hold a reservation.")
+    ] = None,
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="A job takes its nodes whole.")] = False,
     kill_at_limit: Annotated[bool, typer.Option(help="End a job at its requested time.")] = True,
     logged_speed: Annotated[
         str | None,
@@ -33,18 +45,27 @@ def simulate(
     \b
     procure workload generate --out jobs.parquet --seed 1
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy best-fit
+    procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy --order sjf --fit best
     procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
     """
-    from procure import tables
+    from procure import catalog, tables
     from procure.run import simulate as run_simulation
 
+    options = catalog.user_options(
+        policy, order=order, queue_order=queue_order, fit=fit, depth=depth, exclusive=int(exclusive) or None
+    )
     job_table, node_table = tables.read(jobs, tables.JOB), tables.read(nodes, tables.NODE)
     if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
         common.note(
             "no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used"
         )
     run = run_simulation(
-        job_table, node_table, policy, kill_at_limit=kill_at_limit, logged_speed=logged_speed
+        job_table,
+        node_table,
+        policy,
+        kill_at_limit=kill_at_limit,
+        logged_speed=logged_speed,
+        options=options,
     )
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable):

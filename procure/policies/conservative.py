@@ -60,7 +60,9 @@ def follow(state, order):
     anew = notes[BEGUN] == 0 or notes[N_CORRECTED] != state.n_corrected[0]
     early = state.now[0]
     for i in range(notes[N_SEEN_ENDED], state.n_ended[0]):
-        early = max(early, state.expected_end[state.ended[i]])
+        expected = state.expected_end[state.ended[i]]
+        early = max(early, expected)
+        anew = anew or expected < state.now[0]
     arrived = state.n_submitted[0] > notes[N_PLANNED]
     if state.pool:
         _follow_in_pool(state, order, anew, early)

@@ -1,0 +1,120 @@
+"""``procure compare``: one workload under several policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from procure.cli import common
+
+if TYPE_CHECKING:
+    from procure.compare import Comparison
+
+
+_SHOWN = (
+    *("policy", "rank", "score", "mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu"),
+    *("n_completed", "n_unrunnable", "elapsed"),
+)
+
+
+def compare(
+    jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV (see `procure workload import`).")],
+    nodes: Annotated[Path, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type].")],
+    policies: Annotated[
+        str,
+        typer.Option(
+            help="Names, separated by commas (see `procure policies list`); the first is the one that the "
+            "others are tested against. NAME@oracle: with run times as requests."
+        ),
+    ] = "fcfs,sjf,easy,best-fit",
+    seeds: Annotated[int, typer.Option(min=0, help="Repeat on so many shaken copies of the workload.")] = 0,
+    slices: Annotated[
+        str | None, typer.Option(help="Repeat on each day, week or month, from an empty system.")
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Compare simulated waits with the logged ones, per size class.")
+    ] = False,
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="A job takes its nodes whole.")] = False,
+    kill_at_limit: Annotated[bool, typer.Option(help="End a job at its requested time.")] = True,
+    logged_speed: Annotated[
+        str | None, typer.Option(help="Speed of the logged system, in the unit of the nodes' speed.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML file here.")] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Compare schedulers on one workload; times in seconds, utilization as a share.
+
+    The rank is the published multi-criteria ranking over makespan, bounded slowdown and resource usage.
+    With --slices or --seeds the differences to the first policy are tested in pairs.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,sjf,easy
+    procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --report compare.html
+    procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay
+    """
+    from procure import tables
+    from procure.compare import compare as run_comparison
+
+    job_table, node_table = tables.read(jobs, tables.JOB), tables.read(nodes, tables.NODE)
+    options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
+    if exclusive:
+        options["options"] = {"exclusive": 1}
+    found = run_comparison(
+        job_table,
+        node_table,
+        [name.strip() for name in policies.split(",") if name.strip()],
+        slices=slices,
+        seeds=seeds,
+        with_replay=replay,
+        options=options,
+        progress=common.note,
+    )
+    if report is not None:
+        from procure.compare.report import write_report
+
+        write_report(found, report, f"{jobs.name} ({len(job_table):,} jobs) on {nodes.name}")
+        common.note(f"report written to {report}")
+    _print(found, output)
+
+
+def _print(found: Comparison, output: common.Format) -> None:
+    if output is common.Format.JSON:
+        common.print_json(records(found))
+        return
+    shown = found.table if output is common.Format.CSV else found.table[list(_SHOWN)]
+    common.print_table(shown, output, "side by side")
+    if output is common.Format.TABLE:
+        common.print_table(found.relative, output, "relative to the best")
+        common.print_table(_wide(found.by_size), output, "mean wait (s) by CPUs of the job")
+        common.print_table(_wide(found.by_user), output, "mean wait (s) by class of user")
+        if not found.tests.empty:
+            common.print_table(found.tests, output, "paired tests (not corrected for several comparisons)")
+        if not found.fidelity.empty:
+            common.print_table(found.fidelity, output, "simulated against logged waits (s), by CPUs")
+
+
+def _wide(frame: Any) -> Any:
+    wide = frame.pivot_table(index="policy", columns="class", values="mean_wait_time", observed=True)
+    return wide.loc[frame["policy"].unique(), frame["class"].unique()].reset_index()
+
+
+def records(found: Comparison) -> list[dict[str, Any]]:
+    """Return a record per policy: its row of the table, and what else belongs to it."""
+    out = []
+    for row in found.table.to_dict(orient="records"):
+        name = row["policy"]
+        for key, frame in (
+            ("by_size", found.by_size),
+            ("by_user", found.by_user),
+            ("tests", found.tests),
+            ("fidelity", found.fidelity),
+        ):
+            if not frame.empty:
+                own = frame.loc[frame["policy"] == name].drop(columns="policy")
+                row[key] = own.to_dict(orient="records")
+        out.append(row)
+    return out

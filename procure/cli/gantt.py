@@ -1,0 +1,43 @@
+"""``procure gantt``: a schedule as a chart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from procure.cli import common
+
+KINDS = (".svg", ".png", ".pdf", ".txt")
+
+
+def gantt(
+    schedule: Annotated[Path, typer.Argument(help="A schedule, from `procure simulate --out`.")],
+    out: Annotated[Path | None, typer.Option(help=f"{', '.join(KINDS)}; without it, text on stdout.")] = None,
+    step: Annotated[int, typer.Option(min=1, help="Seconds per character of the text chart.")] = 1,
+    title: Annotated[str, typer.Option(help="Title of the figure.")] = "",
+) -> None:
+    """Draw which job ran on which node, and when.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure gantt schedule.parquet --out gantt.svg
+    procure gantt schedule.csv --step 60
+    """
+    from procure import tables
+    from procure.compare.gantt import gantt_figure, gantt_text
+
+    if out is not None and out.suffix not in KINDS:
+        raise typer.BadParameter(f"{out}: a chart is one of {', '.join(KINDS)}", param_hint="--out")
+    table = tables.read(schedule, tables.JOB)
+    if out is None:
+        typer.echo(gantt_text(table, step=step), nl=False)
+        return
+    if out.suffix == ".txt":
+        with tables.whole_file(out) as temporary:
+            temporary.write_text(gantt_text(table, step=step), encoding="utf-8")
+    else:
+        gantt_figure(table, out, title)
+    common.note(f"chart written to {out}")

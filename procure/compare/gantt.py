@@ -1,0 +1,93 @@
+"""Gantt charts of a schedule: as text for a few jobs, as a figure for more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.tables import whole_file
+
+_LETTERS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def bars(schedule: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per job and node that ran: ``job`` (row), ``node_id``, ``start``, ``end`` (s after the first).
+
+    Raises
+    ------
+    TableError
+        The table is no schedule: no job has a start, an end and nodes.
+    """
+    columns = ["start_time", "end_time", "node_ids"]
+    if not set(columns) <= set(schedule.columns):
+        raise TableError(
+            "not a schedule: start_time, end_time and node_ids are needed (see `procure simulate`)"
+        )
+    numbered = schedule[columns].reset_index(drop=True)
+    ran = numbered.loc[numbered["start_time"].notna() & (numbered["node_ids"].astype(str) != "")]
+    if ran.empty:
+        raise TableError("no job of this schedule ran")
+    exploded = ran.assign(node_id=ran["node_ids"].str.split(",")).explode("node_id")
+    first = int(schedule["submit_time"].min())
+    return pd.DataFrame(
+        {
+            "job": exploded.index.to_numpy(),
+            "node_id": exploded["node_id"].to_numpy(),
+            "start": exploded["start_time"].to_numpy(np.int64) - first,
+            "end": exploded["end_time"].to_numpy(np.int64) - first,
+        }
+    )
+
+
+def gantt_text(schedule: pd.DataFrame, nodes: list[str] | None = None, step: int = 1) -> str:
+    """Draw a schedule as text: a line per node, a character per ``step`` seconds, a dot where it idles.
+
+    The first job of the table is ``1``, the tenth ``A``. Where jobs share a node, the last one of the
+    table shows.
+    """
+    chart = bars(schedule)
+    nodes = nodes or sorted(chart["node_id"].unique())
+    width = -(-int(chart["end"].max()) // step)
+    rows = {node: np.full(width, ".", dtype="U1") for node in nodes}
+    for job, node, start, end in chart.itertuples(index=False):
+        rows[node][start // step : -(-end // step)] = _LETTERS[job % len(_LETTERS)]
+    margin = max(map(len, rows))
+    return "\n".join(f"{node:<{margin}} |{''.join(cells)}|" for node, cells in rows.items()) + "\n"
+
+
+def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Path:
+    """Draw a schedule as a figure, whole or not at all; the kind (SVG, PNG, PDF) follows from the file's name."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    chart = bars(schedule)
+    names = sorted(chart["node_id"].unique())
+    place = {name: i for i, name in enumerate(names)}
+    colours = plt.get_cmap("tab20")(chart["job"].to_numpy() % 20)
+    figure, axes = plt.subplots(figsize=(10, min(1.5 + 0.25 * len(names), 40)))
+    rows = chart["node_id"].map(place).to_numpy()
+    axes.barh(rows, chart["end"] - chart["start"], left=chart["start"], height=0.9, color=colours)
+    if len(names) <= 60:
+        axes.set_yticks(range(len(names)), names)
+    if len(chart) <= 100:
+        for row, job, start, end in zip(rows, chart["job"], chart["start"], chart["end"], strict=True):
+            axes.text(
+                (start + end) / 2, row, str(schedule["job_id"].iloc[job]), ha="center", va="center", size=7
+            )
+    axes.invert_yaxis()
+    axes.set(xlabel="seconds after the first submission", ylabel="node", title=title)
+    figure.tight_layout()
+    out = Path(out)
+    with whole_file(out) as temporary:
+        figure.savefig(
+            temporary,
+            format=out.suffix.lstrip(".") or "svg",
+            metadata={"Date": None} if out.suffix == ".svg" else None,
+        )
+    plt.close(figure)
+    return out

@@ -1,0 +1,63 @@
+"""Is the difference between two policies more than chance? Paired tests over parts of a workload."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+N_RESAMPLES = 10_000
+
+
+def paired_tests(values: pd.DataFrame, baseline: str, seed: int = 0, level: float = 0.95) -> pd.DataFrame:
+    """Compare every policy with a baseline over the same parts of a workload.
+
+    Parameters
+    ----------
+    values
+        One metric: a row per part (slice and seed), a column per policy; rows with a gap are left out.
+    baseline
+        The policy to compare with.
+    seed
+        Of the bootstrap.
+    level
+        Of the bootstrap's percentile interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Per other policy: ``n``, the mean difference policy − baseline, its bootstrap interval
+        ``low`` to ``high`` (pairs are resampled), the p-values of the paired t-test and of
+        Wilcoxon's signed-rank test; NaN where undefined (fewer than two parts, or no difference).
+    """
+    complete = values.dropna()
+    rng = np.random.default_rng(seed)
+    rows = []
+    for policy in complete.columns.drop(baseline):
+        difference = (complete[policy] - complete[baseline]).to_numpy()
+        n = len(difference)
+        row = {"policy": policy, "baseline": baseline, "n": n, "difference": np.nan, "low": np.nan}
+        row |= {"high": np.nan, "p_t": np.nan, "p_wilcoxon": np.nan}
+        if n:
+            row["difference"] = difference.mean()
+        if n > 1:
+            means = difference[rng.integers(0, n, (N_RESAMPLES, n))].mean(axis=1)
+            row["low"], row["high"] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+            if np.any(difference != 0):
+                row["p_wilcoxon"] = stats.wilcoxon(difference).pvalue
+                if np.ptp(difference) > 0:
+                    row["p_t"] = stats.ttest_1samp(difference, 0.0).pvalue
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def anova(values: pd.DataFrame) -> float:
+    """Return the p-value of a one-way ANOVA over the policies, as the compared papers use it.
+
+    It takes the parts of each policy as independent samples, which they are not: every policy saw the
+    same parts. The paired tests are the ones to believe.
+    """
+    complete = values.dropna()
+    if len(complete) < 2 or complete.shape[1] < 2 or np.ptp(complete.to_numpy()) == 0:
+        return float("nan")
+    return float(stats.f_oneway(*(complete[policy] for policy in complete)).pvalue)
