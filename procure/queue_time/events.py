@@ -61,10 +61,11 @@ class Events:
         code = np.zeros(len(happens), np.int64) if group is None else group[happens]
         key = code * NEVER + time[happens]
         order = np.argsort(key, kind="stable")
-        first = np.searchsorted(code[order], np.arange(n_groups + 1))
+        key = key[order]
+        first = np.searchsorted(key, np.arange(n_groups + 1) * NEVER)
         order = happens[order]
         sums = {name: np.concatenate([[0.0], np.cumsum(value[order])]) for name, value in values.items()}
-        return cls(key[np.argsort(key, kind="stable")], first, sums, order)
+        return cls(key, first, sums, order)
 
     def before(self, time: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
         """Count the sorted events up to each moment, its group's last one included: an end for a slice."""
@@ -97,11 +98,41 @@ class Events:
         return [(self.sums[name][end] - self.sums[name][begin]) / count for name in names]
 
 
-def exclusive_sum(values: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
-    """Sum the values of earlier rows, of the same group where groups are given."""
+class Queue:
+    """Who waits at each submission: one sort per grouping serves every amount.
+
+    Parameters
+    ----------
+    submit
+        (n,) seconds, ascending; a row's own submission is the moment of its question.
+    left
+        (n,) when each job left the queue, `NEVER` if it has not.
+    group
+        (n,) codes from 0; with it only the same group's jobs count.
+    """
+
+    def __init__(self, submit: np.ndarray, left: np.ndarray, group: np.ndarray | None = None) -> None:
+        """Sort once."""
+        n_groups = 1 if group is None else int(group.max(initial=0)) + 1
+        gone = Events.of(left, {}, group, n_groups)
+        self.order = gone.order
+        self.position, self.begin = gone.before(submit, group), gone.begin(len(submit), group)
+        self.group = group
+        self.rows = None if group is None else np.argsort(group, kind="stable")
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """Sum values over the jobs that wait when each row is submitted."""
+        running = np.concatenate([[0.0], np.cumsum(values[self.order])])
+        return exclusive_sum(values, self.group, self.rows) - (running[self.position] - running[self.begin])
+
+
+def exclusive_sum(
+    values: np.ndarray, group: np.ndarray | None = None, order: np.ndarray | None = None
+) -> np.ndarray:
+    """Sum the values of earlier rows, of the same group where groups are given; ``order`` sorts by group."""
     if group is None:
         return np.cumsum(values) - values
-    order = np.argsort(group, kind="stable")
+    order = np.argsort(group, kind="stable") if order is None else order
     sorted_group, sorted_values = group[order], values[order]
     running = np.cumsum(sorted_values) - sorted_values
     opens = np.flatnonzero(np.concatenate([[True], sorted_group[1:] != sorted_group[:-1]]))

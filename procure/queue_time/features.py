@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.events import NEVER, Events, earlier_row, exclusive_sum, oldest_waiting
+from procure.queue_time.events import NEVER, Events, Queue, earlier_row, oldest_waiting
 
 HOUR, DAY = 3600, 86400
 PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minutes", "owns_resources"]
@@ -164,12 +164,12 @@ def site_features(jobs: pd.DataFrame, most: dict[str, float] | None = None) -> p
     columns: dict[str, np.ndarray] = {}
     _request(log, columns)
     _in_use(log, columns, most or {})
-    _queue(log, columns)
+    queues = _queue(log, columns)
     _flow(log, columns)
     _recent_waits(log, columns)
     _last_submitted(log, columns)
     _user_habits(log, columns)
-    _drain(log, columns)
+    _drain(log, queues, columns)
     back = np.empty(log.n, np.int64)
     back[log.order] = np.arange(log.n)
     return pd.DataFrame(
@@ -215,64 +215,43 @@ def _in_use(log: Log, out: dict[str, np.ndarray], seen: dict[str, float]) -> Non
     out["capacity_seen"] = np.maximum.accumulate(np.maximum(out["cpus_in_use"], max(seen.get("cpus", 1), 1)))
 
 
-def _queue(log: Log, out: dict[str, np.ndarray]) -> None:
+def _queue(log: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
+    """Add what waits, in all and of the job's own kind; return the sorted queues for other features."""
     work = log.cpus * log.limit.astype(float)
-    amounts = {
-        "n": np.ones(log.n), "cpus": log.cpus.astype(float), "work": work, "gpu_work": log.gpus * log.limit,
-        "mem": log.mem.astype(float), "submit": log.submit.astype(float),
-    }  # fmt: skip
-    everyone = _waiting(log, amounts, None)
-    out["queue_depth"], out["queued_cpus"] = everyone["n"], everyone["cpus"]
-    out["queued_cpu_seconds"], out["queued_gpu_seconds"] = everyone["work"], everyone["gpu_work"]
-    out["queued_mem"] = everyone["mem"]
-    depth = np.maximum(everyone["n"], 1)
-    out["queue_mean_age"] = np.where(everyone["n"] > 0, log.submit - everyone["submit"] / depth, 0)
+    queues = {"queue": Queue(log.submit, log.left)}
+    everyone = queues["queue"]
+    one = np.ones(log.n)
+    depth = everyone.total(one)
+    out["queue_depth"], out["queued_cpus"] = depth, everyone.total(log.cpus.astype(float))
+    out["queued_cpu_seconds"] = everyone.total(work)
+    out["queued_gpu_seconds"] = everyone.total(log.gpus * log.limit.astype(float))
+    out["queued_mem"] = everyone.total(log.mem.astype(float))
+    mean_submit = everyone.total(log.submit.astype(float)) / np.maximum(depth, 1)
+    out["queue_mean_age"] = np.where(depth > 0, log.submit - mean_submit, 0)
     out["queue_oldest_age"] = oldest_waiting(log.submit, log.left)
-    backlog = everyone["work"] + out["running_cpu_seconds"]
-    out["backlog_seconds"] = backlog / out["capacity_seen"]
-    for label, group in (
-        ("partition", log.partition),
-        ("user", log.user),
-        ("shape", log.shape),
-        ("like", log.like),
-    ):
-        own = _waiting(log, amounts, group)
-        out[f"{label}_depth"] = own["n"]
+    out["backlog_seconds"] = (out["queued_cpu_seconds"] + out["running_cpu_seconds"]) / out["capacity_seen"]
+    for label in ("partition", "user", "shape", "like"):
+        group = getattr(log, label)
+        queues[label] = Queue(log.submit, log.left, group)
+        out[f"{label}_depth"] = queues[label].total(one)
         if label != "like":
-            out[f"{label}_queued_cpu_seconds"] = own["work"]
+            out[f"{label}_queued_cpu_seconds"] = queues[label].total(work)
         out[f"{label}_oldest_age"] = oldest_waiting(log.submit, log.left, group)
-    for label, size in (("narrower", log.cpus.astype(float)), ("shorter", log.limit / 60)):
-        level = np.clip(
-            np.ceil(np.log2(np.maximum(size, 1)))
-            if label == "narrower"
-            else np.log2(np.maximum(size, 1)) // 1.5,
-            0,
-            9,
-        ).astype(np.int64)
-        n_ahead, work_ahead = _at_most(log, level, work)
+    width = np.ceil(np.log2(np.maximum(log.cpus, 1)))
+    length = np.log2(np.maximum(log.limit / 60, 1)) // 1.5
+    for label, level in (("narrower", width), ("shorter", length)):
+        n_ahead, work_ahead = _at_most(everyone, np.clip(level, 0, 9), work)
         out[f"{label}_depth"], out[f"{label}_queued_cpu_seconds"] = n_ahead, work_ahead
+    return queues
 
 
-def _waiting(log: Log, amounts: dict[str, np.ndarray], group: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Sum amounts over the jobs in the queue at each submission."""
-    n_groups = 1 if group is None else int(group.max(initial=0)) + 1
-    gone = Events.of(log.left, amounts, group, n_groups)
-    position, begin = gone.before(log.submit, group), gone.begin(log.n, group)
-    return {
-        name: exclusive_sum(values, group) - (gone.sums[name][position] - gone.sums[name][begin])
-        for name, values in amounts.items()
-    }
-
-
-def _at_most(log: Log, level: np.ndarray, work: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _at_most(queue: Queue, level: np.ndarray, work: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Count the waiting jobs, and their CPU-seconds, whose level is at most the job's own."""
-    n_ahead, work_ahead = np.zeros(log.n), np.zeros(log.n)
+    n_ahead, work_ahead = np.zeros(len(level)), np.zeros(len(level))
     for value in np.unique(level):
-        chosen = level <= value
-        asks = level == value
-        amounts = {"n": chosen.astype(float), "work": np.where(chosen, work, 0.0)}
-        waiting = _waiting(log, amounts, None)
-        n_ahead[asks], work_ahead[asks] = waiting["n"][asks], waiting["work"][asks]
+        chosen, asks = level <= value, level == value
+        n_ahead[asks] = queue.total(chosen.astype(float))[asks]
+        work_ahead[asks] = queue.total(np.where(chosen, work, 0.0))[asks]
     return n_ahead, work_ahead
 
 
@@ -355,19 +334,19 @@ def _user_habits(log: Log, out: dict[str, np.ndarray]) -> None:
         )
 
 
-def _drain(log: Log, out: dict[str, np.ndarray]) -> None:
+def _drain(log: Log, queues: dict[str, Queue], out: dict[str, np.ndarray]) -> None:
     """How long the work ahead lasts at the pace at which such work has started of late, in seconds."""
-    work = log.cpus * log.limit.astype(float)
-    for label, group, seconds in (
-        ("queue", np.zeros(log.n, np.int64), DAY), ("queue", np.zeros(log.n, np.int64), 7 * DAY),
-        ("partition", log.partition, 7 * DAY), ("user", log.user, DAY), ("user", log.user, 7 * DAY),
-        ("like", log.like, 7 * DAY), ("shape", log.shape, 7 * DAY),
-    ):  # fmt: skip
-        amounts = {"n": np.ones(log.n), "work": work}
-        waiting = _waiting(log, amounts, group)
+    amounts = {"n": np.ones(log.n), "work": log.cpus * log.limit.astype(float)}
+    for label, queue in queues.items():
+        group = np.zeros(log.n, np.int64) if label == "queue" else getattr(log, label)
         starts = Events.of(log.start, amounts, group, int(group.max(initial=0)) + 1)
-        for name in amounts:
-            pace = starts.within(name, log.submit, seconds, group) + 0.5 * amounts[name]
-            out[f"{label}_drain_{name}_{seconds // DAY}d"] = waiting[name] * seconds / pace
+        now = starts.before(log.submit, group)
+        for days in (1, 7) if label in ("queue", "user") else (7,):
+            since = starts.before(log.submit - days * DAY, group)
+            for name, values in amounts.items():
+                pace = starts.sums[name][now] - starts.sums[name][since] + 0.5 * values
+                out[f"{label}_drain_{name}_{days}d"] = (
+                    queue.total(values) * (days * DAY) / np.maximum(pace, 0.5)
+                )
     out["user_drain_running"] = out["user_queued_cpu_seconds"] / np.maximum(out["user_running_cpus"], 1)
     out["work_ahead_seconds"] = out["shorter_queued_cpu_seconds"] / out["capacity_seen"]
