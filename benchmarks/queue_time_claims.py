@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ from procure.queue_time import metrics, predict, store, trend
 from procure.queue_time.calibrate import quantiles_at
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs
 from procure.queue_time.features import site_features, wait_times
-from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.model import Settings
 from procure.queue_time.published import Published
 from procure.tables import JOB, check
 from procure.workload import import_log
@@ -97,11 +98,10 @@ def intervals(arguments: argparse.Namespace) -> dict[str, object]:
     found = evaluate(_log(arguments), ["rolling"], ["procure"], last=arguments.last, progress=_say)
     rows, forecast = found.forecasts["rolling", "procure"]
     wait, quantiles = found.wait[rows], forecast.quantiles
-    assert quantiles is not None and forecast.chances is not None
+    assert quantiles is not None and forecast.chances is not None and forecast.curve is not None
     held = metrics.covered(wait, quantiles)
     months = coverage_by(found.jobs, rows, held, "M")
-    raw = _raw_curves(found, rows)
-    factor, constant = _constant_factor(wait, raw, float(held.mean()))
+    factor, constant = _constant_factor(wait, forecast.curve, float(held.mean()))
     answer: dict[str, object] = {
         "coverage": float(held.mean()), "worst_month": float(months["coverage"].min()), "months": len(months),
         "median_width": float(np.median(quantiles[:, 4] - quantiles[:, 0])), "constant_factor": factor,
@@ -118,19 +118,6 @@ def intervals(arguments: argparse.Namespace) -> dict[str, object]:
             np.full(len(did), base), did
         )
     return answer
-
-
-def _raw_curves(found: object, rows: np.ndarray) -> np.ndarray:
-    from procure.queue_time.evaluation import MONTHLY, Evaluation
-
-    assert isinstance(found, Evaluation)
-    submit = found.jobs["submit_time"].to_numpy()
-    curves = []
-    for split in found.splits["rolling"]:
-        model = QueueTimeModel(Settings(**MONTHLY))  # type: ignore[arg-type]
-        model.fit(found.features.iloc[split.train], found.wait[split.train], submit[split.train])
-        curves.append(model.curve(found.features.iloc[split.test]))
-    return np.concatenate(curves)
 
 
 def _constant_factor(wait: np.ndarray, curve: np.ndarray, coverage: float) -> tuple[float, np.ndarray]:
@@ -152,7 +139,7 @@ def trend_(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    print(text, file=sys.stderr, flush=True)
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:

@@ -203,7 +203,7 @@ def _forecast(
     submit, wait = found.jobs["submit_time"].to_numpy()[rows], found.wait[rows]
     quantiles = five(curve, model.calibrator.roll(submit, wait, curve))
     chances = {d: roll_chance(submit, wait, chance_by(curve, d), d) for d in deadlines}
-    return Forecast(quantiles[:, 2], quantiles, chances)
+    return Forecast(quantiles[:, 2], quantiles, chances, curve)
 
 
 def coverage_by(jobs: pd.DataFrame, rows: np.ndarray, covered: np.ndarray, period: str = "W") -> pd.DataFrame:

@@ -18,12 +18,14 @@ class Forecast:
     """What a method says of some jobs.
 
     ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, or None for a point method; ``chances`` by
-    deadline in seconds, (n,) probabilities of a start by then, empty for a point method.
+    deadline in seconds, (n,) probabilities of a start by then, None for a point method; ``curve`` what was
+    stated before any correction, (n, len(calibrate.GRID)).
     """
 
     point: np.ndarray
     quantiles: np.ndarray | None = None
     chances: dict[float, np.ndarray] | None = None
+    curve: np.ndarray | None = None
 
 
 def pinball(wait: np.ndarray, quantiles: np.ndarray, levels: np.ndarray = LEVELS) -> float:
