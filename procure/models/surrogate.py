@@ -29,7 +29,7 @@ _GBT: dict[str, dict[str, Any]] = {
     "smooth": {"max_iter": 300, "learning_rate": 0.03, "max_leaf_nodes": 24, "min_samples_leaf": 20},
 }
 _SMALLEST = 1e-6
-_TRIAL_ROWS = 4000
+_TRIAL_ROWS = 20_000
 
 
 class Surrogate:
