@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 STUDY  ?= pipelines/example.toml
 FARM   ?= local
+FARM_OPTIONS ?=
 COVERAGE ?= 80
 BIN    := $(VENV)/bin
 
@@ -23,10 +24,14 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
+$(VENV)/.installed-hpc: pyproject.toml | $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[hpc]'
+	@touch $@
+
 install: $(VENV)/.installed  ## install procure into .venv
 
-sweep: $(VENV)/.installed    ## the main job: packages, simulation, model, recommendation, report
-	$(BIN)/procure sweep $(STUDY) --farm $(FARM)
+sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the main job: packages, simulation, model, recommendation, report
+	$(BIN)/procure sweep $(STUDY) --farm $(FARM) $(FARM_OPTIONS)
 	$(BIN)/procure train $(STUDY)
 	$(BIN)/procure evaluate $(STUDY)
 	$(BIN)/procure recommend $(STUDY) -k 10

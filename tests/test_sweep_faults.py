@@ -131,9 +131,9 @@ def test_interrupted_twice(tmp_path, undisturbed):
 
 def test_poison_package(tmp_path):
     """A package that kills its worker every time is one row that says so; all others are as ever."""
-    study = {"batch_size": "8", "budget": "2_250_000", "n_jobs": "10"}
+    study = {"batch_size": "4", "budget": "1_520_000", "n_jobs": "5"}
     expected = serial_results(make_long_study(tmp_path / "undisturbed", **study))
-    assert len(expected) >= 8 * 2000
+    assert len(expected) >= 4 * 2000
     path, poison = make_long_study(tmp_path, **study), expected["package_id"][len(expected) // 3]
     code, said = finish(start("sweep", path, FAULT_POISON=poison))
     assert code == 0, said

@@ -1,7 +1,7 @@
 """The sweep: every run that a study asks for, on a farm, kept in Parquet.
 
 `plan` says which runs there are, `bench` simulates one batch of them, `farm` says where batches are
-computed (`jobqueue` where the workers come from, `tls` how they know each other), `work` which batches
+computed (`jobqueue` where workers come from, `crew` what they have in hand, `tls` how they know each other), `work` which batches
 wait, `store` keeps what they gave (`parts`, `manifest`, `lock`), and `run` drives the whole.
 """
 

@@ -1,32 +1,22 @@
 """Where batches are computed: in this process, on local workers, from a queue, on a Dask that runs.
 
-With `procure.sweep.jobqueue` the one door to Dask. Whatever the farm, a task writes its own part and
-returns a small receipt, so that nothing computed is lost with a worker, and at most a few batches per
-worker are in flight. What many batches share stands in the task graph: if the workers that hold it
-die, Dask makes it again.
+With `procure.sweep.jobqueue` and `procure.sweep.crew` the one door to Dask. Whatever the farm, a task
+writes its own part and returns a small receipt, so that nothing computed is lost with a worker.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
-import time
 from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
-from procure._version import __version__
 from procure.errors import TableError
 
-IN_FLIGHT_PER_WORKER = 4
-MOST_LOSSES = 10
-"""So often a batch is given out again that a foreign scheduler called off."""
-TICK, SAY_AFTER, SAY_AGAIN = 1.0, 30.0, 300.0
 QUEUES = ("slurm", "pbs", "lsf", "sge")
 
 
@@ -134,12 +124,16 @@ def run_tasks(
     if farm not in ("local", *QUEUES) and "://" not in farm:
         known = ", ".join(("serial", "local", *QUEUES))
         raise TableError(f"farm {farm!r} is not known; known: {known}, or an address such as tcp://host:8786")
+    from procure.sweep.crew import Crew, give_out
     from procure.sweep.jobqueue import connect
 
     with _one_interrupt(), connect(farm, options, note) as (client, explain):
         crew = Crew(client, options, note, explain)
-        with closing(_on_dask(crew, task, work)) as receipts:
-            yield from receipts
+        try:
+            with closing(give_out(crew, task, work)) as receipts:
+                yield from receipts
+        except (OSError, TimeoutError) as error:  # Dask's for a connection that is lost
+            raise TableError(f"the Dask scheduler went away: {error}; what was computed is kept") from None
 
 
 @contextmanager
@@ -161,139 +155,3 @@ def _one_interrupt() -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-
-
-class Crew:
-    """The workers of a Dask as the driver sees them: how many there are, and since when there are none."""
-
-    def __init__(
-        self,
-        client: Any,
-        options: FarmOptions,
-        note: Callable[[str], None],
-        explain: Callable[[], tuple[str, bool]],
-    ) -> None:
-        """Begin without having looked."""
-        self.client = client
-        self.n_workers = 0
-        self._options, self._note, self._explain = options, note, explain
-        self._looked = self._said = -1e9
-        self._none_since: float | None = None
-        self._refusals: dict[str, None] = {}
-
-    def look(self) -> None:
-        """Count the workers, at most once a tick; say why there are none.
-
-        Raises
-        ------
-        TableError
-            The scheduler went away, or no worker came in time, or none can come.
-        """
-        now = time.monotonic()
-        if now - self._looked < TICK:
-            return
-        self._looked = now
-        try:
-            self.n_workers = len(self.client.nthreads())
-        except (OSError, TimeoutError) as error:
-            raise TableError(f"the Dask scheduler went away: {error}; what was computed is kept") from None
-        self._options.n_workers = max(self._options.n_workers, self.n_workers)
-        if self.n_workers:
-            self._none_since = None
-            return
-        self._none_since = self._none_since if self._none_since is not None else now
-        without = now - self._none_since
-        last = self._options.wait and without >= self._options.wait
-        if last or (without >= SAY_AFTER and now - self._said >= SAY_AGAIN):
-            self._said = now
-            words, hopeless = self._explain()
-            text = "; ".join([f"no worker for {without:.0f} s", words, *self._refusals])
-            if last or hopeless:
-                raise TableError(f"{text}. What was computed is kept")
-            self._note(text)
-
-    def refuse(self, why: str) -> None:
-        """Send a worker away that runs another procure."""
-        who, _, text = why.partition(" ")
-        self.client.retire_workers([who], close_workers=True)
-        if text not in self._refusals:
-            self._refusals[text] = None
-            self._note(f"{text}; it is not used")
-        self._looked = -1e9
-
-
-def _on_dask(crew: Crew, task: Task, work: Work) -> Generator[tuple[Any, Receipt] | None, None, None]:
-    client = crew.client
-    running: dict[Any, Any] = {}
-    finished: SimpleQueue[Any] = SimpleQueue()
-    shared: dict[Hashable, Any] = {}
-    losses: dict[int, int] = {}
-
-    def give_out(batch: Any) -> None:
-        key = work.key(batch)
-        if key not in shared:
-            in_use = {work.key(each) for each in running.values()}
-            for old in set(shared) - in_use:
-                del shared[old]
-            shared[key] = client.submit(_same, work.shared(key), pure=False)
-        future = client.submit(_on_worker, __version__, task, shared[key], *work.arguments(batch), pure=False)
-        running[future] = batch
-        future.add_done_callback(finished.put)
-
-    while True:
-        crew.look()
-        most = IN_FLIGHT_PER_WORKER * max(1, crew.n_workers)
-        while len(running) < most and (batch := work.take()) is not None:
-            give_out(batch)
-        if not running:
-            return
-        try:
-            future = finished.get(timeout=TICK)
-        except Empty:
-            yield None
-            continue
-        batch = running.pop(future)
-        receipt = _receipt(future)
-        if receipt is None:
-            losses[id(batch)] = losses.get(id(batch), 0) + 1
-            if losses[id(batch)] > MOST_LOSSES:
-                raise TableError(f"the scheduler called a batch off {MOST_LOSSES} times: {future.status}")
-            shared.pop(work.key(batch), None)
-            give_out(batch)
-        elif receipt.refused:
-            crew.refuse(receipt.refused)
-            give_out(batch)
-        else:
-            yield batch, receipt
-
-
-def _receipt(future: Any) -> Receipt | None:
-    """Return a task's receipt; None if it was called off through no fault of its own."""
-    from distributed import KilledWorker
-
-    if future.status in ("cancelled", "lost"):
-        return None
-    if future.status == "finished":
-        return future.result()
-    error = future.exception()
-    if isinstance(error, KilledWorker):
-        return None
-    if isinstance(error, TableError):
-        raise error
-    raise TableError(
-        f"a worker could not do its task: {type(error).__name__}: {error}; "
-        f"workers must run procure {__version__} and the same Python packages as this process"
-    )
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _on_worker(version: str, task: Task, *arguments: Any) -> Receipt:
-    if version != __version__:
-        from distributed import get_worker
-
-        who = f"the worker on {socket.gethostname()} runs procure {__version__}"
-        return Receipt(0, 0.0, refused=f"{get_worker().address} {who}, this sweep {version}")
-    return task(*arguments)

@@ -42,8 +42,8 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
     import dask
     import distributed  # noqa: F401 - brings its settings' defaults
 
-    for name in ("distributed", "distributed.worker", "distributed.nanny", "distributed.scheduler"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name in ("", ".client", ".worker", ".nanny", ".scheduler"):
+        logging.getLogger(f"distributed{name}").setLevel(logging.CRITICAL)
     how = _local if farm == "local" else _queue if farm in QUEUES else _address
     # Attempts are counted by the tasks themselves, so Dask never gives a batch up; and a worker that
     # is silent for a minute counts as lost.
@@ -58,12 +58,13 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
 def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     from distributed import Client, LocalCluster
 
+    n_workers = max(1, min(n_local_workers(), options.jobs))
     # Workers share this terminal: without this, Ctrl-C would end them before the driver has said goodbye.
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:
         cluster = LocalCluster(
-            n_workers=max(1, min(n_local_workers(), options.jobs)),
+            n_workers=n_workers,
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",
@@ -74,6 +75,7 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
         if main:
             signal.signal(signal.SIGINT, before)
     with cluster, Client(cluster, set_as_default=False) as client:
+        cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
         _say_dashboard(client, note)
         yield client, lambda: ("no local worker could start; is there memory left?", False)
 
@@ -204,7 +206,7 @@ def lifetime_arguments(walltime: str) -> list[str]:
         else:
             hours, minutes, *more = fields
             seconds = hours * 3600 + minutes * 60 + sum(more)
-        seconds += int(days or 0) * 86400
+        seconds = -1 if walltime.startswith("-") else seconds + int(days or 0) * 86400
     except ValueError:
         seconds = 0
     if seconds <= 0:

@@ -109,8 +109,8 @@ def kernel_seconds(path: Path) -> float:
     return float((pq.read_schema(path).metadata or {}).get(_SECONDS, b"0"))
 
 
-def begin_attempt(path: Path, session: str, most: int) -> bool:
-    """Note that a worker begins to compute a part; False where ``most`` have begun it and died over it.
+def begin_attempt(path: Path, session: str, most: int) -> int:
+    """Note that a worker begins to compute a part, and the how-manieth it is; 0 where ``most`` died over it.
 
     Only a mark on the file system survives a worker that is killed, and it alone tells the batch
     that was running from those that were waiting behind it.
@@ -118,12 +118,12 @@ def begin_attempt(path: Path, session: str, most: int) -> bool:
     for number in range(most):
         try:
             _mark(path, session, number).open("x").close()
-            return True
+            return number + 1
         except FileExistsError:
             continue
         except OSError as error:
             raise TableError(f"{path}: cannot be written: {error.strerror}") from None
-    return False
+    return 0
 
 
 def end_attempts(path: Path, session: str) -> None:

@@ -19,6 +19,9 @@ from procure.sweep.parts import begin_attempt, end_attempts, kernel_seconds, wri
 from procure.sweep.plan import Plan
 from procure.sweep.work import SweepWork
 
+PAUSE = 1.0
+"""Seconds before a suspect batch is tried: a nanny whose worker dies while it starts gives up itself."""
+
 
 class SweepSummary(NamedTuple):
     """What a sweep did."""
@@ -56,8 +59,11 @@ def attempt_part(
     """
     if path.exists():
         return Receipt(len(package_ids), kernel_seconds(path))
-    if not begin_attempt(path, session, tries):
+    attempt = begin_attempt(path, session, tries)
+    if attempt == 0:
         return Receipt(0, 0.0, died=True)
+    if attempt > 1 or tries == 1:
+        time.sleep(PAUSE)
     try:
         return compute_part(bench, package_ids, counts, path, fingerprint)
     finally:

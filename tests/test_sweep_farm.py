@@ -1,0 +1,328 @@
+"""Shards, locks, verification, poison and the farms' settings, without a farm."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from sweep_lab import make_study, serial_results
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.study import load_study
+from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
+from procure.sweep.farm import Receipt, n_local_workers
+from procure.sweep.jobqueue import job_name, lifetime_arguments, make_cluster, read_scheduler_file
+from procure.sweep.lock import locked
+from procure.sweep.parts import SCHEMA, begin_attempt, end_attempts, write_part
+from procure.sweep.plan import load_plan as load
+from procure.sweep.run import attempt_part, compute_part
+from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
+from procure.sweep.tls import dask_options, make_keys
+from procure.sweep.work import MOST_POISON, TRIES, SweepWork
+
+
+def small_plan(folder, **changes):
+    return load_plan(load_study(make_study(folder, **({"n_jobs": "20"} | changes))))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> pd.DataFrame:
+    return serial_results(small_plan(tmp_path_factory.mktemp("undisturbed")).study.path)
+
+
+def test_shards_hold_every_run_once(tmp_path):
+    """Shards are disjoint, together everything, and the same whatever is done already."""
+    plan = small_plan(tmp_path)
+    shards = [plan.batches({}, (i, 4)) for i in range(4)]
+    rows = np.concatenate([batch.rows for shard in shards for batch in shard])
+    assert sorted(rows) == plan.sampled_rows.tolist()
+    assert len(rows) == len(set(rows))
+    done = {plan.pairs[0]: shards[0][0].rows}
+    again = np.concatenate([batch.rows for batch in plan.batches(done, (0, 4))])
+    assert again.tolist() == [row for batch in shards[0][1:] for row in batch.rows]
+
+
+def test_shards_merged_equal_the_whole(tmp_path, undisturbed):
+    """Two shards, then a merge: the serial table, in one file; before the second, merge says what is missing."""
+    plan = small_plan(tmp_path)
+    first = run_sweep(plan, "serial", shard=(0, 2))
+    assert merge(plan)["n_missing"] == plan.n_runs - first.n_computed > 0
+    second = run_sweep(plan, "serial", shard=(1, 2))
+    assert second.n_computed == plan.n_runs - first.n_computed
+    assert run_sweep(plan, "serial", shard=(0, 2)).n_computed == 0
+    assert merge(plan)["n_missing"] == 0
+    assert [path.name for path in plan.study.folder.rglob("*.parquet")] == ["results.parquet"]
+    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+
+
+def test_shards_and_the_whole_keep_each_other_out(tmp_path):
+    """Shards run side by side; the same shard twice, or the whole study beside one, is refused with a name."""
+    study = small_plan(tmp_path).study
+    with locked(study, (3, 8)):
+        with locked(study, (4, 8)):
+            pass
+        with pytest.raises(TableError, match=f"shard 3-of-8, process {os.getpid()} on "), locked(study):
+            pass
+        with pytest.raises(TableError, match="shard 3-of-8"), locked(study, (3, 8)):
+            pass
+    with locked(study), pytest.raises(TableError, match=f"running: process {os.getpid()} on "):
+        locked(study, (3, 8)).__enter__()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    """Where flock is not offered, the error says so instead of naming a holder."""
+
+    def refuse(stream, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("procure.sweep.lock.fcntl.flock", refuse)
+    with pytest.raises(TableError, match="this file system has no locks"), locked(small_plan(tmp_path).study):
+        pass
+
+
+def test_parts_and_results_have_one_schema(tmp_path):
+    """Parts and result table carry the same Arrow schema, and duckdb reads them in one line."""
+    plan = small_plan(tmp_path)
+    run_sweep(plan, "serial", shard=(0, 2))
+    folder = plan.study.folder
+    assert {str(pq.read_schema(path).remove_metadata()) for path in (folder / "parts").glob("*.parquet")} == {
+        str(SCHEMA)
+    }
+    n_parts = duckdb.sql(f"select count(*) from '{folder}/parts/*.parquet'").fetchall()
+    merge(plan)
+    assert pq.read_schema(folder / "results.parquet").equals(SCHEMA)
+    assert duckdb.sql(f"select count(*) from '{folder}/results.parquet'").fetchall() == n_parts
+
+
+def test_verify(tmp_path):
+    """Verify is content with a finished study, and names a changed byte, a missing run and a run with two results."""
+    plan = small_plan(tmp_path)
+    run_sweep(plan, "serial")
+    counts, problems = verify(plan)
+    assert problems == []
+    assert (counts["n_done"], counts["n_files"], counts["n_repeated"]) == (plan.n_runs, 1, 0)
+    path = plan.study.folder / "results.parquet"
+    table = pq.read_table(path)
+    other = table.slice(0, 2)
+    longer = [value + 1 for value in other["makespan"].to_pylist()]
+    other = other.set_column(other.schema.get_field_index("makespan"), "makespan", [longer])
+    write_part(path.parent / "parts/a.parquet", table.slice(2, 3), fingerprint_text(plan), 0.0)
+    assert verify(plan)[1] == []
+    write_part(path.parent / "parts/b.parquet", other.cast(SCHEMA), fingerprint_text(plan), 0.0)
+    counts, problems = verify(plan)
+    assert problems == ["2 runs have two results that differ"]
+    assert counts["n_repeated"] == 5
+    whole = path.read_bytes()
+    path.write_bytes(whole[:2000] + bytes([whole[2000] ^ 1]) + whole[2001:])
+    counts, problems = verify(plan)
+    assert f"{path}: damaged" in problems[0]
+    assert problems[1] == f"{plan.n_runs - 5:,} planned runs have no result"
+    assert CliRunner().invoke(app, ["study", "verify", str(plan.study.path)]).exit_code == 1
+
+
+def test_damaged_result_table_is_set_aside(tmp_path, undisturbed):
+    """A result table that was damaged is kept under another name, and its runs are computed again."""
+    plan = small_plan(tmp_path)
+    run_sweep(plan, "serial")
+    path = plan.study.folder / "results.parquet"
+    path.write_bytes(path.read_bytes()[:-50])
+    notes: list[str] = []
+    assert run_sweep(plan, "serial", note=notes.append).n_computed == plan.n_runs
+    assert "set aside as results.refused" in notes[0]
+    pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+
+
+def drive(work: SweepWork, deadly: set[str], path) -> int:
+    """Take batches as a farm does whose workers die over some packages; return how many died."""
+    n_dead = 0
+    while (batch := work.take()) is not None:
+        bench = work.shared(work.key(batch))
+        while True:
+            ids, *rest, session, tries = work.arguments(batch)
+            if deadly & set(ids):
+                if begin_attempt(rest[1], session, tries):
+                    n_dead += 1
+                    continue
+                receipt = Receipt(0, 0.0, died=True)
+            else:
+                receipt = compute_part(bench, ids, *rest)
+            work.put(batch, receipt)
+            break
+    return n_dead
+
+
+def test_poison_is_found_by_halving(tmp_path, undisturbed):
+    """A run that kills its workers costs few of them, becomes one row that says so, and no other run suffers."""
+    plan = small_plan(tmp_path, batch_size="16")
+    stored_before, _ = open_folder(plan)
+    notes: list[str] = []
+    work = SweepWork(plan, plan.batches(stored_before.done(plan)), "local", notes.append)
+    poison = undisturbed["package_id"].iloc[21]
+    n_dead = drive(work, {poison}, tmp_path)
+    assert n_dead == TRIES + 3 + TRIES  # the batch of 16, its halves of 8, 4 and 2, the run itself
+    assert work.n_done == plan.n_runs
+    assert notes == [f"package {poison} on day under best-fit killed its worker 3 times; recorded as failed"]
+    rows = stored(plan).frame()
+    bad = rows["package_id"] == poison
+    assert rows.loc[bad, "reason"].tolist() == ["killed its worker 3 times"]
+    pd.testing.assert_frame_equal(rows[~bad], undisturbed[~bad], check_exact=True)
+    assert not list((plan.study.folder / "parts").glob(".*"))
+
+
+def test_workers_that_always_die_are_no_poison(tmp_path, undisturbed):
+    """When more than a few runs kill their workers, the sweep stops and asks about memory."""
+    plan = small_plan(tmp_path)
+    open_folder(plan)
+    work = SweepWork(plan, plan.batches({}), "local", lambda text: None)
+    deadly = set(undisturbed["package_id"].iloc[: MOST_POISON + 1])
+    with pytest.raises(TableError, match="enough memory"):
+        drive(work, deadly, tmp_path)
+
+
+def test_attempts_are_counted_per_session(tmp_path):
+    """Marks of one session do not count in another; they go with the end of the attempt."""
+    path = tmp_path / "a.parquet"
+    assert [begin_attempt(path, "s", 2) for _ in range(3)] == [1, 2, 0]
+    assert begin_attempt(path, "t", 2) == 1
+    end_attempts(path, "s")
+    assert begin_attempt(path, "s", 2) == 1
+
+
+def test_a_written_part_is_not_computed_again(tmp_path):
+    """A batch whose part is there, but whose receipt was lost with a worker, is not simulated twice."""
+    plan = small_plan(tmp_path)
+    open_folder(plan)
+    work = SweepWork(plan, plan.batches({}), "local", lambda text: None)
+    batch = work.take()
+    arguments = work.arguments(batch)
+    first = attempt_part(work.shared(work.key(batch)), *arguments)
+    assert attempt_part(None, *arguments) == first
+
+
+def test_a_run_that_raises_is_a_row(tmp_path, monkeypatch):
+    """Whatever a policy raises, the run becomes a row with the reason."""
+    import procure.sweep.bench as bench
+
+    def broken(*arguments, **options):
+        raise IndexError("no such node")
+
+    monkeypatch.setattr(bench, "simulate", broken)
+    monkeypatch.setattr(bench, "FAST_LANE_POLICY", "none")
+    plan = small_plan(tmp_path, sample="50")
+    run_sweep(plan, "serial")
+    assert set(read_results(plan.study)["reason"]) == {"IndexError: no such node"}
+
+
+@pytest.mark.parametrize(
+    ("walltime", "lifetime", "stagger"),
+    [
+        ("1:00:00", 3300, 150),
+        ("0:01:00", 48, 6),
+        ("60", 3300, 150),
+        ("1-0:00:00", 86100, 150),
+        ("02:00", 6900, 150),
+    ],
+)
+def test_workers_leave_before_the_limit(walltime, lifetime, stagger):
+    """Lifetime plus stagger stays below the limit."""
+    assert lifetime_arguments(walltime) == ["--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s"]
+
+
+@pytest.mark.parametrize("walltime", ["soon", "0:00:00", "-5", "1:x"])
+def test_senseless_walltime(walltime):
+    """A limit that cannot be read is refused with an example."""
+    with pytest.raises(TableError, match="hours:minutes:seconds"):
+        lifetime_arguments(walltime)
+
+
+@pytest.mark.parametrize(
+    ("farm", "lines"),
+    [
+        (
+            "slurm",
+            ["#SBATCH -p fast", "#SBATCH -A us", "--cpus-per-task=2", "#SBATCH -t 1:00:00", "--mem=4G"],
+        ),
+        ("pbs", ["#PBS -q fast", "#PBS -A us", "walltime=1:00:00", "ncpus=2"]),
+        ("lsf", ["#BSUB -q fast", '#BSUB -P "us"', "#BSUB -W 1:00", "#BSUB -n 2"]),
+        ("sge", ["#$ -q fast", "#$ -P us", "h_rt=1:00:00"]),
+    ],
+)
+def test_job_scripts(tmp_path, farm, lines, monkeypatch):
+    """What the user asks for stands in the job's script, for each batch system; one thread per worker."""
+    monkeypatch.setattr("dask_jobqueue.lsf.lsf_detect_units", lambda: "kb")
+    walltime = "1:00" if farm == "lsf" else "1:00:00"
+    options = FarmOptions(
+        cores=2, memory="4 GiB", walltime=walltime, partition="fast", account="us", folder=tmp_path / "study"
+    )
+    with make_cluster(farm, options) as cluster:
+        script = cluster.job_script()
+    for line in [*lines, "--nthreads 1", "--nworkers 2", "--lifetime 3300s", "export OMP_NUM_THREADS=1"]:
+        assert line in script, script
+    assert job_name(options.folder) in script
+
+
+def test_keys_are_for_their_owner(tmp_path):
+    """TLS keys are made once, readable by their owner only."""
+    cert, key = make_keys(tmp_path)
+    before = key.read_bytes()
+    assert make_keys(tmp_path) == (cert, key)
+    assert key.read_bytes() == before
+    assert [path.stat().st_mode & 0o777 for path in (cert.parent, cert, key)] == [0o700, 0o600, 0o600]
+    assert f"--tls-key {key}" in dask_options(tmp_path)
+
+
+def test_scheduler_file(tmp_path, monkeypatch):
+    """A scheduler file gives its address; one that never comes is an error that says who writes it."""
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({"address": "tcp://10.0.0.1:5"}))
+    assert read_scheduler_file(path, print) == "tcp://10.0.0.1:5"
+    monkeypatch.setattr("procure.sweep.jobqueue.FILE_TIMEOUT", 0.0)
+    with pytest.raises(TableError, match="did not appear"):
+        read_scheduler_file(tmp_path / "none.json", print)
+
+
+def test_local_workers_keep_to_what_slurm_gave(monkeypatch):
+    """One worker where Slurm gave one CPU, whatever the node has."""
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    assert n_local_workers() == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--shard", "8/8"),
+        ("--shard", "x"),
+        ("--tls",),
+        ("--farm", "slurm", "--scheduler-file", "f"),
+        ("--jobs", "0"),
+    ],
+)
+def test_bad_usage(tmp_path, options):
+    """Options that make no sense are bad usage, exit code 2."""
+    path = make_study(tmp_path)
+    assert CliRunner().invoke(app, ["sweep", str(path), *options]).exit_code == 2
+
+
+def test_merge_command_fails_while_runs_are_missing(tmp_path):
+    """`study merge` exits with 1 until every shard ran."""
+    path = str(small_plan(tmp_path).study.path)
+    for shard, expected in (("0/2", 1), ("1/2", 0)):
+        done = CliRunner().invoke(app, ["sweep", path, "--farm", "serial", "--shard", shard])
+        assert done.exit_code == 0, done.output
+        assert CliRunner().invoke(app, ["study", "merge", path]).exit_code == expected
+
+
+def test_a_large_plan_is_light(tmp_path):
+    """Batches are views of one array: cutting 100,000 of them takes little time and memory."""
+    plan = load(load_study(make_study(tmp_path, budget="5_600_000", batch_size="1", n_jobs="5")))
+    batches = plan.batches({})
+    assert len(batches) == plan.n_runs > 100_000
+    assert all(batch.rows.base is not None for batch in batches[:10])
