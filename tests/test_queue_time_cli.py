@@ -86,8 +86,12 @@ def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:
     """One row per split, method and deadline with the stated keys; a report beside it."""
     words = ["--method", "gbt", "--format", "json", "--report", str(folder / "r.html")]
     rows = json.loads(ask(folder, "evaluate", str(folder / "jobs.parquet"), *words))
-    keys = ["split", "method", "deadline_label", "deadline", "n_train", "n_test", "mae", "rmse", "mse_log10", "within_2x", "within_3x", "pinball", "deadline_accuracy", "majority_accuracy", "coverage_90", "brier", "brier_base"]
-    assert set(keys) <= set(rows[0])
+    keys = {
+        "split", "method", "deadline_label", "deadline", "n_train", "n_test", "mae", "rmse", "mse_log10",
+        "within_2x", "within_3x", "pinball", "deadline_accuracy", "majority_accuracy", "coverage_90", "brier",
+        "brier_base",
+    }  # fmt: skip
+    assert keys <= set(rows[0])
     assert {"mean", "1h", "4h", "12h"} <= {row["deadline_label"] for row in rows}
     report = (folder / "r.html").read_text()
     for what in ("Table 2.4", "Table 2.5", "Table 2.6", "Figure 2.1", "Figure 2.5", "<svg"):

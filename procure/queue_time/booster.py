@@ -6,7 +6,7 @@ anything when they are loaded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from procure.errors import TableError
 
 if TYPE_CHECKING:
     import xgboost
+
+Booster: TypeAlias = "xgboost.Booster"
 
 
 def _xgboost() -> Any:

@@ -20,7 +20,7 @@ from procure.queue_time.calibrate import GRID, Calibrator, quantiles_at
 from procure.queue_time.metrics import LEVELS
 
 if TYPE_CHECKING:
-    from xgboost import Booster
+    from procure.queue_time.booster import Booster
 
 
 @dataclass(frozen=True)

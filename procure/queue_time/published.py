@@ -20,7 +20,7 @@ from procure.queue_time.booster import fit_published, predict
 from procure.queue_time.features import PUBLISHED
 
 if TYPE_CHECKING:
-    from xgboost import Booster
+    from procure.queue_time.booster import Booster
 
 LARGE_GROUP = 100
 """A group has a regressor of its own if it has more training rows than this."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -58,10 +59,11 @@ def read_state(path: Path, tz: str | None = None) -> pd.DataFrame:
 
 
 def live_state(tz: str | None = None) -> pd.DataFrame:
-    """Ask squeue for the queue as it is now."""
+    """Ask squeue for the queue as it is now, with its times as Unix seconds."""
     try:
         asked = ["squeue", "--all", "--array-unique", f"--format={FIELDS}"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+        environment = os.environ | {"SLURM_TIME_FORMAT": "%s"}
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False, env=environment)
     except FileNotFoundError:
         raise TableError("squeue is not installed here; give a state file with --state") from None
     except subprocess.TimeoutExpired:
