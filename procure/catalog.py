@@ -78,6 +78,17 @@ POLICIES: dict[str, Entry] = {
         True,
         "procure.policies.conservative:conservative_loop",
     ),
+    "earliest-gap": Entry(
+        "procure.policies.gaps:earliest_gap",
+        "a plan of all jobs in queue order, each in its earliest gap",
+        True,
+    ),
+    "best-gap": Entry(
+        "procure.policies.gaps:best_gap", "a plan; a new job goes where expected slowdowns become least", True
+    ),
+    "tabu": Entry(
+        "procure.policies.gaps:tabu_search", "best-gap, improved by tabu search over the plan's order", True
+    ),
     "priority": _queue("strict", "priority", f"age, fair share and size, weighted; {_AFTER}"),
     "wfp3": _queue("strict", "wfp3", f"largest (wait / run time)³ × CPUs first; {_AFTER}"),
     "unicef": _queue("strict", "unicef", f"largest wait / (log₂ CPUs × run time) first; {_AFTER}"),

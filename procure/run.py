@@ -149,13 +149,13 @@ def simulate(
     if policy == FAST_LANE_POLICY and fast_lane and not options:
         with contextlib.suppress(FastLaneError):
             found = _by_fast_lane(ready)
-    start, end, speed_of, node_lists, depth = found or _by_loop(ready, policy, jobs, chosen, estimates)
+    start, end, speed_of, placed, depth = found or _by_loop(ready, policy, jobs, chosen, estimates)
     elapsed = time.perf_counter() - began
     out = np.empty(len(METRIC_NAMES))
     kinds, kind_of = ready.kinds, ready.kind_of
     capacity = tuple(float(column[kind_of].sum()) for column in (kinds.cpus, kinds.mem, kinds.gpus))
     measure(ready.jobs.submit, start, end, ready.killed, speed_of, usage_of(ready.jobs), capacity, depth, out)
-    return Run(_schedule(jobs, nodes, ready.jobs, start, end, node_lists), as_record(out), elapsed)
+    return Run(_schedule(jobs, nodes, ready.jobs, start, end, placed), as_record(out), elapsed)
 
 
 def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
@@ -166,7 +166,7 @@ def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
         ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations, bits, start, end, node_of
     )
     speed_of = ready.kinds.speed[ready.kind_of[np.maximum(node_of, 0)]]
-    return start, end, speed_of, node_of[:, None], depth
+    return start, end, speed_of, (node_of, np.arange(n_jobs + 1)), depth
 
 
 def _by_loop(
@@ -193,15 +193,12 @@ def _by_loop(
         drive(world, state, catalog.load(policy), catalog.load_loop(policy), name=policy)
     else:
         drive(world, state, policy)
-    lists = state.node_list
-    if len(lists) == len(row):  # one node each
-        return state.start, world.end, world.speed_of, lists[:, None], int(world.max_queue_depth[0])
-    node_lists = np.split(lists, state.node_first[1:-1])
-    return state.start, world.end, world.speed_of, node_lists, int(world.max_queue_depth[0])
+    placed = (state.node_list, state.node_first)
+    return state.start, world.end, world.speed_of, placed, int(world.max_queue_depth[0])
 
 
 def _schedule(
-    jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, start: np.ndarray, end: np.ndarray, node_lists: Any
+    jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, start: np.ndarray, end: np.ndarray, placed: Any
 ) -> pd.DataFrame:
     ran = start >= 0
     names = nodes["node_id"].astype(str).to_list()
@@ -212,12 +209,16 @@ def _schedule(
     }
     for values in columns.values():
         values[~ran] = pd.NA
-    placed = [
-        ",".join(names[n] for n in rows) if runs else "" for rows, runs in zip(node_lists, ran, strict=True)
+    flat, first_of = placed
+    bounds = first_of.tolist()
+    rows = flat.tolist()
+    node_ids = [
+        ",".join([names[n] for n in rows[low:high]]) if runs else ""
+        for low, high, runs in zip(bounds, bounds[1:], ran.tolist(), strict=False)
     ]
     schedule = jobs.reset_index(drop=True).copy()
     back = np.argsort(arrays.row, kind="stable")
     for name, values in columns.items():
         schedule[name] = values[back]
-    schedule["node_ids"] = np.array(placed, dtype=object)[back]
+    schedule["node_ids"] = np.array(node_ids, dtype=object)[back]
     return schedule

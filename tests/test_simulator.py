@@ -219,8 +219,10 @@ def test_amounts_too_large_for_the_fast_lane_still_run():
     assert run.schedule["start_time"].tolist() == [0, 5]
 
 
-def test_multi_node_job_is_refused_by_name():
-    """A job of several nodes is never cut to one: best fit names it."""
+def test_multi_node_job_is_refused_by_name(monkeypatch):
+    """A job of several nodes is never cut to one: a policy for single-node jobs names it."""
+    entries = procure_run.catalog.POLICIES
+    monkeypatch.setitem(entries, "best-fit", entries["best-fit"]._replace(multi_node=False))
     jobs = job_table(submit_time=[0, 0], run_time=[5, 5], n_nodes=[1, 3])
     with pytest.raises(TableError, match="job j1 asks for 3 nodes"):
         procure_run.simulate(jobs, node_table(cpus=[4]))

@@ -9,7 +9,13 @@ from scipy import stats
 N_RESAMPLES = 10_000
 
 
-def paired_tests(values: pd.DataFrame, baseline: str, seed: int = 0, level: float = 0.95) -> pd.DataFrame:
+def paired_tests(
+    values: pd.DataFrame,
+    baseline: str,
+    seed: int = 0,
+    level: float = 0.95,
+    n_resamples: int = N_RESAMPLES,
+) -> pd.DataFrame:
     """Compare every policy with a baseline over the same parts of a workload.
 
     Parameters
@@ -22,6 +28,8 @@ def paired_tests(values: pd.DataFrame, baseline: str, seed: int = 0, level: floa
         Of the bootstrap.
     level
         Of the bootstrap's percentile interval.
+    n_resamples
+        Of the bootstrap.
 
     Returns
     -------
@@ -41,7 +49,7 @@ def paired_tests(values: pd.DataFrame, baseline: str, seed: int = 0, level: floa
         if n:
             row["difference"] = difference.mean()
         if n > 1:
-            means = difference[rng.integers(0, n, (N_RESAMPLES, n))].mean(axis=1)
+            means = difference[rng.integers(0, n, (n_resamples, n))].mean(axis=1)
             row["low"], row["high"] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
             if np.any(difference != 0):
                 row["p_wilcoxon"] = stats.wilcoxon(difference).pvalue

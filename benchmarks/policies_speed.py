@@ -1,0 +1,137 @@
+"""How fast the policies are: jobs per second of one core, on real and on generated workloads.
+
+    python benchmarks/policies_speed.py hpc2n LOG.swf.xz          FCFS, EASY, conservative; 240 nodes
+    python benchmarks/policies_speed.py beocat LOG.csv.xz NODES.csv    best fit, three resources
+    python benchmarks/policies_speed.py plain                     a policy in plain Python, 100 nodes
+    python benchmarks/policies_speed.py scale OUT.svg             EASY up to 1,000,000 jobs, 10,000 nodes
+
+Prints seconds of the processor's time: on a busy computer the wall clock measures the other programs.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+
+from procure import run as procure_run
+from procure.run import simulate
+from procure.simulator.state import WAIT
+from procure.workload import import_log
+
+procure_run.time.perf_counter = time.process_time  # what `Run.elapsed` is measured with
+
+
+def node_table(n: int, **columns) -> pd.DataFrame:
+    return pd.DataFrame({"node_id": [f"n{i}" for i in range(n)], "cpus": 1, "mem_mb": 10**7} | columns)
+
+
+def timed(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, policy) -> float:
+    simulate(jobs.head(50), nodes, policy)  # compiles
+    began = time.process_time()
+    run = simulate(jobs, nodes, policy)
+    whole = time.process_time() - began
+    print(
+        f"{name}: {len(jobs):,} jobs, kernel {run.elapsed:.3f} s = {len(jobs) / run.elapsed:,.0f} jobs/s; "
+        f"with tables {whole:.2f} s; mean wait {run.metrics['mean_wait_time']:,.1f} s",
+        flush=True,
+    )
+    return run.elapsed
+
+
+def hpc2n(log: str) -> None:
+    jobs = import_log(log, "swf").jobs
+    for policy in ("fcfs", "easy", "conservative", "sjf", "easy-sjf"):
+        timed(policy, jobs, node_table(240), policy)
+
+
+def beocat(log: str, machines: str) -> None:
+    jobs = import_log(log, "csv", preset="beocat").jobs
+    given = pd.read_csv(machines)
+    nodes = pd.DataFrame(
+        {
+            "node_id": given["MachineName"],
+            "cpus": given["TotalCPUs"],
+            "mem_mb": given["TotalMemory"] // 1000,
+            "gpus": given["TotalGPUs"],
+        }
+    )
+    for policy in ("best-fit", "easy", "fcfs"):
+        timed(policy, jobs, nodes, policy)
+
+
+def first_fit(state):
+    """First fit as a newcomer would write it."""
+    end = len(state.submit)
+    job = int(state.next_waiting[end])
+    while job != end:
+        nodes = np.flatnonzero((state.free_cpus >= state.cpus[job]) & (state.free_mem >= state.mem[job]))
+        if len(nodes) >= state.n_nodes[job]:
+            return job, nodes[: state.n_nodes[job]]
+        job = int(state.next_waiting[job])
+    return WAIT, []
+
+
+def generated(n_jobs: int, n_nodes: int, seed: int = 1) -> pd.DataFrame:
+    """Multi-node jobs that ask for about 85 % of the nodes."""
+    rng = np.random.default_rng(seed)
+    size = np.minimum(np.ceil(rng.exponential(n_nodes / 50, n_jobs)), n_nodes).astype(np.int64)
+    run = np.ceil(rng.exponential(3600, n_jobs)).astype(np.int64)
+    gap = size.mean() * 3600 / (0.85 * n_nodes)
+    return pd.DataFrame(
+        {
+            "job_id": np.arange(n_jobs).astype(str),
+            "submit_time": np.cumsum(rng.exponential(gap, n_jobs)).astype(np.int64),
+            "run_time": run,
+            "requested_time": run * rng.integers(1, 5, n_jobs),
+            "n_nodes": size,
+            "cpus_per_node": 1,
+        }
+    )
+
+
+def plain() -> None:
+    jobs = generated(5_000, 100)
+    n_answers = 0
+
+    def counted(state):
+        nonlocal n_answers
+        n_answers += 1
+        return first_fit(state)
+
+    simulate(jobs, node_table(100), counted)
+    n_decisions = n_answers
+    elapsed = timed("plain Python", jobs, node_table(100), first_fit)
+    print(f"{n_decisions / elapsed:,.0f} decisions/s, {len(jobs) / elapsed:,.0f} of them starts")
+
+
+def scale(out: str) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    sizes, counts = (10_000, 30_000, 100_000, 300_000, 1_000_000), (100, 300, 1_000, 3_000, 10_000)
+    by_jobs = [timed(f"10,000 nodes, {n:,}", generated(n, 10_000), node_table(10_000), "easy") for n in sizes]
+    by_nodes = [timed(f"{n:,} nodes", generated(100_000, n), node_table(n), "easy") for n in counts]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"peak memory {peak:.2f} GB")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True)
+    left.loglog(sizes, by_jobs, "o-")
+    left.set(xlabel="jobs (10,000 nodes)", ylabel="kernel seconds, EASY", title=f"peak memory {peak:.2f} GB")
+    right.loglog(counts, by_nodes, "o-")
+    right.set(xlabel="nodes (100,000 jobs)")
+    figure.tight_layout()
+    figure.savefig(out, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    what, *arguments = sys.argv[1:] or ["help"]
+    commands = {"hpc2n": hpc2n, "beocat": beocat, "plain": plain, "scale": scale}
+    if what in commands:
+        commands[what](*arguments)
+    else:
+        print(__doc__)

@@ -1,0 +1,165 @@
+"""Comparing schedulers: tests, classes, parts, replay, charts and the command's JSON."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from policy_cases import job_table, node_table, pool_case
+from scipy import stats
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.compare import compare, parts, replay
+from procure.compare.classes import resource_usage, size_class, user_class, waits_by
+from procure.compare.gantt import gantt_text
+from procure.compare.paired import anova, paired_tests
+from procure.errors import TableError
+from procure.run import simulate
+
+
+def workload(n: int = 80) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return pool_case(np.random.default_rng(3), n)
+
+
+def test_paired_tests_are_scipys_and_the_interval_covers_the_mean():
+    """Difference, p of t and Wilcoxon as SciPy has them for pairs; the bootstrap repeats with its seed."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(100, 30, 20)
+    values = pd.DataFrame({"a": base, "b": base - 5 + rng.normal(0, 4, 20)})
+    found = paired_tests(values, "a").iloc[0]
+    assert found["difference"] == pytest.approx((values["b"] - values["a"]).mean())
+    assert found["p_t"] == pytest.approx(stats.ttest_rel(values["b"], values["a"]).pvalue)
+    assert found["p_wilcoxon"] == pytest.approx(stats.wilcoxon(values["b"], values["a"]).pvalue)
+    assert found["low"] < found["difference"] < found["high"] < 0
+    assert paired_tests(values, "a").equals(paired_tests(values, "a"))
+    assert anova(values) == pytest.approx(stats.f_oneway(values["a"], values["b"]).pvalue)
+
+
+def test_bootstrap_interval_covers_as_often_as_it_says():
+    """Of 200 samples of 25 pairs, about 95 % of the intervals hold the true difference."""
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        values = pd.DataFrame({"a": np.zeros(25), "b": rng.normal(3, 2, 25)})
+        row = paired_tests(values, "a", n_resamples=400).iloc[0]
+        hits += row["low"] <= 3 <= row["high"]
+    assert 0.88 <= hits / 200 <= 0.98
+
+
+def test_no_difference_has_no_p_value():
+    """Equal policies, and a single part, give NaN instead of an error."""
+    values = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 3.0]})
+    row = paired_tests(values, "a").iloc[0]
+    assert row["difference"] == 0
+    assert np.isnan(row["p_t"]) and np.isnan(row["p_wilcoxon"])
+    assert np.isnan(paired_tests(values.iloc[:1], "a").iloc[0]["low"])
+
+
+def test_size_and_user_classes():
+    """Sizes by CPUs over all nodes; users by their part of all CPU-seconds."""
+    jobs = job_table(
+        submit_time=[0] * 5, run_time=[100, 60, 40, 9, 1], n_nodes=[1, 4, 5, 64, 300], user=list("abcde")
+    )
+    assert size_class(jobs).tolist() == ["1", "2-4", "5-16", "17-64", ">256"]
+    same_size = jobs.assign(n_nodes=1, run_time=[50, 30, 12, 6, 2])
+    assert user_class(same_size).tolist() == ["heavy", "medium", "medium", "light", "light"]
+
+
+def test_resource_usage_counts_only_wanted_cpus():
+    """Two CPUs, one busy for 10 s: nobody wanted the other, so usage is 1 while utilization is 1/2."""
+    jobs = job_table(submit_time=[0, 20], run_time=[10, 10])
+    run = simulate(jobs, node_table(2), "fcfs")
+    assert resource_usage(run.schedule, 2) == 1.0
+    jobs = job_table(submit_time=[0, 0], run_time=[10, 10], n_nodes=[1, 2])
+    run = simulate(jobs, node_table(2), "fcfs")
+    assert resource_usage(run.schedule, 2) == pytest.approx(30 / 40)
+
+
+def test_slices_and_shaken_copies():
+    """A week's jobs stand together; shaking moves by at most five minutes and repeats with its seed."""
+    jobs = job_table(submit_time=np.arange(100) * 20_000, run_time=[1] * 100)
+    weeks = list(parts.slices(jobs, "week"))
+    assert [len(week) for _, week in weeks] == [31, 30, 30]  # the fourth has too few jobs
+    moved = parts.shaken(jobs, 4)
+    assert (moved["submit_time"] - jobs["submit_time"]).abs().max() <= parts.SHAKE
+    assert moved.equals(parts.shaken(jobs, 4)) and not moved.equals(parts.shaken(jobs, 5))
+    with pytest.raises(TableError, match="did you mean week"):
+        list(parts.slices(jobs, "weeks"))
+
+
+def test_replay_of_a_simulated_log_is_perfect():
+    """Where the log was made by the same rule, simulated and logged waits agree."""
+    jobs, nodes = workload()
+    run = simulate(jobs, nodes, "easy")
+    fidelity = replay(run.schedule, simulate(run.schedule, nodes, "easy")).set_index("cpus")
+    assert fidelity.loc["all", "mean_absolute_error"] == 0
+    assert fidelity.loc["all", "within_10_min"] == 1
+    with pytest.raises(TableError, match="no start_time"):
+        replay(jobs, run)
+
+
+def test_comparison_holds_each_policys_own_run():
+    """The table repeats `simulate`; oracle sjf is sjf on requests that are run times; ranks start at 1."""
+    jobs, nodes = workload()
+    found = compare(jobs, nodes, ["fcfs", "sjf", "sjf@oracle"], seeds=3)
+    table = found.table.set_index("policy")
+    assert table.loc["sjf", "mean_wait_time"] == simulate(jobs, nodes, "sjf").metrics["mean_wait_time"]
+    oracle = simulate(jobs.assign(requested_time=jobs["run_time"].clip(lower=1)), nodes, "sjf")
+    assert table.loc["sjf@oracle", "mean_wait_time"] == oracle.metrics["mean_wait_time"]
+    assert table["rank"].min() == 1
+    assert len(found.parts) == 9 and set(found.tests["policy"]) == {"sjf", "sjf@oracle"}
+    waits = waits_by(simulate(jobs, nodes, "fcfs").schedule, size_class(jobs))
+    assert waits["n_jobs"].sum() == table.loc["fcfs", "n_completed"]
+
+
+def test_text_chart():
+    """A line per node, a character per second, dots where it idles."""
+    run = simulate(job_table(submit_time=[0, 0], run_time=[2, 3], n_nodes=[1, 2]), node_table(2), "fcfs")
+    assert gantt_text(run.schedule) == "n0 |11222|\nn1 |..222|\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    jobs, nodes = workload(40)
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    return tmp_path, ["--jobs", str(tmp_path / "jobs.csv"), "--nodes", str(tmp_path / "nodes.csv")]
+
+
+def test_compare_command_prints_one_json_list_and_one_html_file(files):
+    """Every promised key is there per policy; the report loads nothing from elsewhere."""
+    folder, tables = files
+    report = folder / "compare.html"
+    arguments = ["compare", *tables, "--policies", "fcfs,easy", "--seeds", "2", "--report", str(report)]
+    result = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    assert result.exit_code == 0, result.output
+    records = json.loads(result.stdout)
+    assert [record["policy"] for record in records] == ["fcfs", "easy"]
+    for key in (
+        *("mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu"),
+        *("n_completed", "n_unrunnable", "elapsed", "rank"),
+    ):
+        assert all(key in record for record in records), key
+    html = report.read_text()
+    assert "<svg" in html and "src=" not in html and "<link" not in html and "<script" not in html
+
+
+def test_simulate_gantt_and_policies_commands(files):
+    """A schedule is written, drawn as a figure and as text; policies are listed and described."""
+    folder, tables = files
+    schedule = folder / "schedule.parquet"
+    runner = CliRunner()
+    options = ["--policy", "easy", "--order", "sjf", "--fit", "best", "--out", str(schedule)]
+    assert runner.invoke(app, ["simulate", *tables, *options]).exit_code == 0
+    assert runner.invoke(app, ["gantt", str(schedule), "--out", str(folder / "g.svg")]).exit_code == 0
+    assert "<svg" in (folder / "g.svg").read_text()
+    assert "n0 |" in runner.invoke(app, ["gantt", str(schedule)]).stdout
+    assert runner.invoke(app, ["gantt", str(schedule), "--out", "g.doc"]).exit_code == 2
+    names = [
+        row["name"] for row in json.loads(runner.invoke(app, ["policies", "list", "--format", "json"]).stdout)
+    ]
+    assert {"fcfs", "easy", "conservative", "tabu"} <= set(names)
+    assert "shadow" in runner.invoke(app, ["policies", "describe", "easy"]).stdout
