@@ -92,7 +92,7 @@ def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:
         "brier_base",
     }  # fmt: skip
     assert keys <= set(rows[0])
-    assert {"mean", "1h", "4h", "12h"} <= {row["deadline_label"] for row in rows}
+    assert {"mean", "1h", "4h", "12h"} == {row["deadline_label"] for row in rows}
     report = (folder / "r.html").read_text()
     for what in ("Table 2.4", "Table 2.5", "Table 2.6", "Figure 2.1", "Figure 2.5", "<svg"):
         assert what in report
@@ -162,3 +162,13 @@ def test_a_real_squeue_is_read(shared_data) -> None:  # type: ignore[no-untyped-
     assert {"PENDING", "RUNNING"} == set(found["state"])
     assert found.loc[found["state"] == "RUNNING", "start_time"].notna().all()
     assert "27" not in set(found["job_id"])
+
+
+def test_an_swf_logs_own_clock_names_the_cut(folder: Path) -> None:
+    """Seconds smaller than any submission count from the log's UnixStartTime."""
+    lines = ["; UnixStartTime: 1000000000", "; MaxProcs: 8"]
+    lines += [f"{i} {i * 100} {i % 7} 50 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1" for i in range(1, 401)]
+    (folder / "own.swf").write_text("\n".join(lines) + "\n")
+    words = ["--test-from", "30000", "--method", "gbt", "--format", "json"]
+    rows = json.loads(ask(folder, "evaluate", str(folder / "own.swf"), *words))
+    assert rows[0]["n_test"] == 101

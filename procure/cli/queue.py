@@ -75,7 +75,18 @@ def _read_log(path: Path, log_format: str | None, preset: str | None, tz: str | 
     )
     for reason, count in imported.dropped.items():
         note(f"{path.name}: {count:,} rows dropped: {reason}")
-    return imported.jobs
+    jobs = imported.jobs
+    if log_format == "swf":
+        jobs.attrs["origin"] = _swf_origin(path)
+    return jobs
+
+
+def _swf_origin(path: Path) -> int:
+    """Return the Unix second at which an SWF log's own clock shows 0, as its header says; 0 if it does not."""
+    from procure.workload.ledger import read_bytes
+
+    found = re.search(rb"^;\s*UnixStartTime:\s*(\d+)", read_bytes(path), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def _is_job_table(path: Path) -> bool:
@@ -414,14 +425,13 @@ def _splits(given: list[str]) -> list[str]:
 
 
 def _cut(text: str, jobs: pd.DataFrame, tz: str | None) -> int:
-    """Read --test-from: an ISO time, or seconds; small ones count from the log's first submission."""
+    """Read --test-from: an ISO time, Unix seconds, or seconds in an SWF log's own clock."""
     from procure.workload.clock import moment
 
     if re.fullmatch(r"-?\d+", text):
         seconds = int(text)
-        first = int(jobs["submit_time"].min())
-        log_clock = jobs.attrs.get("clock") == "log" or first < 10**8
-        return seconds if log_clock or seconds >= 10**8 else int(jobs.attrs.get("origin", first)) + seconds
+        between = int(jobs["submit_time"].min()) <= seconds <= int(jobs["submit_time"].max())
+        return seconds if between else int(jobs.attrs.get("origin", 0)) + seconds
     return moment(text, tz or "UTC")
 
 
@@ -451,7 +461,7 @@ def _evaluate_features(
         if name == "rolling":
             raise typer.BadParameter("ready-made features take random or chronological", param_hint="--split")
         rows += evaluate_ready(ready, name, seeds=tuple(seeds), test_from=cut, deadline=deadline)
-    return rows
+    return _shown(rows)
 
 
 def _evaluate_log(
@@ -470,7 +480,12 @@ def _evaluate_log(
 
         write_report(found, report, seed=seeds[0])
         note(f"wrote {report}")
-    return found.rows
+    return _shown(found.rows)
+
+
+def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the deadline that only the report shows."""
+    return [row for row in rows if row["deadline_label"] != "8h"]
 
 
 @app.command()
