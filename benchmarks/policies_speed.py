@@ -75,12 +75,12 @@ def first_fit(state):
     return WAIT, []
 
 
-def generated(n_jobs: int, n_nodes: int, seed: int = 1) -> pd.DataFrame:
-    """Multi-node jobs that ask for about 85 % of the nodes."""
+def generated(n_jobs: int, n_nodes: int, mean_size: float, load: float, seed: int = 1) -> pd.DataFrame:
+    """Multi-node jobs that together need ``load`` of the nodes."""
     rng = np.random.default_rng(seed)
-    size = np.minimum(np.ceil(rng.exponential(n_nodes / 50, n_jobs)), n_nodes).astype(np.int64)
+    size = np.minimum(np.ceil(rng.exponential(mean_size, n_jobs)), n_nodes).astype(np.int64)
     run = np.ceil(rng.exponential(3600, n_jobs)).astype(np.int64)
-    gap = size.mean() * 3600 / (0.85 * n_nodes)
+    gap = size.mean() * 3600 / (load * n_nodes)
     return pd.DataFrame(
         {
             "job_id": np.arange(n_jobs).astype(str),
@@ -94,7 +94,7 @@ def generated(n_jobs: int, n_nodes: int, seed: int = 1) -> pd.DataFrame:
 
 
 def plain() -> None:
-    jobs = generated(5_000, 100)
+    jobs = generated(5_000, 100, 2, 0.85)
     n_answers = 0
 
     def counted(state):
@@ -115,8 +115,11 @@ def scale(out: str) -> None:
     from matplotlib import pyplot as plt
 
     sizes, counts = (10_000, 30_000, 100_000, 300_000, 1_000_000), (100, 300, 1_000, 3_000, 10_000)
-    by_jobs = [timed(f"10,000 nodes, {n:,}", generated(n, 10_000), node_table(10_000), "easy") for n in sizes]
-    by_nodes = [timed(f"{n:,} nodes", generated(100_000, n), node_table(n), "easy") for n in counts]
+    by_jobs = [
+        timed(f"10,000 nodes, {n:,}", generated(n, 10_000, 20, 1.0), node_table(10_000), "easy")
+        for n in sizes
+    ]
+    by_nodes = [timed(f"{n:,} nodes", generated(100_000, n, 20, 1.0), node_table(n), "easy") for n in counts]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"peak memory {peak:.2f} GB")
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True)

@@ -211,9 +211,8 @@ def _schedule(
         values[~ran] = pd.NA
     flat, first_of = placed
     bounds = first_of.tolist()
-    rows = flat.tolist()
     node_ids = [
-        ",".join([names[n] for n in rows[low:high]]) if runs else ""
+        ",".join([names[n] for n in flat[low:high].tolist()]) if runs else ""
         for low, high, runs in zip(bounds, bounds[1:], ran.tolist(), strict=False)
     ]
     schedule = jobs.reset_index(drop=True).copy()

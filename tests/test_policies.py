@@ -70,6 +70,24 @@ def test_five_policies_differ_on_a_case_solved_on_paper(request):
     assert len({chart.partition("\n")[2] for chart in charts}) == 5
 
 
+def test_a_second_reservation_protects_the_second_job():
+    """On the same case, EASY with a depth of two gives the conservative schedule."""
+    jobs, nodes = on_paper()
+    deep = procure_run.simulate(jobs, nodes, "easy", options={"depth": 2})
+    assert found(deep, jobs) == found(procure_run.simulate(jobs, nodes, "conservative"), jobs)
+    shared = nodes.assign(cpus=[1, 1, 2])  # no longer a pool: reservations name their nodes
+    deep = procure_run.simulate(jobs, shared, "easy", options={"depth": 2})
+    assert deep.schedule["start_time"].tolist()[:3] == [0, 4, 7]
+
+
+def test_a_job_runs_as_long_as_on_the_slowest_of_its_nodes():
+    """Two nodes, one at half the logged speed: 10 s become 20 on both, and 10 where only the fast one is used."""
+    nodes = node_table(2, speed=[2.0, 1.0])
+    jobs = job_table(submit_time=[0, 50], run_time=[10, 10], n_nodes=[2, 1])
+    run = procure_run.simulate(jobs, nodes, "fcfs", logged_speed="2")
+    assert run.schedule["end_time"].tolist() == [20, 60]
+
+
 def test_edf_is_fcfs_without_due_dates_and_not_with_them():
     """Earliest due date first falls back to the queue's order; a due date moves its job ahead."""
     for seed in range(20):
