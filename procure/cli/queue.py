@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.cli.common import Format, FormatOption, note, print_json, print_record, print_table
+from procure.cli.queue_inputs import (
+    cut_of,
+    deadline_of,
+    followed_by,
+    formats_of,
+    megabytes_of,
+    read_log,
+    seconds_of,
+    span,
+    splits_of,
+)
 from procure.errors import TableError
 
 if TYPE_CHECKING:
@@ -54,50 +65,6 @@ TzOption = Annotated[
 SeedOption = Annotated[int, typer.Option(help="Seed of splits and models.")]
 
 
-def _read_log(path: Path, log_format: str | None, preset: str | None, tz: str | None) -> pd.DataFrame:
-    """Read a job table (.parquet, or .csv with our columns) or import a log, by format or file name."""
-    from procure.tables import JOB, read
-    from procure.workload import import_log
-
-    name = path.name.lower()
-    if not path.is_file():
-        raise TableError(f"{path}: no such file")
-    if name.endswith(".parquet") or (
-        log_format in (None, "csv") and preset is None and ".csv" in name and _is_job_table(path)
-    ):
-        return read(path, JOB)
-    if log_format is None and ".swf" in name:
-        log_format = "swf"
-    if log_format is None:
-        log_format = "csv" if ".csv" in name else "sacct"
-    imported = import_log(
-        path, format=log_format, preset=preset, tz=tz, keep_unfinished=log_format == "sacct"
-    )
-    for reason, count in imported.dropped.items():
-        note(f"{path.name}: {count:,} rows dropped: {reason}")
-    jobs = imported.jobs
-    if log_format == "swf":
-        jobs.attrs["origin"] = _swf_origin(path)
-    return jobs
-
-
-def _swf_origin(path: Path) -> int:
-    """Return the Unix second at which an SWF log's own clock shows 0, as its header says; 0 if it does not."""
-    from procure.workload.ledger import read_bytes
-
-    found = re.search(rb"^;\s*UnixStartTime:\s*(\d+)", read_bytes(path), re.MULTILINE)
-    return int(found[1]) if found else 0
-
-
-def _is_job_table(path: Path) -> bool:
-    import pandas as pd
-
-    try:
-        return {"submit_time", "cpus_per_node"} <= set(pd.read_csv(path, nrows=0).columns)
-    except (ValueError, OSError, EOFError):
-        return False
-
-
 @app.command()
 def train(
     log: LogArgument,
@@ -128,7 +95,7 @@ def train(
 
     if not out.parent.is_dir():
         raise TableError(f"{out.parent}: no such folder to write {out.name} to")
-    jobs = _read_log(log, log_format, preset, tz)
+    jobs = read_log(log, log_format, preset, tz)
     if method is Method.KMEANS_GBT and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
     site = predict.train(jobs, str(method), 57 if k is None else k)
@@ -161,46 +128,6 @@ def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
     chosen = best_k(curve)
     note(f"k = {chosen} chosen; the elbow curve is in {sweep_log}")
     return chosen
-
-
-def _seconds(text: str, option: str) -> int:
-    """Read a duration: 90m, 2h, 1d, 3600, or Slurm's D-HH:MM:SS."""
-    from procure.workload.slurm_text import slurm_duration
-
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip().lower())
-    if match:
-        return round(float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2]])
-    if text.strip().isdigit():
-        return int(text)
-    seconds = slurm_duration(text.strip()) if ":" in text else float("nan")
-    if seconds != seconds:
-        raise typer.BadParameter(
-            f"{text!r} is not a positive time such as 8:00:00, 2-00:00:00, 90m, 2h or 1d", param_hint=option
-        )
-    return int(seconds)
-
-
-def _megabytes(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
-    if not match:
-        raise typer.BadParameter(
-            f"{text!r} is not an amount of memory such as 64G or 4000M", param_hint="--mem"
-        )
-    return -int(-float(match[1]) * {"K": 0.001, "": 1, "M": 1, "G": 1000, "T": 1_000_000}[match[2]] // 1)
-
-
-def _deadline(text: str | None, now: int, tz: str | None) -> float | None:
-    """Read a deadline as seconds from now: a duration, or a moment."""
-    if text is None:
-        return None
-    if re.match(r"\d{4}-\d{2}-\d{2}", text):
-        from procure.workload.clock import moment
-
-        seconds = moment(text, tz or "UTC") - now
-        if seconds <= 0:
-            raise TableError(f"the deadline {text} has passed; a later one is needed")
-        return float(seconds)
-    return float(_seconds(text, "--deadline"))
 
 
 def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame | None, int | None]:
@@ -248,12 +175,12 @@ def predict(
     from procure.queue_time import store
 
     site = store.load(model)
-    request = room.Request(cpus, _seconds(time, "--time"), _megabytes(mem), gpus, nodes, partition, user)
+    request = room.Request(cpus, seconds_of(time, "--time"), megabytes_of(mem), gpus, nodes, partition, user)
     room.check_request(site, request)
     queue, now = _state(state, live, tz)
     features = room.current_features(site, request, queue, now)
     moment = _moment(site, queue, now)
-    seconds = _deadline(deadline, moment, tz)
+    seconds = deadline_of(deadline, moment, tz)
     for warning in room.drift(site, features, moment):
         note(f"careful: {warning}")
     if what_if:
@@ -282,21 +209,11 @@ def _moment(site: SiteModel, queue: pd.DataFrame | None, now: int | None) -> int
     return int(site.about["end"]) + 1
 
 
-def _span(seconds: float | None) -> str:
-    """Write seconds as a person says them."""
-    if seconds is None:
-        return "–"
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:,.1f} {unit}"
-    return f"{seconds:,.0f} s"
-
-
 def _print_forecast(said: dict[str, Any], drivers: list[dict[str, Any]]) -> None:
-    typer.echo(f"starts in about {_span(said['median'])} (as likely sooner as later)")
+    typer.echo(f"starts in about {span(said['median'])} (as likely sooner as later)")
     if said["lower_90"] is not None:
-        typer.echo(f"  1 in 2:  {_span(said['lower_50'])} to {_span(said['upper_50'])}")
-        typer.echo(f"  9 in 10: {_span(said['lower_90'])} to {_span(said['upper_90'])}")
+        typer.echo(f"  1 in 2:  {span(said['lower_50'])} to {span(said['upper_50'])}")
+        typer.echo(f"  9 in 10: {span(said['lower_90'])} to {span(said['upper_90'])}")
     if said["p_before_deadline"] is not None:
         typer.echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
     for driver in drivers:
@@ -372,20 +289,20 @@ def evaluate(
     procure queue evaluate log.swf --split random --split chronological --report report.html
     procure queue evaluate rows.parquet --format features --split random --seed 0 --seed 1
     """
-    output, given = _formats(formats or [])
-    splits = _splits(
+    output, given = formats_of(formats or [])
+    splits = splits_of(
         split or (["random"] if given == "features" and test_from is None else ["chronological"])
     )
-    seconds = None if deadline is None else float(_seconds(deadline, "--deadline"))
+    seconds = None if deadline is None else float(seconds_of(deadline, "--deadline"))
     if report is not None and not report.parent.is_dir():
         raise TableError(f"{report.parent}: no such folder to write {report.name} to")
     if given == "features":
         rows = _evaluate_features(log, splits, seed or [0], target, test_from, seconds, tz)
     else:
-        jobs = _read_log(log, given or log_format, preset, tz)
-        cut = None if test_from is None else _cut(test_from, jobs, tz)
+        jobs = read_log(log, given or log_format, preset, tz)
+        cut = None if test_from is None else cut_of(test_from, jobs, tz)
         if test_log is not None:
-            jobs, cut = _followed_by(jobs, _read_log(test_log, given or log_format, preset, tz))
+            jobs, cut = followed_by(jobs, read_log(test_log, given or log_format, preset, tz))
         rows = _evaluate_log(jobs, splits, method, seed or [0], last, cut, k, seconds, report)
     if output is Format.JSON:
         print_json(rows)
@@ -398,50 +315,6 @@ def evaluate(
         ]  # fmt: skip
         frame = pd.DataFrame(rows)
         print_table(frame if output is Format.CSV else frame[columns], output)
-
-
-def _formats(given: list[str]) -> tuple[Format, str | None]:
-    output, source = Format.TABLE, None
-    for word in given:
-        if word in ("table", "json", "csv"):
-            output = Format(word)
-        elif word in ("swf", "sacct", "features"):
-            source = word
-        else:
-            raise typer.BadParameter(
-                f"{word!r}; known: table, json, csv, swf, sacct, features", param_hint="--format"
-            )
-    return output, source
-
-
-def _splits(given: list[str]) -> list[str]:
-    from procure.queue_time.evaluation import SPLITS
-    from procure.tables import nearest
-
-    for name in given:
-        if name not in SPLITS:
-            raise typer.BadParameter(f"{name!r}; {nearest(name, SPLITS)}", param_hint="--split")
-    return list(dict.fromkeys(given))
-
-
-def _cut(text: str, jobs: pd.DataFrame, tz: str | None) -> int:
-    """Read --test-from: an ISO time, Unix seconds, or seconds in an SWF log's own clock."""
-    from procure.workload.clock import moment
-
-    if re.fullmatch(r"-?\d+", text):
-        seconds = int(text)
-        between = int(jobs["submit_time"].min()) <= seconds <= int(jobs["submit_time"].max())
-        return seconds if between else int(jobs.attrs.get("origin", 0)) + seconds
-    return moment(text, tz or "UTC")
-
-
-def _followed_by(jobs: pd.DataFrame, later: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    import pandas as pd
-
-    cut = int(later["submit_time"].min())
-    if cut < int(jobs["submit_time"].max()):
-        raise TableError("--test-log begins before LOG ends; it must follow it")
-    return pd.concat([jobs, later], ignore_index=True), cut
 
 
 def _evaluate_features(
@@ -510,7 +383,7 @@ def update(
     from procure.queue_time import predict as room
     from procure.queue_time import store
 
-    site, warnings, n_new = room.update(store.load(model), _read_log(log, log_format, preset, tz), refit)
+    site, warnings, n_new = room.update(store.load(model), read_log(log, log_format, preset, tz), refit)
     for warning in warnings:
         note(f"careful: {warning}")
     store.save(site, out or model)
@@ -567,10 +440,10 @@ def _pending_table(site: SiteModel, queue: pd.DataFrame, user: str, now: int | N
         others = queue[queue["job_id"] != job.job_id]
         request = _request_of(job)
         said = room.forecast(site, room.current_features(site, request, others, now))
-        interval = f"{_span(said['lower_90'])} to {_span(said['upper_90'])}"
+        interval = f"{span(said['lower_90'])} to {span(said['upper_90'])}"
         table.add_row(
-            str(job.job_id), str(request.cpus), _span(request.requested_time), request.partition,
-            _span(said["median"]), interval,
+            str(job.job_id), str(request.cpus), span(request.requested_time), request.partition,
+            span(said["median"]), interval,
         )  # fmt: skip
     if mine.empty:
         table.add_row("none", "", "", "", "", "")
