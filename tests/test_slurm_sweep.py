@@ -173,9 +173,10 @@ def test_limit_reached(tmp_path, long):
     """Jobs that reach their limit: workers leave before it, new jobs come, the table is the same."""
     path = make_long_study(tmp_path)
     queued = [*QUEUED[:-3], "0:01:00", *QUEUED[-2:]]
-    sweep = start("sweep", path, *queued, "--format", "json", FAULT_SLEEP="0.06")
+    deadline = time.monotonic() + 400
+    sweep = start("sweep", path, *queued, "--format", "json", FAULT_SLEEP="0.05")
     jobs: set[str] = set()
-    while sweep.poll() is None:
+    while sweep.poll() is None and time.monotonic() < deadline:
         jobs |= set(slurm_jobs(path))
         time.sleep(1)
     code, said = finish(sweep)

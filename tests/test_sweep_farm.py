@@ -18,6 +18,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.study import load_study
 from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
+from procure.sweep.crew import Crew
 from procure.sweep.farm import Receipt, n_local_workers
 from procure.sweep.jobqueue import job_name, lifetime_arguments, make_cluster, read_scheduler_file
 from procure.sweep.lock import locked
@@ -326,3 +327,58 @@ def test_a_large_plan_is_light(tmp_path):
     batches = plan.batches({})
     assert len(batches) == plan.n_runs > 100_000
     assert all(batch.rows.base is not None for batch in batches[:10])
+
+
+class FewWorkers:
+    """A Dask client as far as a crew looks at it: other workers at each look."""
+
+    def __init__(self, n: int):
+        self.n, self.looks = n, 0
+
+    def nthreads(self) -> dict[str, int]:
+        self.looks += 1
+        return {f"tcp://node:{self.looks * 100 + i}": 1 for i in range(self.n)}
+
+
+def crew_of(n_workers, monkeypatch, hopeless=False, **options):
+    monkeypatch.setattr("procure.sweep.crew.TICK", 0.0)
+    monkeypatch.setattr("procure.sweep.crew.SAY_AFTER", 0.0)
+    notes: list[str] = []
+    return Crew(
+        FewWorkers(n_workers), FarmOptions(**options), notes.append, lambda: ("Slurm says no", hopeless)
+    ), notes
+
+
+def test_workers_that_finish_nothing_end_the_sweep(monkeypatch):
+    """Workers that come and go without finishing a batch are noticed; one receipt and all is well."""
+    crew, _ = crew_of(2, monkeypatch)
+    for _ in range(30):
+        crew.look()
+        crew.succeed()
+    with pytest.raises(TableError, match="none has finished a batch"):
+        for _ in range(30):
+            crew.look()
+
+
+def test_no_worker_is_explained(monkeypatch):
+    """Without a worker the user is told why, once for a while; if none can come, that is an error."""
+    crew, notes = crew_of(0, monkeypatch)
+    for _ in range(3):
+        crew.look()
+    assert [note.partition("; ")[2] for note in notes] == ["Slurm says no"]
+    crew, _ = crew_of(0, monkeypatch, hopeless=True)
+    with pytest.raises(TableError, match="Slurm says no"):
+        crew.look()
+
+
+def test_a_refused_worker_gets_nothing(monkeypatch):
+    """While only workers of another version are there, no batch is given out."""
+    crew, notes = crew_of(1, monkeypatch)
+    crew.look()
+    assert crew.window > 0
+    assert crew.restriction is None
+    (address,) = crew.workers
+    crew.refuse(f"{address} the worker on n1 runs procure 0.1, this sweep 0.2")
+    assert crew.window == 0
+    assert crew.restriction == frozenset()
+    assert notes == ["the worker on n1 runs procure 0.1, this sweep 0.2; it is not used"]

@@ -1,8 +1,9 @@
 """The sweep: every run that a study asks for, on a farm, kept in Parquet.
 
 `plan` says which runs there are, `bench` simulates one batch of them, `farm` says where batches are
-computed (`jobqueue` where workers come from, `crew` what they have in hand, `tls` how they know each other), `work` which batches
-wait, `store` keeps what they gave (`parts`, `manifest`, `lock`), and `run` drives the whole.
+computed (`jobqueue` where workers come from, `crew` what they have in hand, `tls` how they know each
+other), `work` which batches wait, `store` keeps what they gave (`parts`, `manifest`, `lock`), and `run`
+drives the whole.
 """
 
 from procure.sweep.farm import FarmOptions

@@ -20,6 +20,8 @@ from procure.sweep.farm import FarmOptions, Receipt, Task, Work
 IN_FLIGHT_PER_WORKER = 4
 MOST_LOSSES = 10
 """So often a batch is given out again that a foreign scheduler called off."""
+MOST_FRUITLESS = 10
+"""After so many workers, and three times as many as there are at once, one must have finished a batch."""
 TICK, SAY_AFTER, SAY_AGAIN = 1.0, 30.0, 300.0
 
 
@@ -40,6 +42,7 @@ class Crew:
         self._looked = self._said = -1e9
         self._none_since: float | None = None
         self._refused: dict[str, str] = {}
+        self._fruitless: set[str] = set()
 
     @property
     def window(self) -> int:
@@ -57,7 +60,7 @@ class Crew:
         Raises
         ------
         TableError
-            No worker came in time, or none can come.
+            No worker came in time, none can come, or those that come finish nothing.
         """
         now = time.monotonic()
         if now - self._looked < TICK:
@@ -65,6 +68,12 @@ class Crew:
         self._looked = now
         self.workers = frozenset(self.client.nthreads()) - self._refused.keys()
         self._options.n_workers = max(self._options.n_workers, len(self.workers))
+        self._fruitless |= self.workers
+        if len(self._fruitless) > MOST_FRUITLESS + 3 * self._options.n_workers:
+            raise TableError(
+                f"{len(self._fruitless)} workers came, and none has finished a batch: is their walltime long "
+                "enough, and do they run the same procure as this process? Their logs say more"
+            )
         if self.workers:
             self._none_since = None
             return
@@ -80,6 +89,10 @@ class Crew:
             if last or hopeless:
                 raise TableError(f"{text}. What was computed is kept")
             self._note(text)
+
+    def succeed(self) -> None:
+        """Note that a worker has finished a batch, or that one is known to be deadly."""
+        self._fruitless = set()
 
     def refuse(self, why: str) -> None:
         """Give a worker that runs another procure no further batch."""
@@ -151,6 +164,7 @@ def give_out(crew: Crew, task: Task, work: Work) -> Generator[tuple[Any, Receipt
             again.append(batch)
         else:
             losses.pop(id(batch), None)
+            crew.succeed()
             yield batch, receipt
 
 

@@ -113,10 +113,10 @@ def run_sweep(
             options.jobs = max(1, min(n_local_workers(), work.n_batches))
         if work.n_batches:
             _compute(farm, work, options, progress, note)
+            found = store.stored(plan)
+        path = plan.study.folder / store.PARTS
         if shard is None:
-            path, found = store.compact(plan)
-        else:
-            path, found = plan.study.folder / store.PARTS, store.stored(plan)
+            path = store.compact(plan, found)
     return SweepSummary(
         n_runs=len(found.table),
         n_computed=work.n_done,

@@ -126,7 +126,9 @@ def stored(plan: Plan, refused: Callable[[Path, PartError], None] = lambda path,
 
 
 def _in_plan_order(plan: Plan, table: pa.Table, seconds: float, files: list[Path]) -> Stored:
-    row = plan.row_of.reindex(table["package_id"].to_pandas()).fillna(-1).to_numpy(np.int64)
+    ids = table["package_id"].combine_chunks().dictionary_encode()
+    row_of_id = plan.row_of.reindex(ids.dictionary.to_pandas()).fillna(-1).to_numpy(np.int64)
+    row = row_of_id[ids.indices.to_numpy()]
     pair = np.full(len(table), -1, np.int64)
     for place, (workload, policy) in enumerate(plan.pairs):
         same = pc.and_(pc.equal(table["workload"], workload), pc.equal(table["policy"], policy))
@@ -141,8 +143,9 @@ def _in_plan_order(plan: Plan, table: pa.Table, seconds: float, files: list[Path
         first = table.take(order[np.flatnonzero(again) - 1]).to_pandas()
         second = table.take(order[again]).to_pandas()
         conflicting = int((~((first == second) | (first.isna() & second.isna())).all(axis=1)).sum())
+    in_order = len(once) == len(table) and (np.diff(once) > 0).all()
     return Stored(
-        table.take(once),
+        table if in_order else table.take(once),
         pair[once],
         row[once],
         seconds,
@@ -153,16 +156,21 @@ def _in_plan_order(plan: Plan, table: pa.Table, seconds: float, files: list[Path
     )
 
 
-def compact(plan: Plan) -> tuple[Path, Stored]:
-    """Bring all parts into one result table, then remove them, and what killed workers left."""
+def compact(plan: Plan, found: Stored) -> Path:
+    """Bring all parts into one result table, then remove them, and what killed workers left.
+
+    Parameters
+    ----------
+    found
+        What the folder holds now.
+    """
     path = plan.study.folder / RESULTS
-    found = stored(plan)
     if found.files != [path]:
         write_part(path, found.table, fingerprint_text(plan), found.seconds, durable=True)
     parts = plan.study.folder / PARTS
     for old in (*(file for file in found.files if file != path), *parts.glob(".*")):
         old.unlink(missing_ok=True)
-    return path, found
+    return path
 
 
 def merge(plan: Plan, note: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
@@ -174,10 +182,10 @@ def merge(plan: Plan, note: Callable[[str], None] = lambda text: None) -> dict[s
         A driver or a shard is at work, or the folder holds results of other inputs.
     """
     with locked(plan.study):
-        _, notes = open_folder(plan)
+        found, notes = open_folder(plan)
         for text in notes:
             note(text)
-        _, found = compact(plan)
+        compact(plan, found)
         return _count(plan, found)
 
 
