@@ -59,9 +59,9 @@ def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
     """The same for the slow twins; submission times are sorted already."""
     bits = {"": -1, "a100": 1, "v100": 2}
     first = int(jobs["submit_time"].min())
-    get = jobs.reindex(columns=[*jobs.columns, *({"mem_mb_per_node", "gpus_per_node", "gpu_type"} - {*jobs})])
     rows = []
-    for job in get.fillna({"mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}).to_dict("records"):
+    defaults = {"mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}
+    for job in [defaults | row for row in jobs.to_dict("records")]:
         limit = int(job["requested_time"])
         run = int(job["run_time"])
         rows.append(
