@@ -69,9 +69,9 @@ def _rest(done) -> float:
 
 
 def day(folder: Path, workloads: str, name: str) -> None:
-    """Every tenth package on one day, serially and on local workers: what is not kernel."""
+    """Every 30th package on one day, serially and on local workers: what is not kernel."""
     for farm in ("serial", "local"):
-        plan = make_plan(folder / farm, workloads, sample=10)
+        plan = make_plan(folder / farm, workloads, sample=30)
         done = run_sweep(plan, farm)
         share = done.seconds * done.n_workers / done.kernel_seconds - 1
         print(
@@ -113,7 +113,7 @@ def scaling(seconds: float, per_worker: int) -> None:
         with closing(run_tasks("local", nap, Naps(n, seconds), FarmOptions(jobs=n_workers))) as receipts:
             ended = [time.perf_counter() for given in receipts if given is not None]
         # From the first receipt to the last: without the start of the workers.
-        took, ideal = ended[-1] - ended[0], per_worker * seconds
+        took, ideal = ended[-1] - ended[0], (per_worker - 1) * seconds
         print(f"| {n_workers} workers, {n} batches of {seconds:.1f} s | {took:.1f} s, ideal {ideal:.1f} s |")
     jobqueue.n_local_workers = n_local_workers
     with closing(run_tasks("local", nap, Naps(3000, 0.0), FarmOptions(jobs=2))) as receipts:

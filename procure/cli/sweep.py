@@ -79,6 +79,7 @@ def sweep(
         )
     from procure.study import load_study
     from procure.sweep import FarmOptions, load_plan, run_sweep
+    from procure.sweep.farm import one_interrupt
     from procure.sweep.store import study_status
 
     plan = load_plan(load_study(study))
@@ -93,12 +94,15 @@ def sweep(
     options = FarmOptions(
         jobs, cores, memory, walltime, partition, account, scheduler_file, tls, wait, plan.study.folder
     )
-    try:
-        with _progress() as show:
-            summary = run_sweep(plan, farm, progress=show, note=common.note, options=options, shard=part)
-    except KeyboardInterrupt:
-        common.note(f"interrupted; what was computed is kept, and `procure sweep {study}` goes on from there")
-        raise typer.Exit(130) from None
+    with one_interrupt(last=True):
+        try:
+            with _progress() as show:
+                summary = run_sweep(plan, farm, progress=show, note=common.note, options=options, shard=part)
+        except KeyboardInterrupt:
+            common.note(
+                f"interrupted; what was computed is kept, and `procure sweep {study}` goes on from there"
+            )
+            raise typer.Exit(130) from None
     record = summary._asdict() | {"results": str(summary.results)}
     if summary.n_computed and summary.seconds > 0:
         record["runs_per_second"] = summary.n_computed / summary.seconds

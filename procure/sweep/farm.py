@@ -127,7 +127,7 @@ def run_tasks(
     from procure.sweep.crew import Crew, give_out
     from procure.sweep.jobqueue import connect
 
-    with _one_interrupt(), connect(farm, options, note) as (client, explain):
+    with one_interrupt(), connect(farm, options, note) as (client, explain):
         crew = Crew(client, options, note, explain)
         try:
             with closing(give_out(crew, task, work)) as receipts:
@@ -136,22 +136,32 @@ def run_tasks(
             raise TableError(f"the Dask scheduler went away: {error}; what was computed is kept") from None
 
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _stop(number: int, frame: object) -> None:
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 @contextmanager
-def _one_interrupt() -> Iterator[None]:
-    """Let the first Ctrl-C, TERM or HUP end the sweep, and no further one disturb the workers' end."""
-    if threading.current_thread() is not threading.main_thread():
+def one_interrupt(*, last: bool = False) -> Iterator[None]:
+    """Let the first Ctrl-C, TERM or HUP end the sweep, and no further one disturb the workers' end.
+
+    Parameters
+    ----------
+    last
+        The process ends after this, so that signals need not mean again what they meant before.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is _stop:
         yield
         return
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def stop(number: int, frame: object) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, stop) for each in signals}
+    before = {each: signal.signal(each, _stop) for each in _SIGNALS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        if not last:
+            for each, handler in before.items():
+                signal.signal(each, handler)

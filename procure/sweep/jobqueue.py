@@ -151,12 +151,7 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
     """
     import dask
 
-    try:
-        import dask_jobqueue
-    except ImportError:
-        raise TableError(
-            f"farm {farm} needs dask-jobqueue; install it with: pip install 'procure-hpc[hpc]'"
-        ) from None
+    dask_jobqueue = _import_dask_jobqueue(farm)
 
     def site(key: str) -> Any:
         return dask.config.get(f"jobqueue.{farm}.{key}", None)
@@ -188,6 +183,20 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
         return getattr(dask_jobqueue, _CLASSES[farm])(**keywords)
     except (ValueError, OSError, RuntimeError) as error:
         raise TableError(f"farm {farm}: {str(error).splitlines()[0]}") from None
+
+
+def _import_dask_jobqueue(farm: str) -> Any:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        import dask_jobqueue
+    except ImportError:
+        raise TableError(
+            f"farm {farm} needs dask-jobqueue; install it with: pip install 'procure-hpc[hpc]'"
+        ) from None
+    # On import it makes Ctrl-C a silent exit with code 0, for the whole process.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+    return dask_jobqueue
 
 
 def lifetime_arguments(walltime: str) -> list[str]:
