@@ -238,13 +238,13 @@ def package_nodes(
     -------
     pandas.DataFrame
         The node table: types in quote order, each as often as its count; ``node_id`` like
-        ``ComputeNode3-001``, ``kind`` the type, ``mem_mb`` = ``mem_gb`` × 1,000 rounded up, ``speed``
-        the quote's ``spec_rate``.
+        ``ComputeNode3-001`` (``new-ComputeNode3-001`` where an existing node has that name), ``kind`` the
+        type, ``mem_mb`` = ``mem_gb`` × 1,000 rounded up, ``speed`` the quote's ``spec_rate``.
 
     Raises
     ------
     TableError
-        A type that is not quoted, a count that is no whole number, or a node that exists already.
+        A type that is not quoted, or a count that is no whole number.
     """
     quotes = check_quotes(quotes)
     for name in package.keys():  # noqa: SIM118 - a Series iterates over its values
@@ -266,7 +266,11 @@ def package_nodes(
         }
     )
     if existing is not None:
-        nodes = pd.concat([check(existing, NODE), nodes], ignore_index=True)
+        existing = check(existing, NODE)
+        # The existing system may be an earlier purchase with names made here.
+        while (taken := nodes["node_id"].isin(existing["node_id"])).any():
+            nodes["node_id"] = nodes["node_id"].mask(taken, "new-" + nodes["node_id"])
+        nodes = pd.concat([existing, nodes], ignore_index=True)
     return check(nodes, NODE, "package")
 
 

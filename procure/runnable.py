@@ -41,7 +41,9 @@ def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
     def enough(has: str, asked: str) -> np.ndarray:
         return types[has].to_numpy()[:, None] >= shapes[asked].to_numpy()[None, :]
 
-    has, asked = types["gpu_type"].to_numpy(dtype=str), shapes["gpu_type"].to_numpy(dtype=str)
+    has, asked = (
+        table["gpu_type"].astype(str).str.casefold().to_numpy(dtype=str) for table in (types, shapes)
+    )
     same = (has[:, None] == asked[None, :]) | (has == "")[:, None] | (asked == "")[None, :]
     same |= shapes["gpus_per_node"].to_numpy()[None, :] == 0
     return (

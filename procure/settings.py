@@ -25,7 +25,7 @@ from procure.errors import TableError
 from procure.tables import nearest
 
 UNKNOWN_KEY = "unknown_key"
-_CURRENCY = re.compile(r"(?:US)?\$?\s*(-?\d[\d,]*(?:\.\d+)?)\s*(?:USD|\$)?")
+_CURRENCY = re.compile(r"(?:US)?\$?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*(?:USD|\$)?")
 
 
 class Settings(BaseModel):

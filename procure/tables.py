@@ -233,8 +233,17 @@ def _where(source: str, row: int | None, column: str | None) -> str:
     return ", ".join(parts) + ": " if parts else ""
 
 
-_CURRENCY = re.compile(r"^\s*(?:US)?\$?\s*(-?[\d,]*\.?\d+(?:[eE][-+]?\d+)?)\s*(?:USD|\$)?\s*$")
+# A comma separates thousands and nothing else, so that a decimal comma is an error and not 100 times the price.
+_CURRENCY = re.compile(
+    r"^\s*(-?)\s*(?:USD?|US\$|\$)?\s*(-?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d*\.?\d+(?:[eE][-+]?\d+)?))\s*(?:USD|\$)?\s*$"
+)
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0", ""}
+
+
+def _money(text: str) -> str:
+    """Turn currency text into the number in it; leave what is none as it is."""
+    match = _CURRENCY.match(text)
+    return match.group(1) + match.group(2).replace(",", "") if match else text
 
 
 def _is_missing(values: pd.Series) -> np.ndarray:
@@ -251,7 +260,7 @@ def _numbers(values: pd.Series, column: Column, source: str) -> np.ndarray:
         return np.asarray(values.astype("float64").to_numpy(na_value=np.nan))
     text = values.astype(str)
     if column.money:
-        text = text.map(lambda cell: m.group(1).replace(",", "") if (m := _CURRENCY.match(cell)) else cell)
+        text = text.map(_money)
     numbers = pd.to_numeric(text.where(~missing), errors="coerce").to_numpy(dtype="float64")
     bad = np.flatnonzero(np.isnan(numbers) & ~missing)
     if bad.size:
@@ -351,6 +360,12 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
         has = ", ".join(map(str, frame.columns)) or "no columns"
         raise TableError(f"{source}: column {absent[0]} is missing; the table has {has}")
     unknown = [name for name in frame.columns if name not in schema.by_name]
+    for name in unknown if schema.open else []:
+        meant = [
+            c.name for c in schema.columns if c.name not in frame.columns and c.name.startswith(f"{name}_")
+        ]
+        if meant:  # an amount under a shortened name would silently count as not asked for
+            raise TableError(f"{source}: unknown column {name!r}; rename it to {meant[0]}, or leave it out")
     if unknown and not schema.open:
         raise TableError(f"{source}: unknown column {unknown[0]!r}; {nearest(unknown[0], schema.names)}")
     columns: dict[str, pd.Series] = {}

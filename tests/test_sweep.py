@@ -64,6 +64,43 @@ def test_existing_nodes_stand_before_every_package(tmp_path):
         assert run.metrics["mean_wait_time"] == mean_wait
 
 
+def test_existing_nodes_may_have_the_names_that_new_ones_get(tmp_path):
+    """An existing system bought earlier with this tool has nodes named like new ones; both stay apart."""
+    plan = load_plan(load_study(make_study(tmp_path)))
+    old = package_nodes({"Small": 2}, plan.quotes)
+    nodes = package_nodes({"Small": 3}, plan.quotes, old)
+    assert nodes["node_id"].tolist() == [
+        "Small-001",
+        "Small-002",
+        "new-Small-001",
+        "new-Small-002",
+        "Small-003",
+    ]
+
+
+def test_an_offset_beyond_the_packages_is_refused(tmp_path):
+    """A sample that takes no package is an error that names the setting and the number of packages."""
+    path = make_study(tmp_path, sample="100000")
+    path.write_text(path.read_text().replace("[sweep]", "[sweep]\noffset = 99999"))
+    with pytest.raises(TableError, match=r"sweep.offset = 99999 leaves no package"):
+        load_plan(load_study(path))
+
+
+def test_the_plan_says_how_its_inputs_were_read(tmp_path):
+    """A log's dropped rows, and types without a speed, are told and not silently taken."""
+    path = make_study(tmp_path)
+    quotes = tmp_path / "quotes.csv"
+    quotes.write_text(quotes.read_text().replace("9000,5.25", "9000,"))
+    (tmp_path / "log.csv").write_text("job_id,submit_time,run_time,cpus_per_node\na,1600000000,10,1\n")
+    text = path.read_text().replace(
+        "generate = { seed = 3, n_jobs = 150 }", 'jobs = "log.csv"\nformat = "csv"'
+    )
+    path.write_text(text)
+    notes = " ".join(load_plan(load_study(path)).notes)
+    assert "1 rows read, 1 jobs kept" in notes
+    assert "no speed is given for Big" in notes
+
+
 def test_another_policy_gives_the_general_path(tmp_path):
     """A policy without a fast lane is swept through `simulate`; best fit by that path gives the same table."""
     path = make_study(tmp_path, sample="150")

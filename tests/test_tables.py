@@ -70,11 +70,26 @@ def test_check_does_not_modify_its_argument():
     assert checked["mem_mb"].dtype == "int64"
 
 
-@pytest.mark.parametrize("text", ["$6,960", "6960", " 6,960.00 ", "US$6960", "6960 USD"])
+@pytest.mark.parametrize("text", ["$6,960", "6960", " 6,960.00 ", "US$6960", "6960 USD", "USD 6,960"])
 def test_currency_text_is_a_price(text):
     """A price may be written as people write it."""
     row = {"name": "n", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": text}
     assert check(pd.DataFrame([row]), QUOTE)["price_usd"].tolist() == [6960.0]
+
+
+@pytest.mark.parametrize("text", ["6960,00", "12,50", "1,2,3", "6.960,00"])
+def test_a_decimal_comma_is_an_error_not_another_price(text):
+    """A comma separates thousands and nothing else: 6960,00 is never read as 696,000."""
+    row = {"name": "n", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": text}
+    with pytest.raises(TableError, match="row 1, column price_usd"):
+        check(pd.DataFrame([row]), QUOTE)
+
+
+def test_a_shortened_column_name_is_not_taken_for_an_extra():
+    """A job table with mem_mb instead of mem_mb_per_node is refused: its memory would count as none."""
+    row = {"job_id": "a", "submit_time": 0, "run_time": 1, "cpus_per_node": 1, "mem_mb": 4000}
+    with pytest.raises(TableError, match="rename it to mem_mb_per_node"):
+        check(pd.DataFrame([row]), JOB)
 
 
 @given(

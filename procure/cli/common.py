@@ -40,7 +40,7 @@ def usd(text: str | None) -> str | None:
     """
     if text is None:
         return None
-    match = re.fullmatch(r"\s*(?:US)?\$?\s*(\d[\d,_]*(?:\.\d+)?)\s*([kKmM]?)\s*", text)
+    match = re.fullmatch(r"\s*(?:US)?\$?\s*((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)\s*([kKmM]?)\s*", text)
     if match is None:
         raise typer.BadParameter(f"{text!r} is no amount in US$; write 1000000, $1,000,000 or 1.2M")
     number = match.group(1).replace(",", "").replace("_", "")
@@ -80,14 +80,15 @@ def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
         frame.to_csv(sys.stdout, index=False)
     else:
         from rich.console import Console
+        from rich.markup import escape
         from rich.table import Table
 
-        table = Table(title=title or None, title_justify="left", header_style="bold")
+        table = Table(title=escape(title) or None, title_justify="left", header_style="bold")
         for name in frame.columns:
             number = frame[name].dtype.kind in "iuf"
-            table.add_column(str(name), justify="right" if number else "left", overflow="fold")
+            table.add_column(escape(str(name)), justify="right" if number else "left", overflow="fold")
         for row in frame.itertuples(index=False):
-            table.add_row(*(cell(value) for value in row))
+            table.add_row(*(escape(cell(value)) for value in row))
         Console().print(table)
 
 

@@ -97,7 +97,7 @@ def run() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("procure: interrupted", err=True)
-        sys.exit(130)
+        sys.exit(1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

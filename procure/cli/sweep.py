@@ -83,11 +83,8 @@ def sweep(
     from procure.sweep.store import study_status
 
     plan = load_plan(load_study(study))
-    for name in plan.workloads:
-        if plan.logged_speed(name) is None:
-            common.note(
-                f"workload {name}: no logged processor or speed; run times as logged on every node (ratio 1.0)"
-            )
+    for text in plan.notes:
+        common.note(text)
     if dry_run:
         common.print_record(_planned(plan, study_status(plan)), output, f"{study} would compute:")
         return
@@ -102,7 +99,7 @@ def sweep(
             common.note(
                 f"interrupted; what was computed is kept, and `procure sweep {study}` goes on from there"
             )
-            raise typer.Exit(130) from None
+            raise typer.Exit(1) from None
     record = summary._asdict() | {"results": str(summary.results)}
     if summary.n_computed and summary.seconds > 0:
         record["runs_per_second"] = summary.n_computed / summary.seconds

@@ -50,15 +50,15 @@ class Kinds(NamedTuple):
 
 
 def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
-    """Give every GPU type that the tables name one bit; the empty name means any and has none."""
-    names = sorted(set().union(*(column.unique() for column in columns)) - {""})
+    """Give every GPU type that the tables name one bit; case does not matter, the empty name means any."""
+    names = sorted({name.casefold() for column in columns for name in column.unique()} - {""})
     if len(names) > 62:
         raise TableError(f"{len(names)} GPU types are named; at most 62 can be told apart")
     return {name: 1 << bit for bit, name in enumerate(names)}
 
 
 def _masks(names: pd.Series, bits: dict[str, int]) -> np.ndarray:
-    return names.map({"": int(ANY_TYPE)} | bits).fillna(int(ANY_TYPE)).to_numpy(np.int64)
+    return names.str.casefold().map({"": int(ANY_TYPE)} | bits).fillna(int(ANY_TYPE)).to_numpy(np.int64)
 
 
 def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure import catalog
+from procure.errors import TableError
 from procure.packages import expand_packages
 from procure.run import refuse_multi_node
 from procure.study import Study, Workload
@@ -46,6 +48,8 @@ class Plan:
     packages: pd.DataFrame
     workloads: dict[str, pd.DataFrame]
     existing: pd.DataFrame | None
+    notes: tuple[str, ...] = ()
+    """What the user should know of how the inputs were read."""
 
     @property
     def types(self) -> list[str]:
@@ -131,19 +135,49 @@ def load_plan(study: Study) -> Plan:
     for policy in study.simulate.policies:
         catalog.entry(policy)
     quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
-    workloads = {workload.name: read_workload(workload) for workload in study.workloads}
+    notes: list[str] = []
+    workloads = {workload.name: read_workload(workload, notes.append) for workload in study.workloads}
     for jobs in workloads.values():
         for policy in study.simulate.policies:
             refuse_multi_node(jobs, policy)
     packages = expand_packages(quotes, study.packages)
-    plan = Plan(study, quotes, packages, workloads, study.read_existing_nodes())
-    for name in workloads:
-        plan.logged_speed(name)
+    existing = study.read_existing_nodes()
+    for workload in study.workloads:
+        notes += speed_notes(workload.name, workload.speed(quotes), quotes, existing)
+    plan = Plan(study, quotes, packages, workloads, existing, tuple(notes))
+    if not len(plan.sampled_rows):
+        n_distinct = int(packages["distinct"].sum())
+        raise TableError(
+            f"{study.path}: sweep.offset = {study.sweep.offset} leaves no package to simulate: "
+            f"there are {n_distinct} distinct ones; offset must be below that"
+        )
     return plan
 
 
-def read_workload(workload: Workload) -> pd.DataFrame:
-    """Read or generate one workload of a study, as a checked job table."""
+def speed_notes(
+    workload: str, logged_speed: str | None, quotes: pd.DataFrame, existing: pd.DataFrame | None
+) -> list[str]:
+    """Say where run times are not scaled: no logged speed, or types and nodes without a speed."""
+    if logged_speed is None:
+        return [
+            f"workload {workload}: no logged processor or speed; run times as logged on every node (ratio 1.0)"
+        ]
+    without = (
+        quotes.loc[quotes["spec_rate"].isna(), "name"].tolist() if "spec_rate" in quotes else ["every type"]
+    )
+    if existing is not None:
+        speeds = (
+            existing["speed"] if "speed" in existing else pd.Series(index=existing.index, dtype="float64")
+        )
+        without += existing.loc[speeds.isna(), "node_id"].tolist()
+    if not without:
+        return []
+    shown = ", ".join(without[:5]) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
+    return [f"workload {workload}: no speed is given for {shown}; run times as logged there (ratio 1.0)"]
+
+
+def read_workload(workload: Workload, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame:
+    """Read or generate one workload of a study, as a checked job table; say what became of a log's rows."""
     if workload.generate is not None:
         jobs = generate(workload.generate.seed, workload.generate.n_jobs)
     else:
@@ -151,7 +185,7 @@ def read_workload(workload: Workload) -> pd.DataFrame:
         if workload.format is None and workload.preset is None:
             jobs = read(workload.jobs, JOB)
         else:
-            jobs = import_log(
+            imported = import_log(
                 workload.jobs,
                 workload.format or load_preset(workload.preset or "").format,
                 workload.preset,
@@ -162,7 +196,10 @@ def read_workload(workload: Workload) -> pd.DataFrame:
                 columns=workload.columns,
                 clock=workload.clock,
                 skip_bad_rows=workload.skip_bad_rows,
-            ).jobs
+            )
+            jobs = imported.jobs
+            for text in imported.account():
+                note(f"workload {workload.name}: {text}")
     if workload.day is not None:
         jobs = slice_day(jobs, workload.day.isoformat(), workload.tz or "UTC")
     return check(jobs, JOB, f"workload {workload.name}")

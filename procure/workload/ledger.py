@@ -31,6 +31,15 @@ class Imported:
     dropped: dict[str, int]
     notes: list[str]
 
+    def account(self) -> list[str]:
+        """Say in sentences how many rows were kept and dropped, why, and how the log was read."""
+        kept = f"{self.n_read:,} rows read, {len(self.jobs):,} jobs kept"
+        return [
+            kept,
+            *(f"dropped {count:,}: {reason}" for reason, count in self.dropped.items()),
+            *self.notes,
+        ]
+
 
 @dataclass
 class Ledger:

@@ -227,6 +227,12 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger) -> dict[str, np.ndarray]:
         each = np.select([per == "node", per == "cpu"], [mb, mb * cpus_per_node], mb / n_nodes)
         memory = _first(memory, each)
     memory = _first(memory, got["mem"] / n_nodes)
+    whole = (memory == 0) & (got["mem"] > 0)
+    if whole.any():
+        ledger.note(
+            f"{int(whole.sum())} jobs asked for all memory of their nodes (--mem=0): what they got is taken"
+        )
+        memory = np.where(whole, got["mem"] / n_nodes, memory)
     return {
         "n_nodes": n_nodes,
         "cpus_per_node": cpus_per_node,

@@ -10,6 +10,10 @@ import pandas as pd
 from procure.errors import TableError
 from procure.workload.clock import day_bounds, utc_text
 
+_FIRST_UNIX_JOB = (
+    315_532_800  # 1980: a table that forgot its clock and is older than batch logs counts its own seconds
+)
+
 
 def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
     """Return the jobs submitted on one local day, midnight included, the next midnight not.
@@ -28,7 +32,8 @@ def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
     TableError
         The table's times are not Unix seconds, the day or zone is not one, or no job falls on it.
     """
-    if jobs.attrs.get("clock", "unix") != "unix":
+    before_unix = jobs.empty or int(jobs["submit_time"].max()) < _FIRST_UNIX_JOB
+    if jobs.attrs.get("clock", "log" if before_unix else "unix") != "unix":
         raise TableError(
             "a day needs Unix times, and this workload's times are seconds of its log's own clock "
             "(an SWF header without UnixStartTime): slice by seconds, --from and --to, instead"
