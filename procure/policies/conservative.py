@@ -5,6 +5,7 @@ Mu'alem and Feitelson, "Utilization, predictability, workloads, and user runtime
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from procure.policies.fit import choose
@@ -141,6 +142,12 @@ def _promised(state, n):
 
 
 @njit(cache=True, nogil=True)
+def _mark(state, job, nodes):
+    for i in range(state.node_first[job], state.node_first[job + 1]):
+        nodes[state.node_list[i]] = True
+
+
+@njit(cache=True, nogil=True)
 def _follow_on_nodes(state, order, anew, early):
     n = lay_out(state, order)
     if anew:
@@ -148,26 +155,35 @@ def _follow_on_nodes(state, order, anew, early):
             state.reserved[state.plan[i]] = -1
     line = _promised(state, n)
     movable = not anew and early > state.now[0]
+    freed = np.zeros(state.free_cpus.size, np.bool_)
+    for i in range(state.notes[N_SEEN_ENDED], state.n_ended[0]):
+        _mark(state, state.ended[i], freed)
     while movable:
         movable = False
+        freed_next = np.zeros_like(freed)
         for i in range(n):
             job = state.plan[i]
             planned = state.reserved[job]
             if planned <= state.now[0]:
                 continue
             hold_plan(state, line, job, 1)
-            start = find_nodes(state, line, job, planned - 1)
+            # Nothing could move before; so one node earlier than planned can only be one that was freed.
+            among = freed if state.n_nodes[job] == 1 else line.everywhere
+            start = find_nodes(state, line, job, planned - 1, among)
             if start >= 0:
+                _mark(state, job, freed)
+                _mark(state, job, freed_next)
                 plan_nodes(state, line, job, start)
                 movable = True
             else:
                 hold_plan(state, line, job, -1)
+        freed = freed_next
         if movable:
             line = _promised(state, n)
     for i in range(n):
         job = state.plan[i]
         if state.reserved[job] < 0:
-            start = find_nodes(state, line, job, 2 * FAR)
+            start = find_nodes(state, line, job, 2 * FAR, line.everywhere)
             plan_nodes(state, line, job, start)
 
 

@@ -37,7 +37,7 @@ def lay_plan(state, order):
     else:
         line = build_timeline(state)
         for job in order:
-            plan_nodes(state, line, job, find_nodes(state, line, job, 2 * FAR))
+            plan_nodes(state, line, job, find_nodes(state, line, job, 2 * FAR, line.everywhere))
     for job in order:
         run = float(state.estimate[job])
         total += max(1.0, (state.reserved[job] - state.submit[job] + run) / max(run, FLOOR))

@@ -60,15 +60,15 @@ def _on_nodes(state, n, depth):
     for i in range(n):
         job = state.plan[i]
         if i < depth:
-            start = find_nodes(state, line, job, 2 * FAR)
+            start = find_nodes(state, line, job, 2 * FAR, line.everywhere)
             if start == now:
                 return job, state.chosen[: state.n_nodes[job]]
             plan_nodes(state, line, job, start)
             continue
         value = score(state, job, state.options.backfill_order)
-        if (best == WAIT or value < lowest) and find_nodes(state, line, job, now) == now:
+        if (best == WAIT or value < lowest) and find_nodes(state, line, job, now, line.everywhere) == now:
             best, lowest = job, value
     if best == WAIT:
         return WAIT, state.chosen[:0]
-    find_nodes(state, line, best, now)
+    find_nodes(state, line, best, now, line.everywhere)
     return best, state.chosen[: state.n_nodes[best]]

@@ -24,6 +24,7 @@ class Timeline(NamedTuple):
     gpus: np.ndarray  # int64[capacity, n_nodes]
     n: np.ndarray  # int64[1], steps; as many rows
     until: np.ndarray  # int64[n_nodes], room for `find_nodes`
+    everywhere: np.ndarray  # bool[n_nodes], all true
 
 
 @njit(cache=True, nogil=True)
@@ -39,6 +40,7 @@ def build_timeline(state):
         np.zeros((capacity, n_nodes), np.int64),
         np.ones(1, np.int64),
         np.zeros(n_nodes, np.int64),
+        np.ones(n_nodes, np.bool_),
     )
     line.time[0] = state.now[0]
     line.cpus[0] = state.free_cpus
@@ -112,10 +114,10 @@ def _holds(state, line, step, job, node):
 
 
 @njit(cache=True, nogil=True)
-def find_nodes(state, line, job, before):
+def find_nodes(state, line, job, before, among):
     """Find the earliest moment, not after ``before``, at which enough nodes hold a job as long as it lasts.
 
-    The lowest rows of these nodes are laid into ``chosen``.
+    The lowest rows of these nodes are laid into ``chosen``; only nodes ``among`` bool[n_nodes] are looked at.
 
     Returns
     -------
@@ -132,7 +134,7 @@ def find_nodes(state, line, job, before):
         end = min(start + state.estimate[job], FAR)
         found = 0
         for node in range(until.size):
-            if (state.node_types[node] & state.types[job]) == 0:
+            if not among[node] or (state.node_types[node] & state.types[job]) == 0:
                 continue
             if until[node] < k:
                 until[node] = k
