@@ -219,6 +219,7 @@ def evaluate_case(
     truth: np.ndarray | None = None,
     ks: Sequence[int] = (10, 50, 100, 500, 1000),
     hit_share: float = 0.05,
+    rule: str = "runs-all",
 ) -> pd.DataFrame:
     """Judge models and two baselines on the packages that run every job, and by the published rule beside.
 
@@ -235,6 +236,8 @@ def evaluate_case(
         that the case had simulated.
     ks, hit_share
         As for `evaluate`.
+    rule
+        ``published`` judges all packages by the published rule in the first place.
 
     Returns
     -------
@@ -245,13 +248,15 @@ def evaluate_case(
     """
     wider = truth is not None
     wait = case.wait if truth is None else truth
-    ranked, every = np.flatnonzero(case.runs_all & ~np.isnan(wait)), np.flatnonzero(~np.isnan(wait))
+    every = np.flatnonzero(~np.isnan(wait))
+    ranked = every if rule == "published" else np.flatnonzero(case.runs_all & ~np.isnan(wait))
     price, per_cpu = case.packages["price_usd"].to_numpy(dtype="float64"), cheapest_per_cpu(case.packages)
     found = []
     for (feature_set, model), (inner, outer) in {
         **predictions,
         ("none", "cheapest-per-cpu"): (per_cpu, per_cpu),
     }.items():
+        inner = outer if rule == "published" else inner
         labels = {"workload": case.name, "feature_set": feature_set, "model": model}
         table = evaluate(inner[ranked], wait[ranked], price[ranked], ks, hit_share, **labels)
         beside = evaluate(outer[every], wait[every], price[every], table["k"].tolist(), hit_share)
@@ -274,6 +279,8 @@ def _beside(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 def _bought(
     case: Case, predicted: np.ndarray, wait: np.ndarray, ranked: np.ndarray, price: np.ndarray, ks: list[int]
 ) -> list[float]:
+    if not len(ranked):
+        return [np.nan] * len(ks)
     best, known = float(wait[ranked].min()), wait[ranked][case.simulated[ranked]]
     at_hand = float(known.min()) if len(known) else np.inf
     ranking = ranked[order(predicted[ranked], price[ranked])]

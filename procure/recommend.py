@@ -17,6 +17,9 @@ MOST_ROUNDS = 10
 FEWEST_CONFIRMED = 50
 """At least so many packages at the head are simulated, so that a short list is no worse than a long one's head."""
 
+RULES = ("runs-all", "published")
+"""``runs-all``: packages that run every job first; ``published``: by the mean over the jobs that ran."""
+
 _FEWEST_ROWS = 20
 
 
@@ -36,12 +39,15 @@ class Recommendation:
         How many were simulated to confirm.
     confirmed
         Whether the first k are all simulated.
+    n_failed
+        How many confirming runs failed; their packages stay predicted.
     """
 
     ranking: pd.DataFrame
     k: int
     n_verified: int
     confirmed: bool
+    n_failed: int = 0
 
 
 def rank(
@@ -60,11 +66,12 @@ def rank(
 
 def recommend(
     case: Case,
-    predicted: Predicted,
+    predicted: Predicted | None,
     quotes: pd.DataFrame,
     k: int = 50,
     simulate: Callable[[list[str]], np.ndarray] | None = None,
     feature_set: str = "composition",
+    rule: str = "runs-all",
 ) -> Recommendation:
     """Rank every package by its simulated wait, or where there is none by its predicted wait.
 
@@ -73,42 +80,45 @@ def recommend(
     case
         Packages, jobs left out, waits so far.
     predicted
-        From `procure.models.keep.learn` on the same case.
+        From `procure.models.keep.learn` on the same case. None = no model: with ``simulate``, every
+        package that is to be ranked by its wait and was not simulated is simulated.
     quotes
         The quote table.
     k
         Length of the list.
     simulate
-        Takes package ids and returns their mean waits, s. With it, predicted packages among the
+        Takes package ids and returns their mean waits, s, NaN where a run failed. With it, predicted packages among the
         first max(k, `FEWEST_CONFIRMED`) are simulated and ranked again, until all of these are
         simulated or `MOST_ROUNDS` rounds have passed. None = no verification.
     feature_set
         For the packages that leave jobs out, which are predicted by a model of their own.
+    rule
+        One of `RULES`: ``published`` ranks by the mean wait over the jobs that ran, whatever is left out.
 
     Notes
     -----
     A list that is sorted by prediction shows the luckiest errors first; that is what verification
     is for. A low number among unverified predictions is more likely too low than too high.
     """
-    wait = np.where(case.simulated, case.wait, predicted.wait)
-    wait = _predict_rest(case, quotes, feature_set, predicted.model, wait)
-    simulated, now = case.simulated.copy(), np.zeros(len(wait), dtype=bool)
+    guess = predicted.wait if predicted else np.full(len(case.wait), np.nan)
+    wait = np.where(case.simulated, case.wait, guess)
+    if rule == "runs-all":
+        wait = _predict_rest(case, quotes, feature_set, predicted.model if predicted else None, wait)
     k = min(k, len(wait))
-    ids = case.packages["package_id"].to_numpy()
-    for _ in range(MOST_ROUNDS if simulate else 0):
-        head = rank(case.packages, case.left_out, wait)[: max(k, FEWEST_CONFIRMED)]
-        todo = head[~simulated[head]]
-        if not len(todo) or simulate is None:
-            break
-        wait[todo] = simulate(ids[todo].tolist())
-        simulated[todo] = now[todo] = True
-    order = rank(case.packages, case.left_out, wait)
-    low, high = predicted.interval(wait)
-    known = simulated | ~case.runs_all
+    left_out = case.left_out if rule == "runs-all" else np.zeros_like(case.left_out)
+    head = max(k, FEWEST_CONFIRMED)
+    if predicted is None and simulate is not None:
+        # Unknown waits stand last, so the head must reach over all of them.
+        head = max(head, int((left_out == left_out.min()).sum()))
+    wait, now, failed = _confirm(case, left_out, wait, head, simulate)
+    simulated = case.simulated | now
+    order = rank(case.packages, left_out, wait)
+    low, high = predicted.interval(wait) if predicted else (guess, guess)
+    known = simulated | np.isnan(guess)
     table = pd.DataFrame(
         {
             "rank": np.arange(1, len(order) + 1),
-            "package_id": ids[order],
+            "package_id": case.packages["package_id"].to_numpy()[order],
             "price_usd": case.packages["price_usd"].to_numpy()[order],
             "mean_wait_time": wait[order],
             "low_wait_time": np.where(known, np.nan, low)[order],
@@ -119,19 +129,45 @@ def recommend(
             "row": order,
         }
     )
-    return Recommendation(table, k, int(now.sum()), bool(table["simulated"].iloc[:k].all()))
+    confirmed = bool(table["simulated"].iloc[:k].all())
+    return Recommendation(table, k, int(now.sum()), confirmed, int(failed.sum()))
+
+
+def _confirm(
+    case: Case,
+    left_out: np.ndarray,
+    wait: np.ndarray,
+    length: int,
+    simulate: Callable[[list[str]], np.ndarray] | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Simulate the head until nothing in it is predicted: waits, what was simulated, whose run failed."""
+    wait, now, failed = wait.copy(), np.zeros(len(wait), dtype=bool), np.zeros(len(wait), dtype=bool)
+    # A package that runs no job has no mean wait to find.
+    idle = case.left_out >= case.n_jobs
+    ids = case.packages["package_id"].to_numpy()
+    for _ in range(MOST_ROUNDS if simulate else 0):
+        head = rank(case.packages, left_out, wait)[:length]
+        todo = head[~(case.simulated | now | failed | idle)[head]]
+        if not len(todo) or simulate is None:
+            break
+        found = simulate(ids[todo].tolist())
+        ran = ~np.isnan(found)
+        wait[todo[ran]] = found[ran]
+        now[todo[ran]] = failed[todo[~ran]] = True
+    return wait, now, failed
 
 
 def _predict_rest(
-    case: Case, quotes: pd.DataFrame, feature_set: str, like: Surrogate, wait: np.ndarray
+    case: Case, quotes: pd.DataFrame, feature_set: str, like: Surrogate | None, wait: np.ndarray
 ) -> np.ndarray:
     """Fill in predictions for packages that leave jobs out, where enough of them were simulated."""
     rest = ~case.runs_all
-    learnt, unknown = np.flatnonzero(rest & case.simulated), np.flatnonzero(rest & ~case.simulated)
+    learnt, unknown = np.flatnonzero(rest & case.simulated), np.flatnonzero(rest & np.isnan(wait))
     if len(learnt) < _FEWEST_ROWS or not len(unknown):
         return wait
     x = features(case.packages, quotes, feature_set).to_numpy()
-    model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_).fit(x[learnt], case.wait[learnt])
+    model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate()
+    model.fit(x[learnt], case.wait[learnt])
     wait = wait.copy()
     wait[unknown] = model.predict(x[unknown])
     return wait

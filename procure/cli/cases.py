@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from procure.cli import common
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +22,23 @@ WorkloadOption = Annotated[
 ]
 PolicyOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="One policy of the study; default: its first.")
+]
+
+
+class Rule(StrEnum):
+    """What packages are ranked by."""
+
+    RUNS_ALL = "runs-all"
+    PUBLISHED = "published"
+
+
+RuleOption = Annotated[
+    Rule,
+    typer.Option(
+        "--rule",
+        help="runs-all: packages that run every job first; published: all by the mean wait over the jobs "
+        "that ran, whatever is left out.",
+    ),
 ]
 
 
@@ -56,6 +72,27 @@ class Loaded:
             self.kept,
         )
 
+    def learn_if_possible(
+        self, case: Case, feature_set: str | None = None, rule: Rule = Rule.RUNS_ALL
+    ) -> Predicted | None:
+        """Learn from the packages that run every job; if they are too few, from all; else return None.
+
+        By the published rule, always from all.
+        """
+        import numpy as np
+
+        everyone = np.ones(len(case.wait), dtype=bool)
+        for among in (case.runs_all, everyone) if rule is Rule.RUNS_ALL else (everyone,):
+            if int((among & case.simulated).sum()) >= 2 * self.plan.study.model.folds:
+                return self.learn(case, feature_set, among)
+        return None
+
+    def learn_both(self, case: Case, feature_set: str) -> tuple[Predicted, Predicted] | None:
+        """Learn for the ranked set and by the published rule; None if too few packages are simulated."""
+        inner = self.learn_if_possible(case, feature_set)
+        outer = self.learn_if_possible(case, feature_set, Rule.PUBLISHED)
+        return (inner, outer) if inner is not None and outer is not None else None
+
 
 def load(study: Path, policy: str | None = None, workload: str | None = None) -> Loaded:
     """Read a study, its inputs and its results."""
@@ -78,7 +115,4 @@ def load(study: Path, policy: str | None = None, workload: str | None = None) ->
         make_case(plan.packages, plan.quotes, plan.workloads[name], results, name, policy, plan.existing)
         for name in names
     ]
-    for case in cases:
-        if not case.runs_all.any():
-            common.note(f"workload {case.name}: no package runs every job; each leaves some out")
     return Loaded(plan, policy, results, cases)

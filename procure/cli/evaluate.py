@@ -30,6 +30,7 @@ def evaluate(
         typer.Option(metavar="NAME", help="composition or totals; repeat; default: both."),
     ] = None,
     policy: cases.PolicyOption = None,
+    rule: cases.RuleOption = cases.Rule.RUNS_ALL,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the study's model against what was simulated, beside a random and a naive choice.
@@ -44,11 +45,12 @@ def evaluate(
     \b
     procure evaluate pipelines/example.toml
     procure evaluate pipelines/example.toml --feature-set composition --format json
+    procure evaluate pipelines/example.toml --rule published
     procure evaluate sampled.toml --truth exhaustive.toml
     """
-    import numpy as np
     import pandas as pd
 
+    from procure.cli.cautions import about_results, few_simulated
     from procure.evaluate import evaluate_case
     from procure.models import FEATURE_SETS
 
@@ -58,15 +60,17 @@ def evaluate(
     for case in loaded.cases:
         predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
         for name in feature_set or sorted(FEATURE_SETS, key=lambda f: f != settings.model.feature_set):
-            inner = loaded.learn(case, name).wait
-            outer = inner
-            if not case.runs_all.all():
-                outer = loaded.learn(case, name, np.ones(len(case.wait), dtype=bool)).wait
-            predictions[name, settings.model.kind] = (inner, outer)
+            both = loaded.learn_both(case, name)
+            if both is not None:
+                predictions[name, settings.model.kind] = (both[0].wait, both[1].wait)
+        if not predictions:
+            common.note(few_simulated(case, settings.model.folds))
         known = _true_waits(truth, case, loaded.policy) if truth else None
         share, ks = settings.evaluate.hit_share, settings.evaluate.k
-        tables.append(evaluate_case(case, predictions, known, ks, share))
+        tables.append(evaluate_case(case, predictions, known, ks, share, rule))
     table = pd.concat(tables, ignore_index=True)
+    for line in about_results(loaded):
+        common.note(line)
     _explain(table, loaded.cases)
     if output is common.Format.TABLE:
         for case in loaded.cases:
@@ -99,11 +103,14 @@ def _explain(table: pd.DataFrame, found: list[Case]) -> None:
     for case in found:
         rows = table[table["workload"] == case.name]
         first = rows.iloc[0]
+        who = first["model"] if first["feature_set"] == "none" else first["feature_set"]
         common.note(
             f"{case.name}: {first['n_ranked']:,} ranked packages, {first['n_hits']:,} hits by the share, "
             f"{first['n_hits_real']:,} with ties; rank correlation {first['spearman']:.4f} "
-            f"({first['feature_set']}); {(~case.runs_all).mean():.0%} of all packages leave jobs out"
+            f"({who}); {(~case.runs_all).mean():.0%} of all packages leave jobs out"
         )
+        if not case.runs_all.any():
+            common.note(f"{case.name}: no package runs every job; --rule published ranks them all the same")
         short = rows.loc[rows["k"] > rows["k_used"], "k"].unique()
         if len(short):
             common.note(

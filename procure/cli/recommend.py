@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from procure.models import Case, Predicted
     from procure.recommend import Recommendation
 
+MOST_WITHOUT_MODEL = 200
+"""So many packages are simulated outright where too few were swept to learn from."""
+
 
 def recommend(
     study: cases.StudyArgument,
@@ -27,6 +31,7 @@ def recommend(
     ] = True,
     workload: cases.WorkloadOption = None,
     policy: cases.PolicyOption = None,
+    rule: cases.RuleOption = cases.Rule.RUNS_ALL,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write the ranking of every package, .parquet or .csv."),
@@ -40,18 +45,20 @@ def recommend(
     \b
     procure recommend pipelines/example.toml -k 10
     procure recommend pipelines/example.toml -k 50 --format json
+    procure recommend pipelines/example.toml --rule published -k 5
     procure recommend pipelines/example.toml --no-verify --out ranking.parquet
     """
+    from procure.cli.cautions import cautions
     from procure.recommend import records
     from procure.tables import write
 
     loaded = cases.load(study, policy, workload)
-    case, predicted, found = ranked(loaded, k, verify)
+    done = ranked(loaded, k, verify, rule)
+    case, found = done.case, done.found
     if out is not None:
         write(found.ranking.drop(columns="row"), out)
-        write(found.ranking.drop(columns="row"), out)
         common.note(f"wrote {len(found.ranking):,} ranked packages to {out}")
-    for line in cautions(case, predicted, found):
+    for line in cautions(loaded, done, k):
         common.note(line)
     if output is common.Format.JSON:
         common.print_json(records(found, case, loaded.plan.quotes))
@@ -59,27 +66,51 @@ def recommend(
         _print(loaded, case, found, output)
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """What was known, learnt and recommended, and why confirming runs failed."""
+
+    case: Case
+    predicted: Predicted | None
+    found: Recommendation
+    rule: cases.Rule
+    reasons: list[str]
+
+
 def ranked(
-    loaded: cases.Loaded, k: int | None = None, verify: bool = True
-) -> tuple[Case, Predicted, Recommendation]:
+    loaded: cases.Loaded, k: int | None = None, verify: bool = True, rule: cases.Rule = cases.Rule.RUNS_ALL
+) -> Ranked:
     """Learn, rank, and confirm the head of the list."""
+    from procure.cli.cautions import few_simulated
+    from procure.errors import TableError
     from procure.models import together
     from procure.recommend import recommend as rank_packages
 
     case, settings = together(loaded.cases), loaded.plan.study
-    predicted = loaded.learn(case)
-    simulate = _simulator(loaded, case) if verify else None
-    found = rank_packages(
-        case, predicted, loaded.plan.quotes, k or settings.recommend.k, simulate, settings.model.feature_set
-    )
-    return case, predicted, found
+    first = case.runs_all if case.runs_all.any() and rule is cases.Rule.RUNS_ALL else case.left_out >= 0
+    missing = int((first & ~case.simulated).sum())
+    simulable = verify and missing <= MOST_WITHOUT_MODEL
+    enough = int((first & case.simulated).sum()) >= 2 * settings.model.folds
+    predicted = None
+    if missing and (enough or not simulable):
+        predicted = loaded.learn_if_possible(case, rule=rule)
+    if predicted is None and missing and not simulable:
+        raise TableError(few_simulated(case, settings.model.folds) + "; simulate more (sweep.sample)")
+    reasons: list[str] = []
+    simulate = _simulator(loaded, case, reasons) if verify else None
+    k = k or settings.recommend.k
+    features = settings.model.feature_set
+    found = rank_packages(case, predicted, loaded.plan.quotes, k, simulate, features, rule)
+    return Ranked(case, predicted, found, rule, reasons)
 
 
-def _simulator(loaded: cases.Loaded, whole: Case) -> Callable[[list[str]], np.ndarray]:
-    """Return a function from package ids to mean waits over the chosen workloads together."""
+def _simulator(loaded: cases.Loaded, whole: Case, reasons: list[str]) -> Callable[[list[str]], np.ndarray]:
+    """Return a function from package ids to mean waits over the chosen workloads together.
+
+    The wait of a failed run is NaN, and its reason is added to ``reasons``.
+    """
     import numpy as np
 
-    from procure.errors import TableError
     from procure.sweep import run_packages
 
     row_of = {name: row for row, name in enumerate(whole.packages["package_id"])}
@@ -89,43 +120,15 @@ def _simulator(loaded: cases.Loaded, whole: Case) -> Callable[[list[str]], np.nd
         waited, ran = np.zeros(len(rows)), np.zeros(len(rows))
         for case in loaded.cases:
             runs = run_packages(loaded.plan, package_ids, case.name, loaded.policy)
-            failed = runs[runs["status"] != "ok"]
-            if len(failed):
-                first = failed.iloc[0]
-                raise TableError(f"{first['package_id']}: the confirming run failed: {first['reason']}")
+            bad = (runs["status"] != "ok").to_numpy()
+            reasons.extend(f"{row.package_id}: {row.reason}" for row in runs[bad].itertuples())
             n = case.n_jobs - case.left_out[rows]
             waited += np.where(n > 0, runs["mean_wait_time"].to_numpy(dtype="float64"), 0.0) * n
+            waited[bad] = np.nan
             ran += n
         return waited / np.maximum(ran, 1)
 
     return simulate
-
-
-def cautions(case: Case, predicted: Predicted, found: Recommendation) -> list[str]:
-    """Say in a few sentences where the ranking comes from and how it might be wrong."""
-    able = int(case.runs_all.sum())
-    lines = [
-        f"{len(case.packages):,} distinct packages: {able:,} run every job, {len(case.packages) - able:,} leave "
-        f"jobs out and stand after them; {int(case.simulated.sum()):,} were simulated before, "
-        f"{found.n_verified:,} to confirm the list, the rest is predicted",
-        f"out of fold, a prediction is off by {predicted.rmse_seconds:,.0f} s (RMSE; always answering the mean: "
-        f"{predicted.constant_rmse_seconds:,.0f} s)",
-    ]
-    if found.confirmed:
-        lines.append(
-            "every package of the list is simulated; a better one may be among those that were not, and "
-            "the jobs of another day may order them differently"
-        )
-    else:
-        lines.append(
-            "the list holds predictions: those at its head are more likely too low than too high; "
-            "without --no-verify they are simulated"
-        )
-    if found.k > able:
-        lines.append(
-            f"only {able:,} packages run every job: the list goes on with packages that leave some out"
-        )
-    return lines
 
 
 def _print(loaded: cases.Loaded, case: Case, found: Recommendation, output: common.Format) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,7 +45,7 @@ def report(
 
     loaded = cases.load(study, policy, workload)
     path = out or loaded.plan.study.folder / "report.html"
-    text = render(_contents(study, loaded, k, verify))
+    text = render(_contents(study, loaded, k, verify, _options(policy, workload)))
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     if output is common.Format.JSON:
@@ -53,16 +54,27 @@ def report(
         typer.echo(path)
 
 
-def _contents(study: Path, loaded: cases.Loaded, k: int | None, verify: bool) -> Contents:
+def _options(policy: str | None, workload: str | None) -> dict[str, str]:
+    """Return the options that repeat a choice of policy and workload; not every command has both."""
+    given = f" --policy {shlex.quote(policy)}" if policy else ""
+    chosen = f" --workload {shlex.quote(workload)}" if workload else ""
+    return {"policy": given, "both": given + chosen}
+
+
+def _contents(
+    study: Path, loaded: cases.Loaded, k: int | None, verify: bool, options: dict[str, str]
+) -> Contents:
     from importlib.metadata import version
 
     from procure._version import __version__
-    from procure.cli.recommend import cautions, ranked
+    from procure.cli.cautions import cautions
+    from procure.cli.recommend import ranked
     from procure.evaluate import cheapest_per_cpu, evaluate_case
     from procure.report import Contents
 
     plan, settings = loaded.plan, loaded.plan.study
-    case, predicted, found = ranked(loaded, k, verify)
+    done = ranked(loaded, k, verify)
+    case = done.case
     rankings = _rankings(loaded, case)
     judged = {(name.split()[1], name.split()[0]): pair for name, pair in rankings.items()}
     evaluation = evaluate_case(case, judged, None, settings.evaluate.k, settings.evaluate.hit_share)
@@ -76,15 +88,17 @@ def _contents(study: Path, loaded: cases.Loaded, k: int | None, verify: bool) ->
         workloads={name: plan.workloads[name] for name in names},
         policy=loaded.policy,
         case=case,
-        predicted=predicted,
-        found=found,
+        predicted=done.predicted or loaded.learn_if_possible(case),
+        found=done.found,
         rankings={name: inner for name, (inner, _) in rankings.items()}
         | {"cheapest per CPU": cheapest_per_cpu(case.packages)},
         evaluation=evaluation,
-        cautions=cautions(case, predicted, found),
+        cautions=cautions(loaded, done, k),
         hit_share=settings.evaluate.hit_share,
         study_text=study.read_text(encoding="utf-8"),
-        study_path=study.name,
+        study_path=shlex.quote(str(study)),
+        options=options,
+        verify=verify,
         zones={one.name: one.tz for one in settings.workloads},
         inputs={name: str(value) for name, value in plan.fingerprint.items()}
         | {"procure": __version__}
@@ -94,15 +108,11 @@ def _contents(study: Path, loaded: cases.Loaded, k: int | None, verify: bool) ->
 
 def _rankings(loaded: cases.Loaded, case: Case) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Predict by both feature sets, the study's first: for the ranked set, and by the published rule."""
-    import numpy as np
-
     from procure.models import FEATURE_SETS
 
-    mine = loaded.plan.study.model
-    found = {}
+    mine, found = loaded.plan.study.model, {}
     for name in sorted(FEATURE_SETS, key=lambda one: one != mine.feature_set):
-        inner = outer = loaded.learn(case, name).wait
-        if not case.runs_all.all():
-            outer = loaded.learn(case, name, np.ones(len(case.wait), dtype=bool)).wait
-        found[f"{mine.kind} {name}"] = (inner, outer)
+        both = loaded.learn_both(case, name)
+        if both is not None:
+            found[f"{mine.kind} {name}"] = (both[0].wait, both[1].wait)
     return found

@@ -29,22 +29,29 @@ def train(
     procure train pipelines/example.toml
     procure train pipelines/example.toml --feature-set totals --format json
     """
+    import numpy as np
     import pandas as pd
 
+    from procure.cli.cautions import few_simulated
     from procure.models.split import correlations
 
     loaded = cases.load(study, policy)
     rows, pearson = [], {}
     for case in loaded.cases:
-        found = loaded.learn(case, feature_set)
+        found = loaded.learn_if_possible(case, feature_set)
+        pearson[case.name] = correlations(case.packages, case.wait)
+        if found is None:
+            common.note(few_simulated(case, loaded.plan.study.model.folds))
+            continue
+        learnt = ~np.isnan(found.wait)
         rows.append(
             {
                 "workload": case.name,
                 "policy": loaded.policy,
                 "model": found.model.kind,
                 "feature_set": feature_set or loaded.plan.study.model.feature_set,
-                "n_simulated": int((case.simulated & case.runs_all).sum()),
-                "n_packages": int(case.runs_all.sum()),
+                "n_simulated": int((case.simulated & learnt).sum()),
+                "n_packages": int(learnt.sum()),
                 "folds": len(found.folds),
                 "rmse_seconds": found.rmse_seconds,
                 "constant_rmse_seconds": found.constant_rmse_seconds,
@@ -53,8 +60,8 @@ def train(
                 "trees": found.model.profile_,
             }
         )
-        pearson[case.name] = correlations(case.packages, case.wait)
-    common.note(f"models are kept in {loaded.kept}")
+    if rows:
+        common.note(f"models are kept in {loaded.kept}")
     if output is common.Format.JSON:
         common.print_json([row | {"correlations": pearson[str(row["workload"])].to_dict()} for row in rows])
         return

@@ -87,6 +87,12 @@ def make_case(
             "the study's packages; the results are of other quotes or another budget"
         )
     if waits.empty:
+        failed = results[(results["workload"] == workload) & (results["policy"] == policy)]
+        if len(failed):
+            raise TableError(
+                f"workload {workload} under {policy}: all {len(failed):,} runs failed; the first: "
+                f"{failed['package_id'].iloc[0]}: {failed['reason'].iloc[0]}"
+            )
         raise TableError(f"workload {workload} under {policy}: no package was simulated; run: procure sweep")
     wait = waits.reindex(row_of).to_numpy(dtype="float64")
     left_out = jobs_left_out(distinct, quotes, jobs, existing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -105,28 +106,37 @@ def budget(spent: pd.DataFrame) -> str:
     return inline(made, "budget", "Share of the budget by category")
 
 
-def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None) -> str:
-    """Draw how many jobs were submitted per interval (figure 3.3)."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clock: bool = False) -> str:
+    """Draw how many jobs were submitted per interval (figure 3.3).
 
+    A log that counts seconds from a start of its own (``log_clock``) has no dates: it is drawn in hours
+    since the first submission.
+    """
     made, axes = figure(7.2, 2.2)
     submit = jobs["submit_time"].to_numpy()
     first, last = int(submit.min()), int(submit.max())
     step = next((s for s in _steps() if (last - first) / s <= _MOST_BINS), 86_400 * 30)
-    first -= first % step
+    first -= 0 if log_clock else first % step
     counts = np.bincount((submit - first) // step)
-    zone = ZoneInfo(tz or "UTC")
-    times = pd.to_datetime(first + step * np.arange(len(counts) + 1), unit="s", utc=True).tz_convert(zone)
-    days = times.tz_localize(None).to_numpy()
-    axes.stairs(counts, days, fill=True, color=BLUE)
+    edges = first + step * np.arange(len(counts) + 1)
+    along = (edges - first) / 3600 if log_clock else _dates(axes, edges, tz)
+    axes.stairs(counts, along, fill=True, color=BLUE)
+    axes.set_xlim(along[0], along[-1])
+    axes.set_ylim(0)
+    axes.set_ylabel(f"jobs per {_interval(step)}")
+    axes.set_xlabel("hours since the first submission" if log_clock else f"submitted ({tz or 'UTC'})")
+    return inline(made, f"jobs-{name}", f"Jobs submitted over time, workload {name}")
+
+
+def _dates(axes: Any, seconds: np.ndarray, tz: str | None) -> np.ndarray:
+    """Return Unix seconds as local dates, and give the axis ticks for them."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    times = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(ZoneInfo(tz or "UTC"))
     locator = AutoDateLocator()
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    axes.set_xlim(days[0], days[-1])
-    axes.set_ylim(0)
-    axes.set_ylabel(f"jobs per {_interval(step)}")
-    axes.set_xlabel(f"submitted ({tz or 'UTC'})")
-    return inline(made, f"jobs-{name}", f"Jobs submitted over time, workload {name}")
+    return times.tz_localize(None).to_numpy()
 
 
 def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> str:

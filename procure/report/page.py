@@ -17,6 +17,7 @@ from procure.runnable import count_matrix
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 10
+_FIRST_DATE = 631_152_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Contents:
     policy
         Which policy decided.
     case, predicted, found
-        What was known, learnt and recommended.
+        What was known, learnt and recommended; ``predicted`` is None where too little was simulated.
     rankings
         Further predicted waits per package by name, for the comparison of precision.
     evaluation
@@ -49,6 +50,9 @@ class Contents:
         Which part of the ranked packages are hits.
     study_text
         The study file.
+    study_path, options, verify
+        How the report was asked for, as shell text: ``options["policy"]`` for commands that take a policy,
+        ``options["both"]`` for those that take a workload too.
     inputs
         Digests of the inputs, and versions.
     """
@@ -60,7 +64,7 @@ class Contents:
     workloads: dict[str, pd.DataFrame]
     policy: str
     case: Case
-    predicted: Predicted
+    predicted: Predicted | None
     found: Recommendation
     rankings: dict[str, np.ndarray]
     evaluation: pd.DataFrame
@@ -68,6 +72,8 @@ class Contents:
     hit_share: float
     study_text: str
     study_path: str
+    options: dict[str, str] = field(default_factory=lambda: {"policy": "", "both": ""})
+    verify: bool = True
     zones: dict[str, str | None] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
 
@@ -103,9 +109,6 @@ def _values(c: Contents) -> dict[str, object]:
     case, top = c.case, c.found.ranking.head(c.found.k)
     chosen = case.packages.iloc[top["row"].to_numpy()]
     judged = np.flatnonzero(case.runs_all & case.simulated)
-    wait, predicted = case.wait[judged], c.predicted.wait[judged]
-    price = case.packages["price_usd"].to_numpy(dtype="float64")[judged]
-    rankings = {name: values[judged] for name, values in c.rankings.items()}
     spent = budget_by_category(chosen, c.quotes)
     types = servers_by_type(chosen, c.quotes)
     return {
@@ -116,9 +119,7 @@ def _values(c: Contents) -> dict[str, object]:
         "spent": spent.to_dict(orient="records"),
         "budget_chart": charts.budget(spent),
         "rank_chart": charts.waits_by_rank(top["mean_wait_time"], top["simulated"]),
-        "scatter": charts.predicted_against_simulated(predicted, wait),
-        "precision": charts.precision_by_k(rankings, wait, price, c.hit_share, c.found.k),
-        "box": charts.favourites_against_rest(predicted, wait, price, c.hit_share),
+        **_judged(c, judged),
         "evaluation": c.evaluation.to_dict(orient="records"),
         "correlations": _heat(correlations(case.packages, case.wait)),
         "jobs": [_workload(name, jobs, c.zones.get(name)) for name, jobs in c.workloads.items()],
@@ -130,6 +131,22 @@ def _values(c: Contents) -> dict[str, object]:
     }
 
 
+def _judged(c: Contents, judged: np.ndarray) -> dict[str, str]:
+    """Draw predictions against what was simulated; nothing where there is neither."""
+    found = {"scatter": "", "precision": "", "box": ""}
+    if not len(judged):
+        return found
+    wait = c.case.wait[judged]
+    price = c.case.packages["price_usd"].to_numpy(dtype="float64")[judged]
+    rankings = {name: values[judged] for name, values in c.rankings.items()}
+    found["precision"] = charts.precision_by_k(rankings, wait, price, c.hit_share, c.found.k)
+    if c.predicted is not None:
+        predicted = c.predicted.wait[judged]
+        found["scatter"] = charts.predicted_against_simulated(predicted, wait)
+        found["box"] = charts.favourites_against_rest(predicted, wait, price, c.hit_share)
+    return found
+
+
 def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
     columns = {
         "memory per node, GB": jobs["mem_mb_per_node"] / 1000,
@@ -139,14 +156,17 @@ def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object
         "run time, h": jobs["run_time"] / 3600,
     }
     figures = [
-        {"what": what, "mean": v.mean(), "std": v.std(ddof=0), "low": v.min(), "high": v.max()}
+        {"what": what, "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(), "high": v.max()}
         for what, v in columns.items()
     ]
+    # A job table from a file says nothing of its clock; times before 1990 are no dates of a batch system.
+    log_clock = jobs.attrs.get("clock", "unix") == "log" or int(jobs["submit_time"].max()) < _FIRST_DATE
     return {
         "name": name,
+        "log_clock": log_clock,
         "n_jobs": len(jobs),
         "n_gpu_jobs": int((jobs["gpus_per_node"] > 0).sum()),
-        "chart": charts.jobs_over_time(jobs, name, tz),
+        "chart": charts.jobs_over_time(jobs, name, tz, log_clock),
         "figures": figures,
     }
 

@@ -47,6 +47,10 @@ def wait_axis(axes: Any, which: str, low: float, high: float) -> None:
     low = 0.0 if low < 10 else low / 1.3
     limits(low, high)
     shown: list[float] = [tick for tick in _TICKS if low <= tick <= high and (tick not in (1,) or high < 100)]
+    if len(shown) < 4 and high > 10:
+        # Less than two decades: one, two and five in each say more than the decades alone.
+        fine = [head * 10.0**place for place in range(1, 9) for head in (1, 2, 5)]
+        shown = sorted({*(t for t in shown if t < 10), *(t for t in fine if low <= t <= high)})
     if len(shown) < 2:
         shown = sorted({*shown, *(round(x) for x in (low, high))})
     ticks(shown, [_TICKS.get(tick) or duration(tick) for tick in shown])

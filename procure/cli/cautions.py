@@ -1,0 +1,182 @@
+"""Where a ranking comes from and how it might be wrong, a sentence each: for the terminal and the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from procure.cli.cases import Loaded, Rule
+
+if TYPE_CHECKING:
+    from procure.cli.recommend import Ranked
+    from procure.models import Case
+
+
+def cautions(loaded: Loaded, done: Ranked, asked: int | None = None) -> list[str]:
+    """Say in a few sentences where the ranking comes from and how it might be wrong.
+
+    Parameters
+    ----------
+    asked
+        The length of list that was asked for; default: the study's.
+    """
+    asked = asked or loaded.plan.study.recommend.k
+    return [
+        *_sources(done),
+        *_coverage(loaded, done, asked),
+        *about_results(loaded),
+        *_failures(done),
+        *_speeds(loaded),
+        *_existing(loaded),
+    ]
+
+
+def few_simulated(case: Case, folds: int) -> str:
+    """Say that no model can be learnt."""
+    return (
+        f"{case.name}: {int(case.simulated.sum()):,} of {len(case.wait):,} packages are simulated; "
+        f"a model with {folds}-fold cross-validation needs {2 * folds}, so there is none"
+    )
+
+
+def about_results(loaded: Loaded) -> list[str]:
+    """Say which runs of the study are missing, failed, or beyond its plan."""
+    from procure.sweep.store import study_status
+
+    counts, path = study_status(loaded.plan), loaded.plan.study.path
+    lines = []
+    if counts["n_missing"]:
+        lines.append(
+            f"{counts['n_missing']:,} of {counts['n_runs_planned']:,} planned runs are missing: "
+            f"procure sweep {path}"
+        )
+    if counts["n_failed"]:
+        failed = loaded.results[loaded.results["status"] != "ok"].iloc[0]
+        lines.append(
+            f"{counts['n_failed']:,} runs of the sweep failed and count as not simulated; the first: "
+            f"{failed['package_id']}: {failed['reason']}"
+        )
+    if counts["n_beyond_plan"]:
+        lines.append(
+            f"{counts['n_beyond_plan']:,} results are beyond what the study file plans (an earlier sweep of "
+            "more packages) and are used too"
+        )
+    return lines
+
+
+def _sources(done: Ranked) -> list[str]:
+    case, found, predicted = done.case, done.found, done.predicted
+    able, n = int(case.runs_all.sum()), len(case.packages)
+    others = found.ranking[~found.ranking["simulated"]]
+    rest, unknown = len(others), int(others["mean_wait_time"].isna().sum())
+    tail = "stand after them" if done.rule is Rule.RUNS_ALL else "are ranked among them (published rule)"
+    parts = [f"{rest - unknown:,} are predicted"] if rest > unknown else []
+    parts += [f"{unknown:,} have no known wait"] if unknown else []
+    lines = [
+        f"{n:,} distinct packages: {able:,} run every job, {n - able:,} leave jobs out and {tail}; "
+        f"{int(case.simulated.sum()):,} were simulated before, {found.n_verified:,} to confirm the list, "
+        + (" and ".join(parts) or "so that all are simulated")
+    ]
+    if predicted is None:
+        lines.append(
+            "every package that could lead the list is simulated, so no model was needed for its order"
+        )
+    else:
+        lines.append(
+            f"out of fold, a prediction is off by {predicted.rmse_seconds:,.0f} s (RMSE; always answering the "
+            f"mean: {predicted.constant_rmse_seconds:,.0f} s)"
+        )
+    if found.confirmed:
+        better = "a better one may be among those that were not, and " if rest else ""
+        lines.append(
+            f"every package of the list is simulated; {better}the jobs of another day may order them differently"
+        )
+    else:
+        lines.append(
+            "the list holds predictions: those at its head are more likely too low than too high; "
+            "without --no-verify they are simulated"
+        )
+    return lines
+
+
+def _coverage(loaded: Loaded, done: Ranked, asked: int) -> list[str]:
+    case, k = done.case, done.found.k
+    able, lines = int(case.runs_all.sum()), []
+    if asked > k:
+        lines.append(f"{asked:,} packages were asked for; there are only {k:,}")
+    if not able:
+        lines.append(_nobody_runs_all(loaded))
+    elif k > able and done.rule is Rule.RUNS_ALL:
+        lines.append(
+            f"only {able:,} packages run every job: the list goes on with packages that leave some out"
+        )
+    if done.rule is Rule.PUBLISHED:
+        lines.append(
+            "the published rule counts only the jobs that ran, and so favours packages that leave jobs out"
+        )
+    return lines
+
+
+def _nobody_runs_all(loaded: Loaded) -> str:
+    """Say how many jobs no package runs, and the most demanding of them."""
+    import pandas as pd
+
+    from procure.runnable import count_matrix, jobs_left_out, request_shapes
+
+    plan = loaded.plan
+    # The most of each type that any package holds: what it leaves out, every package leaves out.
+    most = pd.DataFrame([count_matrix(plan.packages, plan.quotes).max(axis=0)], columns=plan.types)
+    left_out, lost = 0, []
+    for case in loaded.cases:
+        jobs = plan.workloads[case.name]
+        left_out += int(jobs_left_out(most, plan.quotes, jobs, plan.existing)[0])
+        for shape in request_shapes(jobs).to_dict(orient="records"):
+            one = jobs.head(1).assign(**{name: shape[name] for name in shape if name != "n_jobs"})
+            if jobs_left_out(most, plan.quotes, one, plan.existing)[0]:
+                lost.append(shape)
+    n_jobs = sum(case.n_jobs for case in loaded.cases)
+    if not lost:
+        return "no package runs every job, though each job is run by some package"
+    top = max(
+        lost, key=lambda s: (s["gpus_per_node"], s["mem_mb_per_node"], s["cpus_per_node"], s["n_nodes"])
+    )
+    return (
+        f"no package runs every job; {left_out:,} of {n_jobs:,} jobs are left out by every package, the most "
+        f"demanding on {top['n_nodes']:,} node(s) with {top['cpus_per_node']:,} CPUs, "
+        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {top['gpus_per_node']:,} GPUs each"
+    )
+
+
+def _failures(done: Ranked) -> list[str]:
+    if not done.reasons:
+        return []
+    return [
+        f"{done.found.n_failed:,} confirming runs failed, and their packages stay unconfirmed; the first: "
+        f"{done.reasons[0]}"
+    ]
+
+
+def _speeds(loaded: Loaded) -> list[str]:
+    plan, lines = loaded.plan, []
+    speeds = {case.name: plan.logged_speed(case.name) for case in loaded.cases}
+    without = [name for name, speed in speeds.items() if speed is None]
+    if without:
+        lines.append(
+            f"{', '.join(without)}: run times as logged on every node: no logged processor or speed is given, "
+            "so differences in processor speed are not in this ranking"
+        )
+    if len(without) < len(speeds):
+        unrated = plan.quotes.loc[plan.quotes["spec_rate"].isna(), "name"].tolist()
+        if unrated:
+            lines.append(f"no spec_rate is quoted for {', '.join(unrated)}: run times there are as logged")
+    return lines
+
+
+def _existing(loaded: Loaded) -> list[str]:
+    nodes = loaded.plan.existing
+    if nodes is None or not len(nodes):
+        return []
+    return [
+        f"{len(nodes):,} existing nodes ({int(nodes['cpus'].sum()):,} CPUs, "
+        f"{nodes['mem_mb'].sum() / 1000:,.0f} GB, {int(nodes['gpus'].sum()):,} GPUs) are part of every simulated "
+        "system; the totals shown are those of the purchase only"
+    ]

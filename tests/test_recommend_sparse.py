@@ -1,0 +1,223 @@
+"""Recommending where little or everything is simulated, where runs fail, and what the user is told of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.models import Case
+from procure.recommend import recommend
+from procure.sweep import run as sweep_run
+from procure.tables import write
+from procure.workload import generate
+
+OFFERS = """name,category,cpus,mem_gb,gpus,price_usd,spec_rate
+Small,compute,8,32,0,5000,10
+Mid,compute,24,128,0,9000,
+Big,bigmem,16,512,0,9000,12
+Gpu,gpu,16,64.5,4,15000,12
+Gpu2,gpu,64,900,4,25000,12
+"""
+STUDY = """name = "{name}"
+quotes = "quotes.csv"
+[packages]
+budget_usd = 60_000
+{rules}
+[[workloads]]
+name = "day"
+{jobs}
+[sweep]
+sample = {sample}
+[recommend]
+k = 3
+"""
+DAY = "generate = { seed = 3, n_jobs = 200 }"
+
+
+def make_study(folder: Path, sample: int, jobs: str = DAY, rules: str = "", sweep: bool = True) -> Path:
+    (folder / "quotes.csv").write_text(OFFERS)
+    path = folder / "study.toml"
+    path.write_text(STUDY.format(name="s", sample=sample, jobs=jobs, rules=rules))
+    if sweep:
+        run("sweep", path, "--farm", "serial")
+    return path
+
+
+def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+    done = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done.stdout, done.stderr
+
+
+def ask(*arguments: object) -> tuple[list[dict[str, object]], str]:
+    out, err = run(*arguments, "--format", "json")
+    return json.loads(out), err
+
+
+def all_four(path: Path) -> tuple[list[dict[str, object]], str]:
+    """Run every command that reads a swept study; give what recommend prints."""
+    run("train", path)
+    rows, _ = ask("evaluate", path)
+    assert {"random", "cheapest-per-cpu"} <= {row["model"] for row in rows}
+    run("report", path)
+    return ask("recommend", path)
+
+
+FEW = "fixed_cost_usd = 22_000\ntypes = { Small = { max_count = 0 } }"
+
+
+def test_a_handful_of_packages_all_simulated_need_no_model(tmp_path):
+    """Every package is simulated, fewer than ten of them: all four commands work, by simulated waits."""
+    path = make_study(tmp_path, 1, rules=FEW)
+    rows, err = all_four(path)
+    assert all(row["simulated"] for row in rows)
+    assert "no model was needed" in err and "all are simulated" in err
+    assert "may be among those that were not" not in err
+    text = (tmp_path / "results/s/report.html").read_text()
+    assert "too few to learn from" in text
+
+
+def test_too_few_to_learn_from_are_simulated_instead(tmp_path):
+    """One package in nine was swept: the others are simulated, and the list equals the exhaustive one."""
+    path = make_study(tmp_path, 9)
+    rows, _ = all_four(path)
+    assert all(row["simulated"] for row in rows)
+    (tmp_path / "all").mkdir()
+    whole, _ = ask("recommend", make_study(tmp_path / "all", 1))
+    assert [r["package_id"] for r in rows] == [r["package_id"] for r in whole]
+    done = CliRunner().invoke(app, ["recommend", str(path), "--no-verify"])
+    assert isinstance(done.exception, TableError) and "sweep.sample" in str(done.exception)
+
+
+def test_where_no_package_runs_every_job_all_are_ranked_and_it_is_said(tmp_path):
+    """One job asks for more memory than any server has: fewest jobs left out first, and the job is named."""
+    jobs = generate(3, 200)
+    jobs.loc[0, "mem_mb_per_node"] = 5_000_000
+    write(jobs, tmp_path / "jobs.parquet")
+    path = make_study(tmp_path, 2, jobs='jobs = "jobs.parquet"')
+    rows, err = all_four(path)
+    assert "no package runs every job; 1 of 200 jobs are left out by every package" in err
+    assert "5,000.0 GB" in err
+    order = [(row["jobs_left_out"], row["mean_wait_time"], row["price_usd"]) for row in rows]
+    assert order == sorted(order) and order[0][0] >= 1
+    assert "No package runs every job" in (tmp_path / "results/s/report.html").read_text()
+
+
+def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkeypatch):
+    """The run of the favourite fails: no abort, the package is marked, the reason is told."""
+    path = make_study(tmp_path, 2)
+    true_run = sweep_run.simulate_batch
+
+    def break_first(bench, ids, counts):
+        rows, seconds = true_run(bench, ids, counts)
+        rows.loc[rows.index[0], ["status", "reason", "mean_wait_time"]] = ["failed", "out of luck", np.nan]
+        return rows, seconds
+
+    monkeypatch.setattr(sweep_run, "simulate_batch", break_first)
+    rows, err = ask("recommend", path, "-k", "500")
+    assert sum(not row["simulated"] for row in rows) >= 1
+    assert "1 confirming runs failed" in err and "out of luck" in err
+
+
+def test_a_failed_run_is_tried_once_and_falls_to_the_end_without_a_prediction():
+    """No prediction, no run: its wait is unknown and stands last."""
+    table = pd.DataFrame({"package_id": ["a", "b"], "price_usd": 1.0})
+    case = Case("day", table, np.array([0, 0]), np.array([np.nan, 5.0]), 9)
+    asked = []
+
+    def simulate(ids: list[str]) -> np.ndarray:
+        asked.append(ids)
+        return np.full(len(ids), np.nan)
+
+    found = recommend(case, None, pd.DataFrame({"name": []}), 2, simulate)
+    assert asked == [["a"]]
+    assert found.ranking["package_id"].tolist() == ["b", "a"]
+    assert (found.n_failed, found.n_verified, found.confirmed) == (1, 0, False)
+
+
+def test_the_published_rule_ranks_by_the_jobs_that_ran():
+    """A package that leaves jobs out leads by a shorter wait; by default it does not."""
+    table = pd.DataFrame({"package_id": ["a", "b"], "price_usd": 1.0})
+    case = Case("day", table, np.array([0, 3]), np.array([9.0, 5.0]), 9)
+    quotes = pd.DataFrame({"name": []})
+    assert recommend(case, None, quotes, 1).ranking["package_id"].tolist() == ["a", "b"]
+    published = recommend(case, None, quotes, 1, rule="published").ranking
+    assert published["package_id"].tolist() == ["b", "a"]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small study with existing nodes."""
+    folder = tmp_path_factory.mktemp("told")
+    (folder / "nodes.csv").write_text("node_id,kind,cpus,mem_mb,gpus\nn1,old,4,16000,0\nn2,old,4,16000,1\n")
+    return make_study(folder, 2, rules='existing_nodes = "nodes.csv"')
+
+
+def test_what_is_not_in_the_ranking_is_told(swept):
+    """Speeds, existing nodes, and a k beyond the list stand in recommend's notes and in the report."""
+    rows, err = ask("recommend", swept, "-k", "5000")
+    run("report", swept, "-k", "5000", "--no-verify", "--policy", "best-fit", "--workload", "day")
+    text = (swept.parent / "results/s/report.html").read_text()
+    for said in (err, text):
+        assert "2 existing nodes (8 CPUs, 32 GB, 1 GPUs)" in said
+        assert "run times as logged on every node" in said.replace("Run", "run")
+        assert f"5,000 packages were asked for; there are only {len(rows):,}" in said
+    assert f"procure report {swept} -k {len(rows)} --policy best-fit --workload day --no-verify" in text
+    assert f"procure train {swept} --policy best-fit\n" in text
+
+
+def test_missing_runs_results_beyond_the_plan_and_unrated_types_are_told(swept):
+    """A denser sample asks for runs that are missing; a sparser one leaves results over."""
+    text = swept.read_text()
+    try:
+        swept.write_text(text.replace("sample = 2", "sample = 1"))
+        assert "planned runs are missing: procure sweep" in ask("recommend", swept)[1]
+        swept.write_text(text.replace("sample = 2", "sample = 4"))
+        assert "are beyond what the study file plans" in ask("evaluate", swept)[1]
+    finally:
+        swept.write_text(text)
+
+
+def test_types_without_a_spec_rate_are_named_where_a_logged_speed_is_given(tmp_path):
+    """Mid has none."""
+    path = make_study(tmp_path, 2, jobs=DAY + "\nlogged_speed = 11")
+    assert "no spec_rate is quoted for Mid:" in ask("recommend", path)[1]
+
+
+def test_evaluate_by_the_published_rule_ranks_all_simulated_packages(tmp_path):
+    """The ranked set grows to what was simulated, and the figures equal those shown beside."""
+    path = make_study(tmp_path, 1)
+    ours, _ = ask("evaluate", path)
+    rows, _ = ask("evaluate", path, "--rule", "published")
+    assert rows[0]["n_ranked"] >= ours[0]["n_ranked"]
+    assert all(row["precision"] == row["published_precision"] for row in rows)
+    listed, err = ask("recommend", path, "--rule", "published", "-k", "9")
+    waits = [row["mean_wait_time"] for row in listed]
+    assert waits == sorted(waits) and "favours packages that leave jobs out" in err
+
+
+def test_a_log_clock_is_drawn_in_hours():
+    """A log that counts from its own start has no dates."""
+    from procure.report import charts
+
+    jobs = pd.DataFrame({"submit_time": [5, 4000, 9000]})
+    drawn = []
+    original = charts.inline
+    charts.inline = lambda made, *rest: drawn.append(made.axes[0]) or original(made, *rest)
+    try:
+        charts.jobs_over_time(jobs, "day", None, True)
+        charts.jobs_over_time(jobs, "day", "US/Central")
+    finally:
+        charts.inline = original
+    assert [axes.get_xlabel() for axes in drawn] == [
+        "hours since the first submission",
+        "submitted (US/Central)",
+    ]
+    assert drawn[0].get_xlim()[0] == 0
