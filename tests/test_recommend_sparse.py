@@ -124,6 +124,7 @@ def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkey
     rows, err = ask("recommend", path, "-k", "500")
     assert sum(not row["simulated"] for row in rows) >= 1
     assert "1 confirming runs failed" in err and "out of luck" in err
+    assert "they could not be confirmed" in err and "--no-verify" not in err
 
 
 def test_a_failed_run_is_tried_once_and_falls_to_the_end_without_a_prediction():
@@ -221,3 +222,18 @@ def test_a_log_clock_is_drawn_in_hours():
         "submitted (US/Central)",
     ]
     assert drawn[0].get_xlim()[0] == 0
+
+
+def test_failed_runs_of_the_sweep_are_counted_with_a_reason(tmp_path):
+    """The count comes from the folder, the reason from the first failed row."""
+    from procure.cli import cases
+    from procure.cli.cautions import about_results
+
+    loaded = cases.load(make_study(tmp_path, 4))
+    rows = loaded.results.copy()
+    rows.loc[0, ["status", "reason"]] = ["failed", "out of luck"]
+    counts = {"n_missing": 0, "n_runs_planned": 9, "n_failed": 1, "n_beyond_plan": 0}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("procure.sweep.store.study_status", lambda plan: counts)
+        (line,) = about_results(cases.Loaded(loaded.plan, loaded.policy, rows, loaded.cases))
+    assert line.startswith("1 runs of the sweep failed") and line.endswith(": out of luck")

@@ -91,9 +91,9 @@ def _sources(done: Ranked) -> list[str]:
             f"every package of the list is simulated; {better}the jobs of another day may order them differently"
         )
     else:
+        way = "they could not be confirmed" if done.verified else "without --no-verify they are simulated"
         lines.append(
-            "the list holds predictions: those at its head are more likely too low than too high; "
-            "without --no-verify they are simulated"
+            f"the list holds predictions: those at its head are more likely too low than too high; {way}"
         )
     return lines
 

@@ -74,6 +74,7 @@ class Ranked:
     predicted: Predicted | None
     found: Recommendation
     rule: cases.Rule
+    verified: bool
     reasons: list[str]
 
 
@@ -101,7 +102,7 @@ def ranked(
     k = k or settings.recommend.k
     features = settings.model.feature_set
     found = rank_packages(case, predicted, loaded.plan.quotes, k, simulate, features, rule)
-    return Ranked(case, predicted, found, rule, reasons)
+    return Ranked(case, predicted, found, rule, verify, reasons)
 
 
 def _simulator(loaded: cases.Loaded, whole: Case, reasons: list[str]) -> Callable[[list[str]], np.ndarray]:

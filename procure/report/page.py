@@ -17,7 +17,7 @@ from procure.runnable import count_matrix
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 10
-_FIRST_DATE = 631_152_000
+_FIRST_DATE = 315_532_800
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object
         {"what": what, "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(), "high": v.max()}
         for what, v in columns.items()
     ]
-    # A job table from a file says nothing of its clock; times before 1990 are no dates of a batch system.
+    # A job table from a file says nothing of its clock; times before 1980 are no dates of a batch system.
     log_clock = jobs.attrs.get("clock", "unix") == "log" or int(jobs["submit_time"].max()) < _FIRST_DATE
     return {
         "name": name,

@@ -18,6 +18,11 @@ _TICKS: dict[float, str] = {
     86_400: "1 d", 864_000: "10 d", 8_640_000: "100 d",
 }  # fmt: skip
 
+_BETWEEN: dict[float, str] = {
+    30: "30 s", 120: "2 min", 300: "5 min", 1200: "20 min", 7200: "2 h", 18_000: "5 h", 172_800: "2 d",
+    432_000: "5 d", 1_728_000: "20 d", 4_320_000: "50 d",
+}  # fmt: skip
+
 
 def figure(width: float = 7.2, height: float = 3.2, columns: int = 1) -> tuple[Any, Any]:
     """Return an empty figure (inches) and its axes, in the report's style."""
@@ -47,13 +52,11 @@ def wait_axis(axes: Any, which: str, low: float, high: float) -> None:
     low = 0.0 if low < 10 else low / 1.3
     limits(low, high)
     shown: list[float] = [tick for tick in _TICKS if low <= tick <= high and (tick not in (1,) or high < 100)]
-    if len(shown) < 4 and high > 10:
-        # Less than two decades: one, two and five in each say more than the decades alone.
-        fine = [head * 10.0**place for place in range(1, 9) for head in (1, 2, 5)]
-        shown = sorted({*(t for t in shown if t < 10), *(t for t in fine if low <= t <= high)})
+    if len(shown) < 4:
+        shown = [tick for tick in sorted(_TICKS | _BETWEEN) if low <= tick <= high and tick != 1]
     if len(shown) < 2:
         shown = sorted({*shown, *(round(x) for x in (low, high))})
-    ticks(shown, [_TICKS.get(tick) or duration(tick) for tick in shown])
+    ticks(shown, [(_TICKS | _BETWEEN).get(tick) or duration(tick) for tick in shown])
     (axes.xaxis if which == "x" else axes.yaxis).set_minor_locator(_no_minor())
 
 
