@@ -105,67 +105,80 @@ class Crew:
 
 def give_out(crew: Crew, task: Task, work: Work) -> Generator[tuple[Any, Receipt] | None, None, None]:
     """Give batches out in waves and yield them with their receipts, as `procure.sweep.farm.run_tasks` does."""
-    running: dict[Any, Any] = {}
-    placed: dict[Any, frozenset[str] | None] = {}
-    finished: SimpleQueue[Any] = SimpleQueue()
-    shared: dict[Hashable, Any] = {}
-    again: list[Any] = []
-    losses: dict[int, int] = {}
-
-    def submit(batch: Any) -> None:
-        key, where = work.key(batch), crew.restriction
-        if key not in shared:
-            for old in set(shared) - {work.key(each) for each in running.values()}:
-                del shared[old]
-            shared[key] = crew.client.submit(_same, work.shared(key), pure=False, workers=where)
-        future = crew.client.submit(
-            _on_worker, __version__, task, shared[key], *work.arguments(batch), pure=False, workers=where
-        )
-        running[future], placed[future] = batch, where
-        future.add_done_callback(finished.put)
-
-    def strand() -> None:
-        """Take back what only workers that are gone might have computed."""
-        for future, where in list(placed.items()):
-            if where is not None and crew.workers and not where & crew.workers:
-                shared.clear()
-                del placed[future]
-                again.append(running.pop(future))
-
+    hand = _InHand(crew, task, work)
     while True:
         crew.look()
-        strand()
-        while len(running) < crew.window:
-            batch = again.pop() if again else work.take()
-            if batch is None:
-                break
-            submit(batch)
-        if not running and crew.window:
+        hand.fill()
+        if not hand.running and crew.window:
             return
+        yield hand.receive()
+
+
+class _InHand:
+    """The batches that workers have in hand."""
+
+    def __init__(self, crew: Crew, task: Task, work: Work) -> None:
+        self.running: dict[Any, Any] = {}
+        self._crew, self._task, self._work = crew, task, work
+        self._placed: dict[Any, frozenset[str] | None] = {}
+        self._finished: SimpleQueue[Any] = SimpleQueue()
+        self._shared: dict[Hashable, Any] = {}
+        self._again: list[Any] = []
+        self._losses: dict[int, int] = {}
+
+    def fill(self) -> None:
+        """Take back what only workers that are gone might have computed, and give out as much as may be."""
+        for future, where in list(self._placed.items()):
+            if where is not None and self._crew.workers and not where & self._crew.workers:
+                self._shared.clear()
+                self._again.append(self._drop(future))
+        while len(self.running) < self._crew.window:
+            batch = self._again.pop() if self._again else self._work.take()
+            if batch is None:
+                return
+            self._submit(batch)
+
+    def receive(self) -> tuple[Any, Receipt] | None:
+        """Wait a tick for a receipt; None if there is none, or the batch must be given out again."""
         try:
-            future = finished.get(timeout=TICK)
+            future = self._finished.get(timeout=TICK)
         except Empty:
-            yield None
-            continue
-        if future not in running:
-            continue
-        batch = running.pop(future)
-        del placed[future]
-        receipt = _receipt(future)
-        if receipt is None:
-            losses[id(batch)] = losses.get(id(batch), 0) + 1
-            if losses[id(batch)] > MOST_LOSSES:
-                raise TableError(f"the scheduler called a batch off {MOST_LOSSES} times: {future.status}")
-            shared.pop(work.key(batch), None)
-            again.append(batch)
-        elif receipt.refused:
-            crew.refuse(receipt.refused)
-            shared.clear()
-            again.append(batch)
+            return None
+        if future not in self.running:
+            return None
+        batch, receipt = self._drop(future), _receipt(future)
+        if receipt is not None and not receipt.refused:
+            self._losses.pop(id(batch), None)
+            self._crew.succeed()
+            return batch, receipt
+        if receipt is not None:
+            self._crew.refuse(receipt.refused)
         else:
-            losses.pop(id(batch), None)
-            crew.succeed()
-            yield batch, receipt
+            self._losses[id(batch)] = self._losses.get(id(batch), 0) + 1
+            if self._losses[id(batch)] > MOST_LOSSES:
+                raise TableError(f"the scheduler called a batch off {MOST_LOSSES} times: {future.status}")
+        self._shared.clear()
+        self._again.append(batch)
+        return None
+
+    def _submit(self, batch: Any) -> None:
+        key, where = self._work.key(batch), self._crew.restriction
+        if key not in self._shared:
+            for old in set(self._shared) - {self._work.key(each) for each in self.running.values()}:
+                del self._shared[old]
+            self._shared[key] = self._crew.client.submit(
+                _same, self._work.shared(key), pure=False, workers=where
+            )
+        future = self._crew.client.submit(
+            _on_worker, __version__, self._task, self._shared[key], *self._work.arguments(batch),
+            pure=False, workers=where,
+        )  # fmt: skip
+        self.running[future], self._placed[future] = batch, where
+        future.add_done_callback(self._finished.put)
+
+    def _drop(self, future: Any) -> Any:
+        del self._placed[future]
+        return self.running.pop(future)
 
 
 def _receipt(future: Any) -> Receipt | None:
