@@ -140,7 +140,9 @@ def test_poison_package(tmp_path):
     assert f"package {poison} on day under best-fit killed its worker 3 times" in said
     rows = results(path)
     bad = rows["package_id"] == poison
-    assert rows.loc[bad, ["status", "reason"]].to_numpy().tolist() == [["failed", "killed its worker 3 times"]]
+    assert rows.loc[bad, ["status", "reason"]].to_numpy().tolist() == [
+        ["failed", "killed its worker 3 times"]
+    ]
     pd.testing.assert_frame_equal(rows[~bad], expected[~bad], check_exact=True)
 
 
