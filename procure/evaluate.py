@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -184,6 +185,40 @@ def evaluate(
     ranking, rho = order(predicted, price), rank_correlation(predicted, wait)
     judged = [at_k(ranking, wait, hits, k) for k in list_lengths(ks, hits.n_hits)]
     return _rows(judged, hits, labels, rho)
+
+
+class Agreement(NamedTuple):
+    """How far two rankings of the same packages agree."""
+
+    correlation: float
+    k: int
+    n_shared: int
+    rank_of_first: int
+    best: int
+
+
+def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
+    """Compare the order of the same packages by two waits, e.g. under two policies.
+
+    Parameters
+    ----------
+    here, there
+        Mean waits, s, shape (packages,), two packages or more.
+    k
+        Length of the two lists whose common packages are counted; at most the packages there are.
+
+    Returns
+    -------
+    Agreement
+        Spearman's rank ``correlation`` (NaN where all waits are equal), ``k``, ``n_shared`` among the
+        first k of both, ``rank_of_first``: the rank there (1 = best) of the package that is first
+        here, and ``best``, the row that is first there. Ties go to the lower row.
+    """
+    k = min(k, len(here))
+    first_here, first_there = (np.argsort(wait, kind="stable") for wait in (here, there))
+    shared = np.intersect1d(first_here[:k], first_there[:k])
+    rank = int(np.flatnonzero(first_there == first_here[0])[0]) + 1
+    return Agreement(float(spearmanr(here, there).statistic), k, len(shared), rank, int(first_there[0]))
 
 
 def evaluate_random(

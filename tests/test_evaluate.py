@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from procure.evaluate import (
+    agreement,
     at_k,
     cheapest_per_cpu,
     evaluate,
@@ -123,3 +124,11 @@ def test_cheapest_per_cpu_survives_no_cpus():
     """A package without CPUs comes last, not as an error."""
     score = cheapest_per_cpu(pd.DataFrame({"price_usd": [10.0, 10.0], "total_cpus": [5, 0]}))
     assert score[0] == 2 and score[1] > 1e6
+
+
+def test_agreement_of_two_orders_by_hand():
+    """Two orders of four packages: what the first lists share, and where the first of one stands in the other."""
+    said = agreement(np.array([1.0, 2.0, 3.0, 4.0]), np.array([3.0, 1.0, 9.0, 9.0]), k=2)
+    assert (said.k, said.n_shared, said.rank_of_first, said.best) == (2, 2, 2, 1)
+    assert said.correlation == pytest.approx(0.7378647873726218)
+    assert agreement(np.array([1.0, 2.0]), np.array([2.0, 1.0]), k=9).correlation == pytest.approx(-1)

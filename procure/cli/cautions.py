@@ -27,6 +27,7 @@ def cautions(loaded: Loaded, done: Ranked, asked: int | None = None) -> list[str
         *_failures(done),
         *_speeds(loaded),
         *_existing(loaded),
+        *_other_policies(loaded, done),
     ]
 
 
@@ -144,6 +145,32 @@ def _nobody_runs_all(loaded: Loaded) -> str:
         f"demanding on {top['n_nodes']:,} node(s) with {top['cpus_per_node']:,} CPUs, "
         f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {top['gpus_per_node']:,} GPUs each"
     )
+
+
+def _other_policies(loaded: Loaded, done: Ranked) -> list[str]:
+    """Say how the answer changes under each other policy of the study, from packages simulated under both."""
+    from procure.evaluate import agreement
+
+    able = set(done.case.packages["package_id"].to_numpy()[done.case.runs_all])
+    names = [case.name for case in loaded.cases]
+    rows = loaded.results[
+        loaded.results["workload"].isin(names)
+        & (loaded.results["status"] == "ok")
+        & loaded.results["package_id"].isin(able)
+    ]
+    waits = rows.pivot_table(index="package_id", columns="policy", values="mean_wait_time", sort=False)
+    lines = []
+    for other in waits.columns.drop(loaded.policy, errors="ignore") if loaded.policy in waits else []:
+        both = waits[[loaded.policy, other]].dropna()
+        if len(both) < 2:
+            continue
+        said = agreement(both[loaded.policy].to_numpy(), both[other].to_numpy(), done.found.k)
+        lines.append(
+            f"under {other}, of {len(both):,} packages that were simulated under both policies: rank correlation "
+            f"{said.correlation:.2f}, {said.n_shared} of the best {said.k} are the same; the best here has "
+            f"rank {said.rank_of_first:,} there, where {both.index[said.best]} is best"
+        )
+    return lines
 
 
 def _failures(done: Ranked) -> list[str]:
