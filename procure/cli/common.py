@@ -24,6 +24,14 @@ class Format(StrEnum):
     CSV = "csv"
 
 
+class LogFormat(StrEnum):
+    """The log formats that can be read."""
+
+    CSV = "csv"
+    SWF = "swf"
+    SACCT = "sacct"
+
+
 FormatOption = Annotated[
     Format,
     typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),

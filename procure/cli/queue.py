@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_json, print_record, print_table
+from procure.cli.common import Format, FormatOption, LogFormat, note, print_json, print_record, print_table
 from procure.cli.queue_inputs import (
     cut_of,
     deadline_of,
@@ -34,14 +34,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-
-
-class LogFormat(StrEnum):
-    """The log formats that can be read."""
-
-    CSV = "csv"
-    SWF = "swf"
-    SACCT = "sacct"
 
 
 class Method(StrEnum):

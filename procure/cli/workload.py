@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_json, print_record, print_table
+from procure.cli.common import Format, FormatOption, LogFormat, note, print_json, print_record, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,14 +20,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-
-
-class LogFormat(StrEnum):
-    """The log formats that can be read."""
-
-    CSV = "csv"
-    SWF = "swf"
-    SACCT = "sacct"
 
 
 class Clock(StrEnum):
