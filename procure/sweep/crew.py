@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Generator, Hashable
+from concurrent.futures import CancelledError
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -156,7 +157,10 @@ class _InHand:
         else:
             self._losses[id(batch)] = self._losses.get(id(batch), 0) + 1
             if self._losses[id(batch)] > MOST_LOSSES:
-                raise TableError(f"the scheduler called a batch off {MOST_LOSSES} times: {future.status}")
+                raise TableError(
+                    f"the scheduler called a batch off {MOST_LOSSES} times: {future.status}; "
+                    "what was computed is kept"
+                )
         self._shared.clear()
         self._again.append(batch)
         return None
@@ -187,9 +191,12 @@ def _receipt(future: Any) -> Receipt | None:
 
     if future.status in ("cancelled", "lost"):
         return None
-    if future.status == "finished":
-        return future.result()
-    error = future.exception()
+    try:
+        if future.status == "finished":
+            return future.result()
+        error = future.exception()
+    except CancelledError:  # the connection was lost since its status was asked
+        return None
     if isinstance(error, KilledWorker):
         return None
     if isinstance(error, TableError):

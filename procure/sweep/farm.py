@@ -124,6 +124,8 @@ def run_tasks(
     if farm not in ("local", *QUEUES) and "://" not in farm:
         known = ", ".join(("serial", "local", *QUEUES))
         raise TableError(f"farm {farm!r} is not known; known: {known}, or an address such as tcp://host:8786")
+    from distributed.client import ClosedClientError
+
     from procure.sweep.crew import Crew, give_out
     from procure.sweep.jobqueue import connect
 
@@ -132,7 +134,7 @@ def run_tasks(
         try:
             with closing(give_out(crew, task, work)) as receipts:
                 yield from receipts
-        except (OSError, TimeoutError) as error:  # Dask's for a connection that is lost
+        except (OSError, TimeoutError, ClosedClientError) as error:  # Dask's for a connection that is lost
             raise TableError(f"the Dask scheduler went away: {error}; what was computed is kept") from None
 
 
