@@ -16,9 +16,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from procure.models.case import Case
-
-REGRET_FLOOR = 60.0
-"""Seconds; below this, a best mean wait is taken as this, so that seconds do not become large shares."""
+from procure.objectives import REGRET_FLOOR
 
 
 @dataclass(frozen=True)
