@@ -24,6 +24,45 @@ class TypeRule(Settings):
         return self
 
 
+class Discount(Settings):
+    """A reduction that is granted once an order is large enough.
+
+    It is about the quotes that match all of ``vendor``, ``lot``, ``category`` and ``type`` as far as
+    they are given; with none, about the whole order. These quotes are its scope. Discounts of the
+    same scope are tiers: the one that takes the most off counts. Discounts of different scopes are
+    added, each reckoned on list prices.
+
+    Parameters
+    ----------
+    from_count, from_usd
+        The order holds at least so many nodes of the scope, and so many US$ of them at list price.
+    percent
+        % (two decimal places) off the list price of all nodes of the scope, not only of the further
+        ones; rounded down to the cent.
+    price_usd
+        Instead of ``percent``: US$ of one node of ``type``.
+    """
+
+    vendor: str | None = None
+    lot: str | None = None
+    category: str | None = None
+    type: str | None = None
+    from_count: Annotated[int, Field(ge=1)] = 1
+    from_usd: Annotated[Money, Field(ge=0, le=1e12)] = 0.0
+    percent: Annotated[float, Field(gt=0, lt=100)] | None = None
+    price_usd: Annotated[Money, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_reduction(self) -> Discount:
+        if (self.percent is None) == (self.price_usd is None):
+            raise ValueError("give exactly one of percent and price_usd")
+        if self.price_usd is not None and self.type is None:
+            raise ValueError("price_usd is the price of one node of a type; give type, or percent")
+        if self.percent is not None and round(self.percent, 2) != self.percent:
+            raise ValueError(f"percent {self.percent!r} was given; it may have two decimal places")
+        return self
+
+
 class PackageRules(Settings):
     """Which packages may be bought.
 
@@ -42,6 +81,8 @@ class PackageRules(Settings):
         Least number of nodes with a GPU in a package; 1 is the published rule, 0 lifts it.
     max_power_w, max_rack_units
         Caps on the sums of the quotes' ``power_w`` and ``rack_units``; None = no cap.
+    discounts
+        Tiered discounts of the vendors; see `Discount`.
     maximal
         Keep only packages to which no further node of a chosen type can be added (published rule).
     existing_nodes
@@ -55,6 +96,7 @@ class PackageRules(Settings):
     min_gpu_nodes: Count = 1
     max_power_w: Annotated[float, Field(gt=0)] | None = None
     max_rack_units: Annotated[float, Field(gt=0)] | None = None
+    discounts: tuple[Discount, ...] = ()
     maximal: bool = True
     existing_nodes: InputFile | None = None
 

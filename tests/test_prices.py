@@ -1,0 +1,137 @@
+"""Prices: what the vendors charge for an order, to the cent."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from procure.errors import TableError
+from procure.package_rules import Discount, PackageRules
+from procure.prices import order_cents, price_list
+from procure.quotes import check_quotes
+
+
+def offers(**columns: list) -> pd.DataFrame:
+    """Three types of two vendors in two lots, at $10.01, $20.00 and $100.00."""
+    rows = {
+        "name": ["a", "b", "g"], "category": ["compute", "compute", "gpu"], "cpus": 24, "mem_gb": 256,
+        "gpus": [0, 0, 2], "price_usd": [10.01, 20, 100], "vendor": ["Acme", "Zeta", "Acme"],
+        "lot": ["1", "1", "2"],
+    }  # fmt: skip
+    return check_quotes(pd.DataFrame(rows | columns))
+
+
+def cents(counts: list[list[int]], *discounts: dict) -> list[int]:
+    rules = PackageRules(budget_usd=1, discounts=discounts)
+    return order_cents(np.array(counts), offers(), rules).tolist()
+
+
+def test_without_discounts_an_order_costs_its_list_price() -> None:
+    """Counts times list prices, in cents."""
+    assert cents([[3, 0, 1], [0, 0, 0]]) == [13_003, 0]
+
+
+def test_a_tier_counts_for_all_nodes_and_makes_a_larger_order_cheaper() -> None:
+    """Ten at 10 % off cost less than nine, and the fraction of a cent stays with the vendor."""
+    tier = {"type": "a", "from_count": 10, "percent": 10}
+    assert cents([[9, 0, 0], [10, 0, 0], [11, 1, 0]], tier) == [9009, 9009, 11_011 - 1101 + 2000]
+    assert cents([[9, 0, 0], [10, 0, 0]], tier | {"percent": 15.55}) == [9009, 10_010 - 1556]
+
+
+def test_of_one_scope_the_largest_reduction_counts() -> None:
+    """Tiers of one scope do not add up; those of different scopes do, each on list prices."""
+    low, high = {"vendor": "Acme", "percent": 5}, {"vendor": "Acme", "from_usd": 200, "percent": 8}
+    assert cents([[0, 0, 1], [0, 0, 2]], high, low) == [9_500, 18_400]
+    assert cents([[0, 0, 2]], low, high, {"percent": 10}, {"type": "g", "price_usd": 60}) == [
+        20_000 - 1600 - 2000 - 8000
+    ]
+
+
+def test_a_scope_is_all_that_is_named_together() -> None:
+    """A discount that names vendor and lot is about the quotes that have both."""
+    both = {"vendor": "Acme", "lot": "1", "from_count": 2, "percent": 50}
+    assert cents([[1, 5, 5], [2, 5, 5]], both) == [61_001, 62_002 - 1001]
+
+
+@pytest.mark.parametrize(
+    ("discount", "says"),
+    [
+        ({"vendor": "Acne", "percent": 5}, r"discounts\[1\].vendor: no quote has .* did you mean Acme"),
+        ({"vendor": "Zeta", "lot": "2", "percent": 5}, "no quote has vendor 'Zeta', lot '2' together"),
+        ({"type": "a", "price_usd": 10.01}, "must be below the quote's price_usd, 10.01"),
+    ],
+)
+def test_a_discount_on_nothing_is_refused(discount: dict, says: str) -> None:
+    """A discount that no quote can reach is named, with what is legal."""
+    with pytest.raises(TableError, match=says):
+        cents([[1, 1, 1]], discount)
+
+
+def test_discounts_may_not_add_up_to_everything() -> None:
+    """Two discounts of 50 % on one type are refused with its name."""
+    with pytest.raises(TableError, match="those on a could add up to its whole price"):
+        cents([[1, 1, 1]], {"type": "a", "percent": 50}, {"lot": "1", "percent": 50})
+
+
+@pytest.mark.parametrize(
+    ("discount", "says"),
+    [
+        ({}, "exactly one of percent and price_usd"),
+        ({"percent": 5, "type": "a", "price_usd": 3}, "exactly one of percent and price_usd"),
+        ({"price_usd": 3}, "give type, or percent"),
+        ({"percent": 5.001}, "two decimal places"),
+        ({"percent": 5, "form_count": 3}, "did you mean from_count"),
+    ],
+)
+def test_a_discount_is_checked(discount: dict, says: str) -> None:
+    """What a discount lacks, or may not have, is said."""
+    with pytest.raises(ValidationError, match=says):
+        Discount(**discount)
+
+
+KEYS = {
+    "vendor": ["Acme", "Zeta"],
+    "lot": ["1", "2"],
+    "category": ["compute", "gpu"],
+    "type": ["a", "b", "g"],
+}
+discounts = st.builds(
+    lambda scope, **rest: Discount(**scope, **rest),
+    scope=st.dictionaries(st.sampled_from(list(KEYS)), st.integers(0, 2), max_size=1).map(
+        lambda d: {key: KEYS[key][i % len(KEYS[key])] for key, i in d.items()}
+    ),
+    from_count=st.integers(1, 6),
+    from_usd=st.integers(0, 30_000).map(lambda n: n / 100),
+    percent=st.integers(1, 2400).map(lambda n: n / 100),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(discounts, max_size=4), st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=5))
+def test_equals_the_rule_in_exact_fractions(tiers: list[Discount], orders: list[tuple[int, ...]]) -> None:
+    """Any order costs what the written rule says in exact arithmetic, and never less than the bound."""
+    quotes = offers()
+    rows = quotes.to_dict(orient="records")
+    rules = PackageRules(budget_usd=1, discounts=tiers)
+    found = order_cents(np.array(orders), quotes, rules)
+    least = np.array(orders) @ price_list(quotes, rules).least_cents
+    for order, charged, bound in zip(orders, found, least, strict=True):
+        best: dict[tuple, Fraction] = {}
+        for tier in tiers:
+            named = {"vendor": tier.vendor, "lot": tier.lot, "category": tier.category, "name": tier.type}
+            inside = [n if all(v in (None, row[k]) for k, v in named.items()) else 0
+                      for n, row in zip(order, rows, strict=True)]  # fmt: skip
+            usd = sum(n * Fraction(str(row["price_usd"])) for n, row in zip(inside, rows, strict=True))
+            if sum(inside) >= tier.from_count and usd >= Fraction(str(tier.from_usd)):
+                off = Fraction(usd * Fraction(str(tier.percent)) // 1, 100)
+                scope = tuple(named.values())
+                best[scope] = max(best.get(scope, Fraction(0)), off)
+        listed = sum(n * Fraction(str(row["price_usd"])) for n, row in zip(order, rows, strict=True))
+        assert charged == (listed - sum(best.values())) * 100
+        assert bound <= charged
