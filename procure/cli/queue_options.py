@@ -1,0 +1,28 @@
+"""Options that several commands of `procure queue` share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+LogArgument = Annotated[
+    Path, typer.Argument(metavar="LOG", help="A job log, or a job table (.parquet, .csv).")
+]
+ModelOption = Annotated[Path, typer.Option("--model", help="A model file of `procure queue train`.")]
+PresetOption = Annotated[
+    str | None, typer.Option("--preset", help="How to read the log; see workload import.")
+]
+TzOption = Annotated[
+    str | None, typer.Option("--tz", help="Zone of times without an offset, e.g. Europe/Berlin.")
+]
+
+
+class Method(StrEnum):
+    """The methods that can be trained."""
+
+    PROCURE = "procure"
+    KMEANS_GBT = "kmeans-gbt"
+    GBT = "gbt"

@@ -1,0 +1,204 @@
+"""`procure queue predict`, `watch` and `trend`: what a trained model says of now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from procure.cli.common import Format, FormatOption, note, print_record, print_table
+from procure.cli.queue_inputs import deadline_of, megabytes_of, seconds_of, span
+from procure.cli.queue_options import ModelOption, TzOption
+from procure.errors import TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from procure.queue_time.predict import Request
+    from procure.queue_time.store import SiteModel
+
+
+def predict(
+    model: ModelOption,
+    cpus: Annotated[int, typer.Option(min=1, help="CPUs in all.")],
+    time: Annotated[str, typer.Option(help="The time limit: 8:00:00, 2-00:00:00, 90m, 2h.")],
+    mem: Annotated[str, typer.Option(help="Memory per node, e.g. 64G; G = 1,000 MB.")] = "0",
+    gpus: Annotated[int, typer.Option(min=0, help="GPUs in all.")] = 0,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
+    partition: Annotated[str, typer.Option(help="Partition; the most used one by default.")] = "",
+    user: Annotated[str, typer.Option(help="Who submits.")] = "",
+    deadline: Annotated[
+        str | None, typer.Option(help="Chance of a start by then: 2h, or 2026-11-22T08:00.")
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="What squeue printed; see the how-to.")] = None,
+    live: Annotated[bool, typer.Option("--live", help="Ask squeue now.")] = False,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")
+    ] = False,
+    tz: TzOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Say when a job would start if it were submitted now: seconds from now.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure queue predict --model site.model --cpus 16 --mem 64G --time 8:00:00 --deadline 2h
+    procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
+    """
+    from procure.queue_time import predict as room
+    from procure.queue_time import store
+
+    site = store.load(model)
+    request = room.Request(cpus, seconds_of(time, "--time"), megabytes_of(mem), gpus, nodes, partition, user)
+    room.check_request(site, request)
+    queue, now = _state(state, live, tz)
+    features = room.current_features(site, request, queue, now)
+    moment = _moment(site, queue, now)
+    seconds = deadline_of(deadline, moment, tz)
+    for warning in room.drift(site, features, moment):
+        note(f"careful: {warning}")
+    if what_if:
+        print_table(room.what_if(site, request, queue, seconds), output, "the same work, soonest first")
+        return
+    said = room.forecast(site, features, seconds)
+    if output is not Format.TABLE:
+        print_record(said, output)
+        return
+    _print_forecast(said, room.drivers(site, features))
+
+
+def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame | None, int | None]:
+    import time
+
+    from procure.queue_time.state import live_state, read_state
+
+    if state is not None and live:
+        raise typer.BadParameter("give either --state or --live", param_hint="--live")
+    if live:
+        return live_state(tz), int(time.time())
+    return (None, None) if state is None else (read_state(state, tz), None)
+
+
+def _moment(site: SiteModel, queue: pd.DataFrame | None, now: int | None) -> int:
+    if now is not None:
+        return now
+    if queue is not None and len(queue):
+        return (
+            int(
+                max(
+                    queue["submit_time"].max(),
+                    queue["start_time"].dropna().max() if queue["start_time"].notna().any() else 0,
+                )
+            )
+            + 1
+        )
+    return int(site.about["end"]) + 1
+
+
+def _print_forecast(said: dict[str, Any], drivers: list[dict[str, Any]]) -> None:
+    typer.echo(f"starts in about {span(said['median'])} (as likely sooner as later)")
+    if said["lower_90"] is not None:
+        typer.echo(f"  1 in 2:  {span(said['lower_50'])} to {span(said['upper_50'])}")
+        typer.echo(f"  9 in 10: {span(said['lower_90'])} to {span(said['upper_90'])}")
+    if said["p_before_deadline"] is not None:
+        typer.echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
+    for driver in drivers:
+        typer.echo(f"  {driver['feature']} = {driver['value']:,.6g} {driver['effect']} the wait")
+
+
+def trend(
+    model: ModelOption,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Say whether the mean wait of the next four hours rises, and how such calls have fared.
+
+    [bold]Example[/bold]
+
+    \b
+    procure queue trend --model site.model
+    """
+    from procure.queue_time import store
+
+    site = store.load(model)
+    if not site.trend:
+        raise TableError(f"{model}: its log was too short to learn a trend from")
+    now, record = site.trend["now"], site.trend["record"]
+    up = now["chance_up"] > 0.5
+    answer = {
+        "direction": "up" if up else "down", "probability": now["chance_up"] if up else 1 - now["chance_up"],
+        "last_mean_wait": now["last_mean_wait"], "record_calls": record["n_test"],
+        "record_balanced_accuracy": record["balanced_accuracy"], "record_p_value": record["p_value"],
+    }  # fmt: skip
+    if record["p_value"] > 0.05:
+        note("careful: past calls were no better than chance (permutation p > 0.05)")
+    print_record(answer, output, f"mean wait of the 4 h after the model's log ends ({model}):")
+
+
+def watch(
+    model: ModelOption,
+    user: Annotated[str | None, typer.Option(help="Whose jobs; yours by default.")] = None,
+    state: Annotated[Path | None, typer.Option(help="Read this file again and again, not squeue.")] = None,
+    every: Annotated[int, typer.Option(min=5, help="Seconds between two looks.")] = 60,
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many looks; 0 = never.")] = 0,
+    tz: TzOption = None,
+) -> None:
+    """Show your pending jobs and when each may start, again every minute.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure queue watch --model site.model
+    procure queue watch --model site.model --state squeue.txt --user alice --count 1
+    """
+    import getpass
+    import time
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from procure.queue_time import store
+
+    site, who, looks = store.load(model), user or getpass.getuser(), 0
+    with Live(console=Console(), auto_refresh=False) as live:
+        while True:
+            queue, now = _state(state, state is None, tz)
+            assert queue is not None
+            live.update(_pending_table(site, queue, who, now), refresh=True)
+            looks += 1
+            if count and looks >= count:
+                return
+            time.sleep(every)
+
+
+def _pending_table(site: SiteModel, queue: pd.DataFrame, user: str, now: int | None) -> Any:
+    from rich.table import Table
+
+    from procure.queue_time import predict as room
+
+    table = Table(title=f"pending jobs of {user}", title_justify="left")
+    for name in ("job", "CPUs", "limit", "partition", "may start in", "9 in 10"):
+        table.add_column(name)
+    mine = queue[(queue["user"] == user) & queue["start_time"].isna()]
+    for job in mine.head(30).itertuples():
+        others = queue[queue["job_id"] != job.job_id]
+        request = _request_of(job)
+        said = room.forecast(site, room.current_features(site, request, others, now))
+        interval = f"{span(said['lower_90'])} to {span(said['upper_90'])}"
+        table.add_row(
+            str(job.job_id), str(request.cpus), span(request.requested_time), request.partition,
+            span(said["median"]), interval,
+        )  # fmt: skip
+    if mine.empty:
+        table.add_row("none", "", "", "", "", "")
+    return table
+
+
+def _request_of(job: Any) -> Request:
+    from procure.queue_time.predict import Request
+
+    return Request(
+        int(job.n_nodes * job.cpus_per_node), int(job.requested_time), int(job.mem_mb_per_node),
+        int(job.n_nodes * job.gpus_per_node), int(job.n_nodes), str(job.partition), str(job.user),
+    )  # fmt: skip

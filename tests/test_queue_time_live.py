@@ -1,0 +1,130 @@
+"""`procure queue predict --live` and `watch` ask squeue: here a stand-in on PATH that prints what one printed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.queue_time import predict as room
+from procure.queue_time import store
+from procure.queue_time.state import FIELDS, live_state
+from tests.test_queue_time_model import QUICK, busy_site
+
+RUN = CliRunner()
+PRINTED = """\
+JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|PRIORITY
+101|bob|batch|RUNNING|None|48|1|16G|N/A|1-00:00:00|1603180800|1603184400|400
+102|alice|batch|PENDING|Resources|32|1|500M|N/A|2:00:00|1603188000|N/A|300
+103_[1-3%2]|alice|batch|PENDING|Priority|4|1|1000Mc|gres:gpu:1|2:00:00|1603188060|N/A|200
+104|carol|batch|PENDING|JobHeldUser|4|1|1G|N/A|2:00:00|1603188060|N/A|0
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quickly trained model file."""
+    path = tmp_path_factory.mktemp("live") / "site.model"
+    store.save(room.train(busy_site(600), settings=QUICK), path)
+    return path
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Put a squeue on PATH that prints a text, notes how it was called, and ends with a code."""
+
+    def install(text: str, code: int = 0) -> Path:
+        (tmp_path / "printed").write_text(text)
+        script = tmp_path / "squeue"
+        script.write_text(
+            f'#!/bin/sh\necho "$SLURM_TIME_FORMAT $*" > "{tmp_path}/asked"\n'
+            f'cat "{tmp_path}/printed"\n[ {code} = 0 ] || echo "slurm_load_jobs error" >&2\nexit {code}\n'
+        )
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        return tmp_path / "asked"
+
+    return install
+
+
+def live(model: Path, *words: str) -> list[str]:
+    return ["queue", "predict", "--model", str(model), "--cpus", "4", "--time", "1h", "--live", *words]
+
+
+def test_live_asks_squeue_for_known_fields_and_answers(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
+    """squeue is asked for our fields with times in Unix seconds; the answer is the usual JSON object."""
+    asked = squeue(PRINTED)
+    result = RUN.invoke(app, live(model, "--deadline", "2h", "--format", "json"))
+    assert result.exit_code == 0, result.output
+    assert 0 <= json.loads(result.stdout)["p_before_deadline"] <= 1
+    assert asked.read_text().split(maxsplit=1)[0] == "%s"
+    assert FIELDS in asked.read_text()
+
+
+def test_live_rows_are_running_and_waiting_jobs(squeue) -> None:  # type: ignore[no-untyped-def]
+    """An array is a row per task, a held job does not compete, memory per CPU and GPUs are per node."""
+    squeue(PRINTED)
+    found = live_state().set_index("job_id")
+    assert list(found.index) == ["101", "102", "103_1", "103_2", "103_3"]
+    assert found.loc["101", "start_time"] == 1603184400
+    assert found.loc["103_2", "mem_mb_per_node"] == 4000
+    assert found.loc["103_2", "gpus_per_node"] == 1
+    assert found["start_time"].isna().sum() == 4
+
+
+def test_watch_lists_my_pending_jobs(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
+    """One look without --state asks squeue and shows each of the user's pending tasks."""
+    squeue(PRINTED)
+    result = RUN.invoke(app, ["queue", "watch", "--model", str(model), "--user", "alice", "--count", "1"])
+    assert result.exit_code == 0, result.output
+    for name in ("102", "103_1", "103_3"):
+        assert name in result.stdout
+    assert "101" not in result.stdout
+
+
+def test_an_empty_queue_is_no_error(model: Path, squeue) -> None:  # type: ignore[no-untyped-def]
+    """Nothing waits, nothing runs: a forecast all the same, and an empty list to watch."""
+    squeue(PRINTED.splitlines()[0] + "\n")
+    assert RUN.invoke(app, live(model)).exit_code == 0
+    words = ["queue", "watch", "--model", str(model), "--user", "alice", "--count", "1"]
+    assert "none" in RUN.invoke(app, words).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("      47 batch sleep alice R 0:10 1 c1\n", 0, "unknown layout"),
+        ("JOBID|USER|PARTITION\n1|a|b\n", 0, "column STATE is missing"),
+        (PRINTED + "105|dave\n", 0, "line 5: 2 fields where 13 are known"),
+        ("", 1, "squeue failed: slurm_load_jobs error"),
+    ],
+)
+def test_a_squeue_that_cannot_be_read_is_one_sentence(  # type: ignore[no-untyped-def]
+    model: Path, squeue, text: str, code: int, said: str
+) -> None:
+    """An unknown layout, a missing column, a broken line and a failing squeue name what is wrong."""
+    squeue(text, code)
+    for words in (live(model), ["queue", "watch", "--model", str(model), "--count", "1"]):
+        result = RUN.invoke(app, words)
+        assert isinstance(result.exception, TableError)
+        assert said in str(result.exception)
+
+
+def test_without_squeue_a_state_file_is_offered(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Slurm is not installed, --live says what to do instead."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = RUN.invoke(app, live(model))
+    assert "not installed here; give a state file with --state" in str(result.exception)
+
+
+def test_what_a_real_squeue_printed_is_watched(model: Path, squeue, shared_data) -> None:  # type: ignore[no-untyped-def]
+    """Every line that Slurm 22.05 printed of a small site is read live as it is from a file."""
+    squeue(shared_data("slurm_22_05/squeue-all-pipe.txt").read_text())
+    user = live_state("UTC")["user"].iloc[0]
+    words = ["queue", "watch", "--model", str(model), "--user", user, "--count", "1"]
+    assert RUN.invoke(app, words).exit_code == 0
