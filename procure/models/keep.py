@@ -18,7 +18,7 @@ from procure.models.split import Predicted, predict_packages
 from procure.models.surrogate import load
 from procure.tables import whole_file
 
-_ARRAYS = ("wait", "errors")
+_ARRAYS = ("wait", "errors", "at")
 
 
 def learn(
@@ -99,7 +99,7 @@ def _read(path: Path, digest: str) -> Predicted | None:
         if figures["digest"] != digest:
             return None
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
-            wait, errors = (arrays[name] for name in _ARRAYS)
+            wait, errors, at = (arrays[name] for name in _ARRAYS)
         return Predicted(
             wait,
             load(path),
@@ -107,6 +107,7 @@ def _read(path: Path, digest: str) -> Predicted | None:
             float(figures["rmse_seconds"]),
             float(figures["constant_rmse_seconds"]),
             errors,
+            at,
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, TableError):
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from procure.confidence import Spread
 from procure.errors import TableError
 from procure.models.surrogate import Surrogate
 
@@ -30,6 +31,8 @@ class Predicted:
         That of the mean of the other folds: what a model must beat.
     errors
         Out-of-fold ratio of truth and prediction, (wait + 1 s) / (prediction + 1 s), ascending.
+    at
+        The out-of-fold prediction, s, that each error was made at; None = not known, all errors are alike.
     """
 
     wait: np.ndarray
@@ -38,6 +41,12 @@ class Predicted:
     rmse_seconds: float
     constant_rmse_seconds: float
     errors: np.ndarray
+    at: np.ndarray | None = None
+
+    @property
+    def spread(self) -> Spread:
+        """The errors by predicted wait."""
+        return Spread(np.zeros(len(self.errors)) if self.at is None else self.at, self.errors)
 
     @property
     def relative_rmse(self) -> float:
@@ -45,9 +54,8 @@ class Predicted:
         return self.rmse_seconds / self.constant_rmse_seconds if self.constant_rmse_seconds else float("nan")
 
     def interval(self, wait: np.ndarray, share: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the range, s, that held the truth for this share of the out-of-fold predictions."""
-        low, high = np.quantile(self.errors, [(1 - share) / 2, (1 + share) / 2])
-        return np.maximum((wait + 1) * low - 1, 0.0), (wait + 1) * high - 1
+        """Return the range, s, that holds the truth of this share of the packages predicted like this."""
+        return self.spread.interval(wait, share)
 
 
 def fold_of(n: int, folds: int, seed: int) -> np.ndarray:
@@ -102,13 +110,16 @@ def predict_packages(
     others = np.flatnonzero(np.isnan(wait))
     if len(others):
         predicted[others] = model.predict(x[others])
+    errors = (wait[known] + 1) / (predicted[known] + 1)
+    ascending = np.argsort(errors, kind="stable")
     return Predicted(
         predicted,
         model,
         pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
         rmse(predicted[known], wait[known]),
         rmse(constant, wait[known]),
-        np.sort((wait[known] + 1) / (predicted[known] + 1)),
+        errors[ascending],
+        predicted[known][ascending],
     )
 
 

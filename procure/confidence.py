@@ -1,0 +1,210 @@
+"""How sure a ranking is: ranges of predicted waits, of ranks, and of the wait on a day not yet seen.
+
+Everything works on arrays of waits, simulated or predicted, of any origin. A share of 0.9 is a nominal 90 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+MOST_GROUPS = 10
+"""Errors are kept apart by predicted wait in at most so many groups …"""
+FEWEST_PER_GROUP = 100
+"""… of at least so many errors each."""
+SHARE = 0.9
+TOP_SHARE = 0.05
+"""The packages that one would be content with: the best 5 %."""
+
+
+def places(n: int, share: float = SHARE) -> tuple[int, int]:
+    """Return which of n sorted errors bound the next one with this probability, counted from 0.
+
+    The next of n + 1 exchangeable values lies between the ⌊(n + 1)(1 − share)/2⌋-th and the
+    ⌈(n + 1)(1 + share)/2⌉-th of the others with at least this probability. Fewer than
+    2 / (1 − share) − 1 values are too few for that: then they are the smallest and the largest, which
+    hold the next one with probability (n − 1) / (n + 1).
+
+    References
+    ----------
+    Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World, chapter 2.
+    """
+    low = math.floor(round((n + 1) * (1 - share) / 2, 9)) - 1
+    high = math.ceil(round((n + 1) * (1 + share) / 2, 9)) - 1
+    return max(low, 0), min(high, n - 1)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far off predictions were, kept apart by how long a wait was predicted.
+
+    Attributes
+    ----------
+    at
+        Predicted waits, s, of packages whose truth is known and that the model had not seen.
+    ratio
+        (truth + 1 s) / (prediction + 1 s) of each.
+    """
+
+    at: np.ndarray
+    ratio: np.ndarray
+
+    @cached_property
+    def groups(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Inner borders between groups of predicted wait, s, and the sorted ratios of each group."""
+        n_groups = min(MOST_GROUPS, max(1, len(self.at) // FEWEST_PER_GROUP))
+        ranked = np.sort(self.at)
+        # Equal predictions stay together, so groups may become fewer.
+        borders = np.unique(ranked[[len(ranked) * i // n_groups for i in range(1, n_groups)]])
+        borders = borders[borders > ranked[0]]
+        of = np.searchsorted(borders, self.at, side="right")
+        return borders, [np.sort(self.ratio[of == g]) for g in range(len(borders) + 1)]
+
+    def interval(self, wait: np.ndarray, share: float = SHARE) -> tuple[np.ndarray, np.ndarray]:
+        """Return the range, s, that holds the truth of so many of the packages predicted like this.
+
+        Parameters
+        ----------
+        wait
+            Predicted mean waits, s; NaN gives NaN.
+        share
+            Nominal coverage. It holds in each group of predicted waits (Mondrian conformal
+            prediction) as far as the packages asked about are like those that were simulated.
+        """
+        borders, groups = self.groups
+        bounds = np.array([ratios[list(places(len(ratios), share))] for ratios in groups])
+        of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
+        return np.maximum((wait + 1) * bounds[of, 0] - 1, 0.0), np.maximum((wait + 1) * bounds[of, 1] - 1, 0.0)
+
+    def chance_below(self, wait: np.ndarray, threshold: float) -> np.ndarray:
+        """Return the probability that the truth is at most the threshold, s, given the predicted wait."""
+        borders, groups = self.groups
+        of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
+        needed = (threshold + 1) / (wait + 1)
+        chance = np.full(len(wait), np.nan)
+        for g, ratios in enumerate(groups):
+            here = (of == g) & ~np.isnan(wait)
+            chance[here] = np.searchsorted(ratios, needed[here], side="right") / len(ratios)
+        return chance
+
+
+def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
+    """Return the share of known truths that lie within their range; NaN where none is known."""
+    known = ~np.isnan(truth) & ~np.isnan(low)
+    return float(np.mean((low <= truth) & (truth <= high), where=known)) if known.any() else math.nan
+
+
+def unseen_day(
+    wait: np.ndarray, scale: np.ndarray, new_scale: np.ndarray, share: float = SHARE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the range of each package's mean wait, s, on a day that was not simulated.
+
+    Parameters
+    ----------
+    wait
+        Mean waits on the days that were, s, shape (days, packages).
+    scale
+        What was expected of each before any simulation, s, same shape (see `procure.backlog`); ones
+        use nothing of a day but that it is another.
+    new_scale
+        The same for the new day, shape (packages,).
+
+    Notes
+    -----
+    Per package, the ratios (wait + 60 s) / (scale + 60 s) of the days are taken as exchangeable with that of
+    the new day. That holds for a day drawn from the same months; not for a day in another season.
+    With fewer than 19 days, 90 % cannot be had: the range is that of all days (`places`).
+    """
+    ratio = np.sort((wait + 60.0) / (scale + 60.0), axis=0)
+    low, high = places(len(ratio), share)
+    return tuple(np.maximum(ratio[i] * (new_scale + 60.0) - 60.0, 0.0) for i in (low, high))  # type: ignore[return-value]
+
+
+def redraws(n: int, draws: int, seed: int) -> np.ndarray:
+    """Draw n of n units with replacement, so many times; int64, shape (draws, n)."""
+    return np.random.default_rng(seed).integers(0, n, (draws, n))
+
+
+def bootstrap(
+    waits: np.ndarray,
+    total: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    draws: int = 1000,
+    seed: int = 1,
+) -> np.ndarray:
+    """Redraw the days of several workloads and sum each draw up, s, shape (draws, packages).
+
+    Parameters
+    ----------
+    waits
+        Shape (days, packages).
+    total
+        Takes the drawn rows of ``waits`` and which days they are, and returns a figure per package.
+    """
+    return np.stack([total(waits[days], days) for days in redraws(len(waits), draws, seed)])
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What redrawn workloads say of a list.
+
+    Attributes
+    ----------
+    table
+        A row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within), ``share_first`` of
+        the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %, and
+        ``alike``: it cannot be told from the first.
+    first
+        The row that the others are compared with.
+    """
+
+    table: pd.DataFrame
+    first: int
+
+    @property
+    def n_alike(self) -> int:
+        """How many packages cannot be told apart, the first among them."""
+        return int(self.table["alike"].sum())
+
+
+def standing(drawn: np.ndarray, first: int = 0, share: float = SHARE, top_share: float = TOP_SHARE) -> Standing:
+    """Say how ranks vary over redrawn workloads, and which packages cannot be told from the first.
+
+    Parameters
+    ----------
+    drawn
+        Mean wait (or another figure, less is better) per draw and package, s, shape (draws, packages).
+    first
+        Row of the package that is to be bought.
+    share
+        Of the draws that an interval holds.
+
+    Notes
+    -----
+    A package is **alike** if the interval of its difference from the first, between the (1 − share)/2 and
+    the (1 + share)/2 quantile of the draws, contains 0. The same draws serve both, so that what
+    makes all packages wait longer cancels. Equal figures share the better rank. The first was chosen because
+    it came out first, so the rule leans a little toward telling packages apart.
+    """
+    tails = ((1 - share) / 2, (1 + share) / 2)
+    ascending = np.sort(drawn, axis=1)
+    ranks = np.stack(
+        [np.searchsorted(row, one, side="left") + 1 for row, one in zip(ascending, drawn, strict=True)]
+    )
+    low, high = np.quantile(ranks, tails, axis=0, method="inverted_cdf")
+    edge = max(1, math.floor(round(top_share * drawn.shape[1], 9)))
+    gap_low, gap_high = np.quantile(drawn - drawn[:, [first]], tails, axis=0)
+    table = pd.DataFrame(
+        {
+            "rank_low": low.astype(np.int64),
+            "rank_high": high.astype(np.int64),
+            "share_first": (ranks == 1).mean(axis=0),
+            "chance_top": (drawn <= ascending[:, [edge - 1]]).mean(axis=0),
+            "alike": (gap_low <= 0) & (gap_high >= 0),
+        }
+    )
+    return Standing(table, first)
