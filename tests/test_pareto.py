@@ -1,0 +1,94 @@
+"""The Pareto front equals brute force, and its knee is where the docs say."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from procure.errors import TableError
+from procure.pareto import front, knee
+
+VALUES = st.one_of(st.integers(-3, 3).map(float), st.sampled_from([np.inf, -np.inf, np.nan, 1e-300, -0.0]))
+
+
+def brute_force(points: np.ndarray) -> list[bool]:
+    """Compare every point with every other, by the definition."""
+    known = ~np.isnan(points).any(axis=1)
+
+    def dominated(x: np.ndarray) -> bool:
+        return any((q <= x).all() and (q < x).any() for q in points[known])
+
+    return [bool(ok) and not dominated(x) for ok, x in zip(known, points, strict=True)]
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4, 5])
+def test_the_front_equals_brute_force(dimensions):
+    """Whatever the points: ties, duplicates, infinities, missing values, few or many."""
+
+    @settings(max_examples=60, deadline=None)
+    @given(hnp.arrays("float64", st.tuples(st.integers(0, 25), st.just(dimensions)), elements=VALUES))
+    def compare(points: np.ndarray) -> None:
+        assert front(points).tolist() == brute_force(points)
+
+    compare()
+
+
+@pytest.mark.parametrize(("dimensions", "n"), [(2, 700), (3, 700), (4, 1300), (5, 1300)])
+def test_large_fronts_equal_brute_force(dimensions, n):
+    """Most points are on the front, and there are more than one chunk of them."""
+    rng = np.random.default_rng(dimensions)
+    points = np.abs(rng.normal(size=(n, dimensions)))
+    points = 1 - np.round(points / np.linalg.norm(points, axis=1)[:, None], 2)
+    beaten = (points[None] <= points[:, None]).all(axis=2) & (points[None] < points[:, None]).any(axis=2)
+    found = front(points)
+    assert found.tolist() == (~beaten.any(axis=1)).tolist()
+    assert found.sum() > n // 10
+
+
+def test_duplicates_are_all_on_the_front_or_none_is():
+    """A copy is no better, so it beats nothing."""
+    assert front([[1, 2], [1, 2], [2, 1], [2, 2], [2, 2]]).tolist() == [True, True, True, False, False]
+
+
+def test_more_may_be_better_in_some_dimensions():
+    """Least price, most CPUs."""
+    points = np.array([[1.0, 8.0], [2.0, 16.0], [3.0, 12.0]])
+    assert front(points, [True, False]).tolist() == [True, True, False]
+    assert front(points, False).tolist() == front(-points).tolist()
+
+
+def test_a_million_points_in_three_dimensions_take_seconds():
+    """Not minutes; the figure is in benchmarks/pareto.py."""
+    points = np.random.default_rng(1).random((1_000_000, 3))
+    began = time.perf_counter()
+    found = front(points)
+    assert time.perf_counter() - began < 5
+    assert 50 < found.sum() < 500
+
+
+@pytest.mark.parametrize("points", [np.zeros(3), np.zeros((2, 2, 2))])
+def test_points_of_another_shape_are_refused(points):
+    """With the shape that is meant."""
+    with pytest.raises(TableError, match=r"shape \(points, dimensions\)"):
+        front(points)
+    with pytest.raises(TableError, match="1 entries for 2 dimensions"):
+        front(np.zeros((1, 2)), [True])
+
+
+def test_the_knee_lies_farthest_below_the_chord():
+    """By hand: scaled points (0,1) (0.25,0.25) (0.5,0.2) (1,0); 0.5 is the least sum."""
+    points = np.array([[0.0, 100.0], [1.0, 25.0], [2.0, 20.0], [4.0, 0.0]])
+    assert knee(points) == 1
+    assert knee(-points, False) == 1
+    assert knee(points * [1, 7] + [3, -900]) == 1
+
+
+def test_the_knee_of_one_point_and_of_a_constant_dimension():
+    """One point is its own knee; a dimension in which nothing differs says nothing."""
+    assert knee(np.array([[5.0, 5.0]])) == 0
+    assert knee(np.array([[0.0, 9.0, 1.0], [0.4, 9.0, 0.2], [1.0, 9.0, 0.0]])) == 1
