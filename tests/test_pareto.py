@@ -81,8 +81,8 @@ def test_points_of_another_shape_are_refused(points):
 
 
 def test_the_knee_lies_farthest_below_the_chord():
-    """By hand: scaled points (0,1) (0.25,0.25) (0.5,0.2) (1,0); 0.5 is the least sum."""
-    points = np.array([[0.0, 100.0], [1.0, 25.0], [2.0, 20.0], [4.0, 0.0]])
+    """By hand: scaled points (0, 1) (0.1, 0.5) (0.35, 0.35) (1, 0); 0.6 is the least sum."""
+    points = np.array([[0.0, 100.0], [0.4, 50.0], [1.4, 35.0], [4.0, 0.0]])
     assert knee(points) == 1
     assert knee(-points, False) == 1
     assert knee(points * [1, 7] + [3, -900]) == 1
