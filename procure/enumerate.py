@@ -6,92 +6,24 @@ Packages come in blocks of rows, combination by combination, so that any number 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
-from procure.errors import TableError
-from procure.tables import nearest
+from procure.offer import SCALES, UNBOUNDED, Choice, Least, Offer, make_offer
 
-if TYPE_CHECKING:
-    from procure.package_rules import PackageRules
-
-UNBOUNDED = 2**40
-"""More nodes than any package holds, and small enough that a sum of several stays in int64."""
-
-SCALES = {"budget": 100, "max_power_w": 1000, "max_rack_units": 1000}
-"""Limits are compared as whole cents, milliwatts and thousandths of a rack unit."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The counts allowed for one type: none (where ``zero``), then ``first``, ``first + step`` … ``last``.
-
-    ``row`` is the type's row in the quote table; ``costs`` are one node's cents, mW and mU, as far as
-    they are limited.
-    """
-
-    row: int
-    zero: bool
-    first: int
-    step: int
-    last: int
-    has_gpu: bool
-    costs: tuple[int, ...]
-
-    def most(self, rest: np.ndarray) -> np.ndarray:
-        """Return how many nodes what is left affords; ``rest`` is (rows, limits)."""
-        most = np.full(len(rest), self.last, dtype=np.int64)
-        for k, cost in enumerate(self.costs):
-            if cost > 0:
-                np.minimum(most, rest[:, k] // cost, out=most)
-        return most
-
-    def n_allowed(self, most: np.ndarray) -> np.ndarray:
-        """Return how many of the allowed counts are at most ``most``."""
-        return self.zero + np.maximum((most - self.first) // self.step + 1, 0)
-
-    def nth(self, index: np.ndarray) -> np.ndarray:
-        """Return the allowed counts by their index, ascending."""
-        counts = self.first + (index - self.zero) * self.step
-        return np.where(index == 0, 0, counts) if self.zero else counts
-
-    def can_grow(self, counts: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """Tell where the next allowed count is still affordable."""
-        further = np.where(counts == 0, self.first, counts + self.step)
-        # Not last - counts, for what is left may afford more than last.
-        return (further <= self.last) & (further - counts <= self.most(rest))
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What may be bought: per category the types to choose one of, and what limits the package."""
-
-    categories: tuple[tuple[Choice, ...], ...]
-    limits: tuple[int, ...]
-    limit_names: tuple[str, ...]
-    min_gpu_nodes: int
-    maximal: bool
-
-    def with_limits(self, limits: tuple[int, ...]) -> Offer:
-        """Return the offer under the first so many limits, at other values."""
-        n = len(limits)
-        categories = tuple(
-            tuple(replace(choice, costs=choice.costs[:n]) for choice in choices)
-            for choices in self.categories
-        )
-        return replace(self, categories=categories, limits=limits, limit_names=self.limit_names[:n])
+__all__ = [
+    "SCALES", "UNBOUNDED", "Block", "Choice", "Least", "Offer", "blocks", "combinations", "make_offer"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Block:
     """Some packages of one combination of types.
 
-    ``counts`` is int64 (rows, categories); ``rest`` is what they leave of each limit, int64
-    (rows, limits); ``distinct`` is bool (rows).
+    ``counts`` is int64 (rows, types); ``rest`` is what they leave of each limit, int64
+    (rows, limits), discounts included; ``distinct`` is bool (rows).
     """
 
     choices: tuple[Choice, ...]
@@ -100,127 +32,70 @@ class Block:
     distinct: np.ndarray
 
 
-def make_offer(quotes: pd.DataFrame, rules: PackageRules) -> Offer:
-    """Turn checked quotes and rules into an offer.
+def combinations(offer: Offer) -> Iterator[tuple[Choice, ...]]:
+    """Yield every largest legal choice of types, categories and types in quote order.
 
-    Raises
-    ------
-    TableError
-        A rule names an unknown category or type, a cap needs figures that the quotes lack, a category
-        has no type that its rules allow, or nothing bounds the count of a free type.
+    Legal are at most ``types_per_category`` types of each category and one vendor of each lot, with
+    all mandatory types; largest means that no further type could be chosen. Lots are awarded in the
+    order of their quotes (the first lot's vendor changing slowest), then the first category's types
+    change slowest.
     """
-    _check_names("categories", rules.categories, quotes["category"])
-    _check_names("types", rules.types, quotes["name"])
-    if rules.min_gpu_nodes > 0 and not (quotes["gpus"] > 0).any():
-        raise TableError(
-            f"packages: no quoted type has a GPU, and min_gpu_nodes = {rules.min_gpu_nodes} asks for nodes "
-            "with one; min_gpu_nodes = 0 lifts the rule"
-        )
-    limits = _limits(rules)
-    costs = _costs(quotes, limits)
-    categories = []
-    for category in quotes["category"].unique():
-        rows = np.flatnonzero((quotes["category"] == category).to_numpy())
-        choices = _choices(quotes, rules, category, rows, costs)
-        if choices:
-            categories.append(choices)
-    if not categories:
-        raise TableError("packages: max_count leaves no type to buy")
-    return Offer(tuple(categories), tuple(limits.values()), tuple(limits), rules.min_gpu_nodes, rules.maximal)
+    types = [choice for choices in offer.categories for choice in choices]
+    vendors: dict[str, list[tuple[str, str]]] = {}
+    for choice in types:
+        if choice.award is not None and choice.award not in vendors.setdefault(choice.award[0], []):
+            vendors[choice.award[0]].append(choice.award)
+    seen: set[tuple[Choice, ...]] = set()
+    for awarded in itertools.product(*vendors.values()):
+        parts = []
+        for choices in offer.categories:
+            open_ = [choice for choice in choices if choice.award is None or choice.award in awarded]
+            must = {choice for choice in choices if choice.mandatory}
+            m = len(open_) if offer.types_per_category is None else offer.types_per_category
+            found = itertools.combinations(open_, min(m, len(open_)))
+            parts.append([part for part in found if must.issubset(part)])
+        for part in itertools.product(*parts):
+            chosen = tuple(itertools.chain(*part))
+            if vendors:
+                if chosen in seen or any(_may_join(offer, choice, chosen) for choice in types):
+                    continue
+                seen.add(chosen)
+            if chosen:
+                yield chosen
 
 
-def _check_names(rule: str, given: Iterable[str], known: pd.Series) -> None:
-    names = known.unique()
-    for name in given:
-        if name not in names:
-            raise TableError(
-                f"packages.{rule}.{name}: the quotes have no such {known.name}; {nearest(name, names)}"
-            )
-
-
-def _limits(rules: PackageRules) -> dict[str, int]:
-    cents = round(rules.budget_usd * 100) - round(rules.fixed_cost_usd * 100)
-    limits = {"budget": cents}
-    for name in ("max_power_w", "max_rack_units"):
-        cap = getattr(rules, name)
-        if cap is not None:
-            limits[name] = round(cap * SCALES[name])
-    return limits
-
-
-def _costs(quotes: pd.DataFrame, limits: dict[str, int]) -> np.ndarray:
-    """Return the int64 (types, limits) costs of one node."""
-    columns = {"budget": "price_usd", "max_power_w": "power_w", "max_rack_units": "rack_units"}
-    costs = np.zeros((len(quotes), len(limits)), dtype=np.int64)
-    for k, name in enumerate(limits):
-        column = columns[name]
-        values = quotes[column] if column in quotes else pd.Series(np.nan, index=quotes.index)
-        if values.isna().any():
-            row = int(np.flatnonzero(values.isna())[0])
-            raise TableError(
-                f"packages.{name}: needs the {column} of every quote; {quotes['name'].iloc[row]} has none"
-            )
-        costs[:, k] = np.rint(values.to_numpy() * SCALES[name]).astype(np.int64)
-    return costs
-
-
-def _choices(
-    quotes: pd.DataFrame, rules: PackageRules, category: str, rows: np.ndarray, costs: np.ndarray
-) -> tuple[Choice, ...]:
-    """Return the types of one category that may be bought, in quote order."""
-    must = [row for row in rows if "mandatory" in quotes and quotes["mandatory"].iloc[row]]
-    if len(must) > 1:
-        names = " and ".join(quotes["name"].iloc[must[:2]])
-        raise TableError(f"packages: {names} are both mandatory, but a package takes one type of {category}")
-    least = rules.categories.get(category, 0)
-    choices = []
-    for row in must or rows:
-        low, high, step = _bounds(quotes, rules, row)
-        first = -(-max(low, least, 1) // step) * step
-        last = high // step * step if high < UNBOUNDED else high
-        free = not costs[row].any()
-        if free and last == UNBOUNDED:
-            raise TableError(f"packages: {quotes['name'].iloc[row]} costs nothing, so it needs a max_count")
-        if first <= last:
-            zero = least == 0 and not must
-            gpu = bool(quotes["gpus"].iloc[row] > 0)
-            choices.append(Choice(int(row), zero, first, step, last, gpu, tuple(map(int, costs[row]))))
-    if not choices and (least or must):
-        rule = f"categories.{category} = {least}" if least else f"mandatory {quotes['name'].iloc[must[0]]}"
-        raise TableError(f"packages: {rule} excludes every package: max_count allows no type of {category}")
-    return tuple(choices)
-
-
-def _bounds(quotes: pd.DataFrame, rules: PackageRules, row: int) -> tuple[int, int, int]:
-    """Return the least count of a type that is bought, the most, and the pack size."""
-    name = quotes["name"].iloc[row]
-    rule = rules.types.get(name)
-
-    def bound(key: str, default: int) -> int:
-        own = getattr(rule, key, None)
-        if own is not None:
-            return int(own)
-        quoted = quotes[key].iloc[row] if key in quotes else pd.NA
-        return default if pd.isna(quoted) else int(quoted)
-
-    low, high = bound("min_count", 0), min(bound("max_count", UNBOUNDED), UNBOUNDED)
-    if low > high:
-        raise TableError(f"packages.types.{name}: min_count {low} is above max_count {high}")
-    return low, high, bound("pack_size", 1)
+def _may_join(offer: Offer, choice: Choice, chosen: tuple[Choice, ...]) -> bool:
+    """Tell whether a type could be chosen beside others."""
+    if choice in chosen:
+        return False
+    category = next(choices for choices in offer.categories if choice in choices)
+    held = sum(other in category for other in chosen)
+    rivals = any(
+        choice.award and other.award and choice.award[0] == other.award[0] and choice.award != other.award
+        for other in chosen
+    )
+    return not rivals and (offer.types_per_category is None or held < offer.types_per_category)
 
 
 def blocks(offer: Offer, size: int = 1_000_000) -> Iterator[Block]:
     """Yield all packages of an offer in order, at most about ``size`` rows at a time.
 
-    The order is by combination of types (the first category's type changes slowest), then the last
-    category's count ascending, and so on to the first category's, which changes fastest.
+    The order is by combination of types, see `combinations`, then the last type's count ascending,
+    and so on to the first type's, which changes fastest.
     """
     limits = np.asarray(offer.limits, dtype=np.int64)[np.newaxis]
-    for choices in itertools.product(*offer.categories):
+    seen: set[bytes] = set()
+    for choices in combinations(offer):
         empty = np.zeros((1, len(choices)), dtype=np.int64)
-        for counts, rest in _fill(offer, choices, len(choices) - 1, empty, limits, size):
+        # A level holds its own copy of the rows; with many types there are many levels.
+        rows = max(1, min(size, 10_000_000 // len(choices) ** 2))
+        if offer.prices is None:
+            found = _fill(offer, choices, len(choices) - 1, empty, limits, rows)
+        else:
+            found = _discounted(offer, choices, empty, limits, rows)
+        for counts, rest in found:
             if len(counts):
-                yield Block(choices, counts, rest, _first_of_its_kind(offer, choices, counts, rest))
+                yield Block(choices, counts, rest, _first_of_its_kind(choices, counts, seen))
 
 
 def _fill(
@@ -230,16 +105,19 @@ def _fill(
     counts: np.ndarray,
     rest: np.ndarray,
     size: int,
+    stop: int = -1,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the rows with every allowed count of category ``level`` and all before it."""
-    keep = _enough_gpus(offer, choices, level, counts, rest)
+    """Yield the rows with every allowed count of type ``level`` and all before it, to ``stop``."""
+    keep = _enough(offer, choices, level, counts, rest)
     counts, rest = counts[keep], rest[keep]
-    if level < 0:
-        drop = (counts == 0).all(axis=1)
-        if offer.maximal:
-            for j, choice in enumerate(choices):
-                drop = drop | choice.can_grow(counts[:, j], rest)
-        yield counts[~drop], rest[~drop]
+    if level == stop:
+        if stop < 0:
+            keep = np.asarray(counts.any(axis=1))
+            if offer.maximal:
+                for j, choice in enumerate(choices):
+                    keep &= ~choice.can_grow(counts[:, j], rest)
+            counts, rest = counts[keep], rest[keep]
+        yield counts, rest
         return
     choice = choices[level]
     n_allowed = choice.n_allowed(choice.most(rest))
@@ -256,39 +134,112 @@ def _fill(
         filled, left = counts[row], rest[row]
         filled[:, level] = choice.nth(index)
         left -= filled[:, level, np.newaxis] * np.asarray(choice.costs, dtype=np.int64)
-        yield from _fill(offer, choices, level - 1, filled, left, size)
+        yield from _fill(offer, choices, level - 1, filled, left, size, stop)
 
 
-def _enough_gpus(
+def _enough(
     offer: Offer, choices: tuple[Choice, ...], level: int, counts: np.ndarray, rest: np.ndarray
 ) -> np.ndarray:
-    """Tell which rows hold, or can still get, the least number of nodes with GPUs."""
-    nodes = np.zeros(len(counts), dtype=np.int64)
-    for j, choice in enumerate(choices):
-        if choice.has_gpu:
-            nodes += counts[:, j] if j > level else choice.most(rest)
-    return np.greater_equal(nodes, offer.min_gpu_nodes)
+    """Tell which rows hold, or can still get, the least numbers of nodes that the rules ask for."""
+    keep = np.ones(len(counts), dtype=bool)
+    for rule in offer.least:
+        nodes = np.zeros(len(counts), dtype=np.int64)
+        for j, choice in enumerate(choices):
+            if choice.row in rule.rows:
+                nodes += counts[:, j] if j > level else choice.most(rest)
+        keep &= nodes >= rule.n
+    return keep
 
 
-def _first_of_its_kind(
-    offer: Offer, choices: tuple[Choice, ...], counts: np.ndarray, rest: np.ndarray
-) -> np.ndarray:
-    """Tell which rows no earlier combination of types holds.
+def _discounted(
+    offer: Offer, choices: tuple[Choice, ...], empty: np.ndarray, limits: np.ndarray, size: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows of a combination whose discounted price fits.
 
-    A zero count leaves open which type of the category was chosen. The same counts are a row of
-    another combination if each type that stands there with zero may have zero, and, where packages
-    are maximal, cannot grow. That is a question to each category alone, so the first combination
-    takes the first such type of each, and a row is the first if none of its zeros has an earlier one.
+    The rows are those that the least conceivable prices allow, less those that cost too much.
+    """
+    assert offer.prices is not None
+    prices = offer.prices.of_types([choice.row for choice in choices])
+
+    def with_rest(counts: np.ndarray) -> np.ndarray:
+        costs = np.array([choice.costs for choice in choices], dtype=np.int64)
+        rest = limits - counts @ costs
+        rest[:, 0] = limits[0, 0] - prices.order_cents(counts)
+        return np.asarray(rest)
+
+    every = replace(offer, maximal=False)
+    if not offer.maximal:
+        for counts, _ in _fill(every, choices, len(choices) - 1, empty, limits, size):
+            rest = with_rest(counts)
+            fits = rest[:, 0] >= 0
+            yield counts[fits], rest[fits]
+        return
+    # The least numbers wait until the end, so that below every row all smaller ones stand too.
+    free = replace(every, least=())
+    found = list(_fill(free, choices, len(choices) - 1, empty, limits, size, stop=0))
+    if not found:
+        return
+    counts, left = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    index = choices[0].n_allowed(choices[0].most(left)) - 1
+    counts[:, 0] = choices[0].nth(np.maximum(index, 0))
+    over = np.flatnonzero((index < 0) | (prices.order_cents(counts) > limits[0, 0]))
+    while over.size:
+        index[over] -= 1
+        over = over[index[over] >= 0]
+        counts[over, 0] = choices[0].nth(index[over])
+        over = over[prices.order_cents(counts[over]) > limits[0, 0]]
+    keep = (index >= 0) & ~_is_below(counts[:, 1:], index)
+    keep &= counts.any(axis=1) & _enough(offer, choices, -1, counts, left)
+    counts = counts[keep]
+    for start in range(0, len(counts), size):
+        yield counts[start : start + size], with_rest(counts[start : start + size])
+
+
+def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
+    """Tell which rows are below another one, with at least as many nodes of every type.
+
+    ``others`` is int64 (rows, types), all different, and where a row stands, so do those with a
+    smaller allowed count of one type; ``height`` is the most of the first type that a row can have,
+    −1 for none. A running maximum along one type after the other gives the greatest height at or
+    beyond each row; a row is below if one step along some type already reaches its height.
+    """
+    n_rows, n_types = others.shape
+    beyond = height.astype(np.int64)
+    orders = []
+    above = int(height.max(initial=0)) + 2
+    for j in range(n_types):
+        rest = np.delete(others, j, axis=1)
+        order = np.lexsort((-others[:, j], *rest.T))
+        line = np.zeros(n_rows, dtype=np.int64)
+        line[1:] = np.cumsum((np.diff(rest[order], axis=0) != 0).any(axis=1))
+        orders.append((order, line))
+        # Lines are lifted above each other, so that the maximum starts anew in each.
+        lift = line * above
+        beyond[order] = np.maximum.accumulate(beyond[order] + lift) - lift
+    below = np.zeros(n_rows, dtype=bool)
+    for order, line in orders:
+        further = np.full(n_rows, -1, dtype=np.int64)
+        same = np.flatnonzero(line[1:] == line[:-1])
+        further[order[same + 1]] = beyond[order[same]]
+        below |= further >= height
+    return below
+
+
+def _first_of_its_kind(choices: tuple[Choice, ...], counts: np.ndarray, seen: set[bytes]) -> np.ndarray:
+    """Tell which rows no earlier combination of types held; ``seen`` remembers those that might return.
+
+    A combination is the largest choice, so only a row with a zero count can stand in another one.
     """
     distinct = np.ones(len(counts), dtype=bool)
-    for j, choice in enumerate(choices):
-        zeros = np.flatnonzero(counts[:, j] == 0)
-        for earlier in offer.categories[j]:
-            if earlier.row == choice.row or not zeros.size:
-                break
-            if offer.maximal:
-                holds = ~earlier.can_grow(np.zeros(zeros.size, dtype=np.int64), rest[zeros])
-            else:
-                holds = np.ones(zeros.size, dtype=bool)
-            distinct[zeros[holds]] = False
+    rows = np.flatnonzero((counts == 0).any(axis=1))
+    order = np.argsort([choice.row for choice in choices])
+    types = np.array([choices[j].row + 1 for j in order])
+    bought = counts[rows][:, order]
+    # Types and counts of what is bought, moved to the front, name the row whatever the combination.
+    front = np.argsort(bought == 0, axis=1, kind="stable")
+    key = np.stack([np.where(bought > 0, types, 0), bought], axis=2)
+    key = np.take_along_axis(key, front[:, :, np.newaxis], axis=1)
+    for row, text in zip(rows.tolist(), (each.tobytes().rstrip(b"\0") for each in key), strict=True):
+        distinct[row] = text not in seen
+        seen.add(text)
     return distinct

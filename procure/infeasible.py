@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
-from procure.enumerate import SCALES, UNBOUNDED, Offer, blocks
+from procure.enumerate import SCALES, UNBOUNDED, Least, Offer, blocks, combinations
 
 
 def explain_infeasible(offer: Offer) -> str:
     """Say which rule excluded the last packages of an offer that has none, and what it would have to be.
 
-    The rules are taken in this order: counts, budget, power, rack units.
+    The rules are taken in this order: counts, with the lots, budget, power, rack units.
     """
-    most = max(
-        sum(min(choice.last, UNBOUNDED) for choice in choices if choice.has_gpu)
-        for choices in itertools.product(*offer.categories)
-    )
-    if most < offer.min_gpu_nodes:
-        return (
-            f"packages: min_gpu_nodes = {offer.min_gpu_nodes} excludes every package; "
-            f"the other counts allow at most {most} nodes with GPUs"
-        )
+    counts = _too_few(offer)
+    if counts:
+        return counts
     for k in range(len(offer.limits)):
         if not _feasible(offer.with_limits(offer.limits[: k + 1])):
             break
@@ -39,9 +32,38 @@ def explain_infeasible(offer: Offer) -> str:
     )
 
 
+def _too_few(offer: Offer) -> str:
+    """Say which least numbers of nodes no choice of types can reach, if there are such."""
+    most = dict.fromkeys(offer.least, 0)
+    together = False
+    for choices in combinations(offer):
+        found = {
+            rule: sum(min(choice.last, UNBOUNDED) for choice in choices if choice.row in rule.rows)
+            for rule in offer.least
+        }
+        most = {rule: max(most[rule], n) for rule, n in found.items()}
+        together |= all(n >= rule.n for rule, n in found.items())
+    for rule, n in most.items():
+        if n < rule.n:
+            nodes = "nodes with GPUs" if rule.name == "min_gpu_nodes" else "such nodes"
+            return f"packages: {_spelled(rule)} excludes every package; the other counts allow at most {n} {nodes}"
+    if together:
+        return ""
+    m = "any" if offer.types_per_category is None else offer.types_per_category
+    return (
+        f"packages: {' and '.join(map(_spelled, offer.least))} together exclude every package: "
+        f"no choice of types allows all of them (types_per_category = {m}, one_vendor_per_lot, mandatory types)"
+    )
+
+
+def _spelled(rule: Least) -> str:
+    return f"{rule.name} = {rule.n}"
+
+
 def _feasible(offer: Offer) -> bool:
-    # Any package grows into a maximal one, and of those there are far fewer to go through.
-    return next(blocks(replace(offer, maximal=True), size=4096), None) is not None
+    # Any package grows into a maximal one, and of those there are far fewer to go through; but under
+    # discounts the maximal ones are known only when a whole combination is.
+    return next(blocks(replace(offer, maximal=offer.prices is None), size=4096), None) is not None
 
 
 def _least_limit(offer: Offer, k: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import datetime
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -81,8 +82,16 @@ class PackageRules(Settings):
         Least number of nodes with a GPU in a package; 1 is the published rule, 0 lifts it.
     max_power_w, max_rack_units
         Caps on the sums of the quotes' ``power_w`` and ``rack_units``; None = no cap.
+    types_per_category
+        At most so many types of each category in one package, or ``"any"``; 1 is the published rule.
     discounts
         Tiered discounts of the vendors; see `Discount`.
+    one_vendor_per_lot
+        What is bought of one ``lot`` comes from one ``vendor``: a lot is awarded as a whole.
+    as_of
+        The day on which quotes must still be valid by their ``valid_until``; None = not asked.
+    expired
+        ``"leave-out"`` buys nothing of a quote that has expired; ``"error"`` refuses such a quote file.
     maximal
         Keep only packages to which no further node of a chosen type can be added (published rule).
     existing_nodes
@@ -96,7 +105,11 @@ class PackageRules(Settings):
     min_gpu_nodes: Count = 1
     max_power_w: Annotated[float, Field(gt=0)] | None = None
     max_rack_units: Annotated[float, Field(gt=0)] | None = None
+    types_per_category: Annotated[int, Field(ge=1)] | Literal["any"] = 1
     discounts: tuple[Discount, ...] = ()
+    one_vendor_per_lot: bool = True
+    as_of: datetime.date | None = None
+    expired: Literal["leave-out", "error"] = "leave-out"
     maximal: bool = True
     existing_nodes: InputFile | None = None
 
