@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-MOST_GROUPS = 10
-"""Errors are kept apart by predicted wait in at most so many groups …"""
-FEWEST_PER_GROUP = 100
-"""… of at least so many errors each."""
+BORDERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Errors are kept apart by predicted wait at these quantiles: finely where a purchase is decided …"""
+FEWEST_PER_GROUP = 40
+"""… in groups of at least so many errors, so that 90 % does not hang on one."""
 SHARE = 0.9
 TOP_SHARE = 0.05
 """The packages that one would be content with: the best 5 %."""
@@ -57,10 +57,14 @@ class Spread:
     @cached_property
     def groups(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """Inner borders between groups of predicted wait, s, and the sorted ratios of each group."""
-        n_groups = min(MOST_GROUPS, max(1, len(self.at) // FEWEST_PER_GROUP))
-        ranked = np.sort(self.at)
+        ranked, last, cuts = np.sort(self.at), 0, []
+        for share in BORDERS:
+            cut = int(share * len(ranked))
+            if min(cut - last, len(ranked) - cut) >= FEWEST_PER_GROUP:
+                last = cut
+                cuts.append(cut)
         # Equal predictions stay together, so groups may become fewer.
-        borders = np.unique(ranked[[len(ranked) * i // n_groups for i in range(1, n_groups)]])
+        borders = np.unique(ranked[cuts])
         borders = borders[borders > ranked[0]]
         of = np.searchsorted(borders, self.at, side="right")
         return borders, [np.sort(self.ratio[of == g]) for g in range(len(borders) + 1)]

@@ -98,6 +98,35 @@ class Surrogate:
             found = self.model_.predict(np.asarray(x, dtype="float64"))
         return np.asarray(found, dtype="float64") * self.scale_
 
+    def contributions(self, x: Any) -> tuple[float, np.ndarray]:
+        """Say what each feature does to a prediction: factors that multiply to it.
+
+        Under the log link the parts add up in logarithms, so each is a factor on the wait.
+
+        Returns
+        -------
+        typical : float
+            The prediction for a package of which nothing is known, s.
+        factors : numpy.ndarray
+            float64, shape (packages, features); ``typical`` × the product of a row is `predict`.
+
+        Raises
+        ------
+        TableError
+            The kind is not ``xgboost``.
+
+        References
+        ----------
+        Lundberg, Erion and Lee (2018), Consistent individualized feature attribution for tree ensembles.
+        """
+        if self.kind != "xgboost":
+            raise TableError(f"model.kind {self.kind!r} cannot say what each feature does; xgboost can")
+        from xgboost import DMatrix
+
+        rows = DMatrix(np.asarray(x, dtype="float64"), nthread=self.n_jobs)
+        parts = np.asarray(self.model_.get_booster().predict(rows, pred_contribs=True), dtype="float64")
+        return float(np.exp(parts[0, -1]) * self.scale_), np.exp(parts[:, :-1])
+
     def _choose(self, x: np.ndarray, scaled: np.ndarray) -> str:
         if len(x) < 50:
             return "smooth"

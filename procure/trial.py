@@ -1,0 +1,101 @@
+"""Try a package out here and now: find it by its id, change it or its jobs, simulate it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.sweep.bench import make_bench, simulate_batch
+from procure.sweep.plan import Plan
+from procure.tables import nearest
+
+
+def find_package(plan: Plan, package_id: str) -> np.ndarray:
+    """Return a package's counts, int64[n_types], types in quote order.
+
+    Raises
+    ------
+    TableError
+        The study has no such package; the message names the nearest one.
+    """
+    if package_id in plan.row_of.index:
+        return plan.packages.iloc[int(plan.row_of.loc[package_id])][plan.types].to_numpy(np.int64)
+    wanted = np.zeros(len(plan.types), dtype=np.int64)
+    for part in package_id.split(","):
+        name, _, count = part.partition("=")
+        if name.strip() not in plan.types:
+            raise TableError(
+                f"package {package_id!r}: no quote is named {name.strip()!r}; {nearest(name.strip(), plan.types)}"
+            )
+        if not count.strip().isdecimal() or len(count) > 9:
+            raise TableError(f"package {package_id!r}: {part!r} is not TYPE=COUNT, as in {plan.row_of.index[0]!r}")
+        wanted[plan.types.index(name.strip())] += int(count)
+    counts = plan.packages.iloc[plan.row_of.to_numpy()][plan.types].to_numpy(np.int64)
+    off = np.abs(counts - wanted).sum(axis=1)
+    row = int(off.argmin())
+    if off[row] == 0:
+        return counts[row]
+    raise TableError(
+        f"package {package_id!r} is not among the study's {len(counts):,} packages "
+        f"(each uses up the budget); the nearest is {plan.row_of.index[row]!r}"
+    )
+
+
+def try_counts(
+    plan: Plan,
+    counts: np.ndarray,
+    workload: str,
+    policy: str,
+    jobs: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Simulate some packages on one workload of a study.
+
+    Parameters
+    ----------
+    counts
+        int64[n_packages, n_types]; any counts, whatever the study's rules.
+    workload, policy
+        Names; the policy need not be among the study's.
+    jobs
+        Other jobs in the workload's place.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Result rows in the order given.
+
+    Raises
+    ------
+    TableError
+        A run failed.
+    """
+    if jobs is not None:
+        plan = replace(plan, workloads=plan.workloads | {workload: jobs})
+    ids = [package_name(plan.types, row) for row in counts]
+    rows, _ = simulate_batch(make_bench(plan, workload, policy), ids, np.ascontiguousarray(counts, dtype=np.int64))
+    failed = rows[rows["status"] != "ok"]
+    if len(failed):
+        first = failed.iloc[0]
+        raise TableError(f"package {first['package_id']} on {workload} under {policy}: {first['reason']}")
+    return rows
+
+
+def package_name(types: list[str], counts: np.ndarray) -> str:
+    """Write counts as a package id: types in quote order, without zeros."""
+    return ",".join(f"{name}={count}" for name, count in zip(types, counts.tolist(), strict=True) if count)
+
+
+def mean_wait(waits: np.ndarray, n_ran: np.ndarray) -> np.ndarray:
+    """Return the mean wait over the jobs that ran on all workloads, s.
+
+    Parameters
+    ----------
+    waits, n_ran
+        Shape (workloads, packages); where no job ran, the wait does not count. NaN where none ran at all.
+    """
+    waited = np.where(n_ran > 0, np.nan_to_num(waits) * n_ran, 0.0).sum(axis=0)
+    total = n_ran.sum(axis=0)
+    return np.where(total > 0, waited / np.maximum(total, 1), np.nan)
