@@ -22,17 +22,18 @@ HOW = ("mean", "max", "worst", "cvar", "regret-max")
 
 
 @dataclass(frozen=True)
-class Objective:
-    """Something to make small.
+class Quantity:
+    """A figure of a package: to be made small, or to be kept within bounds.
 
     Attributes
     ----------
     name
-        As in ``--objective``.
+        As in ``--objective`` or a constraint.
     column
-        Of the result table, or of `procure.costs.total_costs`.
+        Of the result table, the package table, or `procure.costs.total_costs`.
     source
-        ``result``: known by simulation, predicted elsewhere; ``cost``: known for every package.
+        ``result``: known by simulation, predicted elsewhere; ``package`` and ``cost``: known for every
+        package.
     unit
         Of its values.
     meaning
@@ -54,15 +55,15 @@ class Objective:
         return self.source == "result" and self.how in ("worst", "cvar", "regret-max")
 
 
-def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") -> Objective:
-    return Objective(name, column, "result", unit, meaning, how)
+def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") -> Quantity:
+    return Quantity(name, column, "result", unit, meaning, how)
 
 
-def _cost(name: str, column: str, unit: str, meaning: str) -> Objective:
-    return Objective(name, column, "cost", unit, meaning)
+def _cost(name: str, column: str, unit: str, meaning: str) -> Quantity:
+    return Quantity(name, column, "cost", unit, meaning)
 
 
-OBJECTIVES: dict[str, Objective] = {
+OBJECTIVES: dict[str, Quantity] = {
     one.name: one
     for one in (
         _result("mean-wait", "mean_wait_time", "s", "mean wait over all jobs"),
@@ -77,7 +78,7 @@ OBJECTIVES: dict[str, Objective] = {
             "regret-max", "mean_wait_time", "share",
             "largest over the workloads of (wait − the best there)/max(the best there, 60 s)", "regret-max",
         ),
-        _cost("price", "price_usd", "US$", "purchase price"),
+        Quantity("price", "price_usd", "package", "US$", "purchase price"),
         _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),
         _cost("cost-per-job", "usd_per_job", "US$/job", "total cost of ownership per job"),
         _cost("cost-per-core-hour", "usd_per_core_hour", "US$/core-hour", "total cost per core-hour used"),
@@ -87,7 +88,7 @@ OBJECTIVES: dict[str, Objective] = {
 """By name, in the order in which help shows them; less is better for each."""
 
 
-def objective(name: str, columns: Iterable[str] | None = None) -> Objective:
+def objective(name: str, columns: Iterable[str] | None = None) -> Quantity:
     """Look an objective up.
 
     Parameters
@@ -112,6 +113,17 @@ def objective(name: str, columns: Iterable[str] | None = None) -> Objective:
             f"available here: {_listed(name, there)}"
         )
     raise TableError(f"objective {name!r} is unknown; available here: {_listed(name, there)}")
+
+
+def said(value: float, unit: str = "") -> str:
+    """Write a value with its unit, e.g. ``14,400 s`` or ``US$ 900,000``."""
+    if np.isnan(value):
+        return "unknown"
+    whole = abs(value) >= 1000 or value == round(value)
+    number = f"{value:,.0f}" if whole else f"{value:,.4g}"
+    if unit.startswith("US$"):
+        return f"US$ {number if whole else f'{value:,.2f}'}{unit.removeprefix('US$')}"
+    return f"{value:.1%}" if unit == "share" else f"{number} {unit}".rstrip()
 
 
 def available(columns: Iterable[str] | None = None) -> list[str]:

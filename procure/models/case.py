@@ -25,9 +25,12 @@ class Case:
     left_out
         Jobs that each package cannot run, int64.
     wait
-        Mean wait over the jobs that ran, s; NaN where the package was not simulated.
+        Mean wait over the jobs that ran, s, or the result column that ``column`` names; NaN where the
+        package was not simulated.
     n_jobs
         Jobs in the workload.
+    column
+        What ``wait`` holds.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Case:
     left_out: np.ndarray
     wait: np.ndarray
     n_jobs: int
+    column: str = "mean_wait_time"
 
     @property
     def runs_all(self) -> np.ndarray:
@@ -55,6 +59,7 @@ def make_case(
     workload: str,
     policy: str,
     existing: pd.DataFrame | None = None,
+    column: str = "mean_wait_time",
 ) -> Case:
     """Join packages with the results of one workload and policy.
 
@@ -68,6 +73,8 @@ def make_case(
         A result table of any origin; failed runs count as not simulated.
     workload, policy
         Which of its rows.
+    column
+        Which result column is taken as ``wait``.
 
     Raises
     ------
@@ -75,10 +82,22 @@ def make_case(
         No run of this workload and policy succeeded, or one's package is not in the package table.
     """
     distinct = packages[packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
+    wait = simulated_values(distinct, results, workload, policy, column)
+    left_out = jobs_left_out(distinct, quotes, jobs, existing)
+    return Case(workload, distinct, left_out, wait, len(jobs), column)
+
+
+def simulated_values(
+    distinct: pd.DataFrame, results: pd.DataFrame, workload: str, policy: str, column: str = "mean_wait_time"
+) -> np.ndarray:
+    """Return a result column per distinct package, NaN where there is no run of it that succeeded.
+
+    Parameters and errors as for `make_case`.
+    """
     rows = results[
         (results["workload"] == workload) & (results["policy"] == policy) & (results["status"] == "ok")
     ]
-    waits = rows.drop_duplicates("package_id", keep="last").set_index("package_id")["mean_wait_time"]
+    waits = rows.drop_duplicates("package_id", keep="last").set_index("package_id")[column]
     row_of = pd.Index(distinct["package_id"])
     unknown = waits.index.difference(row_of)
     if len(unknown):
@@ -94,9 +113,7 @@ def make_case(
                 f"{failed['package_id'].iloc[0]}: {failed['reason'].iloc[0]}"
             )
         raise TableError(f"workload {workload} under {policy}: no package was simulated; run: procure sweep")
-    wait = waits.reindex(row_of).to_numpy(dtype="float64")
-    left_out = jobs_left_out(distinct, quotes, jobs, existing)
-    return Case(workload, distinct, left_out, wait, len(jobs))
+    return waits.reindex(row_of).to_numpy(dtype="float64")
 
 
 def together(cases: Sequence[Case]) -> Case:
@@ -114,4 +131,5 @@ def together(cases: Sequence[Case]) -> Case:
         np.sum([case.left_out for case in cases], axis=0),
         np.asarray(waited) / np.maximum(np.sum(ran, axis=0), 1),
         sum(case.n_jobs for case in cases),
+        cases[0].column,
     )

@@ -64,7 +64,8 @@ def learn(
     digest = hashlib.sha256(f"{__version__} {settings}".encode())
     for array in (x.to_numpy(), wait, rows):
         digest.update(np.ascontiguousarray(array).tobytes())
-    name = hashlib.sha256(f"{case.name} {settings} {among.all()}".encode()).hexdigest()[:8]
+    what = case.name if case.column == "mean_wait_time" else f"{case.name} {case.column}"
+    name = hashlib.sha256(f"{what} {settings} {among.all()}".encode()).hexdigest()[:8]
     path = folder / f"{kind}.{feature_set}.{name}.zip" if folder else None
     found = _read(path, digest.hexdigest()) if path else None
     if found is None:
