@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from procure.cli import days
 from procure.cli.common import Format, FormatOption, LogFormat, note, print_json, print_record, print_table
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from procure.workload import Imported
 
 app = typer.Typer(
-    help="Job logs in, job tables out: import, describe, generate, slice, merge.",
+    help="Job logs in, job tables out: import, describe, days, generate, slice, merge, load.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -286,6 +287,10 @@ def merge_(
     if left_out:
         note(f"left out {left_out:,} jobs that an earlier table holds")
     _wrote(merged, out, output)
+
+
+app.command("days")(days.days)
+app.command("load")(days.load)
 
 
 def _wrote(jobs: pd.DataFrame, out: Path, output: Format) -> None:

@@ -32,14 +32,19 @@ def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
     TableError
         The table's times are not Unix seconds, the day or zone is not one, or no job falls on it.
     """
+    refuse_log_clock(jobs)
+    low, high = day_bounds(day, tz)
+    return _between(jobs, low, high, f"on {day} ({tz})")
+
+
+def refuse_log_clock(jobs: pd.DataFrame) -> None:
+    """Refuse a table whose times are not Unix seconds: it has no days."""
     before_unix = jobs.empty or int(jobs["submit_time"].max()) < _FIRST_UNIX_JOB
     if jobs.attrs.get("clock", "log" if before_unix else "unix") != "unix":
         raise TableError(
             "a day needs Unix times, and this workload's times are seconds of its log's own clock "
             "(an SWF header without UnixStartTime): slice by seconds, --from and --to, instead"
         )
-    low, high = day_bounds(day, tz)
-    return _between(jobs, low, high, f"on {day} ({tz})")
 
 
 def slice_times(jobs: pd.DataFrame, start: int | None = None, end: int | None = None) -> pd.DataFrame:
