@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import tomllib
 from decimal import Decimal
 from pathlib import Path
@@ -66,6 +67,8 @@ class Workload(Settings):
     ``day`` cuts one local day of the time zone ``tz`` out of it. ``logged_processor`` (a processor
     of the quote file) or ``logged_speed`` (any number, in the unit of the quotes' ``spec_rate``)
     says how fast the logged system was; with neither, run times are left as logged on every node.
+    ``weight`` says how much it counts where several workloads are taken together by mean, e.g. the
+    number of days that a day stands for.
     """
 
     name: Name
@@ -84,6 +87,7 @@ class Workload(Settings):
     tz: str | None = None
     logged_processor: str | None = None
     logged_speed: Speed | None = None
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     @field_validator("preset")
     @classmethod
@@ -187,9 +191,14 @@ class ModelChoice(Settings):
 
 
 class Evaluate(Settings):
-    """What a hit is, and the list lengths at which hits are counted."""
+    """What a hit is, and the list lengths at which hits are counted.
+
+    With ``hit_threshold`` several workloads are judged together: a hit is among the best ``hit_share``
+    on more than so many of them.
+    """
 
     hit_share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    hit_threshold: NaturalInt | None = None
     k: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (10, 50, 100, 500, 1000)
 
 
@@ -284,4 +293,22 @@ def read_values(path: Path) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TableError(f"{path}: is no TOML: {error}") from None
+    if isinstance(values.get("workloads"), str):
+        values["workloads"] = _workloads_of(path.parent / values["workloads"], path.parent)
     return {"name": path.stem, "results": "results"} | values
+
+
+def _workloads_of(path: Path, folder: Path) -> Any:
+    """Read the workloads that stand in a file of their own; paths become relative to the study's folder."""
+    if not path.is_file():
+        raise TableError(f"{path}: no such file; workloads is a file of [[workloads]] tables, or these tables")
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8")).get("workloads", [])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TableError(f"{path}: is no TOML: {error}") from None
+    for table in found if isinstance(found, list) else []:
+        for key in ("jobs", "preset"):
+            named = table.get(key)
+            if isinstance(named, str) and (key == "jobs" or named.endswith(".toml")):
+                table[key] = os.path.relpath(path.parent / named, folder or ".")
+    return found
