@@ -31,7 +31,7 @@ class Figures:
     costs
         From `procure.costs.total_costs`, a row per package.
     weights
-        Of the workloads; default: equal.
+        Of the workloads; default: those of the cases.
     cvar_share
         See `procure.objectives.aggregate`.
     """
@@ -49,9 +49,8 @@ class Figures:
         self._ran = np.array(
             [np.maximum(case.n_jobs - case.left_out, 0) for case in self.cases], dtype="float64"
         )
-        self._day = (
-            np.ones(len(self.cases)) if self.weights is None else np.asarray(self.weights, dtype="float64")
-        )
+        weights = [case.weight for case in self.cases] if self.weights is None else self.weights
+        self._day = np.asarray(weights, dtype="float64")
         self.results = {column: values.copy() for column, values in self.results.items()}
         self._guesses: dict[str, np.ndarray] = {}
         self._guesses_by_day: dict[str, np.ndarray] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -111,8 +111,12 @@ def load(study: Path, policy: str | None = None, workload: str | None = None) ->
     policy = policy or policies[0]
     results = read_results(plan.study, plan)
     names = [workload] if workload else list(plan.workloads)
+    weights = {one.name: one.weight for one in plan.study.workloads}
     cases = [
-        make_case(plan.packages, plan.quotes, plan.workloads[name], results, name, policy, plan.existing)
+        replace(
+            make_case(plan.packages, plan.quotes, plan.workloads[name], results, name, policy, plan.existing),
+            weight=weights[name],
+        )
         for name in names
     ]
     return Loaded(plan, policy, results, cases)

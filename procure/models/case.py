@@ -31,6 +31,8 @@ class Case:
         Jobs in the workload.
     column
         What ``wait`` holds.
+    weight
+        What the workload counts where several are taken together by mean.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Case:
     wait: np.ndarray
     n_jobs: int
     column: str = "mean_wait_time"
+    weight: float = 1.0
 
     @property
     def runs_all(self) -> np.ndarray:
@@ -117,19 +120,19 @@ def simulated_values(
 
 
 def together(cases: Sequence[Case]) -> Case:
-    """Take several workloads as one: the mean wait over all their jobs.
+    """Take several workloads as one: the mean wait over all their jobs, each as often as its workload weighs.
 
     A package's wait is known if it was simulated on every workload; jobs left out add up.
     """
     if len(cases) == 1:
         return cases[0]
-    ran = [np.maximum(case.n_jobs - case.left_out, 0) for case in cases]
+    ran = [case.weight * np.maximum(case.n_jobs - case.left_out, 0) for case in cases]
     waited = sum(np.where(n > 0, n * case.wait, 0.0) for n, case in zip(ran, cases, strict=True))
     return Case(
         " + ".join(case.name for case in cases),
         cases[0].packages,
         np.sum([case.left_out for case in cases], axis=0),
-        np.asarray(waited) / np.maximum(np.sum(ran, axis=0), 1),
+        np.asarray(waited) / np.where(np.sum(ran, axis=0) > 0, np.sum(ran, axis=0), 1),
         sum(case.n_jobs for case in cases),
         cases[0].column,
     )
