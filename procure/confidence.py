@@ -134,6 +134,15 @@ def redraws(n: int, draws: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, n, (draws, n))
 
 
+def top_edge(figures: np.ndarray, top_share: float = TOP_SHARE) -> np.ndarray:
+    """Return the figure up to which a package is among the best; shape (draws,) of (draws, packages).
+
+    It is the ⌊share × packages⌋-th smallest, at least the first, as for the hits of `procure.evaluate`.
+    """
+    place = max(1, math.floor(round(top_share * figures.shape[-1], 9))) - 1
+    return np.partition(figures, place, axis=-1)[..., place]
+
+
 def bootstrap(
     waits: np.ndarray,
     total: Callable[[np.ndarray, np.ndarray], np.ndarray],
@@ -160,8 +169,8 @@ class Standing:
     ----------
     table
         A row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within), ``share_first`` of
-        the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %, and
-        ``alike``: it cannot be told from the first.
+        the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %
+        (NaN = not known), and ``alike``: it cannot be told from the first.
     first
         The row that the others are compared with.
     """
@@ -175,7 +184,9 @@ class Standing:
         return int(self.table["alike"].sum())
 
 
-def standing(drawn: np.ndarray, first: int = 0, share: float = SHARE, top_share: float = TOP_SHARE) -> Standing:
+def standing(
+    drawn: np.ndarray, first: int = 0, edges: np.ndarray | None = None, share: float = SHARE
+) -> Standing:
     """Say how ranks vary over redrawn workloads, and which packages cannot be told from the first.
 
     Parameters
@@ -184,6 +195,9 @@ def standing(drawn: np.ndarray, first: int = 0, share: float = SHARE, top_share:
         Mean wait (or another figure, less is better) per draw and package, s, shape (draws, packages).
     first
         Row of the package that is to be bought.
+    edges
+        Per draw, the figure up to which a package is among the best `TOP_SHARE` of all packages, shape
+        (draws,); None = that is not known.
     share
         Of the draws that an interval holds.
 
@@ -200,14 +214,13 @@ def standing(drawn: np.ndarray, first: int = 0, share: float = SHARE, top_share:
         [np.searchsorted(row, one, side="left") + 1 for row, one in zip(ascending, drawn, strict=True)]
     )
     low, high = np.quantile(ranks, tails, axis=0, method="inverted_cdf")
-    edge = max(1, math.floor(round(top_share * drawn.shape[1], 9)))
     gap_low, gap_high = np.quantile(drawn - drawn[:, [first]], tails, axis=0)
     table = pd.DataFrame(
         {
             "rank_low": low.astype(np.int64),
             "rank_high": high.astype(np.int64),
             "share_first": (ranks == 1).mean(axis=0),
-            "chance_top": (drawn <= ascending[:, [edge - 1]]).mean(axis=0),
+            "chance_top": np.nan if edges is None else (drawn <= edges[:, None]).mean(axis=0),
             "alike": (gap_low <= 0) & (gap_high >= 0),
         }
     )

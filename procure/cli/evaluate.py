@@ -51,6 +51,7 @@ def evaluate(
     import pandas as pd
 
     from procure.cli.cautions import about_results, few_simulated
+    from procure.cli.sure import coverage_lines
     from procure.evaluate import evaluate_case
     from procure.models import FEATURE_SETS
 
@@ -66,6 +67,8 @@ def evaluate(
         if not predictions:
             common.note(few_simulated(case, settings.model.folds))
         known = _true_waits(truth, case, loaded.policy) if truth else None
+        for line in coverage_lines(case, loaded.learn_if_possible(case), known):
+            common.note(line)
         share, ks = settings.evaluate.hit_share, settings.evaluate.k
         tables.append(evaluate_case(case, predictions, known, ks, share, rule))
     table = pd.concat(tables, ignore_index=True)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from procure.cli import cases, common
+from procure.cli import cases, choices, common
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from procure.models import Case, Predicted
     from procure.recommend import Recommendation
@@ -32,13 +33,25 @@ def recommend(
     workload: cases.WorkloadOption = None,
     policy: cases.PolicyOption = None,
     rule: cases.RuleOption = cases.Rule.RUNS_ALL,
+    objective: choices.ObjectiveOption = None,
+    constraint: choices.ConstraintOption = None,
+    pareto: choices.ParetoOption = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write the ranking of every package, .parquet or .csv."),
     ] = None,
+    redraws: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="How often the jobs' bursts are redrawn and the list's head simulated anew, to say which packages "
+            "cannot be told apart; default: 20 under best-fit, else 0. From 5 workloads on, days are redrawn instead.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the redraws.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Rank every package by its mean wait in seconds, simulated or predicted; those that run every job first.
+    """Rank every package by its mean wait, s, or another objective; simulated or predicted, all-runners first.
 
     [bold]Examples[/bold]
 
@@ -47,28 +60,49 @@ def recommend(
     procure recommend pipelines/example.toml -k 50 --format json
     procure recommend pipelines/example.toml --rule published -k 5
     procure recommend pipelines/example.toml --no-verify --out ranking.parquet
+    procure recommend pipelines/example.toml --objective p95-wait --constraint 'price_usd<=$995,000'
+    procure recommend pipelines/example.toml --pareto wait,cost --format csv
     """
     from procure.cli.cautions import cautions
+    from procure.cli.sure import assured, sentences
     from procure.recommend import records
+    from procure.study import load_study
     from procure.tables import write
 
+    # Contradictions are named before anything is read or computed.
+    wanted = choices.wish(load_study(study), objective, constraint, pareto)
     loaded = cases.load(study, policy, workload)
-    done = ranked(loaded, k, verify, rule)
+    if wanted.axes:
+        choices.print_front(loaded, choices.fronted(loaded, wanted, verify), out, output)
+        return
+    done = ranked(loaded, k, verify, rule, wanted)
     case, found = done.case, done.found
     if out is not None:
         write(found.ranking.drop(columns="row"), out)
         common.note(f"wrote {len(found.ranking):,} ranked packages to {out}")
     for line in cautions(loaded, done, k):
         common.note(line)
+    if not wanted.is_plain:
+        choices.print_list(loaded, done, output)
+        return
+    sure = assured(loaded, done, redraws, seed)
+    for line in sentences(sure, len(found.ranking)):
+        common.note(line)
+    beside = sure.table.drop(columns="package_id")
     if output is common.Format.JSON:
-        common.print_json(records(found, case, loaded.plan.quotes))
+        pairs = zip(records(found, case, loaded.plan.quotes), beside.to_dict(orient="records"), strict=False)
+        common.print_json([one | more for one, more in pairs])
     else:
-        _print(loaded, case, found, output)
+        _print(loaded, case, found, output, beside)
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """What was known, learnt and recommended, and why confirming runs failed."""
+    """What was known, learnt and recommended, and why confirming runs failed.
+
+    With another objective than the mean wait, or with constraints, ``chosen`` says how; then ``predicted``
+    is None.
+    """
 
     case: Case
     predicted: Predicted | None
@@ -76,18 +110,27 @@ class Ranked:
     rule: cases.Rule
     verified: bool
     reasons: list[str]
+    chosen: choices.Chosen | None = None
 
 
 def ranked(
-    loaded: cases.Loaded, k: int | None = None, verify: bool = True, rule: cases.Rule = cases.Rule.RUNS_ALL
+    loaded: cases.Loaded,
+    k: int | None = None,
+    verify: bool = True,
+    rule: cases.Rule = cases.Rule.RUNS_ALL,
+    wanted: choices.Wish | None = None,
 ) -> Ranked:
-    """Learn, rank, and confirm the head of the list."""
+    """Learn, rank, and confirm the head of the list; by what the study wants if nothing else is wanted."""
     from procure.cli.cautions import few_simulated
     from procure.errors import TableError
     from procure.models import together
     from procure.recommend import recommend as rank_packages
 
     case, settings = together(loaded.cases), loaded.plan.study
+    wanted = wanted or choices.wish(settings)
+    if not wanted.is_plain:
+        chosen = choices.chosen(loaded, wanted, k or settings.recommend.k, verify, rule)
+        return Ranked(chosen.figures.whole, None, chosen.found, rule, verify, chosen.reasons, chosen)
     first = case.runs_all if case.runs_all.any() and rule is cases.Rule.RUNS_ALL else case.left_out >= 0
     missing = int((first & ~case.simulated).sum())
     simulable = verify and missing <= MOST_WITHOUT_MODEL
@@ -123,21 +166,23 @@ def _simulator(loaded: cases.Loaded, whole: Case, reasons: list[str]) -> Callabl
             runs = run_packages(loaded.plan, package_ids, case.name, loaded.policy)
             bad = (runs["status"] != "ok").to_numpy()
             reasons.extend(f"{row.package_id}: {row.reason}" for row in runs[bad].itertuples())
-            n = case.n_jobs - case.left_out[rows]
+            n = case.weight * (case.n_jobs - case.left_out[rows])
             waited += np.where(n > 0, runs["mean_wait_time"].to_numpy(dtype="float64"), 0.0) * n
             waited[bad] = np.nan
             ran += n
-        return waited / np.maximum(ran, 1)
+        return waited / np.where(ran > 0, ran, 1)
 
     return simulate
 
 
-def _print(loaded: cases.Loaded, case: Case, found: Recommendation, output: common.Format) -> None:
+def _print(
+    loaded: cases.Loaded, case: Case, found: Recommendation, output: common.Format, beside: pd.DataFrame
+) -> None:
     from procure.recommend import budget_by_category, servers_by_type
 
     top = found.ranking.head(found.k)
     if output is common.Format.CSV:
-        common.print_table(top.drop(columns="row"), output)
+        common.print_table(top.drop(columns="row").join(beside), output)
         return
     source = ["simulated" if known else "predicted" for known in top["simulated"]]
     shown = top[["rank", "package_id"]].assign(
@@ -149,6 +194,10 @@ def _print(loaded: cases.Loaded, case: Case, found: Recommendation, output: comm
         shown["low_s"], shown["high_s"] = top["low_wait_time"].round(), top["high_wait_time"].round()
     if top["jobs_left_out"].any():
         shown["left_out"] = top["jobs_left_out"]
+    shown["ranks"] = [f"{low}–{high}" for low, high in beside[["rank_low", "rank_high"]].head(found.k).to_numpy()]
+    if beside["chance_top"].head(found.k).nunique() > 1:
+        shown["top_5_%"] = [f"{chance:.0%}" for chance in beside["chance_top"].head(found.k)]
+    shown["like_1st"] = beside["alike"].head(found.k)
     title = f"{loaded.plan.study.name}, {case.name}: the first {found.k}, by mean wait in seconds"
     common.print_table(shown, output, title)
     chosen, quotes = case.packages.iloc[top["row"].to_numpy()], loaded.plan.quotes
