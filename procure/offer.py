@@ -12,6 +12,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.prices import PriceList, price_list
 from procure.tables import nearest
+from procure.validity import check_validity
 
 if TYPE_CHECKING:
     from procure.package_rules import PackageRules
@@ -113,7 +114,7 @@ def make_offer(quotes: pd.DataFrame, rules: PackageRules) -> Offer:
     """
     _check_names("categories", rules.categories, quotes["category"])
     _check_names("types", rules.types, quotes["name"])
-    expired = _expired(quotes, rules)
+    expired = check_validity(quotes, rules)
     offered = quotes[~expired]
     if rules.min_gpu_nodes > 0 and not (offered["gpus"] > 0).any():
         raise TableError(
@@ -139,40 +140,6 @@ def make_offer(quotes: pd.DataFrame, rules: PackageRules) -> Offer:
         tuple(categories), tuple(limits.values()), tuple(limits), least, rules.maximal, m,
         prices if prices.scopes else None,
     )  # fmt: skip
-
-
-def offer_notes(quotes: pd.DataFrame, rules: PackageRules) -> list[str]:
-    """Say in a sentence which quotes are left out because they have expired."""
-    names = quotes.loc[_is_expired(quotes, rules), "name"].tolist()
-    if not names:
-        return []
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return [f"expired before {rules.as_of} and left out: {shown}"]
-
-
-def _is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    if rules.as_of is None or "valid_until" not in quotes:
-        return np.zeros(len(quotes), dtype=bool)
-    until = quotes["valid_until"].astype(str).to_numpy()
-    # Dates of the form YYYY-MM-DD compare as text.
-    return np.asarray((until != "") & (until < rules.as_of.isoformat()), dtype=bool)
-
-
-def _expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    """Tell which quotes are no longer valid; complain if that is not allowed."""
-    expired = _is_expired(quotes, rules)
-    must = quotes["mandatory"].to_numpy(dtype=bool) if "mandatory" in quotes else np.zeros(len(quotes), bool)
-    for wrong, why in ((expired & must, "and is mandatory"), (expired, "and expired = 'error'")):
-        if wrong.any() and (why == "and is mandatory" or rules.expired == "error"):
-            quote = quotes[wrong].iloc[0]
-            raise TableError(
-                f"packages: the quote {quote['name']} was valid until {quote['valid_until']}, "
-                f"before as_of = {rules.as_of}, {why}"
-            )
-    if expired.all():
-        last = quotes["valid_until"].max()
-        raise TableError(f"packages: as_of = {rules.as_of} leaves no quote: all were valid until {last}")
-    return expired
 
 
 def _check_names(rule: str, given: Iterable[str], known: pd.Series) -> None:

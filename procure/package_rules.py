@@ -95,7 +95,13 @@ class PackageRules(Settings):
     maximal
         Keep only packages to which no further node of a chosen type can be added (published rule).
     existing_nodes
-        A node CSV that is added to every package when it is simulated; the rules ignore it.
+        The nodes that are added to every package when it is simulated: a node table, or what
+        ``scontrol show node -o`` prints. The rules ignore them.
+    retire
+        Which existing nodes go: names as ``node01`` or ``node[10-19]``, or kinds.
+    existing_down
+        Whether existing nodes that are down or drained are kept (``"keep"``) or left out
+        (``"leave-out"``).
     """
 
     budget_usd: Annotated[Money, Field(gt=0, le=1e12)]
@@ -112,6 +118,14 @@ class PackageRules(Settings):
     expired: Literal["leave-out", "error"] = "leave-out"
     maximal: bool = True
     existing_nodes: InputFile | None = None
+    retire: tuple[str, ...] = ()
+    existing_down: Literal["keep", "leave-out"] = "keep"
+
+    @model_validator(mode="after")
+    def _retired_from_something(self) -> PackageRules:
+        if self.existing_nodes is None and self.retire:
+            raise ValueError("retire needs existing_nodes, the file that lists the nodes")
+        return self
 
     @model_validator(mode="after")
     def _something_left(self) -> PackageRules:

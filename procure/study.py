@@ -20,11 +20,14 @@ from pydantic import (
     model_validator,
 )
 
+from procure.constraints import parse
+from procure.costs import Costs
 from procure.errors import TableError
+from procure.existing import ExistingSystem, read_existing
+from procure.objectives import CVAR_SHARE, objective
 from procure.package_rules import PackageRules
 from procure.quotes import read_quotes
 from procure.settings import Folder, InputFile, Settings, validated
-from procure.tables import NODE, read
 from procure.workload.presets import ColumnMap, parse_column
 from procure.workload.spec import processor_speed
 
@@ -203,9 +206,35 @@ class Evaluate(Settings):
 
 
 class Recommend(Settings):
-    """How many packages are recommended and confirmed by simulation."""
+    """How many packages are recommended and confirmed by simulation, by which objective, within which bounds.
+
+    ``objective`` is one of `procure.objectives.OBJECTIVES`; ``constraints`` are written as
+    `procure.constraints.parse` reads them; ``cvar_share`` is the share of the workloads' weight that the
+    objective ``cvar`` is the mean of.
+    """
 
     k: PositiveInt = 50
+    objective: str = "mean-wait"
+    constraints: tuple[str, ...] = ()
+    cvar_share: Annotated[float, Field(gt=0, le=1)] = CVAR_SHARE
+
+    @field_validator("objective")
+    @classmethod
+    def _known_objective(cls, name: str) -> str:
+        try:
+            return objective(name).name
+        except TableError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("constraints")
+    @classmethod
+    def _readable(cls, constraints: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            for text in constraints:
+                parse(text)
+        except TableError as error:
+            raise ValueError(str(error)) from None
+        return constraints
 
 
 class Study(Settings):
@@ -221,6 +250,7 @@ class Study(Settings):
     model: ModelChoice = ModelChoice()
     evaluate: Evaluate = Evaluate()
     recommend: Recommend = Recommend()
+    costs: Costs = Costs()
     _path: Path = PrivateAttr(default=Path("study.toml"))
 
     @field_validator("workloads")
@@ -248,10 +278,17 @@ class Study(Settings):
         """Read the study's quote table."""
         return read_quotes(self.quotes)
 
+    def read_existing_system(self) -> ExistingSystem | None:
+        """Read the existing system, those of its nodes that stay and what is to be said of them, or None."""
+        rules = self.packages
+        if rules.existing_nodes is None:
+            return None
+        return read_existing(rules.existing_nodes, rules.retire, rules.existing_down)
+
     def read_existing_nodes(self) -> pd.DataFrame | None:
-        """Read the node table that is added to every package, or None."""
-        path = self.packages.existing_nodes
-        return None if path is None else read(path, NODE)
+        """Read the node table that is added to every package, or None where no node stays."""
+        system = self.read_existing_system()
+        return None if system is None or system.nodes.empty else system.nodes
 
     def document(self) -> dict[str, Any]:
         """Give every setting, defaults included, as plain values; paths are relative to the study file."""

@@ -94,7 +94,7 @@ QUOTE = Schema(
     "quote",
     (
         _str("name", "the vendor's name of the server type; a column of the package table"),
-        _str("category", "a package takes one type of each category, e.g. compute, bigmem, gpu"),
+        _str("category", "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says"),
         _int("cpus", "CPUs", "CPU cores per node", minimum=1),
         _float("mem_gb", "GB = 1,000 MB", "memory per node"),
         _int("gpus", "GPUs", "GPUs per node"),
@@ -111,8 +111,13 @@ QUOTE = Schema(
         _int(
             "pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1
         ),
-        _str("lot", "the vendor's lot that the type belongs to", required=False, default=""),
-        Column("mandatory", "bool", "", "at least one must be bought", required=False, default=False),
+        _str(
+            "lot",
+            "the lot that the type is offered for; a lot goes to one vendor",
+            required=False,
+            default="",
+        ),
+        Column("mandatory", "bool", "", "the type is in every package", required=False, default=False),
         _str("valid_until", "last day of the offer, YYYY-MM-DD", required=False, default=""),
         _float("licence_usd_per_year", "US$/year", "licences per node", money=True, **_OPTIONAL),
         _float("support_usd_per_year", "US$/year", "support per node", money=True, **_OPTIONAL),
@@ -170,6 +175,8 @@ NODE = Schema(
         _int("gpus", "GPUs", "GPUs", required=False, default=0),
         _str("gpu_type", "GPU model; empty = any", required=False, default=""),
         _float("speed", "any speed", "speed of one core; empty = ratio 1.0", **_OPTIONAL),
+        _float("power_w", "W", "power of the busy node", **_OPTIONAL),
+        _float("idle_power_w", "W", "power of the idle node", **_OPTIONAL),
         _int("leaf", "", "leaf switch", **_OPTIONAL),
         _int("pod", "", "pod of the fat-tree", **_OPTIONAL),
     ),

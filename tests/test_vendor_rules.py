@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
-
 import naive_packages
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from procure.enumerate import blocks, make_offer
 from procure.errors import TableError
-from procure.packages import PackageRules, count_packages, expand_packages
+from procure.packages import PackageRules, expand_packages
 from procure.quotes import check_quotes
 
 LETTERS = "ABC"

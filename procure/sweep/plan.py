@@ -13,10 +13,12 @@ import pandas as pd
 
 from procure import catalog
 from procure.errors import TableError
+from procure.existing import coverage_notes
 from procure.packages import expand_packages
 from procure.run import refuse_multi_node
 from procure.study import Study, Workload
 from procure.tables import JOB, QUOTE, RESULT, check, read
+from procure.validity import validity_notes
 from procure.workload import generate, import_log, slice_day
 from procure.workload.presets import load_preset
 
@@ -141,7 +143,14 @@ def load_plan(study: Study) -> Plan:
         for policy in study.simulate.policies:
             refuse_multi_node(jobs, policy)
     packages = expand_packages(quotes, study.packages)
-    existing = study.read_existing_nodes()
+    notes += validity_notes(quotes, study.packages)
+    system = study.read_existing_system()
+    existing = None
+    if system is not None:
+        notes += system.notes
+        if len(system.nodes):
+            existing = system.nodes
+            notes += coverage_notes(workloads, existing, quotes)
     for workload in study.workloads:
         notes += speed_notes(workload.name, workload.speed(quotes), quotes, existing)
     plan = Plan(study, quotes, packages, workloads, existing, tuple(notes))
