@@ -51,7 +51,7 @@ def choose(
     Returns
     -------
     Recommendation
-        Its ranking has in addition ``satisfies``, ``objective`` (its value), and a column for each figure
+        Its ranking has in addition ``satisfies``, ``objective_value``, and a column for each figure
         that is constrained.
 
     Raises
@@ -85,7 +85,7 @@ def choose(
             "simulated_now": now[order],
             "jobs_left_out": figures.whole.left_out[order],
             "satisfies": ok[order],
-            "objective": values[order],
+            "objective_value": values[order],
             **{one.of.name: figures.value(one.of)[0][order] for one in constraints},
             "row": order,
         }
@@ -108,7 +108,7 @@ def pareto(
     axes: Sequence[Quantity],
     constraints: Sequence[Constraint] = (),
     simulate: Simulate | None = None,
-) -> tuple[pd.DataFrame, int]:
+) -> pd.DataFrame:
     """Find the packages that no other beats in every axis, among those that run every job.
 
     Parameters
@@ -123,8 +123,6 @@ def pareto(
     pandas.DataFrame
         The front by the first axis: ``package_id``, a column per axis (its name), ``price_usd``,
         ``simulated``, ``knee`` and ``row``.
-    int
-        How many were simulated to confirm it.
 
     Raises
     ------
@@ -136,7 +134,7 @@ def pareto(
         rows = np.flatnonzero(_eligible(figures, constraints))
         return rows[front(np.column_stack([figures.value(axis)[0][rows] for axis in axes]))]
 
-    now, _ = confirm(figures, simulate, on_front)
+    confirm(figures, simulate, on_front)
     rows = on_front()
     if not len(rows):
         raise TableError(_nothing(figures, constraints, "runs-all"))
@@ -148,7 +146,7 @@ def pareto(
     table["price_usd"] = figures.packages["price_usd"].to_numpy()[rows]
     table["simulated"] = figures.simulated[rows]
     table["knee"] = np.arange(len(rows)) == knee(points)
-    return table.assign(row=rows), int(now.sum())
+    return table.assign(row=rows)
 
 
 def confirm(

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from procure.costs import COST_UNITS
 from procure.errors import TableError
 from procure.objectives import OBJECTIVES, Quantity, said
 from procure.tables import METRICS, PACKAGE, nearest
@@ -76,15 +77,13 @@ class Constraint:
         return float(known.min() if self.op[0] == "<" else known.max())
 
 
-def quantities(types: Iterable[str] = (), cost_columns: Iterable[str] = ()) -> dict[str, Quantity]:
+def quantities(types: Iterable[str] = ()) -> dict[str, Quantity]:
     """Return what can be bounded, by name.
 
     Parameters
     ----------
     types
         Quoted types: the number of nodes of each.
-    cost_columns
-        Columns of `procure.costs.total_costs`.
 
     Returns
     -------
@@ -99,10 +98,8 @@ def quantities(types: Iterable[str] = (), cost_columns: Iterable[str] = ()) -> d
             how = "max" if column.name in _MAX else "mean"
             one = Quantity(column.name, column.name, "result", column.unit, column.meaning, how)
             found[column.name] = found[column.name.removesuffix("_time")] = one
-    costs = set(cost_columns)
     for name, objective in OBJECTIVES.items():
-        if objective.source != "cost" or objective.column in costs:
-            found.setdefault(name.replace("-", "_"), objective)
+        found.setdefault(name.replace("-", "_"), objective)
     for column in PACKAGE.columns:
         if column.dtype in ("int", "float"):
             unit = column.unit.split(" =")[0]
@@ -112,21 +109,11 @@ def quantities(types: Iterable[str] = (), cost_columns: Iterable[str] = ()) -> d
         ("jobs_left_out", "jobs", "jobs that the package cannot run"),
     ):
         found[name] = Quantity(name, name, "package", unit, meaning)
-    for name in cost_columns:
-        found[name] = Quantity(name, name, "cost", cost_unit(name), "of the study's [costs]")
+    for name, unit in COST_UNITS.items():
+        found[name] = Quantity(name, name, "cost", unit, "of the study's [costs]")
     for name in types:
         found[name] = Quantity(name, name, "package", "nodes", "nodes of this type")
     return found
-
-
-def cost_unit(column: str) -> str:
-    """Read a cost column's unit off its name."""
-    if column == "rack_units":
-        return "U"
-    for part, unit in (("usd_per_core_hour", "US$/core-hour"), ("usd_per_job", "US$/job"), ("usd", "US$")):
-        if part in column:
-            return unit
-    return "kWh/year" if "kwh" in column else "W" if column.endswith("_w") else ""
 
 
 def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
@@ -164,7 +151,7 @@ def _names(name: str, known: Mapping[str, Quantity]) -> str:
 
 
 def _amount(text: str, of: Quantity, currency: str | None, number: str, unit: str) -> float:
-    legal = UNITS.get(of.unit.split("/")[0], {})
+    legal = UNITS.get(re.split("[ /]", of.unit)[0], {})
     if (currency and "USD" not in legal) or (unit and unit not in legal):
         given = unit if unit and unit not in legal else currency
         allowed = ", ".join(legal) or "a plain number"

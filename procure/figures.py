@@ -39,7 +39,6 @@ class Figures:
     cases: Sequence[Case]
     results: dict[str, np.ndarray]
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)
-    weights: np.ndarray | None = None
     cvar_share: float = CVAR_SHARE
 
     def __post_init__(self) -> None:
@@ -49,8 +48,7 @@ class Figures:
         self._ran = np.array(
             [np.maximum(case.n_jobs - case.left_out, 0) for case in self.cases], dtype="float64"
         )
-        weights = [case.weight for case in self.cases] if self.weights is None else self.weights
-        self._day = np.asarray(weights, dtype="float64")
+        self._day = np.array([case.weight for case in self.cases])
         self.results = {column: values.copy() for column, values in self.results.items()}
         self._guesses: dict[str, np.ndarray] = {}
         self._guesses_by_day: dict[str, np.ndarray] = {}
@@ -125,8 +123,10 @@ class Figures:
             values = self.packages[of.column]
         found = values.to_numpy(dtype="float64")
         if np.isnan(found).any():
+            hint = "; the quotes' power_w, idle_power_w and rack_units, and [costs], say it"
             raise TableError(
                 f"{of.name}: {of.column} is not known for {int(np.isnan(found).sum()):,} of {len(found):,} packages"
+                + (hint if of.source == "cost" else "")
             )
         return found
 

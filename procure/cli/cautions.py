@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from procure.cli.cases import Loaded, Rule
+from procure.cli.chosen import sentences
 
 if TYPE_CHECKING:
+    from procure.cli.chosen import Chosen
     from procure.cli.recommend import Ranked
     from procure.models import Case
 
@@ -20,14 +22,32 @@ def cautions(loaded: Loaded, done: Ranked, asked: int | None = None) -> list[str
         The length of list that was asked for; default: the study's.
     """
     asked = asked or loaded.plan.study.recommend.k
+    by = done.chosen
     return [
-        *_sources(done),
-        *_coverage(loaded, done, asked),
+        *(
+            _sources(done)
+            if by is None
+            else sentences(loaded, by, asked, done.rule, done.found.confirmed, done.verified)
+        ),
+        *(_coverage(loaded, done, asked) if by is None else []),
+        *_no_waiting(done),
         *about_results(loaded),
         *_failures(done),
         *_speeds(loaded),
         *_existing(loaded),
         *_other_policies(loaded, done),
+    ]
+
+
+def about_front(loaded: Loaded, front: Chosen, verified: bool) -> list[str]:
+    """Say the same of a Pareto front."""
+    assert front.front is not None
+    confirmed = bool(front.front["simulated"].all())
+    return [
+        *sentences(loaded, front, 0, Rule.RUNS_ALL, confirmed, verified),
+        *about_results(loaded),
+        *_speeds(loaded),
+        *_existing(loaded),
     ]
 
 
@@ -115,6 +135,19 @@ def _coverage(loaded: Loaded, done: Ranked, asked: int) -> list[str]:
             "the published rule counts only the jobs that ran, and so favours packages that leave jobs out"
         )
     return lines
+
+
+def _no_waiting(done: Ranked) -> list[str]:
+    """Say that waits do not tell packages apart, where none that was simulated has any."""
+    case = done.case
+    waits = case.wait[case.simulated & (case.runs_all if case.runs_all.any() else True)]
+    if not len(waits) or waits.max() > 0:
+        return []
+    return [
+        f"no job waits under any of the {len(waits):,} packages that were simulated: with this workload, waits do "
+        "not tell packages apart, and among those with equal figures the cheapest stand first; a heavier load "
+        "says more (procure workload scale)"
+    ]
 
 
 def _nobody_runs_all(loaded: Loaded) -> str:

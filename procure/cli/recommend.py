@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from procure.cli import cases, choices, common
+from procure.cli import cases, choices, chosen, common
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ def recommend(
     procure recommend pipelines/example.toml --objective p95-wait --constraint 'price_usd<=$995,000'
     procure recommend pipelines/example.toml --pareto wait,cost --format csv
     """
-    from procure.cli.cautions import cautions
+    from procure.cli.cautions import about_front, cautions
     from procure.cli.sure import assured, sentences
     from procure.recommend import records
     from procure.study import load_study
@@ -73,7 +73,10 @@ def recommend(
     wanted = choices.wish(load_study(study), objective, constraint, pareto)
     loaded = cases.load(study, policy, workload)
     if wanted.axes:
-        choices.print_front(loaded, choices.fronted(loaded, wanted, verify), out, output)
+        front = chosen.fronted(loaded, wanted, verify)
+        for line in about_front(loaded, front, verify):
+            common.note(line)
+        chosen.print_front(loaded, front, output)
         return
     done = ranked(loaded, k, verify, rule, wanted)
     case, found = done.case, done.found
@@ -82,8 +85,8 @@ def recommend(
         common.note(f"wrote {len(found.ranking):,} ranked packages to {out}")
     for line in cautions(loaded, done, k):
         common.note(line)
-    if not wanted.is_plain:
-        choices.print_list(loaded, done, output)
+    if done.chosen is not None:
+        chosen.print_list(loaded, done.chosen, output)
         return
     sure = assured(loaded, done, redraws, seed)
     for line in sentences(sure, len(found.ranking)):
@@ -110,7 +113,7 @@ class Ranked:
     rule: cases.Rule
     verified: bool
     reasons: list[str]
-    chosen: choices.Chosen | None = None
+    chosen: chosen.Chosen | None = None
 
 
 def ranked(
@@ -129,8 +132,8 @@ def ranked(
     case, settings = together(loaded.cases), loaded.plan.study
     wanted = wanted or choices.wish(settings)
     if not wanted.is_plain:
-        chosen = choices.chosen(loaded, wanted, k or settings.recommend.k, verify, rule)
-        return Ranked(chosen.figures.whole, None, chosen.found, rule, verify, chosen.reasons, chosen)
+        by = chosen.chosen(loaded, wanted, k or settings.recommend.k, verify, rule)
+        return Ranked(by.figures.whole, None, by.ranked_list, rule, verify, by.reasons, by)
     first = case.runs_all if case.runs_all.any() and rule is cases.Rule.RUNS_ALL else case.left_out >= 0
     missing = int((first & ~case.simulated).sum())
     simulable = verify and missing <= MOST_WITHOUT_MODEL
