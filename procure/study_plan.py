@@ -15,6 +15,7 @@ from procure.packages import count_packages
 from procure.quotes import read_quotes
 from procure.settings import complaint, problems, validate
 from procure.study import Study, load_study, read_values
+from procure.validity import validity_notes
 
 TEMPLATE = Path(__file__).parent / "study_template.toml"
 Result = TypeVar("Result")
@@ -97,6 +98,12 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
     if size is None or lines:
         raise TableError(complaint(str(path), lines))
     return study, size
+
+
+def study_notes(study: Study) -> list[str]:
+    """Say what a study leaves out: quotes that have expired, existing nodes that go."""
+    system = study.read_existing_system()
+    return [*validity_notes(study.read_quotes(), study.packages), *(system.notes if system else ())]
 
 
 def _try(lines: list[str], call: Callable[[], Result]) -> Result | None:

@@ -1,4 +1,4 @@
-"""`procure packages`: what a budget can buy."""
+"""`procure packages`: what a budget can buy, and what it costs to run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 
 def packages(
-    quotes: Annotated[
-        Path | None, typer.Argument(metavar="QUOTES", help="A quote file; by default the study's.")
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="QUOTES|STUDY", help="A quote file, or a study file (.toml) with its quotes and rules."
+        ),
     ] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
     ] = None,
     study: Annotated[
-        Path | None, typer.Option("--study", help="Take quotes and rules from a study file; options win.")
+        Path | None,
+        typer.Option("--study", help="Take rules, and quotes if none are given, from a study file."),
     ] = None,
     fixed_cost: Annotated[
         str | None,
@@ -36,15 +40,37 @@ def packages(
             "--min-gpu-nodes", help="Least number of nodes with a GPU (default 1; 0 lifts the rule)."
         ),
     ] = None,
+    types_per_category: Annotated[
+        str | None,
+        typer.Option(
+            "--types-per-category", metavar="N|any", help="At most so many types of a category (default 1)."
+        ),
+    ] = None,
     max_power_w: Annotated[float | None, typer.Option("--max-power", metavar="W", help="Cap in W.")] = None,
     max_rack_units: Annotated[
         float | None, typer.Option("--max-rack-units", metavar="U", help="Cap in rack units.")
     ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of", metavar="DATE|today", help="Leave out quotes whose valid_until is before this day."
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="An expired quote is an error instead of being left out.")
+    ] = False,
     maximal: Annotated[
         bool | None,
         typer.Option(
             "--maximal/--all", help="Only packages to which no node can be added (default), or all."
         ),
+    ] = None,
+    costs: Annotated[
+        bool, typer.Option("--costs", help="Show what packages cost to buy and to run; needs a study.")
+    ] = False,
+    package: Annotated[
+        list[str] | None,
+        typer.Option("--package", metavar="ID", help="With --costs: these packages only, side by side."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The package table to write, .parquet or .csv.")
@@ -53,33 +79,56 @@ def packages(
 ) -> None:
     """List every package that a budget allows: one type of each category, in any count.
 
-    Prints how many there are, how many are distinct, and the ranges of their price (US$) and totals
-    (memory in GB = 1,000 MB). The table itself goes to --out, in pieces, however long it is.
+    Prints how many there are, how many are distinct, and the ranges of their price (US$, after
+    discounts) and totals (memory in GB = 1,000 MB). The table itself goes to --out, in pieces, however
+    long it is. With --costs: energy, space, network, licences, support and staff over the years of the
+    study's [costs], per job and per core-hour; --out then has these columns too.
 
     [bold]Examples[/bold]
 
     \b
     procure packages quotes/example-2023.csv --budget 1000000
     procure packages quotes/example-2023.csv --budget 1000000 --out packages.parquet
-    procure packages --study pipelines/example.toml --format json
+    procure packages pipelines/example.toml --format json
+    procure packages pipelines/vendor-rules.toml --costs
     """
-    from procure.packages import count_packages, write_packages
-
+    if source is not None and source.suffix == ".toml":
+        if study is not None:
+            raise typer.BadParameter("two study files were given", param_hint="--study")
+        source, study = None, source
+    if study is None and source is None:
+        raise typer.BadParameter("a quote file or a study file is needed", param_hint="QUOTES|STUDY")
+    if study is None and budget is None:
+        raise typer.BadParameter("a budget is needed, or a study", param_hint="--budget")
+    if study is None and costs:
+        raise typer.BadParameter("costs need a study: its [costs] and its workloads", param_hint="--costs")
+    if package and not costs:
+        raise typer.BadParameter("it belongs to --costs", param_hint="--package")
+    if out is not None and out.suffix not in (".parquet", ".csv"):
+        raise typer.BadParameter(f"{out} is neither .parquet nor .csv", param_hint="--out")
     given = {
         "budget_usd": budget,
         "fixed_cost_usd": fixed_cost,
         "min_gpu_nodes": min_gpu_nodes,
+        "types_per_category": _types(types_per_category),
         "max_power_w": max_power_w,
         "max_rack_units": max_rack_units,
+        "as_of": _day(as_of),
+        "expired": "error" if strict else None,
         "maximal": maximal,
     }
-    if study is None and quotes is None:
-        raise typer.BadParameter("a quote file is needed, or --study", param_hint="QUOTES")
-    if study is None and budget is None:
-        raise typer.BadParameter("a budget is needed, or --study", param_hint="--budget")
-    if out is not None and out.suffix not in (".parquet", ".csv"):
-        raise typer.BadParameter(f"{out} is neither .parquet nor .csv", param_hint="--out")
-    table, rules = _quotes_and_rules(quotes, study, {k: v for k, v in given.items() if v is not None})
+    table, rules = _quotes_and_rules(source, study, {k: v for k, v in given.items() if v is not None})
+    if costs and study is not None:
+        from procure.cli.package_costs import show_costs
+
+        show_costs(study, table, rules, package or [], out, output)
+    else:
+        _show_packages(table, rules, out, output)
+
+
+def _show_packages(table: pd.DataFrame, rules: PackageRules, out: Path | None, output: Format) -> None:
+    from procure.packages import count_packages, write_packages
+
     progress = _Progress()
     summary = (
         count_packages(table, rules, progress) if out is None else write_packages(table, rules, out, progress)
@@ -87,21 +136,54 @@ def packages(
     print_record({**summary, "out": str(out)} if out else summary, output, "packages")
 
 
+def _types(text: str | None) -> int | str | None:
+    """Read a number of types per category."""
+    if text is None or text == "any":
+        return text
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise typer.BadParameter(
+            f"{text!r} is neither any nor a number above 0", param_hint="--types-per-category"
+        )
+    return int(text)
+
+
+def _day(text: str | None) -> str | None:
+    """Read a day; ``today`` is the clock's."""
+    import datetime
+
+    if text is None:
+        return None
+    if text == "today":
+        return datetime.date.today().isoformat()
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no day; write 2023-06-30 or today", param_hint="--as-of"
+        ) from None
+
+
 def _quotes_and_rules(
     quotes: Path | None, study: Path | None, given: dict[str, Any]
 ) -> tuple[pd.DataFrame, PackageRules]:
-    """Read the quotes, and put the options over the study's rules."""
+    """Read the quotes, put the options over the study's rules, and say which quotes have expired."""
     from procure.package_rules import PackageRules
     from procure.quotes import read_quotes
     from procure.settings import validated
+    from procure.validity import validity_notes
 
     if study is None:
-        return read_quotes(quotes or ""), validated(PackageRules, given, "packages")
-    from procure.study import load_study
+        table, rules = read_quotes(quotes or ""), validated(PackageRules, given, "packages")
+    else:
+        from procure.study import load_study
 
-    loaded = load_study(study)
-    values = loaded.packages.model_dump(exclude_unset=True)
-    return read_quotes(quotes or loaded.quotes), validated(PackageRules, values | given, str(study))
+        loaded = load_study(study)
+        values = loaded.packages.model_dump(exclude_unset=True)
+        table = read_quotes(quotes or loaded.quotes)
+        rules = validated(PackageRules, values | given, str(study))
+    for text in validity_notes(table, rules):
+        note(text)
+    return table, rules
 
 
 class _Progress:

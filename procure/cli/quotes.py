@@ -1,4 +1,4 @@
-"""`procure quotes`: look at the vendors' offers."""
+"""`procure quotes`: look at the vendors' offers, and at the nodes that are there already."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, print_table
+from procure.cli.common import Format, FormatOption, note, print_table
 
-app = typer.Typer(help="Vendors' offers: check a quote file.", no_args_is_help=True, rich_markup_mode="rich")
+app = typer.Typer(
+    help="Vendors' offers: check a quote file; look at the nodes that you own already.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
 
 
 @app.callback()
 def quotes() -> None:
-    """Vendors' offers: check a quote file."""
+    """Vendors' offers: check a quote file; look at the nodes that you own already."""
 
 
 @app.command("check")
@@ -50,3 +54,52 @@ def check_(
 
 def _range(low: float, high: float) -> str:
     return f"{low:,.12g}" if low == high else f"{low:,.12g}–{high:,.12g}"
+
+
+@app.command("nodes")
+def nodes(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A node table, or what `scontrol show node -o` prints."),
+    ],
+    retire: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--retire", metavar="NAMES", help="Nodes that go: node01, node[10-19], or a kind. Repeatable."
+        ),
+    ] = None,
+    leave_out_down: Annotated[
+        bool, typer.Option("--leave-out-down", help="Leave out nodes that are down, drained or failing.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write the nodes that stay as a node table, .csv or .parquet."),
+    ] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Look at the nodes of an existing system, by kind: what a study adds to every package.
+
+    Memory is in MB per node. Slurm names no server types, so kinds are spelled from the figures. The
+    table that --out writes can be given watts (power_w, idle_power_w) and a speed by hand; a study
+    names the file, or Slurm's text itself, as existing_nodes in its [packages].
+
+    [bold]Examples[/bold]
+
+    \b
+    scontrol show node -o > nodes.txt
+    procure quotes nodes nodes.txt
+    procure quotes nodes nodes.txt --retire 'node[10-19]' --out nodes.csv
+    """
+    from procure.existing import read_existing, summarise_nodes
+    from procure.tables import write
+
+    if out is not None and out.suffix not in (".parquet", ".csv"):
+        raise typer.BadParameter(f"{out} is neither .parquet nor .csv", param_hint="--out")
+    system = read_existing(path, retire or (), "leave-out" if leave_out_down else "keep")
+    for text in system.notes:
+        note(text)
+    if out is not None:
+        write(system.nodes, out)
+        note(f"wrote {out}")
+    summary = summarise_nodes(system)
+    print_table(summary, output, f"{path}: {len(system.nodes)} of {len(system.listed)} nodes stay")

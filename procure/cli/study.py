@@ -64,9 +64,11 @@ def check_(
     procure study check pipelines/example.toml
     procure study check pipelines/example.toml --format json
     """
-    from procure.study_plan import check_study
+    from procure.study_plan import check_study, study_notes
 
     loaded, size = check_study(path)
+    for text in study_notes(loaded):
+        note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
     people = output is not Format.JSON
     record = {

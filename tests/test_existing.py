@@ -1,0 +1,197 @@
+"""The existing system: read from Slurm or a node table, kept or retired."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.existing import coverage_notes, parse_nodes, read_existing, summarise_nodes
+from procure.quotes import check_quotes
+from procure.study import load_study
+from procure.tables import JOB, check
+
+LINE = "NodeName={} CPUTot=8 Gres={} RealMemory=16000 State={} OS=Linux 6.1 #1 SMP Reason=a b=c [root@x]"
+STATES = ["IDLE", "ALLOCATED", "MIXED+PLANNED", "IDLE+DRAIN", "DOWN*", "DOWN+NOT_RESPONDING", "IDLE*", "FAIL"]
+AWAY = {"IDLE+DRAIN", "DOWN*", "DOWN+NOT_RESPONDING", "IDLE*", "FAIL"}
+
+
+def lines(*nodes: tuple[str, str, str]) -> str:
+    return "\n".join(LINE.format(*node) for node in nodes) + "\n"
+
+
+def saved(folder, text: str):
+    path = folder / "nodes.txt"
+    path.write_text(text)
+    return path
+
+
+words = st.text("abcxyz09-_", min_size=1, max_size=6)
+texts = st.text(st.characters(exclude_characters="=\n\r", exclude_categories=["C", "Z"]), max_size=8)
+node = st.fixed_dictionaries(
+    {
+        "cpus": st.integers(1, 512), "mem": st.integers(1, 10**7), "state": st.sampled_from(STATES),
+        "gpus": st.lists(st.tuples(st.none() | st.sampled_from(["a100", "t4"]), st.integers(1, 16)), max_size=3),
+        "sockets": st.sampled_from(["", "(S:0-1)", "(S:0,2-3)"]), "effective": st.booleans(),
+        "spec": st.integers(0, 100), "noise": st.lists(texts, max_size=3), "split": st.booleans(),
+    }
+)  # fmt: skip
+
+
+def spell(name: str, node: dict) -> str:
+    """Write a node as scontrol does, on one line or on several."""
+    gres = [f"gpu:{f'{model}:' if model else ''}{n}{node['sockets']}" for model, n in node["gpus"]]
+    spec = min(node["spec"], node["mem"])
+    fields = [
+        f"NodeName={name}", "Arch=x86_64", f"CPUTot={node['cpus']}",
+        f"Gres={','.join(['mps:100', *gres]) if gres else '(null)'}", f"OS={' '.join(node['noise'])}",
+        f"RealMemory={node['mem']}", f"MemSpecLimit={spec}", f"State={node['state']}",
+        f"Reason={' '.join(node['noise'])} State=IDLE",
+    ]  # fmt: skip
+    if node["effective"]:
+        fields[2] = f"CPUEfctv={node['cpus']} CPUTot={node['cpus'] + 2}"
+    return ("\n   " if node["split"] else " ").join(fields)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.dictionaries(words, node, min_size=1, max_size=5))
+def test_any_node_that_slurm_writes_is_read_back(nodes: dict[str, dict]) -> None:
+    """CPUs, memory less what is set aside, GPUs, one model or none, and the first State are read."""
+    table = parse_nodes("\n".join(spell(name, each) for name, each in nodes.items()))
+    assert table["node_id"].tolist() == list(nodes)
+    for row, each in zip(table.to_dict(orient="records"), nodes.values(), strict=True):
+        models = {model for model, _ in each["gpus"]}
+        assert row["cpus"] == each["cpus"]
+        assert row["mem_mb"] == each["mem"] - min(each["spec"], each["mem"])
+        assert row["gpus"] == sum(n for _, n in each["gpus"])
+        assert row["gpu_type"] == ((models.pop() or "") if len(models) == 1 else "")
+        assert row["state"] == each["state"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_is_nodes_or_one_error(text: str) -> None:
+    """Whatever stands after NodeName=, the reader gives nodes or a TableError."""
+    with contextlib.suppress(TableError):
+        assert len(parse_nodes(f"NodeName={text}"))
+
+
+def test_real_nodes(shared_data) -> None:
+    """A real Slurm 22.05 prints three nodes of 8 CPUs and two with four GPUs of a model."""
+    system = read_existing(shared_data("slurm_22_05/scontrol-show-node.txt"))
+    assert summarise_nodes(system)["n_nodes"].tolist() == [3, 2]
+    assert system.nodes["gpu_type"].tolist() == ["", "", "", "fake", "fake"]
+    assert (system.nodes["mem_mb"] == 16000).all() and system.listed["available"].all()
+
+
+def test_gpus_from_the_trackable_resources_where_gres_is_empty() -> None:
+    """Without Gres the configured TRES tells the GPUs."""
+    text = lines(("a", "(null)", "IDLE")).replace(" OS=", " CfgTRES=cpu=8,gres/gpu=2,gres/gpu:h100=2 OS=")
+    assert parse_nodes(text)[["gpus", "gpu_type"]].to_numpy().tolist() == [[2, "h100"]]
+
+
+def test_unavailable_nodes_are_said_and_kept_or_left_out(tmp_path) -> None:
+    """Down, drained and failing nodes are named; they stay unless asked otherwise; FUTURE ones never."""
+    nodes = [(f"n{i}", "(null)", state) for i, state in enumerate(STATES)]
+    path = saved(tmp_path, lines(*nodes, ("later", "(null)", "FUTURE")))
+    kept, left = read_existing(path), read_existing(path, unavailable="leave-out")
+    assert len(kept.nodes) == len(STATES) and "5 of 8 nodes are down" in kept.notes[0]
+    assert set(left.nodes["node_id"]) == {name for name, _, state in nodes if state not in AWAY}
+    assert "left out: n3, n4" in left.notes[0]
+
+
+def test_retire_by_host_list_and_kind(tmp_path) -> None:
+    """Host lists and kinds take nodes away, each is said; what is not there is an error with the nearest."""
+    path = saved(tmp_path, lines(*[(f"n{i:02d}", "gpu:2" if i < 2 else "(null)", "IDLE") for i in range(6)]))
+    system = read_existing(path, ["n[03-04]", "8c-16g-2xgpu"])
+    assert system.nodes["node_id"].tolist() == ["n02", "n05"]
+    assert "4 of 6 nodes are retired: n00, n01, n03, n04" in system.notes[0]
+    with pytest.raises(TableError, match=r"no node or kind 'n06'; did you mean n0"):
+        read_existing(path, ["n[05-06]"])
+    nothing = read_existing(path, ["n[00-05]"])
+    assert len(nothing.nodes) == 0 and "no node stays" in nothing.notes[-1]
+
+
+def test_mixed_models_are_said(tmp_path) -> None:
+    """A node with two GPU models counts all its GPUs and says that any model fits."""
+    system = read_existing(saved(tmp_path, lines(("g", "gpu:a100:2(S:0,1),gpu:t4:1", "IDLE"))))
+    assert system.nodes[["gpus", "gpu_type"]].to_numpy().tolist() == [[3, ""]]
+    assert "several, in g" in system.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (lines(("a", "gpu:many", "IDLE")), r"node 1 \(a\): Gres=gpu:many is unreadable"),
+        (lines(("a", "(null)", "IDLE")).replace("RealMemory=16000", ""), r"node 1 \(a\): RealMemory= was"),
+        (lines(("a", "(null)", "IDLE"), ("a", "(null)", "IDLE")), "'a' stands already in row 1"),
+        (lines(("a", "(null)", "FUTURE")), "holds no node"),
+    ],
+)
+def test_bad_text_is_one_error(tmp_path, text: str, says: str) -> None:
+    """What is wrong with a node is said with the node."""
+    with pytest.raises(TableError, match=says):
+        read_existing(saved(tmp_path, text))
+
+
+def test_a_node_table_is_read_too(tmp_path) -> None:
+    """A CSV may give kinds and watts; its kinds can be retired."""
+    path = tmp_path / "nodes.csv"
+    path.write_text("node_id,kind,cpus,mem_mb,power_w\na,old,8,1000,300\nb,new,16,2000,\n")
+    assert read_existing(path, ["old"]).nodes["node_id"].tolist() == ["b"]
+
+
+def test_a_system_that_runs_everything_is_said() -> None:
+    """Nodes that hold every job's request make the note that a purchase changes only waiting."""
+    quotes = check_quotes(
+        pd.DataFrame({"name": ["q"], "category": ["c"], "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": 1})
+    )
+    jobs = check(
+        pd.DataFrame({"job_id": ["1", "2"], "submit_time": 0, "run_time": 9, "cpus_per_node": [2, 8]}), JOB
+    )
+    big = pd.DataFrame({"node_id": ["n"], "cpus": [8], "mem_mb": 1, "gpus": 0, "gpu_type": ""})
+    (whole,) = coverage_notes({"day": jobs}, big, quotes)
+    assert "already run every job of day" in whole and "only how long jobs wait" in whole
+    (part,) = coverage_notes({"day": jobs}, big.assign(cpus=4), quotes)
+    assert "1 of 2 of day" in part
+
+
+def test_a_study_adds_the_nodes_that_stay(tmp_path) -> None:
+    """A study whose existing nodes are Slurm's text simulates with those that are not retired."""
+    saved(tmp_path, lines(("n1", "(null)", "IDLE"), ("n2", "(null)", "DOWN")))
+    (tmp_path / "q.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nq,c,8,64,0,10\n")
+    text = """quotes = "q.csv"
+    packages = {{ budget_usd = 20, min_gpu_nodes = 0, existing_nodes = "nodes.txt", {} }}
+    workloads = [ {{ name = "d", generate = {{ n_jobs = 9 }} }} ]"""
+    path = tmp_path / "s.toml"
+    path.write_text(text.format('existing_down = "leave-out"'))
+    assert load_study(path).read_existing_nodes()["node_id"].tolist() == ["n1"]
+    path.write_text(text.format('retire = ["n[1-2]"]'))
+    assert load_study(path).read_existing_nodes() is None
+    path.write_text(text.format('retire = ["n1"]').replace('existing_nodes = "nodes.txt", ', ""))
+    with pytest.raises(TableError, match="retire needs existing_nodes"):
+        load_study(path)
+
+
+def test_command_shows_kinds_and_writes_a_node_table(tmp_path) -> None:
+    """`quotes nodes --format json` prints one document; --out is a node table that reads back."""
+    path = saved(
+        tmp_path, lines(("a1", "(null)", "IDLE"), ("a2", "(null)", "IDLE"), ("g", "gpu:t4:1", "DOWN"))
+    )
+    out = tmp_path / "nodes.csv"
+    arguments = ["quotes", "nodes", str(path), "--retire", "a1", "--out", str(out), "--format", "json"]
+    result = CliRunner().invoke(app, arguments)
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert [(each["kind"], each["n_nodes"], each["n_staying"]) for each in document] == [
+        ("8c-16g", 2, 1), ("8c-16g-1xt4", 1, 1)
+    ]  # fmt: skip
+    again = read_existing(out)
+    assert again.nodes["node_id"].tolist() == ["a2", "g"] and again.nodes["gpu_type"].tolist() == ["", "t4"]
