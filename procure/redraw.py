@@ -175,8 +175,8 @@ def _daily_waits(
     for wait, case in zip(waits, cases, strict=True):
         todo = np.isnan(wait)
         if todo.any():
-            wait[todo] = try_counts(plan, counts[todo], case.name, policy)["mean_wait_time"].to_numpy(dtype="float64")
-    return waits, np.stack([case.n_jobs - case.left_out[rows] for case in cases])
+            wait[todo] = try_counts(plan, counts[todo], case.name, policy)[case.column].to_numpy(dtype="float64")
+    return waits, np.stack([case.weight * (case.n_jobs - case.left_out[rows]) for case in cases])
 
 
 def _redrawn_days(cases: Sequence[Case], waits: np.ndarray, ran: np.ndarray, seed: int) -> Standing:
@@ -185,7 +185,7 @@ def _redrawn_days(cases: Sequence[Case], waits: np.ndarray, ran: np.ndarray, see
     if not known.any():
         return standing(drawn)
     every = np.stack([case.wait[known] for case in cases])
-    n_jobs = np.array([[case.n_jobs] for case in cases])
+    n_jobs = np.array([[case.weight * case.n_jobs] for case in cases])
     edges = bootstrap(
         every, lambda some, days: np.array([top_edge(mean_wait(some, n_jobs[days]))]), DAY_DRAWS, seed
     )
@@ -199,6 +199,6 @@ def _redrawn_once(
     for case in cases:
         jobs = redraw_bursts(plan.workloads[case.name], seed)
         rows = try_counts(plan, counts, case.name, policy, jobs)
-        waits.append(rows["mean_wait_time"].to_numpy(dtype="float64"))
-        ran.append(len(jobs) - rows["n_unrunnable"].to_numpy(dtype="int64"))
+        waits.append(rows[case.column].to_numpy(dtype="float64"))
+        ran.append(case.weight * (len(jobs) - rows["n_unrunnable"].to_numpy(dtype="float64")))
     return mean_wait(np.stack(waits), np.stack(ran))

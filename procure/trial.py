@@ -94,8 +94,9 @@ def mean_wait(waits: np.ndarray, n_ran: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     waits, n_ran
-        Shape (workloads, packages); where no job ran, the wait does not count. NaN where none ran at all.
+        Shape (workloads, packages); jobs may be weighted. Where no job ran, the wait does not count; NaN
+        where none ran at all.
     """
     waited = np.where(n_ran > 0, np.nan_to_num(waits) * n_ran, 0.0).sum(axis=0)
     total = n_ran.sum(axis=0)
-    return np.where(total > 0, waited / np.maximum(total, 1), np.nan)
+    return np.where(total > 0, waited / np.where(total > 0, total, 1), np.nan)

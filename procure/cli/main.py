@@ -13,6 +13,7 @@ from procure._version import __version__
 from procure.cli import (
     compare,
     evaluate,
+    explain,
     gantt,
     packages,
     policies,
@@ -24,6 +25,7 @@ from procure.cli import (
     study,
     sweep,
     train,
+    what_if,
     workload,
 )
 from procure.errors import TableError
@@ -33,7 +35,8 @@ class InOrder(typer.core.TyperGroup):
     """Lists the commands in the order of the flow instead of commands first, groups after."""
 
     flow = (
-        "quotes", "packages", "workload", "simulate", "study", "sweep", "train", "evaluate", "recommend", "report",
+        "quotes", "packages", "workload", "simulate", "study", "sweep", "train", "evaluate", "recommend",
+        "what-if", "explain", "report",
         "queue", "compare", "policies", "gantt",
     )  # fmt: skip
 
@@ -80,6 +83,8 @@ app.command("sweep")(sweep.sweep)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
+app.command("what-if")(what_if.what_if)
+app.command("explain")(explain.explain)
 app.command("report")(report.report)
 app.add_typer(study.app, name="study")
 app.add_typer(queue.app, name="queue")

@@ -1,0 +1,286 @@
+"""The same package under other conditions: more load, more GPU jobs, another policy, another budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from procure import catalog
+from procure.errors import TableError
+from procure.models import Case, features, predict_packages, together
+from procure.models.split import Predicted
+from procure.packages import expand_packages
+from procure.prices import order_cents
+from procure.recommend import recommend
+from procure.runnable import jobs_left_out
+from procure.study import Study
+from procure.sweep.plan import Plan
+from procure.trial import mean_wait, package_name, try_counts
+from procure.workload.load import scale_load
+
+FIRST_RUNS = 300
+"""Packages of a new budget that are simulated to learn from, per workload."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is to be different; None = as it is.
+
+    Attributes
+    ----------
+    growth
+        CPU-seconds submitted, times so many (`procure.workload.load.scale_load`).
+    gpu_jobs
+        GPU jobs' CPU-seconds, times so many; those of other jobs stay.
+    gpu_share
+        Instead of ``gpu_jobs``: the share of the jobs that ask for GPUs.
+    policy
+        Name of another policy.
+    budget_usd
+        Another budget.
+    seed
+        Of which bursts are added or left out.
+    """
+
+    growth: float | None = None
+    gpu_jobs: float | None = None
+    gpu_share: float | None = None
+    policy: str | None = None
+    budget_usd: float | None = None
+    seed: int = 1
+
+    def check(self) -> None:
+        """Complain of what cannot be.
+
+        Raises
+        ------
+        TableError
+            A growth or share that is not above 0, an unknown policy, or nothing to change.
+        """
+        for name, value in (("growth", self.growth), ("gpu-share", self.gpu_jobs), ("gpu-share", self.gpu_share)):
+            if value is not None and not 0 < value < float("inf"):
+                raise TableError(f"{name} {value:g} was given; it must be above 0, 1 being no change")
+        if self.gpu_share is not None and self.gpu_share >= 1:
+            raise TableError(f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%")
+        if self.policy is not None:
+            catalog.entry(self.policy)
+        if not any((self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd)):
+            raise TableError("nothing is to be changed: give a growth, a GPU share, a policy or a budget")
+
+    def singles(self) -> list[tuple[str, Changes]]:
+        """Return each change alone, with what to call it."""
+        found = []
+        if self.growth is not None:
+            found.append((f"load × {self.growth:g}", Changes(growth=self.growth, seed=self.seed)))
+        if self.gpu_jobs is not None:
+            found.append((f"GPU jobs × {self.gpu_jobs:g}", Changes(gpu_jobs=self.gpu_jobs, seed=self.seed)))
+        if self.gpu_share is not None:
+            found.append((f"GPU jobs {self.gpu_share:.1%} of all", Changes(gpu_share=self.gpu_share, seed=self.seed)))
+        if self.policy is not None:
+            found.append((f"policy {self.policy}", Changes(policy=self.policy, seed=self.seed)))
+        if self.budget_usd is not None:
+            found.append((f"budget US$ {self.budget_usd:,.0f}", Changes(budget_usd=self.budget_usd, seed=self.seed)))
+        return found
+
+
+def parse_gpu_share(text: str | None) -> dict[str, float]:
+    """Read ``2x`` or ``0.5x`` (so many times the GPU jobs) or ``30%`` (of all jobs) as fields of `Changes`.
+
+    Raises
+    ------
+    TableError
+        It is neither.
+    """
+    if text is None:
+        return {}
+    found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([x×%])\s*", text)
+    if found is None:
+        raise TableError(f"gpu-share {text!r} was given; write 2x (twice the GPU jobs) or 30% (of all jobs)")
+    value = float(found.group(1))
+    return {"gpu_share": value / 100} if found.group(2) == "%" else {"gpu_jobs": value}
+
+
+def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
+    """Return a workload with its load and GPU jobs changed; whole bursts are superposed or left out.
+
+    Raises
+    ------
+    TableError
+        The workload has no GPU jobs to multiply.
+    """
+    factor = changes.gpu_jobs
+    gpu = (jobs["gpus_per_node"] > 0).to_numpy()
+    if changes.gpu_share is not None:
+        # Of n jobs, f·g out of f·g + (n − g) are to ask for GPUs.
+        others = int((~gpu).sum())
+        factor = changes.gpu_share * others / ((1 - changes.gpu_share) * max(int(gpu.sum()), 1))
+    if factor is not None and factor != 1:
+        if not gpu.any():
+            raise TableError("gpu-share: this workload has no job that asks for GPUs, so there are none to multiply")
+        if gpu.all():
+            raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
+        more = scale_load(jobs[gpu], factor, changes.seed)
+        rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
+        together_ = pd.concat([rest, more]).sort_values("submit_time", kind="stable", ignore_index=True)
+        together_.attrs = dict(jobs.attrs)
+        jobs = together_
+    if changes.growth is not None:
+        jobs = scale_load(jobs, changes.growth, changes.seed)
+    return jobs
+
+
+def what_if(
+    plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes, best: str | None = None
+) -> pd.DataFrame:
+    """Simulate a package as it is, under each change alone, and under all together.
+
+    Parameters
+    ----------
+    plan, cases, policy
+        The study, a case per workload that counts, and which policy decides.
+    counts
+        int64[n_types], from `procure.trial.find_package`.
+    changes
+        What is to be different.
+    best
+        The package that is recommended as things are, to be held against that of another budget.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
+        p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. Another budget asks
+        which package the recommender then takes, found with `FIRST_RUNS` packages simulated to
+        learn from. With several changes, the last rows are all together.
+
+    Raises
+    ------
+    TableError
+        A change that cannot be, or a run failed.
+    """
+    changes.check()
+    rows = [_row("as it is", plan, cases, policy, counts, Changes())]
+    if best is not None and best != rows[0]["package_id"]:
+        rows.append(_row("as it is, recommended", plan, cases, policy, _counts_of(plan, best), Changes()))
+    for name, one in changes.singles():
+        rows.append(_situation(name, plan, cases, policy, counts, one))
+    if len(rows) > 2 and len(changes.singles()) > 1:
+        same = replace(changes, budget_usd=None)
+        if changes.budget_usd is None:
+            rows.append(_situation("all together", plan, cases, policy, counts, same))
+        else:
+            rows.append(_situation("all together, this package", plan, cases, policy, counts, same))
+            rows.append(_situation("all together, that budget", plan, cases, policy, counts, changes))
+    table = pd.DataFrame(rows)
+    first = float(table["mean_wait_time"].iloc[0])
+    table["wait_difference"] = table["mean_wait_time"] - first
+    table["wait_ratio"] = table["mean_wait_time"] / first if first > 0 else np.nan
+    return table
+
+
+def _counts_of(plan: Plan, package_id: str) -> np.ndarray:
+    return plan.packages.iloc[int(plan.row_of.loc[package_id])][plan.types].to_numpy(np.int64)
+
+
+def _situation(
+    name: str, plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes
+) -> dict[str, object]:
+    if changes.budget_usd is not None:
+        plan = with_budget(plan, changes.budget_usd)
+        counts = best_package(plan, cases, changes.policy or policy, changes)
+    return _row(name, plan, cases, policy, counts, changes)
+
+
+def _row(
+    name: str, plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes
+) -> dict[str, object]:
+
+
+    policy = changes.policy or policy
+    waits, late, ran, left_out, n_jobs, n_gpu = [], [], [], 0, 0, 0
+    for case in cases:
+        jobs = changed_jobs(plan.workloads[case.name], changes)
+        run = try_counts(plan, counts[None, :], case.name, policy, jobs).iloc[0]
+        waits.append([float(run["mean_wait_time"])])
+        late.append([float(run["p95_wait_time"])])
+        ran.append([case.weight * (len(jobs) - int(run["n_unrunnable"]))])
+        left_out += int(run["n_unrunnable"])
+        n_jobs += len(jobs)
+        n_gpu += int((jobs["gpus_per_node"] > 0).sum())
+    cents = int(order_cents(counts[None, :], plan.quotes, plan.study.packages)[0])
+    return {
+        "situation": name,
+        "package_id": package_name(plan.types, counts),
+        "price_usd": cents / 100,
+        "policy": policy,
+        "n_jobs": n_jobs,
+        "gpu_jobs": n_gpu,
+        "mean_wait_time": float(mean_wait(np.array(waits), np.array(ran))[0]),
+        "p95_wait_time": float(mean_wait(np.array(late), np.array(ran))[0]),
+        "jobs_left_out": left_out,
+    }
+
+
+def with_budget(plan: Plan, budget_usd: float) -> Plan:
+    """Return the study with another budget: its packages enumerated anew.
+
+    Raises
+    ------
+    TableError
+        Nothing is feasible for that.
+    """
+    rules = type(plan.study.packages).model_validate(
+        plan.study.packages.model_dump() | {"budget_usd": budget_usd}
+    )
+    study: Study = plan.study.model_copy(update={"packages": rules})
+    return replace(plan, study=study, packages=expand_packages(plan.quotes, rules))
+
+
+def best_package(
+    plan: Plan, cases: Sequence[Case], policy: str, changes: Changes, first_runs: int = FIRST_RUNS
+) -> np.ndarray:
+    """Return the counts of the package that the recommender takes, with nothing simulated before.
+
+    Every n-th package is simulated to learn from, the predicted head is simulated, and again until
+    the head holds no predictions (`procure.recommend.recommend`).
+    """
+    distinct = plan.packages[plan.packages["distinct"].to_numpy()].reset_index(drop=True)
+    counts = distinct[plan.types].to_numpy(np.int64)
+    jobs = {case.name: changed_jobs(plan.workloads[case.name], changes) for case in cases}
+    left_out = {name: jobs_left_out(distinct, plan.quotes, table, plan.existing) for name, table in jobs.items()}
+    able = np.flatnonzero(np.sum(list(left_out.values()), axis=0) == 0)
+    among = able if len(able) else np.arange(len(distinct))
+    sample = among[:: max(1, len(among) // first_runs)]
+    found = []
+    for case in cases:
+        wait = np.full(len(distinct), np.nan)
+        rows = try_counts(plan, counts[sample], case.name, policy, jobs[case.name])
+        wait[sample] = rows["mean_wait_time"].to_numpy(dtype="float64")
+        found.append(replace(case, packages=distinct, left_out=left_out[case.name], wait=wait, n_jobs=len(jobs[case.name])))
+    whole = together(found)
+    row_of = {name: row for row, name in enumerate(distinct["package_id"])}
+
+    def simulate(package_ids: list[str]) -> np.ndarray:
+        rows = np.array([row_of[name] for name in package_ids])
+        runs = [try_counts(plan, counts[rows], case.name, policy, jobs[case.name]) for case in cases]
+        waits = np.stack([run["mean_wait_time"].to_numpy(dtype="float64") for run in runs])
+        ran = np.stack([one.weight * (one.n_jobs - one.left_out[rows]) for one in found])
+        return mean_wait(waits, ran)
+
+    said = recommend(whole, _learn(plan, whole, among), plan.quotes, 1, simulate)
+    return counts[int(said.ranking["row"].iloc[0])]
+
+
+def _learn(plan: Plan, case: Case, among: np.ndarray) -> Predicted | None:
+    choice = plan.study.model
+    if int(case.simulated.sum()) < 2 * choice.folds or case.simulated[among].all():
+        return None
+    x = features(case.packages.iloc[among], plan.quotes, choice.feature_set)
+    said = predict_packages(x, case.wait[among], choice.kind, choice.folds, choice.seed)
+    wait = np.full(len(case.wait), np.nan)
+    wait[among] = said.wait
+    return replace(said, wait=wait)
