@@ -27,10 +27,32 @@ def evaluate(
     ] = None,
     feature_set: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="composition or totals; repeat; default: both."),
+        typer.Option(
+            metavar="NAME",
+            help="composition or totals; repeat; default: both; with a threshold the study's.",
+        ),
     ] = None,
     policy: cases.PolicyOption = None,
     rule: cases.RuleOption = cases.Rule.RUNS_ALL,
+    hit_threshold: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Judge the study's workloads together: a hit is among the best on more than N of them; repeat; "
+            "default: the study's evaluate.hit_threshold.",
+        ),
+    ] = None,
+    train_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORKLOAD",
+            help="With a threshold: also judge a model of this one workload; repeat; default: the first.",
+        ),
+    ] = None,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="Judge each workload by itself, though the study has a threshold.")
+    ] = False,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the study's model against what was simulated, beside a random and a naive choice.
@@ -40,6 +62,10 @@ def evaluate(
     rule, which counts only the jobs that ran, stands beside. Regret is what the best of the first k
     waits longer than the best of all, as a share of the latter, or of 60 s if that is more.
 
+    With --hit-threshold N a hit is a package that is among the best hit_share of all packages on more
+    than N of the workloads; on each only packages that run all its jobs can be (published rule: all
+    can). Then precision@50 at every threshold, and what robust choices over the days would buy.
+
     [bold]Examples[/bold]
 
     \b
@@ -47,30 +73,86 @@ def evaluate(
     procure evaluate pipelines/example.toml --feature-set composition --format json
     procure evaluate pipelines/example.toml --rule published
     procure evaluate sampled.toml --truth exhaustive.toml
+    procure evaluate pipelines/year.toml --hit-threshold 6 --hit-threshold 16
     """
+
+    from procure.models import FEATURE_SETS
+
+    loaded = cases.load(study, policy)
+    mine, settings = loaded.plan.study.model.feature_set, loaded.plan.study.evaluate
+    known = _true_waits(truth, loaded) if truth else None
+    if hit_threshold is None and settings.hit_threshold is not None:
+        hit_threshold = [settings.hit_threshold]
+    if hit_threshold and not apart:
+        _together(loaded, feature_set or [mine], rule, known, hit_threshold, train_on, output)
+    elif train_on:
+        raise typer.BadParameter("it needs --hit-threshold", param_hint="--train-on")
+    else:
+        names = feature_set or sorted(FEATURE_SETS, key=lambda name: name != mine)
+        _apart(loaded, names, rule, known, output)
+
+
+def _together(
+    loaded: cases.Loaded,
+    feature_sets: list[str],
+    rule: cases.Rule,
+    known: list[np.ndarray] | None,
+    thresholds: list[int],
+    train_on: list[str] | None,
+    output: common.Format,
+) -> None:
+    import numpy as np
+
+    from procure.cli.all_days import evaluate_days, judge
+    from procure.cli.cautions import about_results
+    from procure.tables import nearest
+
+    names = [case.name for case in loaded.cases]
+    if len(names) < 2:
+        raise typer.BadParameter(
+            f"the study has one workload, {names[0]}; hits over days need several",
+            param_hint="--hit-threshold",
+        )
+    for name in train_on or []:
+        if name not in names:
+            raise typer.BadParameter(
+                f"{name!r} is not in the study; {nearest(name, names)}", param_hint="--train-on"
+            )
+    for line in about_results(loaded):
+        common.note(line)
+    truth = None if known is None else np.array(known)
+    judged = judge(loaded, feature_sets, rule, truth, train_on or names[:1])
+    evaluate_days(loaded, judged, sorted(set(thresholds)), loaded.plan.study.recommend.k, output)
+
+
+def _apart(
+    loaded: cases.Loaded,
+    feature_sets: list[str],
+    rule: cases.Rule,
+    known: list[np.ndarray] | None,
+    output: common.Format,
+) -> None:
     import pandas as pd
 
     from procure.cli.cautions import about_results, few_simulated
     from procure.cli.sure import coverage_lines
     from procure.evaluate import evaluate_case
-    from procure.models import FEATURE_SETS
 
-    loaded = cases.load(study, policy)
     settings = loaded.plan.study
     tables = []
-    for case in loaded.cases:
+    for i, case in enumerate(loaded.cases):
         predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-        for name in feature_set or sorted(FEATURE_SETS, key=lambda f: f != settings.model.feature_set):
+        for name in feature_sets:
             both = loaded.learn_both(case, name)
             if both is not None:
                 predictions[name, settings.model.kind] = (both[0].wait, both[1].wait)
         if not predictions:
             common.note(few_simulated(case, settings.model.folds))
-        known = _true_waits(truth, case, loaded.policy) if truth else None
-        for line in coverage_lines(case, loaded.learn_if_possible(case), known):
+        waits = None if known is None else known[i]
+        for line in coverage_lines(case, loaded.learn_if_possible(case), waits):
             common.note(line)
         share, ks = settings.evaluate.hit_share, settings.evaluate.k
-        tables.append(evaluate_case(case, predictions, known, ks, share, rule))
+        tables.append(evaluate_case(case, predictions, waits, ks, share, rule))
     table = pd.concat(tables, ignore_index=True)
     for line in about_results(loaded):
         common.note(line)
@@ -126,20 +208,23 @@ def _explain(table: pd.DataFrame, found: list[Case]) -> None:
             )
 
 
-def _true_waits(path: Path, case: Case, policy: str) -> np.ndarray:
-    """Return the true mean wait of each of the case's packages, NaN where the truth does not have it."""
+def _true_waits(path: Path, loaded: cases.Loaded) -> list[np.ndarray]:
+    """Return per case the true mean wait of each package, NaN where the truth does not have it."""
     from procure.errors import TableError
     from procure.study import load_study
     from procure.sweep import read_results
     from procure.tables import RESULT, read
 
     rows = read_results(load_study(path)) if path.suffix == ".toml" else read(path, RESULT)
-    rows = rows[(rows["status"] == "ok") & (rows["policy"] == policy)]
-    mine = rows[rows["workload"] == case.name]
-    if mine.empty:
-        names = ", ".join(rows["workload"].unique()) or "none"
-        raise TableError(
-            f"{path}: holds no run of workload {case.name} under {policy}; its workloads: {names}"
-        )
-    waits = mine.drop_duplicates("package_id").set_index("package_id")["mean_wait_time"]
-    return waits.reindex(case.packages["package_id"]).to_numpy(dtype="float64")
+    rows = rows[(rows["status"] == "ok") & (rows["policy"] == loaded.policy)]
+    by_name = dict(tuple(rows.groupby("workload", sort=False)))
+    found = []
+    for case in loaded.cases:
+        if case.name not in by_name:
+            raise TableError(
+                f"{path}: holds no run of workload {case.name} under {loaded.policy}; its workloads: "
+                f"{', '.join(by_name) or 'none'}"
+            )
+        mine = by_name[case.name].drop_duplicates("package_id").set_index("package_id")
+        found.append(mine["mean_wait_time"].reindex(case.packages["package_id"]).to_numpy(dtype="float64"))
+    return found
