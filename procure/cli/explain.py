@@ -162,10 +162,11 @@ def _print_difference(one: Explained, other: Explained) -> None:
     from procure.explain_words import differences, says_against
 
     table = differences(one, other)
-    common.print_table(
-        table.assign(**{name: [common.cell(value) for value in table[name]] for name in ("first", "second", "difference")}),
-        common.Format.TABLE,
-        f"{one.package_id} (first) against {other.package_id} (second)",
-    )
+    shown = {
+        name: [f"{value:,.0f}" if value == round(value) else f"{value:,.3f}" for value in table[name]]
+        for name in ("first", "second", "difference")
+    }
+    title = f"{one.package_id} (first) against {other.package_id} (second)"
+    common.print_table(table.assign(**shown), common.Format.TABLE, title)
     for line in says_against(one, other):
         typer.echo(f"  {line}")
