@@ -68,15 +68,17 @@ def _rest(done) -> float:
     return (done.seconds * done.n_workers - done.kernel_seconds) / done.n_computed
 
 
-def day(folder: Path, workloads: str, name: str) -> None:
-    """Every third package on one day, serially and on local workers: what is not kernel."""
+def day(folder: Path, workloads: str, name: str, sample: int) -> None:
+    """Every n-th package on one day, serially and on local workers: what is not kernel."""
+    folder.mkdir()
     for farm in ("serial", "local"):
-        plan = make_plan(folder / farm, workloads, sample=3)
+        plan = make_plan(folder / farm, workloads, sample)
         done = run_sweep(plan, farm)
         share = done.seconds * done.n_workers / done.kernel_seconds - 1
         print(
-            f"| {name}, {farm}, {done.n_workers} workers: {done.n_computed:,} runs, batches of 165 | "
-            f"{done.seconds:.1f} s; kernel {done.kernel_seconds:.1f} s; all else {share:.1%} of it |"
+            f"| {name}, {farm}, {done.n_workers} workers: {done.n_computed:,} runs | "
+            f"{done.seconds:.1f} s; kernel {done.kernel_seconds:.1f} s; "
+            f"all else {share:.1%} of it, {_rest(done) * 1e6:.0f} µs per run |"
         )
 
 
@@ -127,7 +129,7 @@ def scaling(seconds: float, per_worker: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of real logs")
-    parser.add_argument("--only", choices=("million", "day", "scaling"))
+    parser.add_argument("--only", choices=("million", "day", "exhaustive", "tiny", "scaling"))
     options = parser.parse_args()
     jobs = generated(1, 16_000)
     if options.data:
@@ -143,8 +145,11 @@ def main() -> None:
         if options.only in (None, "million"):
             million(folder / "million")
         if options.only in (None, "day"):
-            (folder / "day").mkdir()
-            day(folder / "day", jobs, "Beocat 2021-03-16" if options.data else "the embedded day")
+            day(folder / "day", jobs, "Beocat 2021-03-16" if options.data else "the embedded day", sample=3)
+        if options.only == "exhaustive":
+            day(folder / "day", jobs, "Beocat 2021-03-16" if options.data else "the embedded day", sample=1)
+        if options.only in (None, "tiny"):
+            day(folder / "tiny", generated(1, 20), "a day of 20 jobs", sample=1)
         if options.only in (None, "scaling"):
             scaling(0.3, 40)
 

@@ -51,6 +51,15 @@ def test_shards_hold_every_run_once(tmp_path):
     assert again.tolist() == [row for batch in shards[0][1:] for row in batch.rows]
 
 
+def test_many_workloads_are_cut_into_few_batches(tmp_path, monkeypatch):
+    """Without a batch size of its own, a study has a bounded number of batches, and at least 50 runs in each."""
+    plan = small_plan(tmp_path, batch_size="0")
+    assert {len(batch.rows) for batch in plan.batches({})[:-1]} == {50}
+    monkeypatch.setattr("procure.sweep.plan.MOST_IN_ALL", 4)
+    assert len(plan.batches({})) <= 4
+    assert sum(len(batch.rows) for batch in plan.batches({})) == plan.n_runs
+
+
 def test_shards_merged_equal_the_whole(tmp_path, undisturbed):
     """Two shards, then a merge: the serial table, in one file; before the second, merge says what is missing."""
     plan = small_plan(tmp_path)

@@ -22,8 +22,9 @@ from procure.validity import validity_notes
 from procure.workload import generate, import_log, slice_day
 from procure.workload.presets import load_preset
 
-MOST_BATCHES = 250
-"""A sweep is cut into about so many batches per workload and policy, unless the study says otherwise."""
+MOST_BATCHES, MOST_IN_ALL = 250, 2500
+"""A sweep is cut into about so many batches per workload and policy, and so many in all, unless the study says
+otherwise: each costs the driver some milliseconds, as much as ten runs of a small day."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ class Plan:
             Number and count, as in 7 of 32: only every 32nd batch of the whole study, from the eighth.
             Which runs a shard holds does not depend on what is done.
         """
-        size = self.study.sweep.batch_size or max(50, -(-len(self.sampled_rows) // MOST_BATCHES))
+        size = self.study.sweep.batch_size or max(
+            50, -(-len(self.sampled_rows) // MOST_BATCHES), -(-self.n_runs // MOST_IN_ALL)
+        )
         cut = range(0, len(self.sampled_rows), size)
         found = []
         for place, pair in enumerate(self.pairs):
