@@ -265,8 +265,8 @@ def _title(table: pd.DataFrame, quiet: list[str]) -> str:
 def _shown(table: pd.DataFrame, choosing: object) -> pd.DataFrame:
     import pandas as pd
 
-    names = {"cpu_hours": "CPU hours", "gpu_jobs": "GPU jobs", "gpu_hours": "GPU hours"}
-    names |= {"median_wait": "median wait"} if "median_wait" in table else {}
+    names = {"cpu_hours": "CPU h", "gpu_jobs": "GPU jobs", "gpu_hours": "GPU h"}
+    names |= {"median_wait": "median wait s"} if "median_wait" in table else {}
     names |= {"weight": "weight"} if choosing else {}
     shown = {"day": table["day"], "": table["weekday"], "jobs": table["n_jobs"]}
     return pd.DataFrame(shown | {new: table[old].round().astype("Int64") for old, new in names.items()})

@@ -103,6 +103,23 @@ def _contents(
         inputs={name: str(value) for name, value in plan.fingerprint.items()}
         | {"procure": __version__}
         | versions,
+        sections=[_days(loaded)],
+    )
+
+
+def _days(loaded: cases.Loaded) -> str:
+    """Return the section on days; empty for a study of one workload."""
+    from procure.cli.all_days import judge
+    from procure.report import days
+
+    if len(loaded.cases) < 2:
+        return ""
+    settings = loaded.plan.study
+    asked, first = settings.evaluate.hit_threshold, loaded.cases[0].name
+    judged = judge(loaded, [settings.model.feature_set], train_on=[first])
+    packages, threshold = loaded.cases[0].packages, len(loaded.cases) // 4 if asked is None else asked
+    return days.section(
+        judged.days, judged.counted, judged.scores, packages, settings.evaluate.hit_share, threshold
     )
 
 

@@ -55,6 +55,8 @@ class Contents:
         ``options["both"]`` for those that take a workload too.
     inputs
         Digests of the inputs, and versions.
+    sections
+        Further sections as HTML, in order; an empty one does not appear.
     """
 
     study: str
@@ -76,6 +78,7 @@ class Contents:
     verify: bool = True
     zones: dict[str, str | None] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
+    sections: list[str] = field(default_factory=list)
 
 
 def render(contents: Contents) -> str:
