@@ -89,7 +89,8 @@ def quantities(types: Iterable[str] = ()) -> dict[str, Quantity]:
     -------
     dict
         Result columns (``p95_wait_time``, and ``p95_wait`` for short), objectives (``worst_day``),
-        package columns (``price_usd``, ``total_nodes``, ``jobs_left_out``), cost columns, types.
+        package columns (``price_usd``, ``total_nodes``, ``jobs_left_out``), cost columns and ``power_w``
+        (all nodes busy), types.
         Several workloads: the mean by jobs, but the largest of maxima.
     """
     found: dict[str, Quantity] = {}
@@ -109,8 +110,8 @@ def quantities(types: Iterable[str] = ()) -> dict[str, Quantity]:
         ("jobs_left_out", "jobs", "jobs that the package cannot run"),
     ):
         found[name] = Quantity(name, name, "package", unit, meaning)
-    for name, unit in COST_UNITS.items():
-        found[name] = Quantity(name, name, "cost", unit, "of the study's [costs]")
+    for name, unit in (COST_UNITS | {"power_w": "W"}).items():
+        found[name] = Quantity(name, name, "cost", unit, "from the quotes and the study's [costs]")
     for name in types:
         found[name] = Quantity(name, name, "package", "nodes", "nodes of this type")
     return found

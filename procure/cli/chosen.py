@@ -126,15 +126,23 @@ def figures_of(loaded: cases.Loaded, wanted: Wish) -> Figures:
 
 
 def costs_of(loaded: cases.Loaded) -> pd.DataFrame:
-    """Return what every distinct package costs by the study's ``[costs]``."""
-    from procure.costs import total_costs
+    """Return what every distinct package costs by the study's ``[costs]``, and its watts with all nodes busy."""
+    import numpy as np
 
-    plan = loaded.plan
+    from procure.costs import total_costs
+    from procure.runnable import count_matrix
+
+    plan, study = loaded.plan, loaded.plan.study
     jobs = {case.name: plan.workloads[case.name] for case in loaded.cases}
-    packages = loaded.cases[0].packages
     weights = {case.name: case.weight for case in loaded.cases}
-    study = plan.study
-    return total_costs(packages, plan.quotes, study.costs, jobs, study.packages, plan.existing, weights)
+    packages, quotes = loaded.cases[0].packages, plan.quotes
+    costs = total_costs(packages, quotes, study.costs, jobs, study.packages, plan.existing, weights)
+    watts = (
+        quotes["power_w"].to_numpy(dtype="float64") if "power_w" in quotes else np.full(len(quotes), np.nan)
+    )
+    counts, unstated = count_matrix(packages, quotes), np.isnan(watts)
+    known = counts @ np.nan_to_num(watts)
+    return costs.assign(power_w=np.where(counts[:, unstated].any(axis=1), np.nan, known))
 
 
 def learn(loaded: cases.Loaded, figures: Figures, wanted: Wish, rule: cases.Rule) -> list[Learnt] | None:
@@ -162,7 +170,10 @@ def learn(loaded: cases.Loaded, figures: Figures, wanted: Wish, rule: cases.Rule
         if not figures.learn(of, one_model):
             return None
         name, unit = ("mean-wait", "s") if of.per_workload else (of.name, of.unit)
-        models[before:] = [Learnt(f"{name}, {m.what}", unit, m.predicted) for m in models[before:]]
+        models[before:] = [
+            Learnt(f"{name}, {m.what}" if of.per_workload else name, unit, m.predicted)
+            for m in models[before:]
+        ]
     return models
 
 

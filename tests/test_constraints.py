@@ -1,0 +1,161 @@
+"""Constraints: how they are read, which are refused, and what is said where nothing satisfies them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from procure.constraints import UNITS, contradictions, explain, parse, parse_all, quantities
+from procure.errors import TableError
+
+KNOWN = quantities(["Small node", "Gpu-2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "op", "value"),
+    [
+        ("p95_wait<=4h", "p95_wait_time", "<=", 14_400),
+        ("p95_wait_time < 90 m", "p95_wait_time", "<", 5400),
+        ("mean-wait<=1.5d", "mean_wait_time", "<=", 129_600),
+        ("max_wait >= 600", "max_wait_time", ">=", 600),
+        ("price_usd<=$900,000", "price_usd", "<=", 900_000),
+        ("price_usd <= US$ 900_000.50", "price_usd", "<=", 900_000.5),
+        ("tco_usd<1.2M", "tco_usd", "<", 1_200_000),
+        ("usd_per_job<=$0.25", "usd_per_job", "<=", 0.25),
+        ("energy_kwh_per_year<=200MWh", "energy_kwh_per_year", "<=", 200_000),
+        ("energy<=1e5", "energy_kwh_per_year", "<=", 100_000),
+        ("utilization_cpu>50%", "utilization_cpu", ">", 0.5),
+        ("regret_max<=10%", "mean_wait_time", "<=", 0.1),
+        ("total_gpus>=40", "total_gpus", ">=", 40),
+        ("total_mem_gb>=2TB", "total_mem_gb", ">=", 2000),
+        ("power_w<=30kW", "power_w", "<=", 30_000),
+        ("rack_units<=42U", "rack_units", "<=", 42),
+        ("jobs_left_out==0", "jobs_left_out", "==", 0),
+        ("Small node>=3", "Small node", ">=", 3),
+        ("Gpu-2==0", "Gpu-2", "==", 0),
+    ],
+)
+def test_expressions_are_read(text, column, op, value):
+    """Into a column, a comparison, and a value in the column's unit."""
+    found = parse(text, KNOWN)
+    assert (found.of.column, found.op, found.value) == (column, op, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "cannot be read; write NAME OP VALUE"),
+        ("p95_wait", "cannot be read"),
+        ("p95_wait=4h", "cannot be read"),
+        ("p95_wait<=", "'' is no number"),
+        ("p95_wait<=four", "'four' is no number"),
+        ("1h<=p95_wait<=4h", "cannot be read"),
+        ("p95_wait<=4,5h", "'4,5h' is no number"),
+        ("p95_wait<=-4h", "'-4h' is no number"),
+        ("p95_wait<=4kWh", "'kWh' is no unit of p95_wait_time; allowed: s, m, min, h, d"),
+        ("p95_wait<=$4", r"'\$' is no unit of p95_wait_time"),
+        ("total_gpus>=4h", "'h' is no unit of total_gpus; allowed: a plain number"),
+        ("p59_wait<=4h", "'p59_wait' is unknown; did you mean p95_wait"),
+        ("__import__('os').system('true')<=1", "is unknown"),
+        ("price_usd<=(1).__class__", "is no number"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(text, complaint):
+    """In one sentence that quotes it; nothing in it is executed."""
+    with pytest.raises(TableError, match=complaint):
+        parse(text, KNOWN)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.text(alphabet="p95_wait<=>4h%$., kWM-", max_size=20))
+def test_any_text_is_read_or_refused(text):
+    """Never another exception."""
+    try:
+        found = parse(text, KNOWN)
+    except TableError as error:
+        assert repr(text) in str(error) or "unknown" in str(error)
+    else:
+        assert found.value >= 0 and found.text == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from([(u, k) for u in UNITS for k in UNITS[u]]))
+def test_units_multiply_exactly(number, unit):
+    """Whatever the figure of that dimension."""
+    dimension, suffix = unit
+    names = {
+        "s": "mean_wait", "US$": "price_usd", "kWh": "energy_kwh_per_year", "share": "busy_share",
+        "GB": "total_mem_gb", "U": "rack_units", "W": "power_w",
+    }  # fmt: skip
+    found = parse(f"{names[dimension]} >= {number:,}{suffix}", KNOWN)
+    assert found.value == pytest.approx(number * float(UNITS[dimension][suffix]), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (
+            ["mean_wait<=1h", "mean_wait_time>=2h"],
+            "'mean_wait<=1h' and 'mean_wait_time>=2h' contradict each other",
+        ),
+        (["price_usd<5", "price_usd>=5"], "'price_usd<5' and 'price_usd>=5' contradict"),
+        (["price_usd==5", "total_gpus>1", "price_usd==6"], "'price_usd==5' and 'price_usd==6' contradict"),
+        (["price_usd==5", "price_usd>5"], "contradict"),
+        (["price_usd<0"], "'price_usd<0' asks for less than 0"),
+    ],
+)
+def test_contradictions_are_named_before_anything_is_computed(texts, said):
+    """Two bounds on one figure that leave nothing, or one below 0."""
+    with pytest.raises(TableError, match="cannot be satisfied by any package") as raised:
+        parse_all(texts, KNOWN)
+    assert said in str(raised.value)
+
+
+def test_bounds_that_leave_a_point_do_not_contradict():
+    """Nor do bounds on different figures, or on the mean and the worst of one column."""
+    texts = [
+        "price_usd<=5",
+        "price_usd>=5",
+        "price_usd==5",
+        "mean_wait<=1h",
+        "worst_day>=2h",
+        "total_gpus>=9",
+    ]
+    assert contradictions(parse_all(texts, KNOWN)) == []
+
+
+def test_what_holds():
+    """A missing value satisfies nothing; equality forgives the last places."""
+    values = np.array([1.0, 2.0, 3.0, np.nan])
+    for text, held in (
+        ("price_usd<=2", [1, 1, 0, 0]), ("price_usd<2", [1, 0, 0, 0]), ("price_usd>=2", [0, 1, 1, 0]),
+        ("price_usd>2", [0, 0, 1, 0]), ("price_usd==2", [0, 1, 0, 0]),
+    ):  # fmt: skip
+        assert parse(text, KNOWN).holds(values).tolist() == [bool(x) for x in held]
+    assert parse("price_usd==0.3", KNOWN).holds(np.array([0.1 + 0.2])).all()
+
+
+def test_it_is_explained_why_nothing_satisfies_them():
+    """For each how many satisfy it alone and the best there is; and which two exclude each other."""
+    price, wait = np.array([1.0, 2.0, 3.0]), np.array([30.0, 20.0, 10.0])
+    bounds = [parse("price_usd<=1", KNOWN), parse("mean_wait<=20", KNOWN), parse("p95_wait<=5", KNOWN)]
+    lines = explain(bounds, [price, wait, wait], [3, 2, 3])
+    assert lines == [
+        "price_usd<=1: satisfied by 1 of 3 packages when it stands alone; the least is US$ 1",
+        "mean_wait<=20: satisfied by 2 of 3 packages (2 simulated, the others predicted) when it stands alone; "
+        "the least is 10 s",
+        "p95_wait<=5: satisfied by 0 of 3 packages when it stands alone; the least is 10 s",
+        "price_usd<=1 and mean_wait<=20 contradict each other among these packages: with the first, the least "
+        "mean_wait_time is 30 s; with the second, the least price_usd is US$ 2",
+    ]
+
+
+def test_three_that_exclude_each_other_only_together():
+    """Each two leave something, all three nothing."""
+    a, b, c = np.array([1.0, 1, 0]), np.array([1.0, 0, 1]), np.array([0.0, 1, 1])
+    bounds = [parse(f"{name}>=1", KNOWN) for name in ("total_cpus", "total_gpus", "total_nodes")]
+    assert explain(bounds, [a, b, c], [3, 3, 3])[-1] == (
+        "each two of them can be satisfied together; all of them cannot"
+    )
