@@ -237,6 +237,23 @@ class Recommend(Settings):
         return constraints
 
 
+class Search(Settings):
+    """How much an active search may simulate, and when it ends; see `procure search --help`."""
+
+    runs: PositiveInt | None = None
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    seed: NaturalInt = 1
+    batch: PositiveInt = 24
+    k: PositiveInt = 50
+    stable_rounds: NaturalInt = 5
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Search:
+        if self.runs is not None and self.share is not None:
+            raise ValueError("give at most one of runs and share")
+        return self
+
+
 class Study(Settings):
     """One study file, checked; all paths are absolute or relative to the working folder."""
 
@@ -247,6 +264,7 @@ class Study(Settings):
     workloads: tuple[Workload, ...]
     simulate: Simulate = Simulate()
     sweep: Sweep = Sweep()
+    search: Search = Search()
     model: ModelChoice = ModelChoice()
     evaluate: Evaluate = Evaluate()
     recommend: Recommend = Recommend()

@@ -21,6 +21,7 @@ from procure.cli import (
     quotes,
     recommend,
     report,
+    search,
     simulate,
     study,
     sweep,
@@ -35,7 +36,7 @@ class InOrder(typer.core.TyperGroup):
     """Lists the commands in the order of the flow instead of commands first, groups after."""
 
     flow = (
-        "quotes", "packages", "workload", "simulate", "study", "sweep", "train", "evaluate", "recommend",
+        "quotes", "packages", "workload", "simulate", "study", "sweep", "search", "train", "evaluate", "recommend",
         "what-if", "explain", "report",
         "queue", "compare", "policies", "gantt",
     )  # fmt: skip
@@ -80,6 +81,7 @@ app.command("packages")(packages.packages)
 app.add_typer(workload.app, name="workload")
 app.command("simulate")(simulate.simulate)
 app.command("sweep")(sweep.sweep)
+app.command("search")(search.search)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)

@@ -1,0 +1,104 @@
+"""What a search knows: packages, their mean waits, and how they are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from procure.errors import TableError
+from procure.prices import order_cents
+from procure.search.space import Space
+
+
+class Known:
+    """Packages whose answer is in, in the order in which they came: grows, never forgets.
+
+    Attributes
+    ----------
+    counts
+        int64 (packages, types).
+    wait
+        Mean wait, s; NaN where the simulation failed.
+    left_out
+        Jobs that do not run, int64.
+    cents
+        Price, int64.
+    """
+
+    def __init__(self, space: Space) -> None:
+        """Begin with nothing known."""
+        self._space = space
+        self._rows: set[bytes] = set()
+        self.counts = np.empty((0, space.legal.n_types), dtype=np.int64)
+        self.wait = np.empty(0)
+        self.left_out = np.empty(0, dtype=np.int64)
+        self.cents = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        """Return how many packages are known."""
+        return len(self.wait)
+
+    def add(self, counts: np.ndarray, wait: np.ndarray, left_out: np.ndarray) -> None:
+        """Learn of packages that were not known."""
+        self.counts = np.concatenate([self.counts, counts])
+        self.wait = np.concatenate([self.wait, wait])
+        self.left_out = np.concatenate([self.left_out, left_out])
+        cents = order_cents(counts, self._space.quotes, self._space.rules)
+        self.cents = np.concatenate([self.cents, cents])
+        self._rows.update(row.tobytes() for row in counts)
+
+    def has(self, counts: np.ndarray) -> np.ndarray:
+        """Tell which packages are known."""
+        return np.fromiter((row.tobytes() in self._rows for row in counts), dtype=bool, count=len(counts))
+
+    def order(self) -> np.ndarray:
+        """Return the rows that were answered, best first: fewest jobs left out, wait, price, first known."""
+        ran = np.flatnonzero(~np.isnan(self.wait))
+        return ran[np.lexsort((self.cents[ran], self.wait[ran], self.left_out[ran]))]
+
+
+def package_ids(counts: np.ndarray, names: Sequence[str]) -> list[str]:
+    """Name packages as the package table does: ``Type=count``, in quote order, without zeros."""
+    parts = []
+    for name, column in zip(names, counts.T, strict=True):
+        numbers = pa.array(np.ascontiguousarray(column))
+        part = pc.binary_join_element_wise(f"{name}=", numbers.cast(pa.string()), ",", "")
+        parts.append(pc.if_else(pc.equal(numbers, 0), "", part))
+    return pc.utf8_rtrim(pc.binary_join_element_wise(*parts, ""), characters=",").to_pylist()
+
+
+def counts_of_ids(ids: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """Read counts, int64 (packages, types), back from package ids.
+
+    Raises
+    ------
+    TableError
+        An id names a type that is not quoted, or is no id.
+    """
+    column = {name: j for j, name in enumerate(names)}
+    counts = np.zeros((len(ids), len(names)), dtype=np.int64)
+    for row, text in enumerate(ids):
+        for part in text.split(","):
+            name, _, count = part.rpartition("=")
+            if name not in column or not count.isdecimal():
+                raise TableError(f"package {text!r} is not of these quotes")
+            counts[row, column[name]] = int(count)
+    return counts
+
+
+def package_table(counts: np.ndarray, space: Space) -> pd.DataFrame:
+    """Return a package table of some packages, in the order given."""
+    quotes = space.quotes
+    frame = {
+        "package_id": np.array(package_ids(counts, quotes["name"].tolist()), dtype=object),
+        "price_usd": order_cents(counts, quotes, space.rules) / 100,
+        "total_cpus": counts @ quotes["cpus"].to_numpy(dtype=np.int64),
+        "total_mem_gb": counts @ quotes["mem_gb"].to_numpy(),
+        "total_gpus": counts @ quotes["gpus"].to_numpy(dtype=np.int64),
+        "distinct": np.ones(len(counts), dtype=bool),
+    }
+    return pd.DataFrame(frame | {name: counts[:, j] for j, name in enumerate(quotes["name"])})
