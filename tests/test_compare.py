@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.compare import compare, parts, replay
-from procure.compare.classes import resource_usage, size_class, user_class, waits_by
+from procure.compare.classes import metrics_by, resource_usage, size_class, user_class
 from procure.compare.gantt import gantt_text
 from procure.compare.paired import anova, paired_tests
 from procure.errors import TableError
@@ -111,8 +111,21 @@ def test_comparison_holds_each_policys_own_run():
     assert table.loc["sjf@oracle", "mean_wait_time"] == oracle.metrics["mean_wait_time"]
     assert table["rank"].min() == 1
     assert len(found.parts) == 9 and set(found.tests["policy"]) == {"sjf", "sjf@oracle"}
-    waits = waits_by(simulate(jobs, nodes, "fcfs").schedule, size_class(jobs))
-    assert waits["n_jobs"].sum() == table.loc["fcfs", "n_completed"]
+
+
+def test_classes_repeat_the_runs_own_metrics():
+    """One class of all jobs has the run's metrics; classes add up to the run where sums are meant."""
+    jobs, nodes = workload()
+    jobs.loc[3, "cpus_per_node"] = 10_000
+    jobs.loc[5:9, "requested_time"] = 1
+    run = simulate(jobs, nodes, "easy")
+    assert run.metrics["n_unrunnable"] > 0 and run.metrics["n_killed"] > 0
+    whole = metrics_by(run, nodes, pd.Series(pd.Categorical(["all"] * len(jobs)))).iloc[0]
+    for name, value in run.metrics.items():
+        assert whole[name] == pytest.approx(value, nan_ok=True) if value is not None else pd.isna(whole[name])
+    classes = metrics_by(run, nodes, size_class(jobs))
+    for name in ("n_jobs", "n_completed", "n_unrunnable", "n_killed", "utilization_cpu"):
+        assert classes[name].sum() == pytest.approx(run.metrics[name])
 
 
 def test_text_chart():

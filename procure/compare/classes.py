@@ -7,6 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from procure.run import Run
+from procure.tables import METRICS
+
 SIZE_EDGES = (1, 4, 16, 64, 256)
 """Upper bounds, CPUs of all nodes, of the size classes; the last class is open."""
 SLOWDOWN_FLOOR = 10
@@ -40,23 +43,74 @@ def user_class(jobs: pd.DataFrame) -> pd.Series:
     )
 
 
-def waits_by(schedule: pd.DataFrame, classes: pd.Series) -> pd.DataFrame:
-    """Return jobs, mean and median wait (s) and mean bounded slowdown of each class that ran."""
-    ran = schedule["start_time"].notna().to_numpy()
-    part = schedule.loc[ran]
-    wait = (part["start_time"] - part["submit_time"]).astype(np.int64)
-    run = (part["end_time"] - part["start_time"]).astype(np.int64)
-    slowdown = ((wait + run) / run.clip(lower=SLOWDOWN_FLOOR)).clip(lower=1.0)
-    frame = pd.DataFrame(
-        {"class": classes.to_numpy()[ran], "wait": wait.to_numpy(), "slow": slowdown.to_numpy()}
-    )
-    grouped = frame.groupby("class", observed=True)
-    return grouped.agg(
-        n_jobs=("wait", "size"),
-        mean_wait_time=("wait", "mean"),
-        median_wait_time=("wait", "median"),
-        mean_bounded_slowdown=("slow", "mean"),
-    ).reset_index()
+def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFrame:
+    """Return every metric of a run for each class of jobs.
+
+    Parameters
+    ----------
+    run
+        From `procure.run.simulate`.
+    nodes
+        The node table that it ran on.
+    classes
+        A class per job, in the job table's order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per class that has a job: ``class``, then `procure.tables.METRICS` over its jobs alone. A
+        class keeps its share of all nodes busy over the makespan of the whole run, so that the
+        classes' utilizations add up to the run's; ``max_queue_depth`` is the most of its jobs that
+        waited at once.
+    """
+    ran = run.schedule["start_time"].notna().to_numpy()
+    makespan = run.metrics["makespan"] or 0
+    names = {"cpu": "cpus", "mem": "mem_mb", "gpu": "gpus"}
+    possible = {short: float(nodes[name].astype(float).sum()) * makespan for short, name in names.items()}
+    rows = []
+    for name in classes.cat.categories:
+        among = (classes == name).to_numpy()
+        if among.any():
+            part = run.schedule.loc[among & ran]
+            counts = {
+                "n_jobs": int(among.sum()),
+                "n_completed": len(part),
+                "n_unrunnable": int((among & ~ran).sum()),
+                "n_killed": int(run.killed[among].sum()),
+            }
+            rows.append({"class": name} | counts | _measured(part, possible))
+    return pd.DataFrame(rows, columns=["class", *(column.name for column in METRICS)])
+
+
+def _measured(part: pd.DataFrame, possible: dict[str, float]) -> dict[str, float]:
+    """Measure jobs that ran; ``possible`` is what all nodes could have been busy, by resource."""
+    if part.empty:
+        return {}
+    submit, start, end = (part[name].to_numpy(np.int64) for name in ("submit_time", "start_time", "end_time"))
+    wait, run = start - submit, end - start
+    slowdown = np.maximum((end - submit) / np.maximum(run, SLOWDOWN_FLOOR), 1.0)
+    found = {
+        "mean_wait_time": wait.mean(),
+        "median_wait_time": np.median(wait),
+        "p95_wait_time": np.quantile(wait, 0.95),
+        "max_wait_time": float(wait.max()),
+        "mean_bounded_slowdown": slowdown.mean(),
+        "mean_turnaround_time": (end - submit).mean(),
+        "makespan": float(end.max() - submit.min()),
+        "max_queue_depth": _depth(submit, start),
+    }
+    for name, asked in (("cpu", "cpus_per_node"), ("mem", "mem_mb_per_node"), ("gpu", "gpus_per_node")):
+        busy = float((part[asked].to_numpy(float) * part["n_nodes"].to_numpy(float) * run).sum())
+        found[f"utilization_{name}"] = busy / possible[name] if possible[name] > 0 else np.nan
+    return found
+
+
+def _depth(submit: np.ndarray, start: np.ndarray) -> int:
+    """Return how many wait at most, after what happens at a moment has happened."""
+    moments, place = np.unique(np.concatenate([submit, start]), return_inverse=True)
+    change = np.bincount(place[: len(submit)], minlength=len(moments))
+    change = change - np.bincount(place[len(submit) :], minlength=len(moments))
+    return int(np.cumsum(change).max())
 
 
 def resource_usage(schedule: pd.DataFrame, total_cpus: int) -> float:

@@ -77,9 +77,10 @@ def sections(found: Comparison) -> list[tuple[str, str, str]]:
 
 def _by_class(frame: pd.DataFrame) -> str:
     wide = frame.pivot_table(index="policy", columns="class", values="mean_wait_time", observed=True)
-    return "<p>Mean wait (s)</p>" + _html(
-        wide.loc[frame["policy"].unique(), frame["class"].unique()].reset_index()
-    )
+    waits = _html(wide.loc[frame["policy"].unique(), frame["class"].unique()].reset_index())
+    front = ["policy", "class"]
+    every = _html(frame[[*front, *frame.columns.drop(front)]])
+    return f"<p>Mean wait (s)</p>{waits}<details><summary>Every metric</summary>{every}</details>"
 
 
 def write_report(found: Comparison, path: str | Path, about: str) -> Path:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from procure import catalog
 from procure.compare import parts
-from procure.compare.classes import resource_usage, size_class, user_class, waits_by
+from procure.compare.classes import metrics_by, resource_usage, size_class, user_class
 from procure.compare.paired import anova, paired_tests
 from procure.compare.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relative_to_best
 from procure.compare.replay import replay
@@ -36,7 +36,7 @@ class Comparison:
     relative
         Wait, slowdown, makespan and utilization divided by the best policy's.
     by_size, by_user
-        Waits per policy and class.
+        Every metric per policy and class, as `procure.compare.classes.metrics_by` says.
     parts
         A row per part (slice and seed) and policy, if there are parts.
     tests
@@ -117,8 +117,8 @@ def compare(
         table,
         ranking,
         relative,
-        _stacked({name: waits_by(run.schedule, sizes) for name, run in runs.items()}),
-        _stacked({name: waits_by(run.schedule, users) for name, run in runs.items()}),
+        _stacked({name: metrics_by(run, nodes, sizes) for name, run in runs.items()}),
+        _stacked({name: metrics_by(run, nodes, users) for name, run in runs.items()}),
         repeated,
         tests,
         p_values,
