@@ -174,9 +174,8 @@ def _discounted(
             fits = rest[:, 0] >= 0
             yield counts[fits], rest[fits]
         return
-    # The least numbers wait until the end, so that below every row all smaller ones stand too.
-    free = replace(every, least=())
-    found = list(_fill(free, choices, len(choices) - 1, empty, limits, size, stop=0))
+    # Rows that cannot hold enough nodes are missing; none of them lies between two that can.
+    found = list(_fill(every, choices, len(choices) - 1, empty, limits, size, stop=0))
     if not found:
         return
     counts, left = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -198,10 +197,10 @@ def _discounted(
 def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
     """Tell which rows are below another one, with at least as many nodes of every type.
 
-    ``others`` is int64 (rows, types), all different, and where a row stands, so do those with a
-    smaller allowed count of one type; ``height`` is the most of the first type that a row can have,
-    −1 for none. A running maximum along one type after the other gives the greatest height at or
-    beyond each row; a row is below if one step along some type already reaches its height.
+    ``others`` is int64 (rows, types), all different, and where two rows stand, so do those between
+    them; ``height`` is the most of the first type that a row can have, −1 for none. A running maximum
+    along one type after the other gives the greatest height at or beyond each row; a row is below if
+    one step along some type already reaches its height.
     """
     n_rows, n_types = others.shape
     beyond = height.astype(np.int64)
