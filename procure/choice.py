@@ -116,7 +116,8 @@ def pareto(
     axes
         What is to be small, two or more.
     figures, constraints, simulate
-        As for `choose`; predicted packages of the front are simulated, and the front found again.
+        As for `choose`; the front, the front of what is left without it, and so on are simulated, at
+        least `procure.recommend.FEWEST_CONFIRMED` packages, until nothing predicted is among them.
 
     Returns
     -------
@@ -130,12 +131,18 @@ def pareto(
         As `choose`.
     """
 
-    def on_front() -> np.ndarray:
-        rows = np.flatnonzero(_eligible(figures, constraints))
-        return rows[front(np.column_stack([figures.value(axis)[0][rows] for axis in axes]))]
+    def layers(least: int) -> np.ndarray:
+        left = np.flatnonzero(eligible(figures, constraints))
+        points = np.column_stack([figures.value(axis)[0] for axis in axes])
+        found = [left[:0]]
+        while len(left) and sum(map(len, found)) < least:
+            first = front(points[left])
+            found.append(left[first])
+            left = left[~first]
+        return np.concatenate(found)
 
-    confirm(figures, simulate, on_front)
-    rows = on_front()
+    confirm(figures, simulate, lambda: layers(lists.FEWEST_CONFIRMED))
+    rows = layers(1)
     if not len(rows):
         raise TableError(_nothing(figures, constraints, "runs-all"))
     points = np.column_stack([figures.value(axis)[0][rows] for axis in axes])
@@ -169,7 +176,8 @@ def confirm(
     return now, failed
 
 
-def _eligible(figures: Figures, constraints: Sequence[Constraint]) -> np.ndarray:
+def eligible(figures: Figures, constraints: Sequence[Constraint]) -> np.ndarray:
+    """Say which packages may stand on a front: they satisfy every constraint, and run every job if any do."""
     able = figures.whole.runs_all
     return satisfied(figures, constraints) & (able if able.any() else True)
 

@@ -238,5 +238,30 @@ def _existing(loaded: Loaded) -> list[str]:
     return [
         f"{len(nodes):,} existing nodes ({int(nodes['cpus'].sum()):,} CPUs, "
         f"{nodes['mem_mb'].sum() / 1000:,.0f} GB, {int(nodes['gpus'].sum()):,} GPUs) are part of every simulated "
-        "system; the totals shown are those of the purchase only"
+        "system; the totals shown are those of the purchase only",
+        *_without_purchase(loaded),
+    ]
+
+
+def _without_purchase(loaded: Loaded) -> list[str]:
+    """Say what the jobs wait on the existing nodes alone, if these run every job."""
+    import numpy as np
+    import pandas as pd
+
+    from procure.runnable import jobs_left_out
+    from procure.sweep.bench import make_bench, simulate_batch
+
+    plan, waited, n = loaded.plan, 0.0, 0.0
+    nothing = pd.DataFrame([dict.fromkeys(plan.types, 0)])
+    for case in loaded.cases:
+        if jobs_left_out(nothing, plan.quotes, plan.workloads[case.name], plan.existing)[0]:
+            return []
+    for case in loaded.cases:
+        bench = make_bench(plan, case.name, loaded.policy)
+        run = simulate_batch(bench, ["nothing"], np.zeros((1, len(plan.types)), dtype=np.int64))[0]
+        waited += case.weight * case.n_jobs * float(run["mean_wait_time"].iloc[0])
+        n += case.weight * case.n_jobs
+    return [
+        f"the existing nodes run every job without any purchase; the mean wait is then {waited / max(n, 1):,.0f} s, "
+        "and a purchase can only shorten it"
     ]

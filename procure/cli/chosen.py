@@ -57,11 +57,19 @@ def chosen(loaded: cases.Loaded, wanted: Wish, k: int, verify: bool, rule: cases
     return replace(known, found=found)
 
 
-def fronted(loaded: cases.Loaded, wanted: Wish, verify: bool) -> Chosen:
-    """Find the Pareto front, confirmed by simulation where asked."""
+def fronted(loaded: cases.Loaded, wanted: Wish, verify: bool, also: np.ndarray | None = None) -> Chosen:
+    """Find the Pareto front, confirmed by simulation where asked.
+
+    Parameters
+    ----------
+    also
+        Rows of packages that are simulated in any case.
+    """
     from procure.choice import pareto
 
     known, simulate = _known(loaded, wanted, verify, cases.Rule.RUNS_ALL)
+    if simulate is not None and also is not None and len(also):
+        known.figures.add(also, simulate(known.figures.packages["package_id"].to_numpy()[also].tolist()))
     return replace(known, front=pareto(known.figures, wanted.axes, wanted.constraints, simulate))
 
 

@@ -13,6 +13,7 @@ from procure.cli import cases, common
 if TYPE_CHECKING:
     import numpy as np
 
+    from procure.cli.recommend import Ranked
     from procure.models import Case
     from procure.report import Contents
 
@@ -103,8 +104,38 @@ def _contents(
         inputs={name: str(value) for name, value in plan.fingerprint.items()}
         | {"procure": __version__}
         | versions,
-        sections=[_days(loaded)],
+        sections=[_days(loaded), _pareto(loaded, done)],
     )
+
+
+def _pareto(loaded: cases.Loaded, done: Ranked) -> str:
+    """Return the section on wait against cost (and energy, where the quotes state watts)."""
+    import numpy as np
+
+    from procure.choice import eligible
+    from procure.cli import choices, chosen
+    from procure.costs import Costs
+    from procure.objectives import OBJECTIVES
+    from procure.report import pareto
+
+    wanted = choices.wish(loaded.plan.study)
+    by_wait = wanted.objective.source == "result" and wanted.objective.unit == "s"
+    names = [wanted.objective.name if by_wait else "mean-wait"]
+    names += ["price" if loaded.plan.study.costs == Costs() else "tco"]
+    if not chosen.costs_of(loaded)["energy_kwh_per_year"].isna().any():
+        names.append("energy")
+    axes = tuple(OBJECTIVES[name] for name in names)
+    ranking = done.found.ranking
+    now = ranking.loc[ranking["simulated_now"], "row"].to_numpy()
+    front = chosen.fronted(
+        loaded, choices.Wish(wanted.objective, wanted.constraints, axes), done.verified, now
+    )
+    rows = np.flatnonzero(eligible(front.figures, wanted.constraints))
+    first = np.flatnonzero(rows == ranking["row"].iloc[0])
+    if not len(first) or front.front is None:
+        return ""
+    values = np.column_stack([front.figures.value(axis)[0][rows] for axis in axes])
+    return pareto.section(front.front, axes, values, front.figures.simulated[rows], int(first[0]))
 
 
 def _days(loaded: cases.Loaded) -> str:

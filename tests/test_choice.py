@@ -1,0 +1,374 @@
+"""Ranking by any objective under constraints, and the front: learnt, confirmed, explained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from procure.choice import choose, pareto
+from procure.cli.main import app, run
+from procure.constraints import parse, quantities
+from procure.errors import TableError
+from procure.figures import Figures
+from procure.models import Case
+from procure.objectives import OBJECTIVES
+from procure.pareto import front
+from procure.study import load_study
+from procure.sweep import load_plan, run_sweep
+
+NAN = np.nan
+KNOWN = quantities(["A"])
+
+
+def figures_of(
+    waits: list[list[float]], left_out: list[int] | None = None, **columns: list[list[float]]
+) -> Figures:
+    """One package per column of ``waits``, one workload per row; the last workload weighs double."""
+    n = len(waits[0])
+    table = pd.DataFrame({"package_id": [f"p{i}" for i in range(n)], "A": range(n)})
+    table["price_usd"] = [100.0 - i for i in range(n)]
+    out = np.array(left_out or [0] * n)
+    cases = [
+        Case(f"day{i}", table, out, np.array(row), 10, weight=2.0 if i == len(waits) - 1 else 1.0)
+        for i, row in enumerate(waits)
+    ]
+    results = {"mean_wait_time": waits} | columns
+    return Figures(cases, {name: np.array(rows, dtype=float) for name, rows in results.items()})
+
+
+def truth_of(**columns: list[list[float]]):
+    """Simulate by looking up; keep what was asked for."""
+    asked: list[list[str]] = []
+
+    def simulate(ids: list[str]) -> dict[str, np.ndarray]:
+        asked.append(ids)
+        rows = [int(name[1:]) for name in ids]
+        return {name: np.array(values, dtype=float)[:, rows] for name, values in columns.items()}
+
+    return simulate, asked
+
+
+def names(found) -> list[str]:
+    return found.ranking["package_id"].tolist()
+
+
+WAITS = [[10.0, 50, 30, 90], [60.0, 50, 10, 0]]
+
+
+@pytest.mark.parametrize(
+    ("objective", "first", "value"),
+    [
+        ("mean-wait", ["p2", "p3", "p0", "p1"], 50 / 3),
+        ("worst-day", ["p2", "p1", "p0", "p3"], 30),
+        ("cvar", ["p2", "p1", "p0", "p3"], 30),
+        ("regret-max", ["p2", "p1", "p0", "p3"], 20 / 60),
+        ("price", ["p3", "p2", "p1", "p0"], 97),
+    ],
+)
+def test_each_objective_has_its_own_order(objective, first, value):
+    """Two days, the second weighing double; ties go to the lower price."""
+    found = choose(figures_of(WAITS), OBJECTIVES[objective])
+    assert (names(found), found.ranking["objective_value"].iloc[0]) == (first, pytest.approx(value))
+    assert found.confirmed and found.k == 4
+
+
+def test_packages_that_leave_jobs_out_stand_last_unless_the_published_rule_is_asked_for():
+    """As in the plain list."""
+    figures = figures_of(WAITS, [0, 0, 1, 0])
+    assert names(choose(figures, OBJECTIVES["worst-day"])) == ["p1", "p0", "p3", "p2"]
+    assert names(choose(figures, OBJECTIVES["worst-day"], rule="published"))[0] == "p2"
+
+
+def test_a_prediction_that_breaks_a_constraint_when_simulated_leaves_the_list(monkeypatch):
+    """And one that just missed it by prediction is tried, and enters."""
+    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 1)
+    figures = figures_of([[NAN] * 4], p95_wait_time=[[NAN] * 4])
+    guess = {"mean_wait_time mean": [10, 20, 30, 40], "p95_wait_time mean": [90, 95, 105, 300]}
+    figures._guesses = {name: np.array(values, dtype=float) for name, values in guess.items()}
+    simulate, asked = truth_of(mean_wait_time=[[11, 21, 31, 41]], p95_wait_time=[[120, 110, 99, 400]])
+    found = choose(figures, OBJECTIVES["mean-wait"], [parse("p95_wait<=100", KNOWN)], 2, simulate)
+    assert asked == [["p0", "p1"], ["p2"]]
+    assert (names(found), found.k, found.confirmed) == (["p2", "p1", "p0", "p3"], 1, True)
+    assert found.ranking["satisfies"].tolist() == [True, False, False, False]
+    assert found.ranking["p95_wait_time"].tolist() == [99, 110, 120, 300]
+
+
+def test_runs_that_fail_are_counted_and_stay_predicted():
+    """They do not stop the others."""
+    figures = figures_of([[NAN, NAN]])
+    figures._guesses = {"mean_wait_time mean": np.array([1.0, 2.0])}
+    simulate, asked = truth_of(mean_wait_time=[[NAN, 5]])
+    found = choose(figures, OBJECTIVES["mean-wait"], (), 2, simulate)
+    assert (names(found), found.n_failed, found.confirmed, len(asked)) == (["p0", "p1"], 1, False, 1)
+
+
+def test_a_day_whose_wait_is_predicted_counts_with_those_that_are_simulated():
+    """The best of a day, for its regret, is a simulated one: a lucky prediction sets no mark."""
+    figures = figures_of([[100.0, NAN], [60.0, 200.0]])
+    figures._guesses_by_day = {"mean_wait_time": np.array([[7.0, 1.0], [7.0, 7.0]])}
+    values, known = figures.value(OBJECTIVES["regret-max"])
+    assert values.tolist() == pytest.approx([0, 140 / 60]) and known.tolist() == [True, False]
+    assert figures.value(OBJECTIVES["worst-day"])[0].tolist() == [100, 200]
+
+
+def test_learning_asks_for_one_model_or_for_one_per_workload():
+    """By what the objective turns on; the case says which column and workload it holds."""
+    figures, asked = figures_of([[1.0, NAN], [3.0, NAN]], max_wait_time=[[5.0, NAN], [9.0, NAN]]), []
+
+    def learn(case: Case) -> np.ndarray:
+        asked.append((case.name, case.column, case.wait[0]))
+        return np.array([0.0, 8.0])
+
+    for name in ("max-wait", "cvar"):
+        assert figures.learn(OBJECTIVES[name], learn)
+    both = "day0 + day1"
+    assert asked == [
+        (both, "max_wait_time max", 9),
+        ("day0", "mean_wait_time", 1),
+        ("day1", "mean_wait_time", 3),
+    ]
+    assert figures.value(OBJECTIVES["max-wait"])[0].tolist() == [9, 8]
+    assert not figures.learn(OBJECTIVES["cvar"], lambda case: None)
+
+
+def test_where_nothing_satisfies_them_it_is_said_why():
+    """After the nearest were simulated."""
+    figures = figures_of(WAITS)
+    with pytest.raises(TableError) as raised:
+        choose(figures, OBJECTIVES["price"], [parse("price_usd<=97", KNOWN), parse("worst_day<=60", KNOWN)])
+    assert str(raised.value).splitlines() == [
+        "no package that runs every job satisfies the constraints",
+        "  price_usd<=97: satisfied by 1 of 4 packages when it stands alone; the least is US$ 97",
+        "  worst_day<=60: satisfied by 3 of 4 packages when it stands alone; the least is 30 s",
+        "  price_usd<=97 and worst_day<=60 contradict each other among these packages: with the first, the least "
+        "worst-day is 90 s; with the second, the least price_usd is US$ 98",
+    ]
+
+
+def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch):
+    """Lucky predictions leave it, what they hid comes up, and constraints hold."""
+    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 1)
+    figures = figures_of([[NAN, 50.0, NAN, NAN, 9.0]])
+    figures._guesses = {"mean_wait_time mean": np.array([1.0, 50, 20, 30, 9])}
+    simulate, asked = truth_of(mean_wait_time=[[70, 50, 25, 31, 9]])
+    bound = [parse("A<=3", KNOWN)]
+    found = pareto(figures, [OBJECTIVES["mean-wait"], OBJECTIVES["price"]], bound, simulate)
+    assert asked == [["p0", "p2", "p3"]]
+    assert found["package_id"].tolist() == ["p2", "p3"]
+    assert found["mean-wait"].tolist() == [25, 31] and found["price"].tolist() == [98, 97]
+    assert found["simulated"].all() and found["knee"].sum() == 1
+
+
+def test_what_is_not_known_of_a_package_cannot_be_an_objective():
+    """Such as energy where a quote says no watts."""
+    figures = figures_of(WAITS)
+    figures.costs = pd.DataFrame({"energy_kwh_per_year": [1.0, NAN, NAN, 4]})
+    with pytest.raises(
+        TableError, match="energy: energy_kwh_per_year is not known for 2 of 4 packages; the quotes"
+    ):
+        choose(figures, OBJECTIVES["energy"])
+
+
+STUDY = """name = "small"
+quotes = "quotes.csv"
+[packages]
+budget_usd = 60_000
+[costs]
+usd_per_kwh = 0.1
+[[workloads]]
+name = "one"
+generate = {{ seed = 3, n_jobs = {n} }}
+[[workloads]]
+name = "two"
+generate = {{ seed = 4, n_jobs = {n} }}
+[sweep]
+sample = {sample}
+[model]
+folds = 2
+[recommend]
+k = 3
+"""
+OFFERS = """name,category,cpus,mem_gb,gpus,price_usd,power_w,idle_power_w
+Small,compute,8,32,0,5000,300,100
+Mid,compute,24,128,0,9000,0,0
+Big,bigmem,16,512,0,9000,600,200
+Gpu,gpu,16,64.5,4,15000,1500,400
+Gpu2,gpu,64,900,4,25000,2000,500
+"""
+
+
+def made(folder: Path, n: int = 150, sample: int = 2, more: str = "") -> Path:
+    """A small study, swept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "quotes.csv").write_text(OFFERS)
+    path = folder / "small.toml"
+    path.write_text(STUDY.format(n=n, sample=sample) + more)
+    run_sweep(load_plan(load_study(path)), "serial")
+    return path
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("objectives"))
+
+
+def ask(path: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["recommend", str(path), "--redraws", "0", *arguments])
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+    """All packages of the same study."""
+    from procure.cli import cases, choices, chosen
+
+    loaded = cases.load(made(tmp_path_factory.mktemp("truth"), sample=1))
+    every = [one for one in OBJECTIVES.values() if one.source == "result"]
+    return chosen.figures_of(loaded, choices.Wish(OBJECTIVES["tco"], axes=(*every, OBJECTIVES["energy"])))
+
+
+@pytest.mark.parametrize(
+    "objective", ["p95-wait", "slowdown", "max-wait", "regret-max", "cost-per-job", "energy"]
+)
+def test_the_command_finds_the_best_by_any_objective(swept, truth, objective):
+    """Half of the packages are simulated before; the first of the list is the best of all."""
+    answer = ask(swept, "--objective", objective, "--format", "json")
+    assert answer.exit_code == 0, answer.output
+    rows = json.loads(answer.stdout)
+    values, _ = truth.value(OBJECTIVES[objective])
+    best = values[truth.whole.runs_all].min()
+    assert rows[0]["objective"] == objective and rows[0]["simulated"]
+    assert rows[0]["objective_value"] == pytest.approx(best) and len(rows) == 3
+    assert f"{objective}" in answer.stderr and "simulated before" in answer.stderr
+
+
+def test_the_command_keeps_constraints(swept):
+    """Of the study and the command line; each says how many packages satisfy it."""
+    answer = ask(swept, "--constraint", "price_usd<=$58,000", "--constraint", "Gpu2==0", "--format", "json")
+    assert answer.exit_code == 0, answer.output
+    rows = json.loads(answer.stdout)
+    assert rows and all(one["price_usd"] <= 58_000 and "Gpu2" not in one["counts"] for one in rows)
+    assert [one["mean_wait_time"] for one in rows] == sorted(one["mean_wait_time"] for one in rows)
+    assert "price_usd<=$58,000: satisfied by" in answer.stderr
+    table = ask(swept, "--constraint", "p95_wait<=9d", "--constraint", "total_gpus>=4", "-k", "99")
+    assert table.exit_code == 0 and "99 packages were asked for; only" in table.stderr
+
+
+def test_the_study_may_hold_objective_and_constraints(tmp_path):
+    """They count without an option, in the report too; wrong ones are found with the study."""
+    path = made(tmp_path, 60, 1, 'objective = "price"\nconstraints = ["Mid>=1"]\n')
+    answer = ask(path, "--format", "json")
+    assert json.loads(answer.stdout)[0]["counts"]["Mid"] >= 1
+    assert json.loads(answer.stdout)[0]["objective"] == "price"
+    path.write_text(STUDY.format(n=60, sample=1) + 'objective = "pric"\nconstraints = ["Mid"]\n')
+    wrong = CliRunner().invoke(app, ["study", "check", str(path)])
+    assert wrong.exit_code == 1 or isinstance(wrong.exception, TableError)
+    said = str(wrong.exception)
+    assert "recommend.objective: objective 'pric' is unknown; available here: price" in said
+    assert "recommend.constraints: constraint 'Mid' cannot be read" in said
+
+
+def test_plain_recommend_is_what_mean_wait_without_constraints_is(swept):
+    """The same bytes, with and without the option."""
+    plain, named = ask(swept, "--format", "json"), ask(swept, "--objective", "mean-wait", "--format", "json")
+    assert plain.stdout == named.stdout and "objective" not in json.loads(plain.stdout)[0]
+
+
+def test_the_command_prints_the_front_and_its_knee(swept, truth):
+    """Equal to the front of all packages simulated; as a table, JSON or CSV."""
+    answer = ask(swept, "--pareto", "wait,cost,energy", "--format", "json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    able = np.flatnonzero(truth.whole.runs_all)
+    axes = [OBJECTIVES[name] for name in ("mean-wait", "tco", "energy")]
+    points = np.column_stack([truth.value(axis)[0][able] for axis in axes])
+    best = truth.packages["package_id"].to_numpy()[able[front(points)]]
+    assert sorted(one["package_id"] for one in found["front"]) == sorted(best)
+    assert [axis["unit"] for axis in found["axes"]] == ["s", "US$", "kWh/year"]
+    assert sum(one["knee"] for one in found["front"]) == 1
+    csv = ask(swept, "--pareto", "wait,cost", "--format", "csv").stdout.splitlines()
+    assert csv[0] == "package_id,mean-wait,tco,price_usd,simulated,knee"
+    assert "knee" in ask(swept, "--pareto", "wait,cost").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["--objective", "p59-wait"], 2, "p95-wait"),
+        (["--pareto", "wait"], 2, "two axes"),
+        (["--pareto", "wait,colour"], 2, "colour"),
+        (["--constraint", "mean_wait<=1h", "--constraint", "mean_wait>=2h"], 1, "contradict each other"),
+        (["--constraint", "wait<=1h"], 1, "did you mean"),
+        (["--constraint", "total_cpus>=1,000,000"], 1, "satisfied by 0 of"),
+    ],
+)
+def test_bad_wishes_are_one_clear_error(swept, arguments, code, complaint, capsys, monkeypatch):
+    """Bad usage is exit 2, what cannot be had is exit 1; no traceback."""
+    monkeypatch.setattr("sys.argv", ["procure", "recommend", str(swept), *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    said = capsys.readouterr()
+    assert ended.value.code == code and complaint in said.err and "Traceback" not in said.err
+    assert not said.out
+
+
+def test_contradictions_are_named_before_results_are_read(tmp_path):
+    """A study that was never swept gives the same answer."""
+    (tmp_path / "quotes.csv").write_text(OFFERS)
+    (tmp_path / "small.toml").write_text(STUDY.format(n=60, sample=1))
+    answer = ask(tmp_path / "small.toml", "--constraint", "tco<=1M", "--constraint", "tco_usd>2M")
+    assert "'tco<=1M' and 'tco_usd>2M' contradict each other" in str(answer.exception)
+
+
+def test_an_objective_that_the_results_do_not_hold(swept, monkeypatch):
+    """Those that are there are listed."""
+    import procure.sweep as sweep
+
+    whole = sweep.read_results
+    monkeypatch.setattr(sweep, "read_results", lambda *a: whole(*a).assign(p95_wait_time=np.nan))
+    answer = ask(swept, "--objective", "p95-wait")
+    assert "needs column p95_wait_time, which these results do not hold; available here: " in str(
+        answer.exception
+    )
+    assert "mean-wait" in str(answer.exception)
+
+
+def test_a_node_that_takes_no_power_is_named(swept):
+    """It is legal, and a reason to look twice."""
+    assert "power_w is 0 W for Mid" in ask(swept, "--objective", "energy").stderr
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workload that never waits, and existing nodes that run all of it."""
+    folder = tmp_path_factory.mktemp("calm")
+    nodes = "node_id,kind,cpus,mem_mb,gpus\n" + "".join(f"n{i},old,64,2000000,8\n" for i in range(60))
+    (folder / "nodes.csv").write_text(nodes)
+    text = STUDY.replace("budget_usd = 60_000", 'budget_usd = 60_000\nexisting_nodes = "nodes.csv"')
+    (folder / "quotes.csv").write_text(OFFERS)
+    path = folder / "small.toml"
+    path.write_text(text.format(n=20, sample=1))
+    run_sweep(load_plan(load_study(path)), "serial")
+    return path
+
+
+@pytest.mark.parametrize("objective", ["mean-wait", "p95-wait"])
+def test_without_any_waiting_the_cheapest_package_stands_first(calm, objective):
+    """And it is said that waits do not tell packages apart."""
+    answer = ask(calm, "--objective", objective, "--format", "json")
+    assert answer.exit_code == 0, answer.output
+    rows = json.loads(answer.stdout)
+    assert [one["mean_wait_time"] for one in rows] == [0, 0, 0]
+    assert [one["price_usd"] for one in rows] == sorted(one["price_usd"] for one in rows)
+    assert "no job waits under any of the" in answer.stderr and "the cheapest stand first" in answer.stderr
+
+
+def test_an_existing_system_that_already_runs_everything_is_said(calm):
+    """With what the jobs wait there without any purchase."""
+    assert (
+        "the existing nodes run every job without any purchase; the mean wait is then 0 s" in ask(calm).stderr
+    )
