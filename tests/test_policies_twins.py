@@ -19,6 +19,8 @@ TWINS = {
     "easy": naive.easy,
     "easy-sjf": lambda: naive.easy(lambda sim, j: sim.jobs[j]["est"]),
     "easy-by-time": lambda: naive.easy(by_time_only=True),
+    "best-fit": naive.best_fit,
+    "best-fit-of-node": lambda: naive.best_fit(of_node=True),
     "conservative": lambda: naive.Conservative(600),
 }
 
