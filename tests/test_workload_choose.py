@@ -1,0 +1,224 @@
+"""Which days of a log are chosen, by each rule, and what is written for a study."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_workload_cli import procure  # noqa: F401
+
+from procure.errors import TableError
+from procure.study import load_study
+from procure.tables import JOB, check, read, write
+from procure.workload import day_table, generate, import_log, merge, slice_day, split_days
+from procure.workload.choose import by_calendar, by_group, by_hand, hardest, local_days, without_quiet
+
+MIDNIGHT = 1_620_104_400  # 2021-05-04 00:00 in Chicago
+DAY = 86_400
+
+
+def jobs(submits, **columns):
+    frame = pd.DataFrame({"job_id": [f"j{i}" for i in range(len(submits))], "submit_time": submits})
+    return check(frame.assign(**({"run_time": 3600, "cpus_per_node": 2} | columns)), JOB)
+
+
+def table(days, **columns):
+    return pd.DataFrame({"day": days} | columns)
+
+
+def test_days_are_those_of_the_zone():
+    """Midnight in Chicago begins the day there, and is still the same day in UTC."""
+    log = jobs([MIDNIGHT - 1, MIDNIGHT, MIDNIGHT + DAY])
+    assert local_days(log, "America/Chicago").tolist() == ["2021-05-03", "2021-05-04", "2021-05-05"]
+    assert local_days(log, "UTC").tolist() == ["2021-05-04", "2021-05-04", "2021-05-05"]
+
+
+def test_a_split_day_is_the_slice_of_that_day():
+    """Cutting all days at once gives each as `slice_day` does, rows in their order, and nothing is lost."""
+    rng = np.random.default_rng(1)
+    log = jobs(1_615_500_000 + rng.integers(0, 6 * DAY, 300))  # with a day of 23 hours among them
+    parts = split_days(log, "America/Chicago")
+    assert list(parts) == sorted(parts)
+    assert sum(map(len, parts.values())) == len(log)
+    for day, part in parts.items():
+        pd.testing.assert_frame_equal(part, slice_day(log, day, "America/Chicago"))
+
+
+def test_a_log_on_its_own_clock_has_no_days():
+    """Seconds since a log's start are no dates."""
+    with pytest.raises(TableError, match="a day needs Unix times"):
+        split_days(jobs([0, 5]), "UTC")
+
+
+def test_a_days_figures_by_hand():
+    """Two jobs of 1 h and 3 h on 2 and 4 nodes' CPUs, the second with GPUs and an hour later."""
+    log = jobs(
+        [MIDNIGHT, MIDNIGHT + 3600], run_time=[3600, 10_800], cpus_per_node=[2, 1], n_nodes=[1, 4],
+        mem_mb_per_node=[1_000, 500], gpus_per_node=[0, 1], user=["a", ""],
+    )  # fmt: skip
+    row = day_table(split_days(log, "America/Chicago")).iloc[0].to_dict()
+    assert row == {
+        "day": "2021-05-04", "weekday": "Tue", "n_jobs": 2, "n_users": 1, "cpu_hours": 14.0,
+        "mem_gb_hours": 7.0, "gpu_jobs": 1, "gpu_hours": 12.0, "mean_cpus": 3.0, "mean_mem_gb": 1.5,
+        "busiest_hour_share": 12 / 14,
+    }  # fmt: skip
+
+
+def test_the_calendar_spaces_days_evenly():
+    """Three of nine days are the middles of three thirds; a month with fewer days than asked gives all."""
+    nine = [f"2021-05-0{i}" for i in range(1, 10)]
+    assert by_calendar(table(nine), 3)["day"].tolist() == ["2021-05-02", "2021-05-05", "2021-05-08"]
+    months = table(["2021-04-30", *nine])
+    assert by_calendar(months, per_month=2)["day"].tolist() == ["2021-04-30", "2021-05-03", "2021-05-07"]
+    assert by_calendar(table(nine), 50)["day"].tolist() == nine
+
+
+def day_like(day, hours):
+    return {"day": day, "n_jobs": 10 * hours, "cpu_hours": hours} | dict.fromkeys(
+        ["mem_gb_hours", "gpu_hours", "mean_cpus", "mean_mem_gb", "busiest_hour_share"], 1.0
+    )
+
+
+def test_a_chosen_day_stands_for_its_group():
+    """Two busy days and five idle ones give one of each, weighing 2 and 5; the middle one is taken."""
+    busy = [day_like("2021-05-01", 1000.0), day_like("2021-05-02", 1100.0)]
+    idle = [day_like(f"2021-05-1{i}", 10.0 + i) for i in range(5)]
+    chosen = by_group(pd.DataFrame(busy + idle), 2)
+    assert chosen["weight"].tolist() == [2, 5]
+    assert chosen["day"].tolist()[1] == "2021-05-12"
+    pd.testing.assert_frame_equal(chosen, by_group(pd.DataFrame(busy + idle), 2))
+
+
+def test_weights_add_up_and_equal_days_are_one_group():
+    """Whatever the number of groups, every day is stood for once; days that are alike cannot be parted."""
+    days = pd.DataFrame([day_like(f"2021-05-{i:02d}", float(i // 3 + 1)) for i in range(1, 25)])
+    for n in (1, 4, 9, 25):
+        chosen = by_group(days, n)
+        assert chosen["weight"].sum() == 24
+        assert len(chosen) == min(n, 9)
+
+
+def test_the_hardest_days_wait_longest_and_ties_go_to_the_earlier():
+    """Sorted by median wait; the result is in order of days; all weigh 1."""
+    days = table(["2021-05-01", "2021-05-02", "2021-05-03"], median_wait=[60.0, 90.0, 60.0])
+    assert hardest(days, 2)["day"].tolist() == ["2021-05-01", "2021-05-02"]
+    assert hardest(days, 2)["weight"].tolist() == [1, 1]
+
+
+def test_days_under_a_minute_are_named_and_left_out():
+    """59.9 s is quiet, 60 s is not, and where nothing ran nothing waited; unprobed days are all kept."""
+    days = table(["a", "b", "c"], median_wait=[59.9, 60.0, np.nan])
+    able, quiet = without_quiet(days)
+    assert (able["day"].tolist(), quiet) == (["b"], ["a", "c"])
+    assert without_quiet(table(["a"]))[1] == []
+
+
+def test_a_day_by_hand_must_be_there():
+    """The nearest day of the log is offered."""
+    with pytest.raises(TableError, match="'2021-05-07'; did you mean 2021-05-0"):
+        by_hand(table(["2021-05-06", "2021-05-08"]), ["2021-05-07"])
+
+
+STUDY = """
+quotes = "quotes.csv"
+[packages]
+budget_usd = 100_000
+[[workloads]]
+name = "any"
+generate = { n_jobs = 5 }
+logged_speed = "1.0"
+"""
+QUOTES = (
+    "name,category,cpus,mem_gb,gpus,price_usd\nsmall,compute,8,256,0,9000\nlarge,compute,64,512,0,30000\n"
+)
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Two files of two days each: the first day has one job, the others wait."""
+    days = [generate(i, n).assign(submit_time=lambda j, i=i: j["submit_time"] + i * DAY) for i, n in
+            enumerate((1, 400, 300, 400))]  # fmt: skip
+    write(merge(days[:2]), tmp_path / "a.parquet")
+    write(merge(days[2:]), tmp_path / "b.parquet")
+    (tmp_path / "quotes.csv").write_text(QUOTES)
+    (tmp_path / "study.toml").write_text(STUDY.replace("[packages]", "[packages]\nmin_gpu_nodes = 0"))
+    return days
+
+
+def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path):  # noqa: F811
+    """Files that follow each other are one log; the quiet day is named; the study reads what was written."""
+    arguments = ("days", "a.parquet", "b.parquet", "--by", "hardest", "-n", "2", "--study", "study.toml")
+    code, out, err = procure(*arguments, "--probe-every", "3", "--farm", "serial", "--out", "d", "--json")
+    assert code == 0, err
+    listed = {row["day"]: row for row in json.loads(out)}
+    assert list(listed) == ["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"]
+    assert [row["chosen"] for row in listed.values()].count(True) == 2
+    assert listed["2024-01-02"]["median_wait"] == 0
+    assert "2024-01-02; to see them under more load: procure workload load d/probe/jobs-2024-01-02" in err
+    chosen = [day for day, row in listed.items() if row["chosen"]]
+    (tmp_path / "many.toml").write_text(
+        'workloads = "d/workloads.toml"\nquotes = "quotes.csv"\n[packages]\nbudget_usd = 100_000\n'
+    )
+    study = load_study(tmp_path / "many.toml")
+    assert [one.name for one in study.workloads] == chosen
+    assert [str(one.logged_speed) for one in study.workloads] == ["1.0", "1.0"]
+    third = read(study.workloads[chosen.index("2024-01-03")].jobs, JOB) if "2024-01-03" in chosen else None
+    assert third is None or len(third) == 400
+
+
+def test_group_weights_reach_the_study(procure, log, tmp_path):  # noqa: F811
+    """The number of days that a day stands for is the workload's weight."""
+    assert procure("days", "a.parquet", "b.parquet", "--by", "clustering", "-n", "2", "--out", "d")[0] == 0
+    (tmp_path / "many.toml").write_text(
+        'workloads = "d/workloads.toml"\nquotes = "quotes.csv"\n[packages]\nbudget_usd = 100_000\n'
+    )
+    assert sum(one.weight for one in load_study(tmp_path / "many.toml").workloads) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--by", "hardest"), "--study"),
+        (("--by", "calendar", "--day", "2024-01-02"), "--by"),
+        (("--by", "hardest", "--per-month", "2", "--study", "study.toml"), "--per-month"),
+        (("--out", "d"), "nothing is chosen"),
+    ],
+)
+def test_contradictory_options_are_bad_usage(procure, log, arguments, said):  # noqa: F811
+    """Exit code 2 and the option's name."""
+    code, _, err = procure("days", "a.parquet", *arguments)
+    assert code == 2
+    assert said in err
+
+
+def test_workloads_in_a_missing_file_are_named(tmp_path):
+    """A study whose workloads file is not there says so."""
+    (tmp_path / "s.toml").write_text('workloads = "d.toml"\nquotes = "q.csv"\n[packages]\nbudget_usd = 1\n')
+    with pytest.raises(TableError, match=r"d\.toml: no such file; workloads is a file of"):
+        load_study(tmp_path / "s.toml")
+
+
+HARDEST = (
+    "2021-03-15 2021-03-19 2021-03-22 2021-03-26 2021-03-31 2021-04-02 2021-04-13 2021-04-14 2021-04-15 2021-04-17 "
+    "2021-04-18 2021-04-20 2021-04-22 2021-04-24 2021-04-26 2021-04-30 2021-05-03 2021-05-05 2021-05-10 2021-05-11 "
+    "2021-05-12 2021-05-13 2021-05-21 2021-05-26 2021-06-02"
+)
+
+
+@pytest.mark.slow
+def test_the_25_hardest_days_of_a_real_log(procure, shared_data, tmp_path):  # noqa: F811
+    """Over every 1,237th package, these days of three monthly files wait longest."""
+    from conftest import ROOT
+
+    files = [shared_data(f"beocat_2021/all_jobs_20210{month}.csv.xz") for month in (3, 4, 5)]
+    assert len(import_log(files[0], "csv", "beocat").jobs) > 60_000
+    quotes = ROOT / "quotes/example-2023.csv"
+    (tmp_path / "s.toml").write_text(
+        f'quotes = "{quotes}"\n[packages]\nbudget_usd = 1_000_000\n[[workloads]]\nname = "any"\ngenerate = {{}}\n'
+    )
+    options = ("--preset", "beocat", "--tz", "America/Chicago", "--by", "hardest", "--study", "s.toml")
+    code, out, err = procure("days", *files, *options, "--farm", "serial", "--json")
+    assert code == 0, err
+    assert [row["day"] for row in json.loads(out) if row["chosen"]] == HARDEST.split()
