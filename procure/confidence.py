@@ -203,10 +203,11 @@ def standing(
 
     Notes
     -----
-    A package is **alike** if the interval of its difference from the first, between the (1 − share)/2 and
-    the (1 + share)/2 quantile of the draws, contains 0. The same draws serve both, so that what
-    makes all packages wait longer cancels. Equal figures share the better rank. The first was chosen because
-    it came out first, so the rule leans a little toward telling packages apart.
+    A package is **alike** if the range of its difference from the first, from the (1 − share)/2 to the
+    (1 + share)/2 quantile of the draws, reaches below 0, or if both are equal in every draw. So it is told
+    apart if it is hardly ever better, though it may be as good where nobody waits. The same draws
+    serve both, so that what makes all packages wait longer cancels. Equal figures share the better rank. The
+    first was chosen because it came out first, so the rule leans a little toward telling packages apart.
     """
     tails = ((1 - share) / 2, (1 + share) / 2)
     ascending = np.sort(drawn, axis=1)
@@ -214,14 +215,14 @@ def standing(
         [np.searchsorted(row, one, side="left") + 1 for row, one in zip(ascending, drawn, strict=True)]
     )
     low, high = np.quantile(ranks, tails, axis=0, method="inverted_cdf")
-    gap_low, gap_high = np.quantile(drawn - drawn[:, [first]], tails, axis=0)
+    gap = drawn - drawn[:, [first]]
     table = pd.DataFrame(
         {
             "rank_low": low.astype(np.int64),
             "rank_high": high.astype(np.int64),
             "share_first": (ranks == 1).mean(axis=0),
             "chance_top": np.nan if edges is None else (drawn <= edges[:, None]).mean(axis=0),
-            "alike": (gap_low <= 0) & (gap_high >= 0),
+            "alike": (np.quantile(gap, tails[0], axis=0) < 0) | (gap == 0).all(axis=0),
         }
     )
     return Standing(table, first)

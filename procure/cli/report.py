@@ -70,6 +70,7 @@ def _contents(
     from procure._version import __version__
     from procure.cli.cautions import cautions
     from procure.cli.recommend import ranked
+    from procure.cli.report_why import sections
     from procure.evaluate import cheapest_per_cpu, evaluate_case
     from procure.report import Contents
 
@@ -81,6 +82,8 @@ def _contents(
     evaluation = evaluate_case(case, judged, None, settings.evaluate.k, settings.evaluate.hit_share)
     versions = {name: version(name) for name in ("numpy", "pandas", "numba", "scikit-learn", "xgboost")}
     names = [one.name for one in loaded.cases]
+    predicted = done.predicted or loaded.learn_if_possible(case)
+    page, why = sections(loaded, done, predicted)
     return Contents(
         study=settings.name,
         quotes=plan.quotes,
@@ -89,7 +92,7 @@ def _contents(
         workloads={name: plan.workloads[name] for name in names},
         policy=loaded.policy,
         case=case,
-        predicted=done.predicted or loaded.learn_if_possible(case),
+        predicted=predicted,
         found=done.found,
         rankings={name: inner for name, (inner, _) in rankings.items()}
         | {"cheapest per CPU": cheapest_per_cpu(case.packages)},
@@ -104,8 +107,20 @@ def _contents(
         inputs={name: str(value) for name, value in plan.fingerprint.items()}
         | {"procure": __version__}
         | versions,
-        sections=[_days(loaded), _pareto(loaded, done)],
+        sections=[*why, _days(loaded), _pareto(loaded, done)],
+        first_page=page,
+        **_ranked_by(done),
     )
+
+
+def _ranked_by(done: Ranked) -> dict[str, str]:
+    """Say what the list is in the order of, where that is not the plain mean wait."""
+    if done.chosen is None:
+        return {}
+    wanted = done.chosen.wanted
+    bounds = ", ".join(one.text for one in wanted.constraints)
+    text = f"{wanted.objective.name} ({wanted.objective.meaning})"
+    return {"ranked_by": text + (f", of those that satisfy {bounds}" if bounds else "")}
 
 
 def _pareto(loaded: cases.Loaded, done: Ranked) -> str:

@@ -44,11 +44,11 @@ def sentences(said: Assurance, n_packages: int) -> list[str]:
     first = table.iloc[0]
     how = f"over {said.n_draws:,} redraws of the {said.n_units:,} {said.unit}"
     if len(ranks) == 1:
-        lines.append(f"{how}, the first package is better than each other {of}: the 90 % range of every difference excludes 0")
+        lines.append(f"{how}, no other {of} can be taken for as good as the first: the 90 % range of no difference reaches below 0")
     else:
         lines.append(
             f"these {len(ranks)} {of} are indistinguishable with this workload: {how}, the 90 % range of the "
-            f"difference from the first contains 0 (ranks {shown})"
+            f"difference from the first reaches below 0 (ranks {shown})"
         )
     lines.append(
         f"{how}, the first package is best in {first['share_first']:.0%}, and in 90 % its rank among the first "

@@ -149,7 +149,7 @@ def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> str:
         axes.scatter(rank[~known], wait[~known], s=22, facecolors="none", edgecolors=RED, label="predicted")
     axes.set_xlim(0.3, len(wait) + 0.7)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_ylim(0, max(float(np.nanmax(wait)) * 1.1, 1.0))
+    axes.set_ylim(0, max(float(np.nan_to_num(wait).max()) * 1.1, 1.0))
     axes.set_xlabel("rank")
     axes.set_ylabel("mean wait, s")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

@@ -55,6 +55,10 @@ class Contents:
         ``options["both"]`` for those that take a workload too.
     inputs
         Digests of the inputs, and versions.
+    first_page
+        HTML right under the answer.
+    ranked_by
+        What the list is in the order of.
     sections
         Further sections as HTML, in order; an empty one does not appear.
     """
@@ -79,6 +83,8 @@ class Contents:
     zones: dict[str, str | None] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
     sections: list[str] = field(default_factory=list)
+    ranked_by: str = "the mean time that these jobs would have waited"
+    first_page: str = ""
 
 
 def render(contents: Contents) -> str:

@@ -49,11 +49,17 @@ def section(
             f"The first of the list {place}.</p>",
             f"<figure>{chart(front, axes, values, simulated, recommended)}<figcaption>A point is a package: "
             f"{escape(axes[0].meaning)}, against {escape(axes[1].meaning)}. "
-            f"{int(simulated.sum()):,} are simulated, the others predicted.</figcaption></figure>",
+            f"{_known(simulated)}</figcaption></figure>",
             _table(front, axes),
             "</section>",
         ]
     )
+
+
+def _known(simulated: np.ndarray) -> str:
+    if simulated.all():
+        return "All are simulated."
+    return f"{int(simulated.sum()):,} are simulated, the waits of the others predicted."
 
 
 def chart(

@@ -1,0 +1,89 @@
+"""The parts of the report on how sure and why, and its first page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from procure.cli.cases import Loaded
+from procure.cli.explain import longest_wait
+from procure.cli.sure import assured, coverage_lines, sentences
+from procure.explain import explain
+from procure.explain_words import says, says_against
+from procure.models import Predicted
+from procure.report import confidence, first_page
+from procure.report import explain as explain_section
+from procure.report.svg import duration
+from procure.run import FAST_LANE_POLICY
+from procure.stability import stability
+
+if TYPE_CHECKING:
+    from procure.cli.recommend import Ranked
+
+_MOST_LINES = 2
+
+
+def sections(loaded: Loaded, done: Ranked, predicted: Predicted | None) -> tuple[str, list[str]]:
+    """Return the first page and the sections on how sure and why, as HTML.
+
+    Under a policy that is simulated slowly, what would change the answer is left to ``what-if``.
+    """
+    ranking, plan, case = done.found.ranking, loaded.plan, done.case
+    if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= case.n_jobs:
+        return "", []
+    rows = ranking["row"].to_numpy()
+    counts = case.packages.iloc[rows[:10]][plan.types].to_numpy(np.int64)
+    said, sure = [], ""
+    if done.chosen is None:
+        redrawn = assured(loaded, done)
+        said = sentences(redrawn, len(ranking)) + coverage_lines(case, done.predicted)
+        sure = confidence.section(redrawn.table, said, redrawn.unit, redrawn.n_draws)
+    fast = loaded.policy == FAST_LANE_POLICY
+    replayed = [max(loaded.cases, key=lambda one: longest_wait(one.wait)).name]
+    both = [
+        explain(plan, loaded.cases, loaded.policy, one, case, predicted, replayed, marginal=fast and i == 0)
+        for i, one in enumerate(counts[:2])
+    ]
+    why, against = says(both[0]), says_against(*both) if len(both) == 2 else []
+    changes = _changes(loaded, counts) if fast else []
+    page = first_page.page(
+        {
+            "How sure is that?": said[:_MOST_LINES],
+            "Why this one?": [*[line for line in why if line.startswith("what waiting")], *against[:1]],
+            "What does it cost?": _costs(loaded, done),
+            "What would change it?": [*changes, *[line for line in why if line.startswith("one more")]],
+        }
+    )
+    return page, [sure, explain_section.section(why, against, both[0].grouped, both[0].binding, both[0].marginal)]
+
+
+def _changes(loaded: Loaded, counts: np.ndarray) -> list[str]:
+    lines = []
+    for row in stability(loaded.plan, loaded.cases, loaded.policy, counts).itertuples():
+        where = (
+            f"it stays the first of the {len(counts)} best"
+            if row.rank == 1
+            else f"it falls to rank {row.rank} of the {len(counts)} best, {duration(row.regret_seconds)} behind {row.leader}"
+        )
+        lines.append(f"{row.situation}, jobs wait {duration(row.mean_wait_time)}, and {where}")
+    return lines
+
+
+def _costs(loaded: Loaded, done: Ranked) -> list[str]:
+    """Say what the first package costs, with what the study's costs add."""
+    from procure.costs import Costs, total_costs
+
+    plan, first = loaded.plan, done.case.packages.iloc[[int(done.found.ranking["row"].iloc[0])]]
+    budget = float(plan.study.packages.budget_usd)
+    price = float(first["price_usd"].iloc[0])
+    lines = [f"US$ {price:,.0f} of US$ {budget:,.0f}, US$ {price / max(float(first['total_cpus'].iloc[0]), 1):,.0f} per CPU"]
+    if plan.study.costs != Costs():
+        jobs = {case.name: plan.workloads[case.name] for case in loaded.cases}
+        weights = {case.name: case.weight for case in loaded.cases}
+        total = total_costs(first, plan.quotes, plan.study.costs, jobs, plan.study.packages, plan.existing, weights).iloc[0]
+        lines.append(
+            f"over {plan.study.costs.years:g} years US$ {total['tco_usd']:,.0f} in all, of it US$ {total['energy_usd']:,.0f} for "
+            f"energy; US$ {total['usd_per_core_hour']:,.3f} per core-hour used"
+        )
+    return lines

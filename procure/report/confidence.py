@@ -1,0 +1,69 @@
+"""The report's section on how sure the list is: ranks over redrawn workloads, and what cannot be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import pandas as pd
+
+from procure.report.svg import BLUE, GREY, figure, inline
+
+_MOST_ROWS = 30
+
+
+def section(table: pd.DataFrame, sentences: Sequence[str], unit: str, n_draws: int) -> str:
+    """Return the section as HTML; empty where there is nothing to compare.
+
+    Parameters
+    ----------
+    table
+        As `procure.redraw.Assurance.table`: the head of the list in rank order.
+    sentences
+        What it comes to.
+    unit, n_draws
+        What was redrawn, and how often; ``nothing``: ranges of predictions were compared.
+    """
+    if len(table) < 2:
+        return ""
+    how = (
+        f"The workload was redrawn {n_draws:,} times ({escape(unit)}, with replacement), and the list ranked each time."
+        if n_draws
+        else "Nothing was redrawn; the 90 % ranges of predictions are compared."
+    )
+    rule = (
+        "A package cannot be told from the first if the 90 % range of the difference of their mean waits over the "
+        "redraws reaches below 0: in some redraws it is better."
+        if n_draws
+        else "A package cannot be told from the first if its range reaches the first's."
+    )
+    said = "".join(f"<li>{escape(line[0].upper() + line[1:])}.</li>" for line in sentences)
+    return "\n".join(
+        [
+            "<section>\n<h2>How sure the list is</h2>",
+            f"<p>{how} {rule} The first came out first on this very workload, so its lead is flattered a little.</p>",
+            f"<ul>{said}</ul>",
+            f"<figure>{chart(table)}<figcaption>Each line is a package: the ranks that it takes in 90 % of the "
+            f"redraws. Blue: cannot be told from the first. Its own rank is the point.</figcaption></figure>",
+            "</section>",
+        ]
+    )
+
+
+def chart(table: pd.DataFrame) -> str:
+    """Draw rank intervals of the head of the list."""
+    shown = table.head(_MOST_ROWS)
+    made, axes = figure(7.2, 0.8 + 0.14 * len(shown))
+    place = np.arange(1, len(shown) + 1)
+    for alike, colour in ((True, BLUE), (False, GREY)):
+        here = (shown["alike"] == alike).to_numpy()
+        axes.hlines(
+            place[here], shown["rank_low"][here], shown["rank_high"][here], color=colour, linewidth=3, alpha=0.6
+        )
+        axes.plot(place[here], place[here], "o", color=colour, markersize=3)
+    axes.invert_yaxis()
+    axes.set_xlim(0.5, float(shown["rank_high"].max()) + 0.5)
+    axes.set_xlabel("rank")
+    axes.set_ylabel("place in the list")
+    return inline(made, "rank-ranges", "Ranges of ranks of the first packages over redrawn workloads")

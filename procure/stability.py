@@ -1,0 +1,67 @@
+"""Whether the first choice stays first when the jobs change: what would change the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from procure.models import Case
+from procure.sweep.plan import Plan
+from procure.trial import mean_wait, package_name, try_counts
+from procure.what_if import Changes, changed_jobs
+
+HEAD = 10
+GROWTHS = (0.7, 1.3, 2.0)
+GPU_JOBS = 2.0
+
+
+def stability(plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, seed: int = 1) -> pd.DataFrame:
+    """Simulate the head of a list under other loads.
+
+    Parameters
+    ----------
+    plan, cases, policy
+        The study, a case per workload that counts, and which policy decides.
+    counts
+        int64[n_packages, n_types], best first; the first `HEAD` are tried.
+    seed
+        Of which bursts are added or left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per situation: ``situation``, ``mean_wait_time`` of the first package, s, its ``rank`` among
+        these, the ``leader``, and ``regret_seconds``: how much shorter jobs wait on the leader.
+    """
+    counts = counts[:HEAD]
+    situations = [(f"with {growth:g} times the load", Changes(growth=growth, seed=seed)) for growth in GROWTHS]
+    if any((plan.workloads[case.name]["gpus_per_node"] > 0).any() for case in cases):
+        situations.append((f"with {GPU_JOBS:g} times the GPU jobs", Changes(gpu_jobs=GPU_JOBS, seed=seed)))
+    rows = []
+    for name, changes in situations:
+        wait = _waits(plan, cases, policy, counts, changes)
+        leader = int(np.argmin(wait))
+        rows.append(
+            {
+                "situation": name,
+                "mean_wait_time": float(wait[0]),
+                "rank": int((wait < wait[0]).sum()) + 1,
+                "leader": package_name(plan.types, counts[leader]),
+                "regret_seconds": float(wait[0] - wait[leader]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _waits(plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes) -> np.ndarray:
+    waits, ran = [], []
+    for case in cases:
+        jobs = plan.workloads[case.name]
+        if changes.growth is not None or (jobs["gpus_per_node"] > 0).any():
+            jobs = changed_jobs(jobs, changes)
+        rows = try_counts(plan, counts, case.name, policy, jobs)
+        waits.append(rows["mean_wait_time"].to_numpy(dtype="float64"))
+        ran.append(case.weight * (len(jobs) - rows["n_unrunnable"].to_numpy(dtype="float64")))
+    return mean_wait(np.stack(waits), np.stack(ran))
