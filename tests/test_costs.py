@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
@@ -229,8 +230,10 @@ def test_command(tmp_path) -> None:
     result = CliRunner().invoke(
         app, ["packages", study, "--costs", "--package", wanted[0], "--package", wanted[1], "--format", "csv"]
     )
-    lines = result.stdout.splitlines()
-    assert lines[0].startswith("cost,unit,") and len(lines) == 1 + len(COST_UNITS)
+    beside = pd.read_csv(io.StringIO(result.stdout)).set_index("cost")
+    assert list(beside) == ["unit", *wanted] and list(beside.index) == list(COST_UNITS)
+    expected = written.set_index("package_id").loc[wanted, "tco_usd"].tolist()
+    assert beside.loc["tco_usd", wanted].astype(float).tolist() == pytest.approx(expected)
     assert CliRunner().invoke(app, ["packages", study, "--package", "x"]).exit_code == 2
     assert "is none of the study's" in str(
         CliRunner().invoke(app, ["packages", study, "--costs", "--package", "x=1"]).exception

@@ -16,6 +16,7 @@ from procure.errors import TableError
 from procure.existing import coverage_notes, parse_nodes, read_existing, summarise_nodes
 from procure.quotes import check_quotes
 from procure.study import load_study
+from procure.sweep.plan import load_plan
 from procure.tables import JOB, check
 
 LINE = "NodeName={} CPUTot=8 Gres={} RealMemory=16000 State={} OS=Linux 6.1 #1 SMP Reason=a b=c [root@x]"
@@ -178,6 +179,32 @@ def test_a_study_adds_the_nodes_that_stay(tmp_path) -> None:
     path.write_text(text.format('retire = ["n1"]').replace('existing_nodes = "nodes.txt", ', ""))
     with pytest.raises(TableError, match="retire needs existing_nodes"):
         load_study(path)
+
+
+def test_a_plan_says_what_is_left_out_and_watts_do_not_change_it(tmp_path) -> None:
+    """Notes tell of expired quotes, retired nodes and jobs that need no purchase; watts concern costs only."""
+    quotes = (
+        "name,category,cpus,mem_gb,gpus,price_usd,valid_until\nq,c,8,64,0,10,\nr,c,8,64,0,10,2020-01-01\n"
+    )
+    (tmp_path / "q.csv").write_text(quotes)
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("node_id,kind,cpus,mem_mb\na,big,128,9000000\nb,old,8,1000\n")
+    path = tmp_path / "s.toml"
+    path.write_text(
+        """quotes = "q.csv"
+    packages = { budget_usd = 20, min_gpu_nodes = 0, existing_nodes = "nodes.csv", retire = ["old"],
+                 as_of = 2024-01-01 }
+    workloads = [ { name = "d", generate = { n_jobs = 9 } } ]
+    sweep = { sample = 1 }""".replace("\n                 ", " ")
+    )
+    plan = load_plan(load_study(path))
+    said = "\n".join(plan.notes)
+    for text in ("expired before 2024-01-01 are left out: r", "retired: b", "run every job of d"):
+        assert text in said
+    nodes.write_text("node_id,kind,cpus,mem_mb,power_w\na,big,128,9000000,500\nb,old,8,1000,\n")
+    again = load_plan(load_study(path))
+    assert again.existing["power_w"].tolist() == [500]
+    assert again.fingerprint == plan.fingerprint
 
 
 def test_command_shows_kinds_and_writes_a_node_table(tmp_path) -> None:

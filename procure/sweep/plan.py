@@ -116,10 +116,11 @@ class Plan:
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
         """What results depend on: two sweeps may share a folder only if none of it differs."""
+        watts = [] if self.existing is None else list(self.existing.filter(regex="^(idle_)?power_w$"))
         return {
             "quotes": _digest(self.quotes),
             "packages": _digest(self.packages),
-            "existing nodes": "none" if self.existing is None else _digest(self.existing),
+            "existing nodes": "none" if self.existing is None else _digest(self.existing.drop(columns=watts)),
             "kill_at_limit": self.study.simulate.kill_at_limit,
             "result schema": RESULT.version,
         } | {
