@@ -160,6 +160,34 @@ def test_the_published_confusion_matrix() -> None:
     assert shown == [96.67, 98.63, 96.96, 97.79]
 
 
+def test_chances_end_up_true_near_each_chance() -> None:
+    """A bump that shift and slope cannot mend is closed: after a while 0.3 and 0.7 come true as often as said."""
+    rng = np.random.default_rng(0)
+    stated, submit = rng.choice([0.1, 0.3, 0.7, 0.9], 20_000), np.arange(20_000) * 60
+    truth = np.select([stated == 0.3, stated == 0.7], [0.45, 0.6], stated)
+    wait = np.where(rng.random(20_000) < truth, 100.0, 9_000.0)
+    said = calibrate.roll_chance(submit, wait, stated, 3600.0)[5_000:]
+    for level in (0.1, 0.3, 0.7, 0.9):
+        near = stated[5_000:] == level
+        assert said[near].mean() == pytest.approx((wait[5_000:][near] <= 3600).mean(), abs=0.025)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), at=st.integers(0, 5))
+def test_chances_learn_only_from_what_is_known(seed: int, at: int) -> None:
+    """What comes of jobs after a submission changes no chance stated until then."""
+    rng = np.random.default_rng(seed)
+    submit, stated = np.sort(rng.integers(0, 50_000, 300)), rng.random(300)
+    wait = rng.exponential(3000, 300)
+    row = 50 * at
+    now = submit[row]
+    later = np.where(submit + wait >= now, np.maximum(now - submit, 0) + rng.exponential(9000, 300), wait)
+    later[(wait > 3600) & (submit + 3600 < now)] = 1e6
+    one = calibrate.roll_chance(submit, wait, stated, 3600.0)
+    other = calibrate.roll_chance(submit, later, stated, 3600.0)
+    np.testing.assert_array_equal(one[: row + 50], other[: row + 50])
+
+
 def test_metrics_by_hand() -> None:
     """Pinball, within a factor and log error of numbers small enough to check."""
     wait = np.array([0.0, 100.0])

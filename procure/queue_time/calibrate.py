@@ -170,20 +170,53 @@ def roll_chance(
     """Correct the chances of a start by one deadline, rows in submission order.
 
     What came of a job is known once it has started or the deadline has passed; only rows submitted after
-    that moment use it.
+    that moment use it. Shift and slope follow the last ``n_window`` outcomes; what then still is off
+    near a chance, over all outcomes so far, is added to it.
     """
     wait = np.where(np.isnan(wait), np.inf, wait)
     known_at = submit + np.minimum(wait, deadline)
     happened = wait <= deadline
     order = np.argsort(known_at, kind="stable")
-    corrected = np.empty(len(chance))
+    moved, corrected, gaps, used = np.empty(len(chance)), np.empty(len(chance)), Gaps(), 0
     for begin in range(0, len(submit), every):
         known = int(np.searchsorted(known_at[order], submit[begin]))
         window = order[max(0, known - n_window) : known]
         shift, slope = fit_correction(chance[window], happened[window])
+        gaps.add(moved[order[used:known]], happened[order[used:known]])
+        used = known
         rows = slice(begin, begin + every)
-        corrected[rows] = correct_chance(chance[rows], shift, slope)
+        moved[rows] = correct_chance(chance[rows], shift, slope)
+        corrected[rows] = gaps.close(moved[rows])
     return corrected
+
+
+class Gaps:
+    """How far stated chances were off near each chance, on average; drawn towards nothing.
+
+    Parameters
+    ----------
+    reach
+        Outcomes stated within so much of a chance count, the nearer the more.
+    n_prior
+        So many outcomes without a gap are taken as seen already.
+    """
+
+    def __init__(self, reach: float = 0.1, n_prior: float = 100.0) -> None:
+        """Start without a gap."""
+        self.reach, self.n_prior = reach, n_prior
+        self.at = np.linspace(0.0, 1.0, 41)
+        self.gap, self.weight = np.zeros(41), np.zeros(41)
+
+    def add(self, stated: np.ndarray, happened: np.ndarray) -> None:
+        """Learn what came of stated chances."""
+        near = np.maximum(0.0, 1 - np.abs(self.at[:, None] - stated) / self.reach)
+        self.gap += near @ (happened - stated)
+        self.weight += near.sum(axis=1)
+
+    def close(self, stated: np.ndarray) -> np.ndarray:
+        """Add the usual gap to chances, at most 0.2."""
+        usual = np.clip(self.gap / (self.weight + self.n_prior), -0.2, 0.2)
+        return np.clip(stated + np.interp(stated, self.at, usual), 0.001, 0.999)
 
 
 def _logit(chance: np.ndarray) -> np.ndarray:
