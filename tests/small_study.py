@@ -1,0 +1,28 @@
+"""A small study, swept once per test process, for the commands that need results."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+from procure.study import load_study
+from procure.sweep import load_plan, run_sweep
+
+QUOTES = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
+
+
+@functools.cache
+def swept(n_days: int = 1) -> Path:
+    """Return the path of a study of 100,000 US$ and so many days of 300 jobs, every third package simulated."""
+    folder = Path(tempfile.mkdtemp(prefix="procure-small-"))
+    days = "".join(
+        f'[[workloads]]\nname = "day-{i}"\ngenerate = {{ seed = {i}, n_jobs = 300 }}\n' for i in range(1, n_days + 1)
+    )
+    path = folder / "small.toml"
+    path.write_text(
+        f'name = "small"\nquotes = "{QUOTES}"\n[packages]\nbudget_usd = 70_000\n{days}[sweep]\nsample = 3\n',
+        encoding="utf-8",
+    )
+    run_sweep(load_plan(load_study(path)), "serial")
+    return path

@@ -1,0 +1,148 @@
+"""Ranges hold what they promise, ranks are said with their doubt, and what cannot be told apart is named."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_study import swept
+from typer.testing import CliRunner
+
+from procure.backlog import backlog_waits
+from procure.cli.main import app
+from procure.cli.sure import coverage_lines
+from procure.confidence import Spread, bootstrap, coverage, places, redraws, standing, top_edge, unseen_day
+from procure.models import Case, Predicted, Surrogate
+from procure.redraw import redraw_bursts
+from procure.workload import generate
+from procure.workload.load import bursts
+
+
+@pytest.mark.parametrize(("n", "expected"), [(19, (0, 18)), (39, (1, 37)), (99, (4, 94)), (10, (0, 9)), (1, (0, 0))])
+def test_the_places_of_a_conformal_range(n: int, expected: tuple[int, int]):
+    """90 % of 19 is the whole range, of 39 leaves one out on either side; fewer can only give all they have."""
+    assert places(n) == expected
+
+
+def test_ranges_hold_the_truth_where_predictions_are_short_as_well_as_where_they_are_long():
+    """Errors ten times as wide at short waits: in every fifth of the predictions 86 to 94 % are held."""
+    rng = np.random.default_rng(1)
+    at = rng.lognormal(6, 2, 24_000)
+    truth = (at + 1) * np.exp(rng.normal(0, np.where(at < 400, 1.0, 0.1))) - 1
+    fitted = Spread(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
+    low, high = fitted.interval(at[4000:])
+    fifth = np.digitize(at[4000:], np.quantile(at[4000:], [0.2, 0.4, 0.6, 0.8]))
+    held = [coverage(low[fifth == i], high[fifth == i], truth[4000:][fifth == i]) for i in range(5)]
+    assert min(held) > 0.86 and max(held) < 0.94
+    width = (high + 1) / (low + 1)
+    assert np.median(width[fifth == 0]) > 5 * np.median(width[fifth == 4])
+
+
+def test_chances_are_kept():
+    """Of the packages said to have a chance of 30 to 70 %, about so many are among the best."""
+    rng = np.random.default_rng(2)
+    at = rng.lognormal(6, 1, 20_000)
+    truth = (at + 1) * np.exp(rng.normal(0, 0.5, len(at))) - 1
+    fitted = Spread(at[:4000], (truth[:4000] + 1) / (at[:4000] + 1))
+    chance = fitted.chance_below(at[4000:], 150.0)
+    some = (chance > 0.3) & (chance < 0.7)
+    assert chance[some].mean() == pytest.approx((truth[4000:] <= 150)[some].mean(), abs=0.05)
+    assert np.isnan(fitted.chance_below(np.array([np.nan]), 150.0)[0])
+
+
+def test_a_day_that_was_not_simulated_is_held_as_often_as_promised():
+    """Of 24 exchangeable days and one more, the range holds the one in 23 of 25 cases: 92 %."""
+    rng = np.random.default_rng(3)
+    waits = rng.lognormal(6, 1, (25, 4000))
+    ones = np.zeros((24, 4000))
+    low, high = unseen_day(waits[:24], ones, np.zeros(4000))
+    assert coverage(low, high, waits[24]) == pytest.approx(23 / 25, abs=0.02)
+    scale = waits * rng.uniform(0.9, 1.1, waits.shape)
+    near, far = unseen_day(waits[:24], scale[:24], scale[24])
+    assert coverage(near, far, waits[24]) > 0.88 and np.median(far - near) < np.median(high - low) / 3
+
+
+def test_ranks_chances_and_doubles_by_hand():
+    """Four draws of three packages: ties share the better rank; never better and once worse is told apart."""
+    drawn = np.array([[1.0, 1.0, 9.0], [2.0, 2.0, 1.0], [3.0, 3.0, 9.0], [4.0, 4.0, 9.0]])
+    said = standing(drawn, edges=np.array([1.0, 1.0, 9.0, 0.0]))
+    assert said.table["rank_low"].tolist() == [1, 1, 1] and said.table["rank_high"].tolist() == [2, 2, 3]
+    assert said.table["share_first"].tolist() == [0.75, 0.75, 0.25]
+    assert said.table["chance_top"].tolist() == [0.5, 0.5, 0.5]
+    # The second is the first's equal throughout, the third is better in one draw of four.
+    assert said.table["alike"].tolist() == [True, True, True] and said.n_alike == 3
+    worse = standing(drawn + np.array([0.0, 0.5, 8.0]))
+    assert worse.table["alike"].tolist() == [True, False, False]
+
+
+def test_redrawn_days_repeat_by_seed_and_sum_as_told():
+    """Draws are of days with replacement; the same seed gives the same figures."""
+    waits = np.arange(12.0).reshape(4, 3)
+    first = bootstrap(waits, lambda some, days: some.mean(axis=0), 50, seed=7)
+    again = bootstrap(waits, lambda some, days: waits[days].mean(axis=0), 50, seed=7)
+    assert first.shape == (50, 3) and np.array_equal(first, again)
+    assert not np.array_equal(redraws(4, 50, 7), redraws(4, 50, 8))
+    assert top_edge(np.arange(1.0, 41.0)) == 2 and top_edge(np.array([[3.0, 1.0]])).tolist() == [1.0]
+
+
+def test_bursts_are_redrawn_whole_and_their_times_stay():
+    """Each burst stands in the redrawn workload a whole number of times, under names of its own."""
+    jobs = generate(1, 400)
+    drawn = redraw_bursts(jobs, 5)
+    assert drawn["job_id"].is_unique and drawn.equals(redraw_bursts(jobs, 5))
+    of = dict(zip(jobs["job_id"], bursts(jobs), strict=True))
+    times = drawn["job_id"].str.split("+").str[0].map(of).value_counts()
+    sizes = pd.Series(bursts(jobs)).value_counts()
+    assert ((times % sizes.reindex(times.index)) == 0).all()
+    assert int((times / sizes.reindex(times.index)).sum()) == sizes.size
+    assert set(drawn["submit_time"]) <= set(jobs["submit_time"])
+
+
+def test_backlog_on_paper():
+    """4 CPUs, 4 × 1,200 s of work at 0 and 4 × 600 s at 600 s: it is 1,200 s behind both times; 8 CPUs: 600 and 300."""
+    quotes = pd.DataFrame({"name": ["A"], "category": ["c"], "cpus": [4], "mem_gb": [8.0], "gpus": [0]})
+    jobs = pd.DataFrame(
+        {"submit_time": [0, 600], "run_time": [1200, 600], "n_nodes": 1, "cpus_per_node": 4,
+         "mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}
+    )  # fmt: skip
+    found = backlog_waits(pd.DataFrame({"A": [1, 2]}), quotes, jobs)
+    assert found.tolist() == [1200.0, 450.0]
+
+
+def run(*words: str) -> tuple[str, str]:
+    found = CliRunner().invoke(app, [*words])
+    assert found.exit_code == 0, found.output
+    return found.stdout, found.stderr
+
+
+def test_recommend_says_what_cannot_be_told_apart():
+    """One day: bursts are redrawn, by seed; the sentences and the columns agree."""
+    words = ["recommend", str(swept()), "-k", "5", "--redraws", "6", "--format", "json"]
+    out, err = run(*words)
+    listed = json.loads(out)
+    assert [set(one) >= {"rank_low", "rank_high", "chance_top", "alike"} for one in listed] == [True] * 5
+    assert listed[0]["alike"] and listed[0]["rank_low"] == 1
+    assert "over 6 redraws of the" in err and ("indistinguishable" in err or "as good as the first" in err)
+    plain = json.loads(run(*words[:4], "--no-verify", "--redraws", "0", "--format", "json")[0])
+    assert all(0 <= one["chance_top"] <= 1 for one in plain)
+
+
+def test_several_days_are_redrawn_as_days():
+    """Five days: a range for another day is stated with the probability that five days allow."""
+    _, err = run("recommend", str(swept(5)), "-k", "3", "--format", "json")
+    assert "redraws of the 5 days" in err and "with 67% probability; more days are needed for 90 %" in err
+
+
+def test_the_share_of_truths_that_ranges_hold_is_told():
+    """Against a truth on packages that were not simulated; without one, each half of the known judges the other."""
+    rng = np.random.default_rng(4)
+    ratio = np.sort(np.exp(rng.normal(0, 0.2, 400)))
+    said = Predicted(np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, ratio, np.full(400, 99.0))
+    case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
+    (line,) = coverage_lines(case, said)
+    assert "each half of the 400 out-of-fold predictions" in line and " 9" in line
+    (line,) = coverage_lines(case, said, np.full(600, 99.0))
+    assert "holds 100.0% of the true waits of the 200 packages that were not simulated" in line
+    assert coverage_lines(case, None) == []
