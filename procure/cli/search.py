@@ -74,9 +74,9 @@ def search(
     all jobs of all workloads; with what was spent. A second call goes on where the first ended; nothing
     is simulated twice, and what the study's own sweep has simulated is known from the start and free.
 
-    [bold]When it ends.[/bold] When the budget is spent; or when, for --stable-rounds rounds in a row (5),
-    no package of the round came among the first k of the list (50); or when every package is simulated.
-    A round is a sixth of the packages so far, but at least 24; the first is 64.
+    [bold]When it ends.[/bold] When the budget is spent; or, by the model, when for --stable-rounds rounds in
+    a row (5) no package of the round came among the first k of the list (at least 50); or when every
+    package is simulated. A round is a sixth of the packages so far, but at least 24; the first is 64.
 
     [bold]Examples[/bold]
 

@@ -14,6 +14,9 @@ from procure.search.propose import FIRST, Proposer
 Answer = Callable[[np.ndarray], np.ndarray]
 """From counts, int64 (packages, types), to mean waits, s; NaN where the simulation failed."""
 
+SHORTEST = 50
+"""A list of three stays as it is for long: at least the first so many must be stable."""
+
 GROWTH = 6
 """A round is a sixth of what was asked before, but at least the batch."""
 
@@ -27,7 +30,7 @@ class Rules:
     n_packages
         Packages to ask for at most.
     k
-        Length of the list that must be stable.
+        Length of the list that must be stable; a shorter one than `SHORTEST` is judged by so many.
     batch
         Least size of a round.
     stable_rounds
@@ -89,7 +92,7 @@ def search(
         simulated whole, no package of the round came among the first k of all known packages.
     """
     done = Progress(rounds=list(before or []))
-    number = 0
+    number, k = 0, max(rules.k, SHORTEST)
     while True:
         if done.n_asked >= rules.n_packages:
             done.ended = "budget"
@@ -110,10 +113,10 @@ def search(
         counts = done.rounds[number][: rules.n_packages - done.n_asked]
         done.n_asked += len(counts)
         counts = counts[~known.has(counts)]
-        first = set(known.order()[: rules.k].tolist())
+        first = set(known.order()[:k].tolist())
         if len(counts):
             known.add(counts, answer(counts), where.left_out(counts))
-        same = first == set(known.order()[: rules.k].tolist())
-        done.n_unchanged = done.n_unchanged + 1 if same and len(first) >= rules.k else 0
+        same = first == set(known.order()[:k].tolist())
+        done.n_unchanged = done.n_unchanged + 1 if same and len(first) == k else 0
         number += 1
         told(done)

@@ -71,14 +71,14 @@ class Legal:
     def excluded_by(self, j: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Tell which chosen types must go before type ``j[row]`` can join, bool (rows, types).
 
-        Rivals for its lot must; and where its category is full, all types of the category.
+        Rivals for its lot must; and where its category is full, all types of it that are not mandatory.
         """
         rivals = (self.lot == self.lot[j][:, None]) & (self.lot[j] != NONE)[:, None]
         rivals &= self.vendor != self.vendor[j][:, None]
         if self.offer.types_per_category is not None:
             same = (self.category == self.category[j][:, None]) & chosen
             same[np.arange(len(j)), j] = False
-            rivals |= same & (same.sum(axis=1) >= self.offer.types_per_category)[:, None]
+            rivals |= same & ~self.mandatory & (same.sum(axis=1) >= self.offer.types_per_category)[:, None]
         return rivals & chosen
 
     def rest(self, counts: np.ndarray) -> np.ndarray:

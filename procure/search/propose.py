@@ -22,11 +22,12 @@ FIRST = 64
 _SHARES = (0.3, 0.6, 0.9)
 """Shares of a round, cumulated: drawn from the Gaussian process, lowest by trees, neighbours; the rest explores."""
 _SCREEN_EVERY = 6
-_SCREENED = 6_000
+_SCREENED = 3_000
 _DRAWN = 20_000
+_CANDIDATES = 20_000
 _CENTRES, _EXCHANGES = 10, 60
 _LOCAL, _ELSEWHERE = 400, 150
-_PROMISING = 1_500
+_PROMISING = 800
 _SHIFT = 30.0
 """Seconds added before logarithms are taken, so that differences far below a minute count for little."""
 
@@ -155,7 +156,7 @@ class ByModel:
     The first round spreads over the combinations of types. In each later one, the trees (composition
     features, Tweedie deviance) learn from all that is known, the Gaussian process from the best 400
     and 150 others. Every sixth round they screen the field: all of it where it is listed, else a
-    fresh draw and the neighbours of the best; each keeps its 6,000 lowest. From these and the exchange
+    fresh draw and the neighbours of the best; each keeps its 3,000 lowest. From these and the exchange
     neighbours of the ten best, a round takes three tenths that are best in functions drawn from the
     Gaussian process (Thompson sampling), three that the trees predict lowest, three neighbours by both
     models' ranks, and one tenth from the least known combinations of types.
@@ -208,6 +209,7 @@ class ByModel:
                 near = self._field.near(known.counts[best[:50]], 100, rng)
                 every = np.unique(np.concatenate([self._field.draw(_DRAWN, rng), near]), axis=0)
             every = _new(every, known)
+            every = self._promising(every, trees)
             self._pool = number, every[_lowest_of_both(*self._predicted(every, trees, process), _SCREENED)]
         assert self._pool is not None
         return trees, process, self._pool[1]
@@ -222,15 +224,19 @@ class ByModel:
         rows = rows[: _LOCAL + _ELSEWHERE]
         return trees, GaussianProcess().fit(z[rows], np.log(wait[rows] + _SHIFT))
 
+    def _promising(self, counts: np.ndarray, trees: Surrogate) -> np.ndarray:
+        """Return the packages that the trees predict lowest, for the slower model to look at."""
+        by_trees = np.empty(len(counts))
+        for start in range(0, len(counts), 1 << 16):
+            rows = slice(start, start + (1 << 16))
+            by_trees[rows] = trees.predict(self._field.describe(counts[rows])[0])
+        return counts[np.sort(np.argsort(by_trees, kind="stable")[:_CANDIDATES])]
+
     def _predicted(
         self, counts: np.ndarray, trees: Surrogate, process: GaussianProcess
     ) -> tuple[np.ndarray, np.ndarray]:
-        by_trees, by_process = np.empty(len(counts)), np.empty(len(counts))
-        for start in range(0, len(counts), 1 << 15):
-            rows = slice(start, start + (1 << 15))
-            x, z = self._field.describe(counts[rows])
-            by_trees[rows], by_process[rows] = trees.predict(x), process.predict(z)
-        return by_trees, by_process
+        x, z = self._field.describe(counts)
+        return trees.predict(x), process.predict(z)
 
     def _mix(
         self,

@@ -97,7 +97,9 @@ def run_search(
             f"{runs} runs do not simulate one package on each of {n_workloads} workloads; give --runs "
             f"{n_workloads} or more"
         )
-    rules = Rules(runs // n_workloads, asked.k, asked.batch, asked.stable_rounds)
+    # The baselines spend what they are given.
+    stable_rounds = asked.stable_rounds if asked.method == "model" else 0
+    rules = Rules(runs // n_workloads, asked.k, asked.batch, stable_rounds)
     where = Field(space, left_out_of(plan), asked.seed, listed)
     if where.level:
         note(f"no package found runs every job; the best leave out {where.level:,}, and only such are simulated")

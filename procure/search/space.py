@@ -133,26 +133,30 @@ class Space:
         steps = np.minimum(rng.geometric(0.3, len(new)), 1 + new[rows, given] // legal.step[given])
         all_of_it = rng.random(len(new)) < 0.15
         left = np.where(all_of_it, 0, new[rows, given] - steps * legal.step[given])
-        new[rows, given] = legal.at_most(given, np.maximum(left, 0))
-        new[legal.excluded_by(taken, new > 0)] = 0
-        legal_now = (new >= np.where(legal.zero, 0, legal.first)).all(axis=1) & (wanted.max(axis=1) >= 0)
-        new, taken, given = new[legal_now], taken[legal_now], given[legal_now]
-        new = self._exchange(new, taken, given, rng)
+        new[rows, given] = np.maximum(legal.at_most(given, np.maximum(left, 0)), 0)
+        out = legal.excluded_by(taken, (new > 0) | legal.mandatory)
+        new[out] = 0
+        stays = ~(out & legal.mandatory).any(axis=1) & (wanted.max(axis=1) >= 0)
+        new = self._exchanged(new[stays], given[stays], taken[stays], rng)
         new = distinct_rows(new[legal.affordable(new) & legal.enough(new)])
         return new[~rows_in(new, counts)]
 
-    def _exchange(
-        self, new: np.ndarray, taken: np.ndarray, given: np.ndarray, rng: np.random.Generator
+    def _exchanged(
+        self, new: np.ndarray, given: np.ndarray, taken: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """Buy the wanted type, then spend what is left."""
-        legal, rows = self.legal, np.arange(len(new))
-        new = new.copy()
+        legal, bought = self.legal, new > 0
+        bought[np.arange(len(new)), taken] = legal.offered[taken]
+        chosen = legal.complete(bought | legal.mandatory, legal.shuffled(len(new), rng))
+        new = np.where(chosen & ~legal.zero, np.maximum(new, legal.first), new)
+        keep = legal.affordable(new)
+        new, given, taken, chosen = new[keep], given[keep], taken[keep], chosen[keep]
+        rows = np.arange(len(new))
         top, now = legal.most(new, taken), new[rows, taken]
         one = np.minimum(np.where(now == 0, legal.first[taken], now + legal.step[taken]), top)
         new[rows, taken] = np.maximum(now, np.where(rng.random(len(new)) < 0.5, one, top))
         if not self.offer.maximal:
             return new
-        chosen = legal.complete(new > 0, legal.shuffled(len(new), rng))
         back = legal.shuffled(len(new), rng)
         # The type that was given up is mostly the one that takes what is left.
         first = np.where(rng.random(len(new)) < 0.5, given, back[:, 0])

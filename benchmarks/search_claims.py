@@ -1,0 +1,192 @@
+"""Measure `procure search` against the exhaustive truth of real days, and in a space too large to list.
+
+Part ``days``: every distinct package of each day is simulated once (the truth, kept in --truth); then
+searches of many seeds ask that table instead of the simulator, the published rule and a passive sample
+beside them. Part ``large``: pipelines/large.toml, the model with 5,000 runs against 100,000 random ones.
+
+    python benchmarks/search_claims.py days --data ../shared/data
+    python benchmarks/search_claims.py large --data ../shared/data
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from claim_precision import ROOT, read_days, sweep_all
+
+from procure.evaluate import REGRET_FLOOR, find_hits, order
+from procure.models import Surrogate, features
+from procure.packages import PackageRules
+from procure.quotes import read_quotes
+from procure.search.engine import Rules, search
+from procure.search.field import Field
+from procure.search.known import Known, package_ids, package_table
+from procure.search.propose import make_proposer
+from procure.search.space import Space, make_space
+
+DAYS = ("2021-04-30", "2021-05-21", "2021-05-26", "2021-06-02")
+LARGE_DAY = "2021-04-30"
+BUDGETS = (250, 1237)
+STABLE = 5
+
+
+class Truth:
+    """The exhaustive table of one day, asked as a simulator is."""
+
+    def __init__(self, space: Space, listed: np.ndarray, table: pd.DataFrame) -> None:
+        ids = package_ids(listed, space.quotes["name"].tolist())
+        found = table.set_index("package_id").reindex(ids)
+        self.space, self.listed = space, listed
+        self.wait = found["mean_wait_time"].to_numpy(float)
+        self.left_out = found["n_unrunnable"].to_numpy(np.int64)
+        self._row = {counts.tobytes(): row for row, counts in enumerate(listed)}
+        self.ranked = np.flatnonzero(self.left_out == self.left_out.min())
+        self.best = float(self.wait[self.ranked].min())
+        self.threshold = find_hits(self.wait[self.ranked]).threshold
+
+    def rows(self, counts: np.ndarray) -> np.ndarray:
+        return np.array([self._row[each.tobytes()] for each in counts], dtype=np.int64)
+
+    def regret(self, wait: float) -> float:
+        return (wait - self.best) / max(self.best, REGRET_FLOOR)
+
+    def precision(self, rows: np.ndarray) -> float:
+        hits = (self.left_out[rows] == self.left_out.min()) & (self.wait[rows] <= self.threshold)
+        return float(hits.sum()) / 50
+
+
+def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, float]:
+    """Search once with the largest budget; a smaller one is its beginning."""
+    field = Field(truth.space, lambda counts: truth.left_out[truth.rows(counts)], seed, truth.listed)
+    known, calm, stable = Known(truth.space), 0, budget
+    top: set[int] = set()
+
+    def told(progress: object) -> None:
+        nonlocal calm, stable, top
+        now = set(known.order()[:50].tolist())
+        calm, top = (calm + 1 if now == top and len(now) == 50 else 0), now
+        if calm == STABLE and stable == budget:
+            stable = len(known)
+
+    began = time.perf_counter()
+    search(
+        known, field, make_proposer(method, field, seed, budget),
+        lambda counts: truth.wait[truth.rows(counts)], Rules(budget, stable_rounds=0), told=told,
+    )  # fmt: skip
+    found: dict[str, float] = {"seconds": time.perf_counter() - began, "stable_at": stable}
+    able = np.where(known.left_out == truth.left_out.min(), known.wait, np.inf)
+    for n in sorted({*(b for b in BUDGETS if b < budget), budget, stable}):
+        name = "stable" if n == stable and n not in (*BUDGETS, budget) else str(n)
+        found[f"regret@{name}"] = truth.regret(float(able[:n].min()))
+        rows = truth.rows(known.counts[:n])
+        head = rows[np.lexsort((known.cents[:n], known.wait[:n], known.left_out[:n]))][:50]
+        found[f"precision@{name}"] = truth.precision(head)
+    return found
+
+
+def passive(truth: Truth, seed: int, budget: int) -> dict[str, float]:
+    """A random sample, composition features, the predicted first 50 simulated too: the same budget."""
+    rng = np.random.default_rng(seed)
+    sample = rng.permutation(truth.ranked)[: budget - 50]
+    table = package_table(truth.listed[truth.ranked], truth.space)
+    x, place = features(table, truth.space.quotes).to_numpy(), np.searchsorted(truth.ranked, np.sort(sample))
+    began = time.perf_counter()
+    predicted = Surrogate(seed=seed).fit(x[place], truth.wait[np.sort(sample)]).predict(x)
+    ranking = truth.ranked[order(predicted, table["price_usd"].to_numpy())]
+    new = ranking[~np.isin(ranking, sample)][:50]
+    bought = min(truth.wait[sample].min(), truth.wait[new].min())
+    return {
+        f"regret@{budget}": truth.regret(float(bought)),
+        f"precision@{budget}": truth.precision(ranking[:50]),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def repeated(name: str, day: str, once: Callable[[int], dict[str, float]], seeds: int) -> pd.DataFrame:
+    table = pd.DataFrame([once(seed) for seed in range(seeds)])
+    print(f"{day} {name}", flush=True)
+    for column in table.columns:
+        values = table[column].to_numpy(float)
+        text = f"median {np.nanmedian(values):.4f}  least {np.nanmin(values):.4f}  most {np.nanmax(values):.4f}"
+        if column.startswith("regret"):
+            text += "  " + "  ".join(f"≤ {x:.0%}: {(values <= x).mean():.0%}" for x in (0.01, 0.05))
+        print(f"    {column:15s} {text}", flush=True)
+    return table
+
+
+def measure_days(arguments: argparse.Namespace) -> None:
+    quotes = ROOT / "quotes" / "example-2023.csv"
+    space = make_space(read_quotes(quotes), PackageRules(budget_usd=1_000_000))
+    listed = space.listed()
+    assert listed is not None
+    days = arguments.day or list(DAYS)
+    missing = [day for day in days if not (arguments.truth / f"{day}.parquet").exists()]
+    logs = sorted((arguments.data / "beocat_2021").glob("*.csv.xz"))
+    jobs = read_days(logs, missing, "America/Chicago", "beocat") if missing else {}
+    for day in days:
+        truth = Truth(space, listed, sweep_all(jobs.get(day), day, quotes, arguments.truth, 1_000_000))
+        print(f"\n{day}: {len(truth.ranked):,} packages run every job, the best waits {truth.best:,.2f} s")
+        repeated("model", day, lambda seed: one_search(truth, "model", seed, max(BUDGETS)), arguments.seeds)  # noqa: B023
+        if arguments.baselines:
+            repeated("passive", day, lambda seed: passive(truth, seed, 1237), arguments.seeds)  # noqa: B023
+            for method, budget, n in (("every-tenth", 12_375, 1), ("greedy", 1237, 5), ("random", 1237, 20)):
+                repeated(method, day, lambda seed: one_search(truth, method, seed, budget), n)  # noqa: B023
+
+
+def measure_large(arguments: argparse.Namespace) -> None:
+    from procure.search.run import Asked, run_search
+    from procure.study import load_study
+
+    base = (ROOT / "pipelines" / "large.toml").read_text(encoding="utf-8")
+    logs = sorted((arguments.data / "beocat_2021").glob("*.csv.xz"))
+    arguments.truth.mkdir(parents=True, exist_ok=True)
+    head, _, tail = base.partition("[[workloads]]")
+    studies = {"embedded": base}
+    if logs:
+        from procure.tables import write
+
+        write(
+            read_days(logs, [LARGE_DAY], "America/Chicago", "beocat")[LARGE_DAY],
+            arguments.truth / "large-jobs.parquet",
+        )
+        rest = tail[tail.index("\n[") :]
+        studies[LARGE_DAY] = (
+            head + f'[[workloads]]\nname = "{LARGE_DAY}"\njobs = "large-jobs.parquet"\n' + rest
+        )
+    for name, text in studies.items():
+        path = arguments.truth / f"large-{name}.toml"
+        text = text.replace('"../quotes', f'"{ROOT}/quotes').replace('"../results"', '"results"')
+        path.write_text(text, encoding="utf-8")
+        for method, runs in (("model", 5000), ("random", arguments.random)):
+            began = time.perf_counter()
+            found = run_search(load_study(path), Asked(method, runs=runs, stable_rounds=0, farm=arguments.farm))
+            first = found.ranking.iloc[0]
+            print(
+                f"{name} {method} {runs:,} runs: {first['mean_wait_time']:,.3f} s  {first['package_id']}  "
+                f"{time.perf_counter() - began:.0f} s wall, {found.spent['kernel_seconds']} s in kernels, "
+                f"about {found.spent['about_in_space']:.3g} packages",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("part", choices=("days", "large"))
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--truth", type=Path, default=Path("results/claim_precision"))
+    parser.add_argument("--day", action="append", help="local day, YYYY-MM-DD; repeat; default: the four")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--no-baselines", dest="baselines", action="store_false")
+    parser.add_argument("--random", type=int, default=100_000)
+    parser.add_argument("--farm", default="local")
+    arguments = parser.parse_args()
+    {"days": measure_days, "large": measure_large}[arguments.part](arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""A space that is not enumerated holds exactly the packages that the enumeration lists."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from procure.package_rules import PackageRules
+from procure.packages import expand_packages
+from procure.prices import order_cents
+from procure.quotes import check_quotes
+from procure.search.known import Known, counts_of_ids, package_ids, package_table
+from procure.search.space import Space, distinct_rows, make_space, rows_in
+
+QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,power_w,rack_units,vendor,lot
+A1,compute,8,32,0,5000,300,1,Ada,one
+A2,compute,16,64,0,7000,400,1,Ada,one
+A3,compute,32,64,0,9500,500,2,Bert,one
+B1,bigmem,16,512,0,9000,500,1,Bert,two
+B2,bigmem,32,1024,0,13000,600,2,Ada,two
+G1,gpu,16,64,2,15000,900,2,Bert,
+G2,gpu,16,128,4,22000,1500,4,Carl,
+"""
+
+
+def quotes(**columns: object) -> pd.DataFrame:
+    table = pd.read_csv(io.StringIO(QUOTES)).fillna({"lot": ""}).assign(**columns)
+    return check_quotes(table)
+
+
+def space(table: pd.DataFrame, **rules: object) -> Space:
+    return make_space(table, PackageRules(**{"budget_usd": 60_000} | rules))
+
+
+CASES = {
+    "published": ({}, {}),
+    "no GPU asked": ({}, {"min_gpu_nodes": 0}),
+    "two types": ({}, {"types_per_category": 2, "budget_usd": 45_000}),
+    "any types": ({}, {"types_per_category": "any", "budget_usd": 40_000}),
+    "one vendor a lot off": ({}, {"types_per_category": "any", "budget_usd": 40_000, "one_vendor_per_lot": False}),
+    "least numbers": ({}, {"categories": {"compute": 3, "gpu": 1}, "budget_usd": 70_000}),
+    "least numbers of several types": (
+        {}, {"categories": {"compute": 3}, "types_per_category": 2, "budget_usd": 50_000},
+    ),
+    "bounds": ({}, {"types": {"A1": {"min_count": 2, "max_count": 4}, "G1": {"max_count": 1}}}),
+    "packs": ({"pack_size": [2, 1, 1, 1, 1, 1, 1]}, {"budget_usd": 80_000}),
+    "mandatory": ({"mandatory": [False, False, True, False, False, False, False]}, {"types_per_category": 2}),
+    "caps": ({}, {"max_power_w": 3000, "max_rack_units": 9, "budget_usd": 90_000}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_random_packages_are_those_of_the_enumeration_and_all_can_come_up(name: str) -> None:
+    columns, rules = CASES[name]
+    here = space(quotes(**columns), **rules)
+    listed = here.listed()
+    assert listed is not None
+    table = expand_packages(here.quotes, here.rules)
+    assert (table.loc[table["distinct"], here.quotes["name"].tolist()].to_numpy() == listed).all()
+    found = np.concatenate([here.sample(len(listed), np.random.default_rng(seed)) for seed in range(6)])
+    assert rows_in(found, listed).all()
+    assert rows_in(listed, found).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_exchange_leads_to_another_package_of_the_enumeration(name: str) -> None:
+    columns, rules = CASES[name]
+    here = space(quotes(**columns), **rules)
+    listed = here.listed()
+    assert listed is not None
+    near = here.neighbours(listed[:5], 60, np.random.default_rng(1))
+    assert len(near) and rows_in(near, listed).all()
+    assert not rows_in(near, listed[:5]).any()
+    assert len(distinct_rows(near)) == len(near)
+
+
+@pytest.mark.parametrize("name", ["published", "two types", "caps"])
+def test_exchanges_lead_from_any_package_to_every_other(name: str) -> None:
+    columns, rules = CASES[name]
+    here = space(quotes(**columns), **rules)
+    listed = here.listed()
+    assert listed is not None
+    reached = listed[:1]
+    for seed in range(30):
+        reached = distinct_rows(np.concatenate([reached, here.neighbours(reached, 80, np.random.default_rng(seed))]))
+        if len(reached) == len(listed):
+            break
+    assert rows_in(listed, reached).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.integers(30_000, 90_000),
+    st.sampled_from([1, 2, "any"]),
+    st.integers(1, 6),
+    st.floats(1, 30),
+    st.sampled_from(["compute", "gpu"]),
+)
+def test_discounted_packages_are_within_the_budget(
+    budget: int, types: int | str, from_count: int, percent: float, category: str
+) -> None:
+    discount = {"category": category, "from_count": from_count, "percent": round(percent, 2)}
+    here = space(quotes(), budget_usd=budget, types_per_category=types, discounts=[discount])
+    found = here.sample(60, np.random.default_rng(1))
+    found = np.concatenate([found, here.neighbours(found[:3], 30, np.random.default_rng(2))])
+    assert (order_cents(found, here.quotes, here.rules) <= budget * 100).all()
+    assert (found[:, 5:].sum(axis=1) >= 1).all()
+    # Nothing more fits, whatever the type: at least not the very next node.
+    for j in range(found.shape[1]):
+        more = found.copy()
+        more[:, j] += 1
+        alone = found[:, j] > 0
+        assert (order_cents(more[alone], here.quotes, here.rules) > budget * 100).all()
+
+
+def test_discounts_are_reckoned_with_in_a_space_that_is_listed() -> None:
+    """Listed packages are those of the package table, so that a discount that buys more is used."""
+    here = space(quotes(), discounts=[{"category": "compute", "from_count": 5, "percent": 20}])
+    table = expand_packages(here.quotes, here.rules)
+    assert (here.listed() == table.loc[table["distinct"], here.quotes["name"].tolist()].to_numpy()).all()
+
+
+def test_a_space_beyond_the_limit_is_not_listed_and_its_size_is_about_right() -> None:
+    here = space(quotes(), budget_usd=400_000)
+    listed = here.listed()
+    assert listed is not None
+    assert here.listed(most=len(listed) - 1) is None
+    assert 0.5 < here.size() / len(listed) < 3
+    assert space(quotes(), budget_usd=50_000_000, types_per_category="any").listed() is None
+
+
+def test_package_names_are_those_of_the_package_table_and_can_be_read_back() -> None:
+    here = space(quotes())
+    table = expand_packages(here.quotes, here.rules)
+    table = table[table["distinct"]].reset_index(drop=True)
+    names = here.quotes["name"].tolist()
+    made = package_table(table[names].to_numpy(np.int64), here)
+    pd.testing.assert_frame_equal(made, table[made.columns], check_dtype=False)
+    assert (counts_of_ids(package_ids(table[names].to_numpy(np.int64), names), names) == table[names]).all(axis=None)
+
+
+def test_what_is_known_is_ranked_by_jobs_left_out_then_wait_then_price() -> None:
+    here = space(quotes())
+    known = Known(here)
+    counts = here.sample(4, np.random.default_rng(0))
+    known.add(counts, np.array([9.0, np.nan, 5.0, 7.0]), np.array([0, 0, 1, 0]))
+    assert known.order().tolist() == [3, 0, 2]
+    assert known.has(counts).all() and not known.has(counts + 1).any()
