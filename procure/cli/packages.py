@@ -82,7 +82,7 @@ def packages(
     Prints how many there are, how many are distinct, and the ranges of their price (US$, after
     discounts) and totals (memory in GB = 1,000 MB). The table itself goes to --out, in pieces, however
     long it is. With --costs: energy, space, network, licences, support and staff over the years of the
-    study's [costs], per job and per core-hour; --out then has these columns too.
+    study's \\[costs], per job and per core-hour; --out then has these columns too.
 
     [bold]Examples[/bold]
 

@@ -81,7 +81,7 @@ def nodes(
 
     Memory is in MB per node. Slurm names no server types, so kinds are spelled from the figures. The
     table that --out writes can be given watts (power_w, idle_power_w) and a speed by hand; a study
-    names the file, or Slurm's text itself, as existing_nodes in its [packages].
+    names the file, or Slurm's text itself, as existing_nodes in its \\[packages].
 
     [bold]Examples[/bold]
 
