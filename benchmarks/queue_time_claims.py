@@ -23,7 +23,8 @@ import pandas as pd
 from procure.queue_time import metrics, predict, store, trend
 from procure.queue_time.calibrate import quantiles_at
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs
-from procure.queue_time.features import site_features, wait_times
+from procure.queue_time.features import site_features
+from procure.queue_time.log import wait_times
 from procure.queue_time.model import Settings
 from procure.queue_time.published import Published
 from procure.tables import JOB, check

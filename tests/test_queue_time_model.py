@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from procure.errors import TableError
 from procure.queue_time import calibrate, metrics, splits, store, trend
 from procure.queue_time.evaluation import evaluate
-from procure.queue_time.features import PUBLISHED, site_features, wait_times
+from procure.queue_time.features import PUBLISHED, site_features
+from procure.queue_time.log import wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import (
     Request,

@@ -68,7 +68,8 @@ def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
     import numpy as np
 
     from procure.queue_time.evaluation import queue_jobs
-    from procure.queue_time.features import site_features, wait_times
+    from procure.queue_time.features import site_features
+    from procure.queue_time.log import wait_times
     from procure.queue_time.published import best_k, sweep_k
 
     match = re.fullmatch(r"(\d+):(\d+)(?::(\d+))?", text)

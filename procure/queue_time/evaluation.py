@@ -11,7 +11,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.queue_time.baselines import guesses
 from procure.queue_time.calibrate import chance_by, five, roll_chance
-from procure.queue_time.features import site_features, wait_times
+from procure.queue_time.features import site_features
+from procure.queue_time.log import wait_times
 from procure.queue_time.metrics import HOURS, Forecast, judge
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k

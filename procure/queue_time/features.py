@@ -7,143 +7,20 @@ before. Nothing that happens later can change a feature, which `tests/test_queue
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
 from procure.queue_time.events import NEVER, Events, Queue, earlier_row, oldest_waiting
+from procure.queue_time.log import Log, read_jobs
 
 HOUR, DAY = 3600, 86400
 PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minutes", "owns_resources"]
 """The published features; memory in MB, the request in minutes."""
 
 
-@dataclass(frozen=True)
-class Log:
-    """A job table as arrays in submission order; times in seconds since the first submission.
-
-    ``left`` is when a job left the queue: it started, or ended without a start. ``due`` is when a running
-    job reaches its limit or ends, whichever is sooner.
-    """
-
-    origin: int
-    order: np.ndarray
-    submit: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    left: np.ndarray
-    due: np.ndarray
-    limit: np.ndarray
-    cpus: np.ndarray
-    mem: np.ndarray
-    gpus: np.ndarray
-    nodes: np.ndarray
-    user: np.ndarray
-    partition: np.ndarray
-    shape: np.ndarray
-    like: np.ndarray
-    optional: dict[str, np.ndarray]
-
-    @property
-    def wait(self) -> np.ndarray:
-        """Seconds from submission to start; meaningless where a job never started."""
-        return self.start - self.submit
-
-    @property
-    def n(self) -> int:
-        """How many jobs there are."""
-        return len(self.submit)
-
-
-def wait_times(jobs: pd.DataFrame) -> np.ndarray:
-    """Return start − submit in seconds, float64, NaN where a job never started."""
-    if "start_time" not in jobs.columns:
-        raise TableError("the job table has no start_time; a log with start times is needed")
-    start = jobs["start_time"].astype("Float64").to_numpy(dtype="float64", na_value=np.nan)
-    return start - jobs["submit_time"].to_numpy(dtype="float64")
-
-
-def read_jobs(jobs: pd.DataFrame) -> Log:
-    """Take what the features need out of a job table.
-
-    Parameters
-    ----------
-    jobs
-        A checked job table with ``start_time``; ``end_time`` where known, else start + run time.
-
-    Raises
-    ------
-    TableError
-        No start times, or a job that starts before its submission.
-    """
-    wait = wait_times(jobs)
-    if np.nanmin(wait, initial=0.0) < 0:
-        row = int(np.flatnonzero(wait < 0)[0])
-        raise TableError(
-            f"row {row + 1}, column start_time: the job starts {-wait[row]:.0f} s before submission"
-        )
-    submit = jobs["submit_time"].to_numpy()
-    order = np.argsort(submit, kind="stable")
-    origin = int(submit[order[0]]) if len(submit) else 0
-    jobs = jobs.iloc[order]
-    submit = submit[order] - origin
-
-    def column(name: str, default: float = 0.0) -> np.ndarray:
-        return jobs[name].to_numpy() if name in jobs.columns else np.full(len(jobs), default)
-
-    def moment(name: str) -> np.ndarray:
-        if name not in jobs.columns:
-            return np.full(len(jobs), NEVER)
-        values = jobs[name].astype("Float64").to_numpy(dtype="float64", na_value=np.nan)
-        return np.where(np.isnan(values), NEVER, np.nan_to_num(values) - origin).astype(np.int64)
-
-    start, end = moment("start_time"), moment("end_time")
-    end = np.where(
-        (end == NEVER) & (start < NEVER) & ("end_time" not in jobs), start + column("run_time"), end
-    )
-    end = np.maximum(end, np.where(start < NEVER, start, submit))
-    limit = column("requested_time").astype(np.int64)
-    nodes = column("n_nodes", 1).astype(np.int64)
-    cpus = nodes * jobs["cpus_per_node"].to_numpy()
-    gpus = nodes * column("gpus_per_node").astype(np.int64)
-    user, partition = _codes(jobs, "user"), _codes(jobs, "partition")
-    step = (np.log2(np.maximum(limit, 60) / 60) // 2).astype(np.int64)
-    width = np.ceil(np.log2(np.maximum(cpus, 1))).astype(np.int64)
-    shape = _pack(partition, width, step, np.minimum(gpus, 1))
-    like = _pack(user, partition, cpus, limit // 600)
-    optional = {
-        name: pd.to_numeric(jobs[name], errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
-        for name in ("priority", "fair_share", "owns_resources")
-        if name in jobs.columns
-    }
-    return Log(
-        origin, order, submit, start, end, np.minimum(start, end), _due(start, end, limit), limit, cpus,
-        nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, shape, like, optional,
-    )  # fmt: skip
-
-
-def _due(start: np.ndarray, end: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    reached = np.where(start < NEVER, start + limit, NEVER)
-    return np.minimum(end, reached)
-
-
-def _codes(jobs: pd.DataFrame, name: str) -> np.ndarray:
-    if name not in jobs.columns:
-        return np.zeros(len(jobs), np.int64)
-    return pd.factorize(jobs[name])[0].astype(np.int64)
-
-
-def _pack(*codes: np.ndarray) -> np.ndarray:
-    """Number the distinct tuples of codes, in order of appearance."""
-    packed = codes[0]
-    for code in codes[1:]:
-        packed = pd.factorize(packed * (int(code.max(initial=0)) + 1) + code)[0].astype(np.int64)
-    return packed
-
-
-def site_features(jobs: pd.DataFrame, most: dict[str, float] | None = None) -> pd.DataFrame:
+def site_features(
+    jobs: pd.DataFrame, most: dict[str, float] | None = None, replay: bool = False
+) -> pd.DataFrame:
     """Compute every feature of every job, from what was known at its submission.
 
     Parameters
@@ -153,6 +30,8 @@ def site_features(jobs: pd.DataFrame, most: dict[str, float] | None = None) -> p
     most
         The most ``cpus``, ``mem`` (MB) and ``gpus`` ever seen in use before the table begins, where it is the
         tail of a longer log; shares are of the most seen so far.
+    replay
+        Add ``replay_wait``, the answer of `replay.replay_feature`.
 
     Returns
     -------
@@ -170,6 +49,10 @@ def site_features(jobs: pd.DataFrame, most: dict[str, float] | None = None) -> p
     _last_submitted(log, columns)
     _user_habits(log, columns)
     _drain(log, queues, columns)
+    if replay:
+        from procure.queue_time.replay import replay_feature
+
+        columns["replay_wait"] = replay_feature(log, columns["capacity_seen"])
     back = np.empty(log.n, np.int64)
     back[log.order] = np.arange(log.n)
     return pd.DataFrame(

@@ -13,7 +13,8 @@ from procure.queue_time.booster import contributions
 from procure.queue_time.calibrate import five
 from procure.queue_time.drift import bounds, warnings
 from procure.queue_time.evaluation import queue_jobs
-from procure.queue_time.features import site_features, wait_times
+from procure.queue_time.features import site_features
+from procure.queue_time.log import wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published
 from procure.queue_time.store import HISTORY, SiteModel

@@ -145,6 +145,35 @@ def _moments(frame: pd.DataFrame, target: str, columns: dict[str, np.ndarray]) -
         columns["n_account"] = (
             frame.groupby(["poll_time", "account_id"])["submit_time"].transform("size").to_numpy()
         )
+        _places(frame, columns)
+
+
+PLACES = {
+    "account": ["account_id"],
+    "account_partition": ["account_id", "partition_id_x"],
+    "account_shape": ["account_id", "req_cpus", "time_limit_sec"],
+}
+"""Among which of the jobs that a poll found a job's place in the queue is taken."""
+
+
+def _places(frame: pd.DataFrame, columns: dict[str, np.ndarray]) -> None:
+    """Add a job's place, by submission, among its account's jobs of the poll, and the CPU-hours before it.
+
+    Jobs of one second are in the order of ``job_unique_id``, a number that is given at submission; without
+    it they share their mean place.
+    """
+    by = [name for name in ("submit_time", "job_unique_id") if name in frame.columns]
+    table = frame.assign(turn=frame.groupby(by).ngroup())
+    for label, keys in PLACES.items():
+        if set(keys) <= set(table.columns):
+            within = table.groupby(["poll_time", *keys])["turn"]
+            columns[f"place_{label}"] = within.rank().to_numpy(dtype=np.float32)
+    if {"req_cpus", "time_limit_sec"} <= set(table.columns):
+        table["hours"] = table["req_cpus"].astype(float) * table["time_limit_sec"] / 3600
+        queue = table.groupby(["poll_time", "account_id", "turn"])["hours"].sum()
+        before = (queue.groupby(level=[0, 1]).cumsum() - queue).rename("before").reset_index()
+        found = table.merge(before, on=["poll_time", "account_id", "turn"], how="left")["before"]
+        columns["account_hours_before"] = np.log1p(found.to_numpy(dtype=float)).astype(np.float32)
 
 
 def evaluate_ready(

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.features import site_features, wait_times
+from procure.queue_time.features import site_features
+from procure.queue_time.log import wait_times
 
 WINDOW = 4 * 3600
 
