@@ -93,7 +93,9 @@ def find_binding(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Binding:
     shapes = jobs.groupby(_REQUEST, sort=False, dropna=False).size().rename("n_jobs").reset_index()
     numbered = shapes[_REQUEST].assign(shape=np.arange(len(shapes)))
     shape_of = jobs[_REQUEST].merge(numbered, how="left", on=_REQUEST)["shape"].to_numpy()
-    submit, start, end = (jobs[name].to_numpy(dtype=np.int64) for name in ("submit_time", "start_time", "end_time"))
+    submit, start, end = (
+        jobs[name].to_numpy(dtype=np.int64) for name in ("submit_time", "start_time", "end_time")
+    )
     moments = np.unique(np.concatenate([submit, start, end])) if len(jobs) else np.zeros(1, np.int64)
     able = fits(nodes, shapes).T
     any_type = fits(nodes.assign(gpu_type=""), shapes).T
@@ -103,7 +105,9 @@ def find_binding(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Binding:
     by_shape, spread = np.zeros((len(shapes), len(CAUSES))), 0.0
     gaps = np.append(np.diff(moments), 0)
     needed = shapes["n_nodes"].to_numpy()
-    for at, shape, waiting, free in _situations(moments, submit, start, shape_of, _taken(jobs, nodes, moments), totals):
+    for at, shape, waiting, free in _situations(
+        moments, submit, start, shape_of, _taken(jobs, nodes, moments), totals
+    ):
         weight = waiting * gaps[at]
         parts, apart = _lacked(free, totals, asked[shape], needed[shape], able[shape], any_type[shape])
         np.add.at(seconds, at, parts * weight[:, None])
@@ -137,7 +141,10 @@ def _taken(jobs: pd.DataFrame, nodes: pd.DataFrame, moments: np.ndarray) -> tupl
     job = np.repeat(np.arange(len(jobs)), lists.str.len().to_numpy(dtype=np.int64))
     node = row_of.loc[lists.explode().to_numpy()].to_numpy() if len(jobs) else np.zeros(0, np.int64)
     took = jobs[_REQUEST[1:4]].to_numpy(dtype=np.float64)[job]
-    when = [np.searchsorted(moments, jobs[name].to_numpy(dtype=np.int64))[job] for name in ("start_time", "end_time")]
+    when = [
+        np.searchsorted(moments, jobs[name].to_numpy(dtype=np.int64))[job]
+        for name in ("start_time", "end_time")
+    ]
     at = np.concatenate(when)
     by_moment = np.argsort(at, kind="stable")
     return at[by_moment], np.tile(node, 2)[by_moment], np.concatenate([took, -took])[by_moment]

@@ -21,12 +21,19 @@ def differences(one: Explained, other: Explained) -> pd.DataFrame:
     rows.append(("wait, s", "all", one.wait, other.wait))
     both = one.waits.merge(other.waits, on="workload", suffixes=("", "_other"))
     if len(both) > 1:
-        rows += [("wait, s", str(r.workload), r.mean_wait_time, r.mean_wait_time_other) for r in both.itertuples()]
+        rows += [
+            ("wait, s", str(r.workload), r.mean_wait_time, r.mean_wait_time_other) for r in both.itertuples()
+        ]
     left = [int(each.waits["jobs_left_out"].sum()) for each in (one, other)]
     rows.append(("jobs left out", "all", left[0], left[1]))
     for name in one.binding:
         rows += [
-            ("share of waiting that lacks", WORDS[cause], one.binding[name].share(cause), other.binding[name].share(cause))
+            (
+                "share of waiting that lacks",
+                WORDS[cause],
+                one.binding[name].share(cause),
+                other.binding[name].share(cause),
+            )
             for cause in one.binding[name].seconds
             if one.binding[name].seconds[cause] or other.binding[name].seconds[cause]
         ]
@@ -34,7 +41,12 @@ def differences(one: Explained, other: Explained) -> pd.DataFrame:
     table["difference"] = table["first"] - table["second"]
     grouped = one.grouped.merge(other.grouped, on="about", suffixes=("", "_other"))
     factors = pd.DataFrame(
-        {"what": "factor", "item": grouped["about"], "first": grouped["factor"], "second": grouped["factor_other"]}
+        {
+            "what": "factor",
+            "item": grouped["about"],
+            "first": grouped["factor"],
+            "second": grouped["factor_other"],
+        }
     )
     factors["difference"] = factors["first"] / factors["second"]
     strongest = np.argsort(-np.abs(np.log(factors["difference"].to_numpy(dtype="float64"))), kind="stable")
@@ -68,8 +80,8 @@ def says(one: Explained) -> list[str]:
     if len(best):
         first = best.iloc[0]
         lines.append(
-            f"one more {first['type']} (US$ {first['usd']:,.0f}) would save {duration(first['saved_seconds'])} of wait per "
-            f"job, {duration(first['saved_per_1000_usd'])} per US$ 1,000: the most per dollar of all types"
+            f"one more {first['type']} (US$ {first['usd']:,.0f}) would save {duration(first['saved_seconds'])} of "
+            f"wait per job, {duration(first['saved_per_1000_usd'])} per US$ 1,000: the most per dollar of all types"
         )
     elif len(one.marginal):
         lines.append("one more node of any type would not shorten the wait")
@@ -96,8 +108,8 @@ def says_against(one: Explained, other: Explained) -> list[str]:
         ratio = (both["factor"] / both["factor_other"]).to_numpy()
         most = int(np.abs(np.log(ratio)).argmax())
         lines.append(
-            f"what the model holds to differ most is {both['about'].iloc[most]}: ×{both['factor'].iloc[most]:.2f} on the "
-            f"first, ×{both['factor_other'].iloc[most]:.2f} on the second"
+            f"what the model holds to differ most is {both['about'].iloc[most]}: ×{both['factor'].iloc[most]:.2f} "
+            f"on the first, ×{both['factor_other'].iloc[most]:.2f} on the second"
         )
     return lines
 
@@ -105,7 +117,11 @@ def says_against(one: Explained, other: Explained) -> list[str]:
 def _word(what: str, factor: float) -> str:
     if 0.995 <= factor <= 1.005:
         return f"{what}: no difference"
-    size = f"{1 - factor:.0%} less" if factor < 1 else (f"{factor - 1:.0%} more" if factor < 2 else f"{factor:.1f} times")
+    size = (
+        f"{1 - factor:.0%} less"
+        if factor < 1
+        else (f"{factor - 1:.0%} more" if factor < 2 else f"{factor:.1f} times")
+    )
     return f"{what}: ×{factor:.2f}, {size} waiting"
 
 
@@ -122,7 +138,7 @@ def _lacked(name: str, binding: Binding) -> str:
         top = binding.shapes.iloc[0]
         text += (
             f"; {top['waited_seconds'] / binding.total_seconds:.0%} of the waiting is that of jobs with "
-            f"{top['cpus_per_node']} CPUs, {top['mem_mb_per_node'] / 1000:,.1f} GB and {top['gpus_per_node']} GPUs, which "
-            f"{top['n_able']} nodes can hold"
+            f"{top['cpus_per_node']} CPUs, {top['mem_mb_per_node'] / 1000:,.1f} GB and {top['gpus_per_node']} GPUs, "
+            f"which {top['n_able']} nodes can hold"
         )
     return text

@@ -66,7 +66,9 @@ def redraw_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """
     burst = bursts(jobs)
     n_bursts = int(burst.max()) + 1
-    times = np.bincount(np.random.default_rng(seed).integers(0, n_bursts, n_bursts), minlength=n_bursts)[burst]
+    times = np.bincount(np.random.default_rng(seed).integers(0, n_bursts, n_bursts), minlength=n_bursts)[
+        burst
+    ]
     rows = np.repeat(np.arange(len(jobs)), times)
     again = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
     drawn = jobs.iloc[rows]
@@ -175,7 +177,9 @@ def _daily_waits(
     for wait, case in zip(waits, cases, strict=True):
         todo = np.isnan(wait)
         if todo.any():
-            wait[todo] = try_counts(plan, counts[todo], case.name, policy)[case.column].to_numpy(dtype="float64")
+            wait[todo] = try_counts(plan, counts[todo], case.name, policy)[case.column].to_numpy(
+                dtype="float64"
+            )
     return waits, np.stack([case.weight * (case.n_jobs - case.left_out[rows]) for case in cases])
 
 

@@ -17,7 +17,9 @@ GROWTHS = (0.7, 1.3, 2.0)
 GPU_JOBS = 2.0
 
 
-def stability(plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, seed: int = 1) -> pd.DataFrame:
+def stability(
+    plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, seed: int = 1
+) -> pd.DataFrame:
     """Simulate the head of a list under other loads.
 
     Parameters
@@ -36,7 +38,9 @@ def stability(plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray
         these, the ``leader``, and ``regret_seconds``: how much shorter jobs wait on the leader.
     """
     counts = counts[:HEAD]
-    situations = [(f"with {growth:g} times the load", Changes(growth=growth, seed=seed)) for growth in GROWTHS]
+    situations = [
+        (f"with {growth:g} times the load", Changes(growth=growth, seed=seed)) for growth in GROWTHS
+    ]
     if any((plan.workloads[case.name]["gpus_per_node"] > 0).any() for case in cases):
         situations.append((f"with {GPU_JOBS:g} times the GPU jobs", Changes(gpu_jobs=GPU_JOBS, seed=seed)))
     rows = []
@@ -55,7 +59,9 @@ def stability(plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray
     return pd.DataFrame(rows)
 
 
-def _waits(plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes) -> np.ndarray:
+def _waits(
+    plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes
+) -> np.ndarray:
     waits, ran = [], []
     for case in cases:
         jobs = plan.workloads[case.name]

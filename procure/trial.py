@@ -31,7 +31,9 @@ def find_package(plan: Plan, package_id: str) -> np.ndarray:
                 f"package {package_id!r}: no quote is named {name.strip()!r}; {nearest(name.strip(), plan.types)}"
             )
         if not count.strip().isdecimal() or len(count) > 9:
-            raise TableError(f"package {package_id!r}: {part!r} is not TYPE=COUNT, as in {plan.row_of.index[0]!r}")
+            raise TableError(
+                f"package {package_id!r}: {part!r} is not TYPE=COUNT, as in {plan.row_of.index[0]!r}"
+            )
         wanted[plan.types.index(name.strip())] += int(count)
     counts = plan.packages.iloc[plan.row_of.to_numpy()][plan.types].to_numpy(np.int64)
     off = np.abs(counts - wanted).sum(axis=1)
@@ -75,7 +77,9 @@ def try_counts(
     if jobs is not None:
         plan = replace(plan, workloads=plan.workloads | {workload: jobs})
     ids = [package_name(plan.types, row) for row in counts]
-    rows, _ = simulate_batch(make_bench(plan, workload, policy), ids, np.ascontiguousarray(counts, dtype=np.int64))
+    rows, _ = simulate_batch(
+        make_bench(plan, workload, policy), ids, np.ascontiguousarray(counts, dtype=np.int64)
+    )
     failed = rows[rows["status"] != "ok"]
     if len(failed):
         first = failed.iloc[0]

@@ -11,22 +11,14 @@ import pandas as pd
 
 from procure import catalog
 from procure.errors import TableError
-from procure.models import Case, features, predict_packages, together
-from procure.models.split import Predicted
-from procure.packages import expand_packages
+from procure.models import Case
+from procure.other_budget import best_package, with_budget
 from procure.prices import order_cents
-from procure.recommend import recommend
-from procure.run import FAST_LANE_POLICY
-from procure.runnable import jobs_left_out
-from procure.study import Study
 from procure.sweep.plan import Plan
 from procure.trial import mean_wait, package_name, try_counts
 from procure.workload.load import scale_load
 
-FIRST_RUNS = 300
-"""Packages of a new budget that are simulated to learn from, per workload."""
-SLOW_HEAD = 20
-"""Under a policy other than best fit, so many favourites of best fit are simulated and the best taken."""
+_NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none to multiply"
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,11 @@ class Changes:
         TableError
             A growth or share that is not above 0, an unknown policy, or nothing to change.
         """
-        for name, value in (("growth", self.growth), ("gpu-share", self.gpu_jobs), ("gpu-share", self.gpu_share)):
+        for name, value in (
+            ("growth", self.growth),
+            ("gpu-share", self.gpu_jobs),
+            ("gpu-share", self.gpu_share),
+        ):
             if value is not None and not 0 < value < float("inf"):
                 raise TableError(f"{name} {value:g} was given; it must be above 0, 1 being no change")
         if self.gpu_share is not None and self.gpu_share >= 1:
@@ -82,11 +78,15 @@ class Changes:
         if self.gpu_jobs is not None:
             found.append((f"GPU jobs × {self.gpu_jobs:g}", Changes(gpu_jobs=self.gpu_jobs, seed=self.seed)))
         if self.gpu_share is not None:
-            found.append((f"GPU jobs {self.gpu_share:.1%} of all", Changes(gpu_share=self.gpu_share, seed=self.seed)))
+            found.append(
+                (f"GPU jobs {self.gpu_share:.1%} of all", Changes(gpu_share=self.gpu_share, seed=self.seed))
+            )
         if self.policy is not None:
             found.append((f"policy {self.policy}", Changes(policy=self.policy, seed=self.seed)))
         if self.budget_usd is not None:
-            found.append((f"budget US$ {self.budget_usd:,.0f}", Changes(budget_usd=self.budget_usd, seed=self.seed)))
+            found.append(
+                (f"budget US$ {self.budget_usd:,.0f}", Changes(budget_usd=self.budget_usd, seed=self.seed))
+            )
         return found
 
 
@@ -123,7 +123,7 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
         factor = changes.gpu_share * others / ((1 - changes.gpu_share) * max(int(gpu.sum()), 1))
     if factor is not None and factor != 1:
         if not gpu.any():
-            raise TableError("gpu-share: this workload has no job that asks for GPUs, so there are none to multiply")
+            raise TableError(_NO_GPUS)
         if gpu.all():
             raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
         more = scale_load(jobs[gpu], factor, changes.seed)
@@ -137,7 +137,12 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
 
 
 def what_if(
-    plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes, best: str | None = None
+    plan: Plan,
+    cases: Sequence[Case],
+    policy: str,
+    counts: np.ndarray,
+    changes: Changes,
+    best: str | None = None,
 ) -> pd.DataFrame:
     """Simulate a package as it is, under each change alone, and under all together.
 
@@ -156,9 +161,9 @@ def what_if(
     -------
     pandas.DataFrame
         A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
-        p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. Another budget asks
-        which package the recommender then takes, found with `FIRST_RUNS` packages simulated to
-        learn from. With several changes, the last rows are all together.
+        p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. Another
+        budget asks which package the recommender then takes (`procure.other_budget`). With several
+        changes, the last rows are all together.
 
     Raises
     ------
@@ -166,6 +171,9 @@ def what_if(
         A change that cannot be, or a run failed.
     """
     changes.check()
+    asks_gpus = any((plan.workloads[case.name]["gpus_per_node"] > 0).any() for case in cases)
+    if not asks_gpus and (changes.gpu_jobs is not None or changes.gpu_share is not None):
+        raise TableError(_NO_GPUS)
     rows = [_row("as it is", plan, cases, policy, counts, Changes())]
     if best is not None and best != rows[0]["package_id"]:
         rows.append(_row("as it is, recommended", plan, cases, policy, _counts_of(plan, best), Changes()))
@@ -185,6 +193,14 @@ def what_if(
     return table
 
 
+def jobs_of(plan: Plan, case: Case, changes: Changes) -> pd.DataFrame:
+    """Return a day's changed jobs; a day without GPU jobs among others that have some keeps its own."""
+    jobs = plan.workloads[case.name]
+    if not (jobs["gpus_per_node"] > 0).any():
+        changes = replace(changes, gpu_jobs=None, gpu_share=None)
+    return changed_jobs(jobs, changes)
+
+
 def _counts_of(plan: Plan, package_id: str) -> np.ndarray:
     return plan.packages.iloc[int(plan.row_of.loc[package_id])][plan.types].to_numpy(np.int64)
 
@@ -194,7 +210,8 @@ def _situation(
 ) -> dict[str, object]:
     if changes.budget_usd is not None:
         plan = with_budget(plan, changes.budget_usd)
-        counts = best_package(plan, cases, changes.policy or policy, changes)
+        jobs = {case.name: jobs_of(plan, case, changes) for case in cases}
+        counts = best_package(plan, cases, changes.policy or policy, jobs)
     return _row(name, plan, cases, policy, counts, changes)
 
 
@@ -202,11 +219,10 @@ def _row(
     name: str, plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes
 ) -> dict[str, object]:
 
-
     policy = changes.policy or policy
     waits, late, ran, left_out, n_jobs, n_gpu = [], [], [], 0, 0, 0
     for case in cases:
-        jobs = changed_jobs(plan.workloads[case.name], changes)
+        jobs = jobs_of(plan, case, changes)
         run = try_counts(plan, counts[None, :], case.name, policy, jobs).iloc[0]
         waits.append([float(run["mean_wait_time"])])
         late.append([float(run["p95_wait_time"])])
@@ -226,70 +242,3 @@ def _row(
         "p95_wait_time": float(mean_wait(np.array(late), np.array(ran))[0]),
         "jobs_left_out": left_out,
     }
-
-
-def with_budget(plan: Plan, budget_usd: float) -> Plan:
-    """Return the study with another budget: its packages enumerated anew.
-
-    Raises
-    ------
-    TableError
-        Nothing is feasible for that.
-    """
-    rules = type(plan.study.packages).model_validate(
-        plan.study.packages.model_dump() | {"budget_usd": budget_usd}
-    )
-    study: Study = plan.study.model_copy(update={"packages": rules})
-    return replace(plan, study=study, packages=expand_packages(plan.quotes, rules))
-
-
-def best_package(
-    plan: Plan, cases: Sequence[Case], policy: str, changes: Changes, first_runs: int = FIRST_RUNS
-) -> np.ndarray:
-    """Return the counts of the package that the recommender takes, with nothing simulated before.
-
-    Every n-th package is simulated to learn from, the predicted head is simulated, and again until
-    the head holds no predictions (`procure.recommend.recommend`). That is done under best fit, whose runs
-    take milliseconds; under another policy, its first `SLOW_HEAD` are then simulated and the best is taken.
-    """
-    distinct = plan.packages[plan.packages["distinct"].to_numpy()].reset_index(drop=True)
-    counts = distinct[plan.types].to_numpy(np.int64)
-    jobs = {case.name: changed_jobs(plan.workloads[case.name], changes) for case in cases}
-    left_out = {name: jobs_left_out(distinct, plan.quotes, table, plan.existing) for name, table in jobs.items()}
-    able = np.flatnonzero(np.sum(list(left_out.values()), axis=0) == 0)
-    among = able if len(able) else np.arange(len(distinct))
-    sample = among[:: max(1, len(among) // first_runs)]
-    found = []
-    for case in cases:
-        wait = np.full(len(distinct), np.nan)
-        rows = try_counts(plan, counts[sample], case.name, FAST_LANE_POLICY, jobs[case.name])
-        wait[sample] = rows["mean_wait_time"].to_numpy(dtype="float64")
-        found.append(replace(case, packages=distinct, left_out=left_out[case.name], wait=wait, n_jobs=len(jobs[case.name])))
-    whole = together(found)
-    row_of = {name: row for row, name in enumerate(distinct["package_id"])}
-
-    def waits_of(rows: np.ndarray, decides: str) -> np.ndarray:
-        runs = [try_counts(plan, counts[rows], case.name, decides, jobs[case.name]) for case in cases]
-        waits = np.stack([run["mean_wait_time"].to_numpy(dtype="float64") for run in runs])
-        return mean_wait(waits, np.stack([one.weight * (one.n_jobs - one.left_out[rows]) for one in found]))
-
-    def simulate(package_ids: list[str]) -> np.ndarray:
-        return waits_of(np.array([row_of[name] for name in package_ids]), FAST_LANE_POLICY)
-
-    said = recommend(whole, _learn(plan, whole, among), plan.quotes, 1, simulate)
-    head = said.ranking["row"].to_numpy()[:SLOW_HEAD]
-    if policy == FAST_LANE_POLICY:
-        return counts[head[0]]
-    fewest = head[whole.left_out[head] == whole.left_out[head].min()]
-    return counts[fewest[int(np.nanargmin(waits_of(fewest, policy)))]]
-
-
-def _learn(plan: Plan, case: Case, among: np.ndarray) -> Predicted | None:
-    choice = plan.study.model
-    if int(case.simulated.sum()) < 2 * choice.folds or case.simulated[among].all():
-        return None
-    x = features(case.packages.iloc[among], plan.quotes, choice.feature_set)
-    said = predict_packages(x, case.wait[among], choice.kind, choice.folds, choice.seed)
-    wait = np.full(len(case.wait), np.nan)
-    wait[among] = said.wait
-    return replace(said, wait=wait)

@@ -20,7 +20,9 @@ from procure.workload import generate
 from procure.workload.load import bursts
 
 
-@pytest.mark.parametrize(("n", "expected"), [(19, (0, 18)), (39, (1, 37)), (99, (4, 94)), (10, (0, 9)), (1, (0, 0))])
+@pytest.mark.parametrize(
+    ("n", "expected"), [(19, (0, 18)), (39, (1, 37)), (99, (4, 94)), (10, (0, 9)), (1, (0, 0))]
+)
 def test_the_places_of_a_conformal_range(n: int, expected: tuple[int, int]):
     """90 % of 19 is the whole range, of 39 leaves one out on either side; fewer can only give all they have."""
     assert places(n) == expected

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
+from small_study import swept
+from typer.testing import CliRunner
 
 from procure.binding import CAUSES, find_binding
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.explain import marginal_values
+from procure.models import Surrogate, make_case
+from procure.packages import package_nodes
 from procure.run import simulate
+from procure.study import load_study
+from procure.sweep import load_plan, read_results
 from procure.tables import JOB, NODE, check
+from procure.trial import find_package
 
 
 def nodes_of(*rows: tuple[int, int, int, str]) -> pd.DataFrame:
@@ -24,7 +36,9 @@ def jobs_of(*rows: tuple[int, int, int, int, int, str]) -> pd.DataFrame:
     return check(table.assign(user="u", requested_time=table["run_time"], n_nodes=1), JOB)
 
 
-def booked(jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str = "best-fit") -> tuple[dict[str, float], float]:
+def booked(
+    jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str = "best-fit"
+) -> tuple[dict[str, float], float]:
     run = simulate(jobs, nodes, policy)
     found = find_binding(run.schedule, nodes)
     waited = (run.schedule["start_time"] - run.schedule["submit_time"]).dropna().sum()
@@ -48,7 +62,10 @@ def test_each_waiting_second_is_booked_under_what_the_nearest_node_is_short_of()
 def test_a_gpu_job_lacks_gpus_or_the_right_type():
     """On paper: an A100 job waits 60 s while the only free GPU is a V100; a job of any type would have started."""
     nodes = nodes_of((8, 100, 1, "V100"), (8, 100, 1, "A100"))
-    assert booked(jobs_of((0, 60, 1, 1, 1, "A100"), (0, 60, 1, 1, 1, "A100")), nodes) == ({"gpu_type": 60.0}, 0.0)
+    assert booked(jobs_of((0, 60, 1, 1, 1, "A100"), (0, 60, 1, 1, 1, "A100")), nodes) == (
+        {"gpu_type": 60.0},
+        0.0,
+    )
     both = jobs_of((0, 60, 1, 1, 1, "A100"), (0, 60, 1, 1, 1, "V100"), (0, 60, 1, 1, 1, ""))
     assert booked(both, nodes) == ({"gpus": 60.0}, 0.0)
 
@@ -77,5 +94,86 @@ def test_the_chart_over_time_sums_to_all_waiting():
     jobs = jobs_of(*((i, 7, 2, 1, 0, "") for i in range(20)))
     found = find_binding(simulate(jobs, nodes).schedule, nodes)
     chart = found.over_time(10)
-    assert float((chart[list(CAUSES)].sum(axis=1) * chart["seconds"]).sum()) == pytest.approx(found.total_seconds)
+    assert float((chart[list(CAUSES)].sum(axis=1) * chart["seconds"]).sum()) == pytest.approx(
+        found.total_seconds
+    )
     assert np.all(chart[list(CAUSES)].to_numpy() >= 0)
+
+
+def test_factors_multiply_to_the_prediction():
+    """Typical wait × all factors is what the model predicts, for every row."""
+    rng = np.random.default_rng(1)
+    x = rng.random((120, 4))
+    model = Surrogate(seed=1).fit(x, np.exp(3 * x[:, 0]) * 10)
+    typical, factors = model.contributions(x[:7])
+    assert typical * factors.prod(axis=1) == pytest.approx(model.predict(x[:7]), rel=1e-4)
+    assert np.abs(np.log(factors)).sum(axis=0).argmax() == 0
+    with pytest.raises(TableError, match="xgboost"):
+        Surrogate("gbt").fit(x, x[:, 0]).contributions(x)
+
+
+def test_one_more_node_is_simulated_and_paid():
+    """The marginal value is the difference of two simulations, per 1,000 US$ of the node's price."""
+    plan = load_plan(load_study(swept()))
+    counts = plan.packages[plan.types].to_numpy(np.int64)[0]
+    case = make_case(
+        plan.packages,
+        plan.quotes,
+        plan.workloads["day-1"],
+        read_results(plan.study, plan),
+        "day-1",
+        "best-fit",
+    )
+    table = marginal_values(plan, [case], "best-fit", counts).set_index("type")
+    more = counts.copy()
+    more[plan.types.index("ComputeNode3")] += 1
+    nodes = [
+        package_nodes(dict(zip(plan.types, one.tolist(), strict=True)), plan.quotes) for one in (counts, more)
+    ]
+    before, after = (
+        simulate(plan.workloads["day-1"], one, kill_at_limit=False).metrics["mean_wait_time"] for one in nodes
+    )
+    assert table.loc["ComputeNode3", "saved_seconds"] == pytest.approx(before - after)
+    assert table.loc["ComputeNode3", "usd"] == 8298
+    assert table.loc["ComputeNode3", "saved_per_1000_usd"] == pytest.approx((before - after) / 8.298)
+
+
+def run(*words: str, code: int = 0) -> tuple[str, str]:
+    found = CliRunner().invoke(app, [*words])
+    assert found.exit_code == code, found.output
+    return found.stdout, found.stderr
+
+
+def test_explain_and_against():
+    """One JSON document with both packages; the sentences name what jobs lack and who is better."""
+    plan = load_plan(load_study(swept()))
+    first, second = plan.packages.loc[plan.packages["distinct"], "package_id"].iloc[[0, 40]]
+    told = json.loads(run("explain", str(swept()), first, second, "--format", "json")[0])
+    one, other = told["packages"]
+    assert one["package_id"] == first and other["package_id"] == second
+    assert one["waits"][0]["mean_wait_time"] == pytest.approx(one["wait"])
+    assert np.prod([row["factor"] for row in one["factors"]]) * one["typical_seconds"] == pytest.approx(
+        one["predicted_seconds"]
+    )
+    assert {row["what"] for row in told["differences"]} >= {"price", "nodes", "total", "wait, s", "factor"}
+    lacked = one["binding"]["day-1"]
+    n_ran = 300 - lacked["n_unrunnable"]
+    assert sum(lacked["seconds"].values()) == pytest.approx(one["wait"] * n_ran)
+    text, _ = run("explain", str(swept()), first, second, "--no-marginal")
+    assert "what waiting jobs lacked on day-1" in text and "less on" in text
+    rows = run("explain", str(swept()), first, "--no-marginal", "--format", "csv")[0].splitlines()
+    assert rows[0] == "package_id,section,item,value" and len(rows) > 20
+
+
+def test_an_unknown_package_is_one_line_with_the_nearest():
+    """A type that is not quoted, a count that is none, and a package outside the study's."""
+    plan = load_plan(load_study(swept()))
+    with pytest.raises(TableError, match="no quote is named 'ComputeNod3'; did you mean ComputeNode3"):
+        find_package(plan, "ComputeNod3=1")
+    with pytest.raises(TableError, match="'ComputeNode3=x' is not TYPE=COUNT"):
+        find_package(plan, "ComputeNode3=x")
+    with pytest.raises(TableError, match=r"not among the study's .* the nearest is 'ComputeNode3="):
+        find_package(plan, "ComputeNode3=99")
+    known = next(one for one in plan.packages["package_id"] if "," in one)
+    turned = ",".join(reversed(known.split(",")))
+    assert (find_package(plan, turned) == find_package(plan, known)).all()

@@ -50,7 +50,9 @@ def explain(
     case = together(loaded.cases)
     predicted = loaded.learn_if_possible(case)
     if predicted is None:
-        common.note("too few packages are simulated for a model, so nothing is said of what each feature does")
+        common.note(
+            "too few packages are simulated for a model, so nothing is said of what each feature does"
+        )
     elif predicted.model.kind != "xgboost":
         common.note(f"a model of kind {predicted.model.kind} cannot say what each feature does; xgboost can")
     replayed = [max(loaded.cases, key=lambda one: longest_wait(one.wait)).name]
@@ -93,12 +95,18 @@ def document(found: list[Explained]) -> dict[str, Any]:
             }
             for name, b in one.binding.items()
         }
-        plain = {key: value for key, value in vars(one).items() if key not in ("waits", "factors", "marginal", "binding")}
+        plain = {
+            key: value
+            for key, value in vars(one).items()
+            if key not in ("waits", "factors", "marginal", "binding")
+        }
         tables = {
             "waits": one.waits, "factors": one.factors, "factors_by_subject": one.grouped, "marginal": one.marginal
         }  # fmt: skip
         packages.append(
-            plain | {key: table.to_dict(orient="records") for key, table in tables.items()} | {"binding": binding}
+            plain
+            | {key: table.to_dict(orient="records") for key, table in tables.items()}
+            | {"binding": binding}
         )
     beside = differences(*found).to_dict(orient="records") if len(found) == 2 else []
     return {"packages": packages, "differences": beside}
@@ -111,13 +119,21 @@ def _print_csv(found: list[Explained]) -> None:
     rows: list[tuple[str, str, str, Any]] = []
     for one in found:
         rows += [(one.package_id, "count", kind, n) for kind, n in one.counts.items()]
-        rows += [(one.package_id, "total", "price_usd", one.price_usd), (one.package_id, "wait", "all", one.wait)]
+        rows += [
+            (one.package_id, "total", "price_usd", one.price_usd),
+            (one.package_id, "wait", "all", one.wait),
+        ]
         rows += [(one.package_id, "wait", row.workload, row.mean_wait_time) for row in one.waits.itertuples()]
         rows += [(one.package_id, "factor", row.feature, row.factor) for row in one.factors.itertuples()]
         for name, b in one.binding.items():
             rows += [(one.package_id, f"lacked_seconds {name}", cause, s) for cause, s in b.seconds.items()]
-        rows += [(one.package_id, "saved_seconds", row.type, row.saved_seconds) for row in one.marginal.itertuples()]
-    common.print_table(pd.DataFrame(rows, columns=["package_id", "section", "item", "value"]), common.Format.CSV)
+        rows += [
+            (one.package_id, "saved_seconds", row.type, row.saved_seconds)
+            for row in one.marginal.itertuples()
+        ]
+    common.print_table(
+        pd.DataFrame(rows, columns=["package_id", "section", "item", "value"]), common.Format.CSV
+    )
 
 
 def _print(one: Explained, study: str) -> None:
@@ -129,7 +145,9 @@ def _print(one: Explained, study: str) -> None:
         typer.echo(f"  {line}")
     if len(one.waits) > 1:
         shown = one.waits.assign(wait=[duration(s) for s in one.waits["mean_wait_time"]])
-        common.print_table(shown[["workload", "wait", "jobs_left_out"]], common.Format.TABLE, "Mean wait by workload")
+        common.print_table(
+            shown[["workload", "wait", "jobs_left_out"]], common.Format.TABLE, "Mean wait by workload"
+        )
     for name, binding in one.binding.items():
         if binding.total_seconds:
             _print_over_time(name, binding)
@@ -151,7 +169,9 @@ def _print_over_time(name: str, binding: Any) -> None:
     chart = binding.over_time(60)
     most = max(float(chart[list(CAUSES)].to_numpy().max()), 1e-9)
     hours = (int(binding.moments[-1]) - int(binding.moments[0])) / 3600
-    typer.echo(f"Jobs that wait on {name}, by what they lack; {hours:,.1f} h from left to right, █ = {most:,.0f} jobs")
+    typer.echo(
+        f"Jobs that wait on {name}, by what they lack; {hours:,.1f} h from left to right, █ = {most:,.0f} jobs"
+    )
     for cause in CAUSES:
         if binding.seconds[cause]:
             bars = "".join(_BARS[min(8, int(-(-8 * value // most)))] for value in chart[cause])

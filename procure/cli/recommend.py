@@ -198,7 +198,7 @@ def _print(
     if top["jobs_left_out"].any():
         shown["left_out"] = top["jobs_left_out"]
     shown["ranks"] = [f"{low}–{high}" for low, high in beside[["rank_low", "rank_high"]].head(found.k).to_numpy()]
-    if beside["chance_top"].head(found.k).nunique() > 1:
+    if not beside["chance_top"].head(found.k).eq(beside["chance_top"].iloc[0]).all():
         shown["top_5_%"] = [f"{chance:.0%}" for chance in beside["chance_top"].head(found.k)]
     shown["like_1st"] = beside["alike"].head(found.k)
     title = f"{loaded.plan.study.name}, {case.name}: the first {found.k}, by mean wait in seconds"

@@ -55,7 +55,10 @@ def sections(loaded: Loaded, done: Ranked, predicted: Predicted | None) -> tuple
             "What would change it?": [*changes, *[line for line in why if line.startswith("one more")]],
         }
     )
-    return page, [sure, explain_section.section(why, against, both[0].grouped, both[0].binding, both[0].marginal)]
+    return page, [
+        sure,
+        explain_section.section(why, against, both[0].grouped, both[0].binding, both[0].marginal),
+    ]
 
 
 def _changes(loaded: Loaded, counts: np.ndarray) -> list[str]:
@@ -64,7 +67,8 @@ def _changes(loaded: Loaded, counts: np.ndarray) -> list[str]:
         where = (
             f"it stays the first of the {len(counts)} best"
             if row.rank == 1
-            else f"it falls to rank {row.rank} of the {len(counts)} best, {duration(row.regret_seconds)} behind {row.leader}"
+            else f"it falls to rank {row.rank} of the {len(counts)} best, "
+            f"{duration(row.regret_seconds)} behind {row.leader}"
         )
         lines.append(f"{row.situation}, jobs wait {duration(row.mean_wait_time)}, and {where}")
     return lines
@@ -77,13 +81,17 @@ def _costs(loaded: Loaded, done: Ranked) -> list[str]:
     plan, first = loaded.plan, done.case.packages.iloc[[int(done.found.ranking["row"].iloc[0])]]
     budget = float(plan.study.packages.budget_usd)
     price = float(first["price_usd"].iloc[0])
-    lines = [f"US$ {price:,.0f} of US$ {budget:,.0f}, US$ {price / max(float(first['total_cpus'].iloc[0]), 1):,.0f} per CPU"]
+    lines = [
+        f"US$ {price:,.0f} of US$ {budget:,.0f}, US$ {price / max(float(first['total_cpus'].iloc[0]), 1):,.0f} per CPU"
+    ]
     if plan.study.costs != Costs():
         jobs = {case.name: plan.workloads[case.name] for case in loaded.cases}
         weights = {case.name: case.weight for case in loaded.cases}
-        total = total_costs(first, plan.quotes, plan.study.costs, jobs, plan.study.packages, plan.existing, weights).iloc[0]
+        total = total_costs(
+            first, plan.quotes, plan.study.costs, jobs, plan.study.packages, plan.existing, weights
+        ).iloc[0]
         lines.append(
-            f"over {plan.study.costs.years:g} years US$ {total['tco_usd']:,.0f} in all, of it US$ {total['energy_usd']:,.0f} for "
-            f"energy; US$ {total['usd_per_core_hour']:,.3f} per core-hour used"
+            f"over {plan.study.costs.years:g} years US$ {total['tco_usd']:,.0f} in all, of it "
+            f"US$ {total['energy_usd']:,.0f} for energy; US$ {total['usd_per_core_hour']:,.3f} per core-hour used"
         )
     return lines

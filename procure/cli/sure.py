@@ -44,7 +44,10 @@ def sentences(said: Assurance, n_packages: int) -> list[str]:
     first = table.iloc[0]
     how = f"over {said.n_draws:,} redraws of the {said.n_units:,} {said.unit}"
     if len(ranks) == 1:
-        lines.append(f"{how}, no other {of} can be taken for as good as the first: the 90 % range of no difference reaches below 0")
+        lines.append(
+            f"{how}, no other {of} can be taken for as good as the first: the 90 % range of no "
+            "difference reaches below 0"
+        )
     else:
         lines.append(
             f"these {len(ranks)} {of} are indistinguishable with this workload: {how}, the 90 % range of the "
@@ -70,7 +73,7 @@ def sentences(said: Assurance, n_packages: int) -> list[str]:
 
 
 def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
-    """Say how many truths the 90 % ranges hold: of packages that were not simulated, or by halves of those that were."""
+    """Say how many truths the 90 % ranges hold: of packages not simulated, or by halves of those that were."""
     import numpy as np
 
     from procure.confidence import Spread, coverage

@@ -14,13 +14,16 @@ def what_if(
     package: Annotated[str, typer.Option(metavar="ID", help="A package id, as recommend prints it.")],
     growth: Annotated[
         float | None,
-        typer.Option(help="CPU-seconds submitted, times so many: whole bursts of jobs superposed or left out."),
+        typer.Option(
+            help="CPU-seconds submitted, times so many: whole bursts of jobs superposed or left out."
+        ),
     ] = None,
     gpu_share: Annotated[
         str | None, typer.Option(metavar="2x|30%", help="GPU jobs times so many, or their share of all jobs.")
     ] = None,
     to_policy: Annotated[
-        str | None, typer.Option("--policy", metavar="NAME", help="Another policy (see `procure policies list`).")
+        str | None,
+        typer.Option("--policy", metavar="NAME", help="Another policy (see `procure policies list`)."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Another budget, US$: which package would be recommended? E.g. 1.2M.")
@@ -44,7 +47,11 @@ def what_if(
 
     money = common.usd(budget)
     changes = Changes(
-        growth, **parse_gpu_share(gpu_share), policy=to_policy, budget_usd=float(money) if money else None, seed=seed
+        growth,
+        **parse_gpu_share(gpu_share),
+        policy=to_policy,
+        budget_usd=float(money) if money else None,
+        seed=seed,
     )
     changes.check()
     loaded = cases.load(study, None, workload)

@@ -59,7 +59,12 @@ def chart(table: pd.DataFrame) -> str:
     for alike, colour in ((True, BLUE), (False, GREY)):
         here = (shown["alike"] == alike).to_numpy()
         axes.hlines(
-            place[here], shown["rank_low"][here], shown["rank_high"][here], color=colour, linewidth=3, alpha=0.6
+            place[here],
+            shown["rank_low"][here],
+            shown["rank_high"][here],
+            color=colour,
+            linewidth=3,
+            alpha=0.6,
         )
         axes.plot(place[here], place[here], "o", color=colour, markersize=3)
     axes.invert_yaxis()

@@ -46,8 +46,8 @@ def section(
     for name, one in binding.items():
         if one.total_seconds:
             parts.append(
-                f"<figure>{lacked_chart(one, name)}<figcaption>How many jobs wait on {escape(name)}, by what the nearest "
-                "node is short of for them.</figcaption></figure>"
+                f"<figure>{lacked_chart(one, name)}<figcaption>How many jobs wait on {escape(name)}, by what "
+                "the nearest node is short of for them.</figcaption></figure>"
             )
     if len(marginal):
         parts.append(_marginal(marginal))
@@ -59,7 +59,9 @@ def _list(sentences: Sequence[str]) -> str:
     items = []
     for line in sentences:
         text = escape(line.strip()[0].upper() + line.strip()[1:])
-        items.append(f"<li style='list-style: none'>{text}</li>" if line.startswith(" ") else f"<li>{text}</li>")
+        items.append(
+            f"<li style='list-style: none'>{text}</li>" if line.startswith(" ") else f"<li>{text}</li>"
+        )
     return f"<ul>{''.join(items)}</ul>"
 
 
@@ -104,13 +106,22 @@ def factor_chart(factors: pd.DataFrame) -> str:
 
 def _marginal(marginal: pd.DataFrame) -> str:
     rows = "".join(
-        f"<tr><td>{escape(str(row.type))}</td><td class='n'>{row.usd:,.0f}</td><td class='n'>{duration(row.saved_seconds)}</td>"
-        f"<td class='n'>{duration(row.saved_per_1000_usd)}</td><td class='n'>{row.more_jobs:,}</td></tr>"
+        f"<tr><td>{escape(str(row.type))}</td>"
+        + "".join(
+            f"<td class='n'>{text}</td>"
+            for text in (
+                f"{row.usd:,.0f}",
+                duration(row.saved_seconds),
+                duration(row.saved_per_1000_usd),
+                f"{row.more_jobs:,}",
+            )
+        )
+        + "</tr>"
         for row in marginal.head(_MOST_ROWS).itertuples()
     )
     return (
-        "<table class='keep'><caption>One more node of each type, simulated: mean wait saved per job. More nodes need not "
-        "help: a negative figure is a longer wait.</caption><thead><tr><th>type</th><th class='n'>US$</th>"
+        "<table class='keep'><caption>One more node of each type, simulated: mean wait saved per job. More nodes "
+        "need not help: a negative figure is a longer wait.</caption><thead><tr><th>type</th><th class='n'>US$</th>"
         "<th class='n'>wait saved</th><th class='n'>per US$ 1,000</th><th class='n'>more jobs run</th></tr></thead>"
         f"<tbody>{rows}</tbody></table>"
     )

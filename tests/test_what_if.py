@@ -1,0 +1,130 @@
+"""The same package under more load, more GPU jobs, another policy or budget: a row for each, and all together."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_study import swept
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.models import make_case
+from procure.other_budget import best_package, with_budget
+from procure.study import load_study
+from procure.sweep import load_plan, read_results
+from procure.trial import find_package, try_counts
+from procure.what_if import Changes, changed_jobs, parse_gpu_share, what_if
+from procure.workload import generate
+
+
+def loaded():
+    plan = load_plan(load_study(swept()))
+    results = read_results(plan.study, plan)
+    case = make_case(plan.packages, plan.quotes, plan.workloads["day-1"], results, "day-1", "best-fit")
+    return plan, case
+
+
+def test_each_change_alone_then_all_together():
+    """The baseline is first; growth adds jobs, the GPU share adds GPU jobs only, all together adds both."""
+    plan, case = loaded()
+    with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
+        what_if(plan, [case], "best-fit", np.ones(len(plan.types), int), Changes(gpu_jobs=2.0))
+    jobs = plan.workloads["day-1"].copy()
+    jobs.loc[::20, "gpus_per_node"] = 1
+    plan = replace(plan, workloads={"day-1": jobs})
+    counts = find_package(plan, case.packages["package_id"].iloc[int(np.flatnonzero(case.runs_all)[0])])
+    changes = Changes(growth=1.5, gpu_jobs=3.0, policy="fcfs", seed=2)
+    table = what_if(plan, [case], "best-fit", counts, changes).set_index("situation")
+    assert list(table.index) == ["as it is", "load × 1.5", "GPU jobs × 3", "policy fcfs", "all together"]
+    base = table.loc["as it is"]
+    assert base["n_jobs"] == 300 and base["wait_difference"] == 0
+    assert table.loc["load × 1.5", "n_jobs"] > 300
+    more = table.loc["GPU jobs × 3"]
+    assert more["gpu_jobs"] > base["gpu_jobs"] and more["n_jobs"] - 300 == more["gpu_jobs"] - base["gpu_jobs"]
+    assert table.loc["policy fcfs", "policy"] == table.loc["all together", "policy"] == "fcfs"
+    assert table.loc["all together", "n_jobs"] > table.loc["load × 1.5", "n_jobs"]
+    again = what_if(plan, [case], "best-fit", counts, changes).set_index("situation")
+    assert again.equals(table)
+
+
+def test_a_larger_budget_buys_the_best_of_its_own_space():
+    """With every package of the new budget simulated, the one taken is the best of them."""
+    plan, case = loaded()
+    wider = with_budget(plan, 60_000)
+    counts = best_package(wider, [case], "best-fit", plan.workloads, first_runs=10_000)
+    every = wider.packages[wider.packages["distinct"]][wider.types].to_numpy(np.int64)
+    runs = try_counts(wider, every, "day-1", "best-fit")
+    able = (runs["n_unrunnable"] == runs["n_unrunnable"].min()).to_numpy()
+    mine = try_counts(wider, counts[None, :], "day-1", "best-fit").iloc[0]
+    assert mine["mean_wait_time"] == pytest.approx(runs.loc[able, "mean_wait_time"].min())
+    assert counts @ wider.quotes["price_usd"].to_numpy() <= 60_000
+
+
+def test_a_share_of_gpu_jobs_is_met_as_nearly_as_whole_bursts_can():
+    """Twice as many GPU jobs by CPU-seconds; the other jobs stay as they are."""
+    jobs = generate(1, 4000)
+    jobs.loc[::20, "gpus_per_node"] = 1
+    found = changed_jobs(jobs, Changes(gpu_share=0.2))
+    share = float((found["gpus_per_node"] > 0).mean())
+    assert share == pytest.approx(0.2, abs=0.03)
+    others = found.loc[found["gpus_per_node"] == 0, "job_id"]
+    assert sorted(others) == sorted(jobs.loc[jobs["gpus_per_node"] == 0, "job_id"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (Changes(growth=0.0), "growth 0 was given; it must be above 0"),
+        (Changes(growth=-1.0), "growth -1 was given"),
+        (Changes(gpu_share=1.0), "a share of the jobs is below 100%"),
+        (Changes(policy="esy"), "'esy' is not known; did you mean easy"),
+        (Changes(), "nothing is to be changed"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_error(changes: Changes, message: str):
+    """Before anything is simulated."""
+    with pytest.raises(TableError, match=message):
+        changes.check()
+
+
+def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
+    """2x is twice the jobs, 30% a share of all; a bare number could be either."""
+    assert parse_gpu_share("2x") == {"gpu_jobs": 2.0} and parse_gpu_share("30%") == {"gpu_share": 0.3}
+    assert parse_gpu_share(None) == {}
+    with pytest.raises(TableError, match="write 2x"):
+        parse_gpu_share("2")
+    jobs = generate(1, 50).assign(gpus_per_node=0)
+    with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
+        changed_jobs(jobs, Changes(gpu_jobs=2.0))
+
+
+def test_the_command_prints_one_document():
+    """A row per situation with package, wait and difference; bad input is one line and exit 1."""
+    _, case = loaded()
+    name = case.packages["package_id"].iloc[0]
+    found = CliRunner().invoke(
+        app,
+        [
+            "what-if",
+            str(swept()),
+            "--package",
+            name,
+            "--growth",
+            "1.3",
+            "--budget",
+            "60k",
+            "--format",
+            "json",
+        ],
+    )
+    rows = json.loads(found.stdout)
+    assert [row["situation"] for row in rows] == [
+        "as it is", "load × 1.3", "budget US$ 60,000", "all together, this package", "all together, that budget"
+    ]  # fmt: skip
+    assert rows[0]["package_id"] == rows[1]["package_id"] == name != rows[2]["package_id"]
+    wrong = CliRunner().invoke(app, ["what-if", str(swept()), "--package", name, "--growth", "0"])
+    assert wrong.exit_code == 1 and isinstance(wrong.exception, TableError)
