@@ -372,3 +372,19 @@ def test_an_existing_system_that_already_runs_everything_is_said(calm):
     assert (
         "the existing nodes run every job without any purchase; the mean wait is then 0 s" in ask(calm).stderr
     )
+
+
+def test_the_report_shows_the_front_and_what_the_list_is_in_the_order_of(swept, tmp_path):
+    """With knee, recommendation and energy; and by the study's own objective where it has one."""
+    out = tmp_path / "report.html"
+    path = swept.with_name("other.toml")
+    path.write_text(swept.read_text() + 'objective = "slowdown"\nconstraints = ["price_usd<=$59,500"]\n')
+    answer = CliRunner().invoke(app, ["report", str(path), "--out", str(out), "-k", "2"])
+    assert answer.exit_code == 0, answer.output
+    text = " ".join(out.read_text(encoding="utf-8").split())
+    assert (
+        "ranked by slowdown (mean bounded slowdown over all jobs), of those that satisfy price_usd&lt;=$59,500."
+        in text
+    )
+    assert "What the wait costs" in text and "(knee)" in text and "energy, kWh/year" in text
+    assert "mean-wait against tco of all packages, and the Pareto front" in text
