@@ -100,8 +100,8 @@ def test_every_burst_has_the_same_chance():
     jobs = table([(i * 7_000, 1_000 * (1 + 9 * (i < 6)), 4, f"u{i}") for i in range(36)])
     kept = [set(scale_load(jobs, 0.4, seed)["job_id"]) for seed in range(150)]
     share = np.array([np.mean([f"j{i}" in ids for ids in kept]) for i in range(36)])
-    assert share[:6].mean() == pytest.approx(0.4, abs=0.06)
-    assert share[6:].mean() == pytest.approx(0.4, abs=0.06)
+    assert share[:6].mean() == pytest.approx(0.4, abs=0.03)
+    assert share[6:].mean() == pytest.approx(0.4, abs=0.03)
 
 
 def test_bursts_by_hand():

@@ -1,0 +1,255 @@
+"""Hits over days by hand, models of all days that see nothing of their fold, weights, and the commands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import ROOT
+
+from procure.cli.main import run
+from procure.errors import TableError
+from procure.many_days import (
+    Days,
+    day_hits,
+    days_of,
+    hit_days,
+    normalised_wait,
+    predict_all_days,
+    robust_choices,
+    threshold_sweep,
+    threshold_table,
+)
+from procure.models import Case, together
+from procure.models.split import fold_of
+from procure.report import days as report_days
+
+NAN = np.nan
+
+
+def days(wait, able=None, weight=None, n_jobs=None):
+    wait = np.asarray(wait, dtype="float64")
+    able = np.ones(wait.shape, bool) if able is None else np.asarray(able, dtype=bool)
+    weight = np.ones(len(wait)) if weight is None else np.asarray(weight, dtype="float64")
+    n_jobs = np.full(wait.shape, 10.0) if n_jobs is None else np.asarray(n_jobs, dtype="float64")
+    return Days(tuple(f"d{i}" for i in range(len(wait))), wait, able, weight, n_jobs)
+
+
+def packages(n):
+    return pd.DataFrame(
+        {"package_id": [f"p{i}" for i in range(n)], "price_usd": np.arange(n) + 1.0, "total_cpus": 10}
+    )
+
+
+def test_hits_of_a_day_by_hand():
+    """The best fifth of ten is two; ties at the edge count; only able packages can be; fewer are all hits."""
+    wait = np.array([[5.0, 1, 2, 2, 9, 9, 9, 9, 9, 9]] * 3)
+    able = np.array([[True] * 10, [True, False] + [True] * 8, [False] * 4 + [True] + [False] * 5])
+    hits = day_hits(wait, able, 0.2)
+    assert [np.flatnonzero(row).tolist() for row in hits] == [[1, 2, 3], [2, 3], [4]]
+    assert not day_hits(wait, able, 0.05).any()
+
+
+def test_hit_days_leave_out_what_was_not_simulated_everywhere():
+    """A package without one day's wait is not judged and does not take a place from the others."""
+    held = days([[1, 2, NAN, 4], [3, 1, 0, 4]])
+    assert hit_days(held, 0.4).tolist() == [1, 1, -1, 0]
+
+
+def test_normalised_waits_by_hand():
+    """Each day from its least to its most, jobs left out count as 1, days by weight, equal waits as 0."""
+    held = days([[10, 20, 30], [5, 1, 9]], able=[[1, 1, 1], [1, 1, 0]], weight=[1, 3])
+    assert normalised_wait(held).tolist() == pytest.approx([(0 + 3 * 1) / 4, 0.5 / 4, (1 + 3) / 4])
+    assert normalised_wait(days([[7, 7, 7]])).tolist() == [0, 0, 0]
+    beyond = normalised_wait(days([[10, 20, 30, 0]]), np.array([True, True, False, False]))
+    assert beyond.tolist() == [0, 1, 2, 0]
+    assert np.isnan(normalised_wait(days([[1, NAN], [1, 2]]))[1])
+
+
+def test_a_hit_threshold_table_by_hand():
+    """Of five packages two are hits on more than one day; the score's first two hold one of them."""
+    counted = np.array([2, 0, 3, 1, -1])
+    table = threshold_table(
+        {("composition", "m"): np.array([1.0, 2, 4, NAN, 0])}, counted, packages(5), [1], (2, 4, 9)
+    )
+    mine = table[table["model"] == "m"].set_index("k")
+    assert mine["n_hits"].tolist() == [2, 2]
+    assert mine["n_ranked"].tolist() == [4, 4]
+    assert mine.loc[2, ["precision", "recall", "f1"]].tolist() == [0.5, 0.5, 0.5]
+    assert mine.loc[4, ["precision", "recall", "f1"]].tolist() == pytest.approx([0.5, 1, 2 / 3])
+    chance = table[table["model"] == "random"].set_index("k")
+    assert chance.loc[2, ["precision", "recall"]].tolist() == [0.5, 0.5]
+
+
+def test_hits_become_fewer_as_the_threshold_rises():
+    """A row per threshold up to one less than the days, and no hit above the most hit days."""
+    counted = np.array([0, 1, 2, 3, 3])
+    sweep = threshold_sweep({("a", "m"): -counted.astype(float)}, counted, packages(5), 5, k=2)
+    mine = sweep[sweep["model"] == "m"]
+    assert mine["threshold"].tolist() == [0, 1, 2, 3, 4]
+    assert mine["n_hits"].tolist() == [4, 3, 2, 0, 0]
+    assert mine["precision"].tolist() == [1, 1, 1, 0, 0]
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Sixty packages of two features on three days; the wait falls with the first."""
+    rng = np.random.default_rng(1)
+    x = rng.random((60, 2))
+    wait = 1_000 * (1.2 - x[:, 0]) * rng.uniform(0.9, 1.1, (3, 60)) + 50
+    return x, wait
+
+
+@pytest.mark.parametrize("learns", ["normalised", "hit-days"])
+def test_nothing_of_a_fold_reaches_its_own_predictions(known, learns):
+    """The best package becomes the worst on every day: the predictions of its fold stay as they were."""
+    x, wait = known
+    row = int(wait.sum(axis=0).argmin())
+    fold = fold_of(60, 3, 1)
+    other = wait.copy()
+    other[:, row] = 1e6
+    before, after = (predict_all_days(days(w), x, learns, 0.1, folds=3) for w in (wait, other))
+    mine = fold == fold[row]
+    assert before[mine].tolist() == after[mine].tolist()
+    assert before[~mine].tolist() != after[~mine].tolist()
+
+
+def test_a_model_of_all_days_finds_the_good_packages():
+    """Its score falls with the true one, for packages that were not simulated too."""
+    rng = np.random.default_rng(1)
+    x = rng.random((200, 2))
+    wait = 1_000 * (1.2 - x[:, 0]) * rng.uniform(0.9, 1.1, (3, 200)) + 50
+    held = wait.copy()
+    held[:, ::3] = NAN
+    for learns in ("normalised", "hit-days"):
+        score = predict_all_days(days(held), x, learns, 0.2, folds=4)
+        assert not np.isnan(score).any()
+        best = np.argsort(wait.mean(axis=0))
+        assert score[best[:10]].mean() < score[best[-10:]].mean()
+
+
+def test_too_few_packages_or_an_unknown_label_are_refused(known):
+    """The sentence says how many are needed, or which labels there are."""
+    x, wait = known
+    with pytest.raises(
+        TableError, match="needs at least 10 packages that are simulated on every day; there are 9"
+    ):
+        predict_all_days(days(wait[:, :9]), x[:9])
+    with pytest.raises(TableError, match="did you mean normalised"):
+        predict_all_days(days(wait), x, "normalized")
+
+
+def test_robust_choices_by_hand():
+    """The mean takes the first, the worst day the second, and the one that leaves jobs out is not chosen."""
+    held = days([[100, 400, 1], [1_000, 500, 1]], n_jobs=[[10, 10, 9], [1, 1, 1]])
+    found = robust_choices(held, packages(3), np.array([1, 1, 0])).set_index("choice")
+    assert found["package_id"].to_dict() == {"mean": "p0", "worst": "p1", "cvar": "p1", "regret-max": "p0"}
+    assert found.loc["mean", "mean"] == pytest.approx((10 * 100 + 1_000) / 11)
+    assert found.loc["regret-max", "regret_max"] == 1.0
+    assert found.loc["regret-max", "regret_day"] == "d1"
+    assert robust_choices(days([[NAN, NAN]]), packages(2), np.array([-1, -1])).empty
+
+
+def case(name, wait, left_out, n_jobs, weight):
+    return Case(name, packages(2), np.array(left_out), np.array(wait), n_jobs, weight=weight)
+
+
+def test_workloads_are_taken_together_by_weight():
+    """A day of weight 3 counts like three such days; by the published rule all packages can be hits."""
+    cases = [case("a", [10.0, 20.0], [0, 2], 10, 3.0), case("b", [50.0, 60.0], [0, 0], 30, 1.0)]
+    thrice = together([replace(cases[0], weight=1.0)] * 3 + cases[1:])
+    assert together(cases).wait.tolist() == pytest.approx(thrice.wait.tolist())
+    assert together(cases).wait[0] == pytest.approx((3 * 10 * 10 + 30 * 50) / 60)
+    held = days_of(cases)
+    assert held.able.tolist() == [[True, False], [True, True]]
+    assert held.weight.tolist() == [3, 1]
+    assert days_of(cases, "published").able.all()
+
+
+def test_the_report_section_needs_several_days():
+    """Nothing for one day; for two, three figures and the table."""
+    one = days(np.arange(30.0)[None])
+    assert report_days.section(one, np.zeros(30), {}, packages(30), 0.1, 0) == ""
+    two = days([np.arange(30.0), np.arange(30.0) ** 2])
+    scores = {("composition", "normalised"): normalised_wait(two)}
+    html = report_days.section(two, hit_days(two), scores, packages(30), 0.1, 1)
+    assert html.count("<svg") == 3
+    assert "3 of 30 packages are hits on more than 1 days" in html
+
+
+STUDY = f"""
+quotes = "{ROOT / "quotes/example-2023.csv"}"
+[packages]
+budget_usd = 100_000
+[[workloads]]
+name = "monday"
+generate = {{ seed = 1, n_jobs = 300 }}
+weight = 2
+[[workloads]]
+name = "tuesday"
+generate = {{ seed = 2, n_jobs = 300 }}
+[sweep]
+sample = 12
+[model]
+folds = 3
+[evaluate]
+hit_share = 0.2
+hit_threshold = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    from procure.study import load_study
+    from procure.sweep import load_plan, run_sweep
+
+    path = tmp_path_factory.mktemp("days") / "two.toml"
+    path.write_text(STUDY)
+    run_sweep(load_plan(load_study(path)), "serial")
+    return path
+
+
+@pytest.fixture
+def procure(monkeypatch, capsys):
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["procure", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            run()
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return call
+
+
+def test_evaluate_judges_the_days_together(procure, swept):
+    """The study's threshold, or those given; one JSON document; what was learnt is kept and taken up again."""
+    code, out, err = procure("evaluate", swept, "--format", "json")
+    document = json.loads(out)
+    assert code == 0, err
+    assert {row["threshold"] for row in document["hits"]} == {1}
+    assert {row["model"] for row in document["hits"]} >= {"normalised", "hit-days", "day monday", "random"}
+    assert [row["choice"] for row in document["choices"]] == ["mean", "worst", "cvar", "regret-max"]
+    kept = sorted((swept.parent / "results/two/models").glob("all-days.*.npz"))
+    times = [path.stat().st_mtime_ns for path in kept]
+    code, out, err = procure(
+        "evaluate", swept, "--hit-threshold", "0", "--hit-threshold", "2", "--format", "csv"
+    )
+    assert (code, {line.split(",")[0] for line in out.splitlines()[1:]}) == (0, {"0", "2"})
+    assert "so there are no hits at > 2" in err
+    assert len(kept) == 2
+    assert [path.stat().st_mtime_ns for path in kept] == times
+
+
+def test_evaluate_refuses_what_cannot_be(procure, swept, tmp_path):
+    """A workload that is not there, and hits over the days of a study with one."""
+    code, _, err = procure("evaluate", swept, "--train-on", "monda")
+    assert (code, "mean monday" in " ".join(err.replace("│", " ").split())) == (2, True)
+    one = tmp_path / "one.toml"
+    text = STUDY[: STUDY.index('[[workloads]]\nname = "tuesday"')] + STUDY[STUDY.index("[sweep]") :]
+    one.write_text(text.replace("sample = 12", "sample = 200").replace('"monday"', '"only"'))
+    assert procure("sweep", one, "--farm", "serial")[0] == 0
+    code, _, err = procure("evaluate", one)
+    assert (code, "hits over days need several" in " ".join(err.replace("│", " ").split())) == (2, True)
