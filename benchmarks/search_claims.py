@@ -112,7 +112,9 @@ def repeated(name: str, day: str, once: Callable[[int], dict[str, float]], seeds
     print(f"{day} {name}", flush=True)
     for column in table.columns:
         values = table[column].to_numpy(float)
-        text = f"median {np.nanmedian(values):.4f}  least {np.nanmin(values):.4f}  most {np.nanmax(values):.4f}"
+        text = (
+            f"median {np.nanmedian(values):.4f}  least {np.nanmin(values):.4f}  most {np.nanmax(values):.4f}"
+        )
         if column.startswith("regret"):
             text += "  " + "  ".join(f"≤ {x:.0%}: {(values <= x).mean():.0%}" for x in (0.01, 0.05))
         print(f"    {column:15s} {text}", flush=True)
@@ -159,12 +161,16 @@ def measure_large(arguments: argparse.Namespace) -> None:
             head + f'[[workloads]]\nname = "{LARGE_DAY}"\njobs = "large-jobs.parquet"\n' + rest
         )
     for name, text in studies.items():
+        if arguments.day and name not in arguments.day:
+            continue
         path = arguments.truth / f"large-{name}.toml"
         text = text.replace('"../quotes', f'"{ROOT}/quotes').replace('"../results"', '"results"')
         path.write_text(text, encoding="utf-8")
         for method, runs in (("model", 5000), ("random", arguments.random)):
             began = time.perf_counter()
-            found = run_search(load_study(path), Asked(method, runs=runs, stable_rounds=0, farm=arguments.farm))
+            found = run_search(
+                load_study(path), Asked(method, runs=runs, stable_rounds=0, farm=arguments.farm)
+            )
             first = found.ranking.iloc[0]
             print(
                 f"{name} {method} {runs:,} runs: {first['mean_wait_time']:,.3f} s  {first['package_id']}  "
@@ -179,10 +185,10 @@ def main() -> None:
     parser.add_argument("part", choices=("days", "large"))
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--truth", type=Path, default=Path("results/claim_precision"))
-    parser.add_argument("--day", action="append", help="local day, YYYY-MM-DD; repeat; default: the four")
+    parser.add_argument("--day", action="append", help="local day, YYYY-MM-DD, or embedded; repeat")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--no-baselines", dest="baselines", action="store_false")
-    parser.add_argument("--random", type=int, default=100_000)
+    parser.add_argument("--random", type=int, default=100_000, help="runs of the random baseline")
     parser.add_argument("--farm", default="local")
     arguments = parser.parse_args()
     {"days": measure_days, "large": measure_large}[arguments.part](arguments)

@@ -85,8 +85,12 @@ class Simulator:
             }
         )
         self._plan = SearchPlan(
-            inner, plan.quotes, package_table(np.zeros((0, len(plan.types)), np.int64), space), plan.workloads,
-            plan.existing, plan.notes,
+            inner,
+            plan.quotes,
+            package_table(np.zeros((0, len(plan.types)), np.int64), space),
+            plan.workloads,
+            plan.existing,
+            plan.notes,
         )
         self._space, self._policy, self._farm, self._options, self._note = space, policy, farm, options, note
         self.n_computed = self.n_failed = 0

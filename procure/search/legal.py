@@ -60,7 +60,11 @@ class Legal:
         for place in range(order.shape[1]):
             j = order[:, place]
             lot = np.maximum(self.lot[j], 0)
-            free = (self.lot[j] == NONE) | np.isin(award[rows, lot], (NONE,)) | (award[rows, lot] == self.vendor[j])
+            free = (
+                (self.lot[j] == NONE)
+                | np.isin(award[rows, lot], (NONE,))
+                | (award[rows, lot] == self.vendor[j])
+            )
             join = self.offered[j] & ~chosen[rows, j] & (held[rows, self.category[j]] < most) & free
             chosen[rows[join], j[join]] = True
             held[rows[join], self.category[j[join]]] += 1

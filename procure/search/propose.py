@@ -12,6 +12,7 @@ from procure.models.features import features
 from procure.search.field import Field, spread
 from procure.search.gaussian import GaussianProcess
 from procure.search.known import Known, package_table
+from procure.search.space import distinct_rows, rows_in
 
 METHODS = ("model", "random", "every-tenth", "greedy")
 """Names that `make_proposer` knows."""
@@ -28,6 +29,7 @@ _CANDIDATES = 20_000
 _CENTRES, _EXCHANGES = 10, 60
 _LOCAL, _ELSEWHERE = 400, 150
 _PROMISING = 800
+_TRIES = 10
 _SHIFT = 30.0
 """Seconds added before logarithms are taken, so that differences far below a minute count for little."""
 
@@ -89,9 +91,16 @@ class ByChance(_Stateless):
         self._field, self._seed = field, seed
 
     def propose(self, known: Known, number: int, n: int) -> np.ndarray:
-        """Return the first n of a fresh draw."""
+        """Return the first n of a fresh draw that are not known."""
         rng = np.random.default_rng([self._seed, 1 + number])
-        return _new(self._field.draw(n + len(known) if self._field.all is not None else 2 * n, rng), known)[:n]
+        if self._field.all is not None:
+            return _new(self._field.draw(n + len(known), rng), known)[:n]
+        found = known.counts[:0]
+        for _ in range(_TRIES):
+            found = distinct_rows(np.concatenate([found, _new(self._field.draw(2 * n, rng), known)]))
+            if len(found) >= n:
+                break
+        return found[:n]
 
 
 class ByExchange(_Stateless):
@@ -171,7 +180,7 @@ class ByModel:
         """Return the next round."""
         rng = np.random.default_rng([self._seed, 1 + number])
         best = self._ranked(known)
-        others = self._field.draw(_DRAWN, rng)
+        others = self._explored(rng)
         spread_rng = np.random.default_rng([self._seed, 1 + number, 1])
         others = spread(_new(others, known), known, spread_rng)
         if len(best) < FIRST // 2:
@@ -188,8 +197,11 @@ class ByModel:
         rng = np.random.default_rng([self._seed, 1 + number])
         best = self._ranked(known)
         if len(best) >= FIRST // 2 and self._is_due(number):
-            self._field.draw(_DRAWN, rng)
+            self._explored(rng)
             self._prepared(known, best, number, rng)
+
+    def _explored(self, rng: np.random.Generator) -> np.ndarray:
+        return self._field.draw(_DRAWN if self._field.all is not None else _DRAWN // 5, rng)
 
     def _ranked(self, known: Known) -> np.ndarray:
         best = known.order()
@@ -220,7 +232,9 @@ class ByModel:
         x, z = self._field.describe(known.counts[best])
         wait = known.wait[best]
         trees = Surrogate(seed=self._seed * 1000 + number, profile="quick").fit(x, wait)
-        rows = np.concatenate([np.arange(len(best))[:_LOCAL], _LOCAL + rng.permutation(max(0, len(best) - _LOCAL))])
+        rows = np.concatenate(
+            [np.arange(len(best))[:_LOCAL], _LOCAL + rng.permutation(max(0, len(best) - _LOCAL))]
+        )
         rows = rows[: _LOCAL + _ELSEWHERE]
         return trees, GaussianProcess().fit(z[rows], np.log(wait[rows] + _SHIFT))
 
@@ -248,8 +262,6 @@ class ByModel:
         n: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        from procure.search.space import rows_in
-
         by_trees, by_process = self._predicted(pool, trees, process)
         rank_trees, rank_process = _ranks(by_trees), _ranks(by_process)
         promising = np.argsort(np.minimum(rank_trees, rank_process), kind="stable")[:_PROMISING]

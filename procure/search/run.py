@@ -102,7 +102,9 @@ def run_search(
     rules = Rules(runs // n_workloads, asked.k, asked.batch, stable_rounds)
     where = Field(space, left_out_of(plan), asked.seed, listed)
     if where.level:
-        note(f"no package found runs every job; the best leave out {where.level:,}, and only such are simulated")
+        note(
+            f"no package found runs every job; the best leave out {where.level:,}, and only such are simulated"
+        )
     log = _log(study, policy, asked, rules, plan.types)
     with held_farm(asked.farm, options or FarmOptions(), note) as farm:
         simulator = Simulator(plan, policy, space, farm, options or FarmOptions(), note)

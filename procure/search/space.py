@@ -80,7 +80,11 @@ class Space:
         j = np.asarray(members)[np.argmax(liked, axis=1)]
         wanted = n - counts[:, members].sum(axis=1) + counts[rows, j]
         enough = np.maximum(self.legal.first[j], -(-wanted // self.legal.step[j]) * self.legal.step[j])
-        use = (liked.max(axis=1, initial=-1.0) >= 0) & (wanted > counts[rows, j]) & (rng.random(len(rows)) < 0.5)
+        use = (
+            (liked.max(axis=1, initial=-1.0) >= 0)
+            & (wanted > counts[rows, j])
+            & (rng.random(len(rows)) < 0.5)
+        )
         counts[rows[use], j[use]] = np.minimum(enough, self.legal.last[j])[use]
         return counts
 
@@ -95,7 +99,9 @@ class Space:
             if ask.size:
                 j = order[ask, place]
                 now, top = counts[ask, j], legal.most(counts[ask], j)
-                drawn = now + np.floor(rng.random(ask.size) * (np.maximum(top, now) - now + 1)).astype(np.int64)
+                drawn = now + np.floor(rng.random(ask.size) * (np.maximum(top, now) - now + 1)).astype(
+                    np.int64
+                )
                 counts[rows[ask], j] = np.maximum(legal.at_most(j, drawn), now)
         spend = np.ones(len(counts), dtype=bool) if self.offer.maximal else rng.random(len(counts)) < 0.5
         last_first = np.where((np.arange(order.shape[1]) < few[:, None]) & (order >= 0), order, -1)

@@ -1,0 +1,317 @@
+"""The search: what it asks for, when it ends, that it goes on where it was, and its command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sweep_lab import make_study, serial_results
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.models import make_case, together
+from procure.search.engine import Rules, search
+from procure.search.field import Field, spread
+from procure.search.gaussian import GaussianProcess
+from procure.search.known import Known
+from procure.search.propose import METHODS, make_proposer
+from procure.search.run import Asked, Found, run_search
+from procure.search.space import make_space
+from procure.study import load_study
+from procure.sweep import load_plan
+from procure.tables import read
+
+runner = CliRunner()
+
+
+def formula(counts: np.ndarray) -> np.ndarray:
+    """Stand in for a simulator: waits with one clear optimum."""
+    return np.abs(counts @ np.array([3.0, 7.0, 11.0]) - 60) * 20
+
+
+class Bench:
+    """A small space under a formula, and a record of what was asked."""
+
+    def __init__(self, folder: Path, answer: Callable[[np.ndarray], np.ndarray] = formula) -> None:
+        study = load_study(make_study(folder, budget="250_000"))
+        self.space = make_space(study.read_quotes(), study.packages)
+        self.listed = self.space.listed()
+        self.asked: list[bytes] = []
+        self._answer = answer
+
+    def answer(self, counts: np.ndarray) -> np.ndarray:
+        self.asked += [row.tobytes() for row in counts]
+        return self._answer(counts)
+
+    def field(self, listed: bool = True) -> Field:
+        return Field(
+            self.space,
+            lambda counts: (counts[:, 2] == 1).astype(np.int64),
+            1,
+            self.listed if listed else None,
+        )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_method_spends_its_budget_never_asks_twice_and_wastes_nothing(
+    tmp_path: Path, method: str, listed: bool
+) -> None:
+    bench = Bench(tmp_path)
+    field = bench.field(listed)
+    if method == "every-tenth" and not listed:
+        with pytest.raises(
+            TableError, match="too large to list; methods that need no list: model, random, greedy"
+        ):
+            make_proposer(method, field, 1, 130)
+        return
+    known = Known(bench.space)
+    done = search(
+        known, field, make_proposer(method, field, 1, 130), bench.answer, Rules(130, stable_rounds=0)
+    )
+    assert done.n_asked == len(known) == len(bench.asked) == len(set(bench.asked)) == 130
+    assert done.ended == "budget"
+    if method != "every-tenth":
+        assert (known.left_out == 0).all()
+
+
+def test_the_model_finds_the_best_package_with_fewer_runs_than_chance(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    field = bench.field()
+    assert field.all is not None
+    best = formula(field.all).min()
+    least = {}
+    for method in ("model", "random"):
+        least[method] = []
+        for seed in range(3):
+            known = Known(bench.space)
+            search(
+                known,
+                field,
+                make_proposer(method, field, seed, 110),
+                bench.answer,
+                Rules(110, stable_rounds=0),
+            )
+            least[method].append(known.wait.min())
+    assert np.median(least["model"]) == best
+    assert sum(least["random"]) >= sum(least["model"])
+
+
+def test_a_search_ends_when_the_list_is_stable_and_when_everything_is_simulated(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    field = bench.field()
+    assert field.all is not None
+    known = Known(bench.space)
+    rounds: list[tuple[int, set[int]]] = []
+    done = search(
+        known, field, make_proposer("model", field, 1, 10**6), bench.answer, Rules(10**6, stable_rounds=3),
+        told=lambda progress: rounds.append((progress.n_asked, set(known.order()[:50].tolist()))),
+    )  # fmt: skip
+    assert done.ended == "stable" and len(known) < len(field.all)
+    assert rounds[-1][1] == rounds[-2][1] == rounds[-3][1] == rounds[-4][1] != rounds[-5][1]
+    known = Known(bench.space)
+    rules = Rules(10**6, batch=500, stable_rounds=0)
+    done = search(known, field, make_proposer("model", field, 1, 10**6), bench.answer, rules)
+    assert done.ended == "exhausted" and len(known) == len(field.all)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: bool) -> None:
+    """Interrupted in a round, ended by a small budget, or in one go: the same packages in the same order."""
+    rules = Rules(150, stable_rounds=0)
+
+    def go_on(
+        limit: int, before: list[np.ndarray], answer: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[Known, list]:
+        bench = Bench(tmp_path, answer)
+        field, known, kept = bench.field(listed), Known(bench.space), list(before)
+
+        def keep(rounds: list[np.ndarray]) -> None:
+            kept[:] = rounds
+
+        limited = Rules(limit, stable_rounds=0)
+        with contextlib.suppress(KeyboardInterrupt):
+            search(
+                known,
+                field,
+                make_proposer("model", field, 1, 150),
+                bench.answer,
+                limited,
+                before,
+                proposed=keep,
+            )
+        return known, kept
+
+    whole, _ = go_on(rules.n_packages, [], formula)
+    calls = 0
+
+    def failing(counts: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return formula(counts)
+
+    _, kept = go_on(rules.n_packages, [], failing)
+    assert len(kept) == 3
+    again, _ = go_on(rules.n_packages, kept, formula)
+    _, short = go_on(100, [], formula)
+    longer, _ = go_on(rules.n_packages, short, formula)
+    for known in (again, longer):
+        assert (known.counts == whole.counts).all()
+
+
+def test_packages_whose_run_fails_are_not_ranked_and_not_asked_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda counts: np.where(counts[:, 1] % 2 == 0, np.nan, formula(counts)))
+    field, known = bench.field(), Known(bench.space)
+    search(known, field, make_proposer("model", field, 1, 150), bench.answer, Rules(150, stable_rounds=0))
+    assert len(set(bench.asked)) == len(bench.asked) == 150
+    assert np.isnan(known.wait).any() and not np.isnan(known.wait[known.order()]).any()
+
+
+def test_the_first_round_takes_the_combinations_of_types_in_turn(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    assert bench.listed is not None
+    known = Known(bench.space)
+    first = spread(bench.listed, known, np.random.default_rng(1))
+    assert len(first) == len(bench.listed)
+    n = len(np.unique(bench.listed > 0, axis=0))
+    assert len(np.unique(first[:n] > 0, axis=0)) == n
+    known.add(first[:1], np.zeros(1), np.zeros(1, np.int64))
+    then = spread(first[1:], known, np.random.default_rng(2))
+    assert not ((then[: n - 1] > 0) == (first[0] > 0)).all(axis=1).any()
+
+
+def test_the_gaussian_process_interpolates_and_draws_around_its_mean() -> None:
+    x = np.linspace(0, 1, 25)[:, None] @ np.ones((1, 2))
+    y = np.sin(6 * x[:, 0])
+    process = GaussianProcess().fit(x, y)
+    between = x[:-1] + 0.5 / 24
+    assert np.abs(process.predict(between) - np.sin(6 * between[:, 0])).max() < 0.05
+    drawn = process.draw(between, 400, np.random.default_rng(1))
+    assert np.abs(drawn.mean(axis=1) - process.predict(between)).max() < 0.05
+    assert np.isfinite(GaussianProcess().fit(x, np.full(25, 3.0)).predict(between)).all()
+
+
+def found(path: Path, **asked: object) -> Found:
+    return run_search(load_study(path), Asked(**{"runs": 120, "stable_rounds": 0} | asked))  # type: ignore[arg-type]
+
+
+def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_again(tmp_path: Path) -> None:
+    path = make_study(tmp_path, budget="250_000", n_jobs="400")
+    first = found(path)
+    assert first.spent["n_runs_computed"] == first.spent["n_runs_asked"] == 120
+    again = found(path)
+    assert again.spent["n_runs_computed"] == 0
+    pd.testing.assert_frame_equal(first.ranking, again.ranking)
+    more = found(path, runs=150)
+    assert more.spent["n_runs_computed"] == 30
+    truth = serial_results(path).set_index("package_id")["mean_wait_time"]
+    waits = more.ranking.set_index("package_id")["mean_wait_time"]
+    assert np.allclose(waits, truth[waits.index])
+    assert waits.is_monotonic_increasing
+
+
+def test_what_the_sweep_has_simulated_is_known_and_free(tmp_path: Path) -> None:
+    path = make_study(tmp_path, budget="250_000", n_jobs="400", sample="7")
+    swept = set(serial_results(path)["package_id"])
+    done = found(path)
+    assert done.spent["n_from_sweep"] == len(swept)
+    own = read(load_study(path).folder / "search" / "results.parquet", _result_schema())
+    assert len(own) == 120 and not swept & set(own["package_id"])
+    assert swept <= set(done.ranking["package_id"])
+
+
+def _result_schema() -> object:
+    from procure.tables import RESULT
+
+    return RESULT
+
+
+def test_another_method_uses_stored_answers_and_says_if_they_hold_better(tmp_path: Path) -> None:
+    path = make_study(tmp_path, budget="250_000", n_jobs="400")
+    found(path)
+    done = found(path, method="random", runs=20)
+    assert len(done.ranking) == 20 and done.elsewhere is not None
+    assert done.elsewhere[1] < done.ranking["mean_wait_time"].iloc[0]
+
+
+def test_several_workloads_count_by_the_mean_over_all_jobs(tmp_path: Path) -> None:
+    path = make_study(tmp_path, n_jobs="60")
+    text = path.read_text()
+    path.write_text(
+        text.replace(
+            "[simulate]", '[[workloads]]\nname = "other"\ngenerate = { seed = 5, n_jobs = 90 }\n[simulate]'
+        )
+    )
+    done = found(path, runs=41)
+    assert done.spent["n_packages_asked"] == 20 and done.spent["n_runs_computed"] == 40
+    results = serial_results(path)
+    plan = load_plan(load_study(path))
+    case = together(
+        [
+            make_case(plan.packages, plan.quotes, jobs, results, name, "best-fit")
+            for name, jobs in plan.workloads.items()
+        ]
+    )
+    truth = pd.Series(case.wait, case.packages["package_id"])
+    assert np.allclose(done.ranking["mean_wait_time"], truth[done.ranking["package_id"]])
+
+
+def test_two_workers_give_what_one_process_gives(tmp_path: Path) -> None:
+    here, there = (make_study(tmp_path / name, budget="250_000", n_jobs="400") for name in ("a", "b"))
+    one, two = found(here, runs=90), found(there, runs=90, farm="local")
+    pd.testing.assert_frame_equal(one.ranking, two.ranking)
+
+
+def test_the_command_prints_one_json_document_and_progress_beside_it(tmp_path: Path) -> None:
+    path = make_study(tmp_path, budget="250_000", n_jobs="400")
+    run = runner.invoke(app, ["search", str(path), "--runs", "80", "-k", "4", "--format", "json"])
+    assert run.exit_code == 0, run.output
+    document = json.loads(run.stdout)
+    assert [one["rank"] for one in document["packages"]] == [1, 2, 3, 4]
+    assert document["spent"]["n_runs_computed"] == 80
+    assert "80 of 80 runs asked for" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--runs", "5", "--share", "0.1"], "give --runs or --share"),
+        (["--share", "2"], "a share is above 0 and at most 1"),
+        (["--policy", "fcfsx"], "is not in the study"),
+        (["--method", "magic"], "is not one of"),
+    ],
+)
+def test_bad_usage_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+    run = runner.invoke(app, ["search", str(make_study(tmp_path)), *arguments])
+    assert run.exit_code == 2
+    assert message in " ".join(run.stderr.replace("│", " ").split())
+
+
+def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
+    path = make_study(tmp_path, n_jobs="60")
+    path.write_text(path.read_text() + "[search]\nruns = 10\nshare = 0.1\n")
+    with pytest.raises(TableError, match="give at most one of runs and share"):
+        load_study(path)
+    path = make_study(tmp_path, n_jobs="60")
+    with pytest.raises(TableError, match="method 'magic' is unknown"):
+        found(path, method="magic")
+    found(path, runs=10)
+    (load_study(path).folder / "search" / "model.seed1.batch24.best-fit.json").write_text("{")
+    with pytest.raises(TableError, match="is no log of a search"):
+        found(path, runs=10)
+    make_study(tmp_path, n_jobs="61")
+    with pytest.raises(TableError, match="holds results of other inputs: workload day changed"):
+        found(path, runs=10, seed=2)
+
+
+def test_an_unknown_farm_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="farm 'moon' is not known"):
+        found(make_study(tmp_path, n_jobs="60"), farm="moon")
