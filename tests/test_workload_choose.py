@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -93,6 +94,7 @@ def test_a_chosen_day_stands_for_its_group():
 
 def test_weights_add_up_and_equal_days_are_one_group():
     """Whatever the number of groups, every day is stood for once; days that are alike cannot be parted."""
+    warnings.simplefilter("error")  # k-means warns of more groups than there are different days
     days = pd.DataFrame([day_like(f"2021-05-{i:02d}", float(i // 3 + 1)) for i in range(1, 25)])
     for n in (1, 4, 9, 25):
         chosen = by_group(days, n)
