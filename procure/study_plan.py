@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from procure.errors import TableError
 from procure.packages import count_packages
 from procure.quotes import read_quotes
+from procure.search.space import too_many
 from procure.settings import complaint, problems, validate
 from procure.study import Study, load_study, read_values
 from procure.validity import validity_notes
@@ -44,13 +45,17 @@ def plan_size(study: Study) -> dict[str, int]:
     Returns
     -------
     dict
-        ``n_packages``, ``n_distinct``, ``n_sampled`` (distinct packages to simulate), ``n_runs``.
+        ``n_packages``, ``n_distinct``, ``n_sampled`` (distinct packages to simulate), ``n_runs``; or
+        ``about_packages`` alone, where they are too many for a sweep and only a search will do.
 
     Raises
     ------
     TableError
         The quotes are wrong, or no package is feasible.
     """
+    about = too_many(study.read_quotes(), study.packages)
+    if about is not None:
+        return {"about_packages": int(about)}
     size = count_packages(study.read_quotes(), study.packages)
     n_distinct = int(size["n_distinct"])
     n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))

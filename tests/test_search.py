@@ -28,6 +28,7 @@ from procure.sweep import load_plan
 from procure.tables import read
 
 runner = CliRunner()
+ROOT = Path(__file__).parent.parent
 
 
 def formula(counts: np.ndarray) -> np.ndarray:
@@ -315,3 +316,22 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
 def test_an_unknown_farm_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="farm 'moon' is not known"):
         found(make_study(tmp_path, n_jobs="60"), farm="moon")
+
+
+def test_a_space_beyond_any_list_can_be_checked_and_searched_but_not_swept(tmp_path: Path) -> None:
+    large = ROOT / "pipelines" / "large.toml"
+    checked = runner.invoke(app, ["study", "check", str(large), "--format", "json"])
+    assert checked.exit_code == 0 and json.loads(checked.stdout)["about_packages"] > 10**7
+    with pytest.raises(TableError, match="too many to list; `procure search"):
+        load_plan(load_study(large))
+    text = (
+        large.read_text()
+        .replace("seed = 1 }", "seed = 1, n_jobs = 100 }")
+        .replace("../quotes", f"{ROOT}/quotes")
+    )
+    path = tmp_path / "large.toml"
+    path.write_text(text.replace("../results", "results"))
+    done = found(path, runs=90)
+    assert done.spent["n_runs_computed"] == 90 and done.spent["n_packages_in_space"] is None
+    with pytest.raises(TableError, match="methods that need no list: model, random, greedy"):
+        found(path, method="every-tenth")

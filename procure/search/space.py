@@ -22,6 +22,7 @@ MOST_LISTED = 2_000_000
 """A space with at most so many different packages is enumerated: then the search ranks all of it."""
 
 _MOST_WORK = 50_000_000
+_LARGEST_TABLE = 500_000_000
 _TRIES = 40
 _WALKS = 20_000
 
@@ -229,6 +230,17 @@ def make_space(quotes: pd.DataFrame, rules: PackageRules) -> Space:
     quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)
     return Space(quotes, rules, offer, make_legal(offer, len(quotes)))
+
+
+def too_many(quotes: pd.DataFrame, rules: PackageRules) -> float | None:
+    """Return about how many packages there are if that is beyond any list, else None.
+
+    With one type per category it never is: a table of $10,000,000 has some 10^7 rows.
+    """
+    if rules.types_per_category == 1:
+        return None
+    about = make_space(quotes, rules).size()
+    return about if about > _LARGEST_TABLE else None
 
 
 def distinct_rows(counts: np.ndarray) -> np.ndarray:

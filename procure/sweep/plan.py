@@ -16,6 +16,7 @@ from procure.errors import TableError
 from procure.existing import coverage_notes
 from procure.packages import expand_packages
 from procure.run import refuse_multi_node
+from procure.search.space import too_many
 from procure.study import Study, Workload
 from procure.tables import JOB, QUOTE, RESULT, check, read
 from procure.validity import validity_notes
@@ -146,6 +147,12 @@ def load_plan(study: Study) -> Plan:
     for jobs in workloads.values():
         for policy in study.simulate.policies:
             refuse_multi_node(jobs, policy)
+    about = too_many(quotes, study.packages)
+    if about is not None:
+        raise TableError(
+            f"{study.path}: about {about:.1e} packages are too many to list; `procure search {study.path}` "
+            "searches them without a list"
+        )
     packages = expand_packages(quotes, study.packages)
     notes += validity_notes(quotes, study.packages)
     system = study.read_existing_system()
