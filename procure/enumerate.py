@@ -89,6 +89,7 @@ def blocks(offer: Offer, size: int = 1_000_000) -> Iterator[Block]:
     """
     limits = np.asarray(offer.limits, dtype=np.int64)[np.newaxis]
     seen: set[Held] = set()
+    tied = offer.prices is not None or any(c.award for choices in offer.categories for c in choices)
     for choices in combinations(offer):
         empty = np.zeros((1, len(choices)), dtype=np.int64)
         # A level holds its own copy of the rows; with many types there are many levels.
@@ -98,8 +99,13 @@ def blocks(offer: Offer, size: int = 1_000_000) -> Iterator[Block]:
         else:
             found = _discounted(offer, choices, empty, limits, rows)
         for counts, rest in found:
-            if len(counts):
-                yield Block(choices, counts, rest, _first_of_its_kind(choices, counts, seen))
+            if not len(counts):
+                continue
+            if tied:
+                distinct = _unseen(choices, counts, seen)
+            else:
+                distinct = _first_of_its_kind(offer, choices, counts, rest)
+            yield Block(choices, counts, rest, distinct)
 
 
 def _fill(
@@ -228,15 +234,43 @@ def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
     return below
 
 
-def _first_of_its_kind(choices: tuple[Choice, ...], counts: np.ndarray, seen: set[Held]) -> np.ndarray:
+def _first_of_its_kind(
+    offer: Offer, choices: tuple[Choice, ...], counts: np.ndarray, rest: np.ndarray
+) -> np.ndarray:
+    """Tell which rows no earlier combination of types holds, where neither lots nor discounts tie types.
+
+    A zero count leaves open which type of the category was chosen. The same counts are a row of
+    another combination if each type that stands there with zero may have zero, and, where packages
+    are maximal, cannot grow. That is a question to each category alone, so the first combination
+    takes the first such types of each, and a row is the first if none that is not chosen comes before
+    a chosen one with zero.
+    """
+    distinct = np.ones(len(counts), dtype=bool)
+    for category in offer.categories:
+        chosen = [j for j, choice in enumerate(choices) if choice in category]
+        for j in chosen:
+            zeros = np.flatnonzero(counts[:, j] == 0)
+            for earlier in category:
+                if earlier.row == choices[j].row or not zeros.size:
+                    break
+                if not earlier.zero or any(earlier.row == choices[i].row for i in chosen):
+                    continue
+                if offer.maximal:
+                    grows = earlier.can_grow(np.zeros(zeros.size, dtype=np.int64), rest[zeros])
+                    distinct[zeros[~grows]] = False
+                else:
+                    distinct[zeros] = False
+    return distinct
+
+
+def _unseen(choices: tuple[Choice, ...], counts: np.ndarray, seen: set[Held]) -> np.ndarray:
     """Tell which rows no earlier combination of types held; ``seen`` remembers those that might return.
 
     A combination is the largest choice, so only a row with a zero count can stand in another one.
     """
     distinct = np.ones(len(counts), dtype=bool)
     types = [choice.row for choice in choices]
-    # Column by column: reducing along so short an axis takes several times as long.
-    rows = np.flatnonzero(np.logical_or.reduce([counts[:, j] == 0 for j in range(len(types))]))
+    rows = np.flatnonzero((counts == 0).any(axis=1))
     for row, bought in zip(rows.tolist(), counts[rows].tolist(), strict=True):
         held = frozenset(pair for pair in zip(types, bought, strict=True) if pair[1])
         distinct[row] = held not in seen
