@@ -131,8 +131,8 @@ def test_grouped_sums_and_windows() -> None:
     time, group = np.array([10, 20, 30, NEVER]), np.array([0, 1, 0, 0])
     events = Events.of(time, {"v": np.array([1.0, 2.0, 4.0, 8.0])}, group, 2)
     asked, who = np.array([30, 31, 31]), np.array([0, 0, 1])
-    assert events.total("v", asked, who).tolist() == [1, 5, 2]
-    assert events.within("v", asked, 5, who).tolist() == [0, 4, 0]
+    assert events.total(["v"], asked, who)[0].tolist() == [1, 5, 2]
+    assert events.within(["v"], asked, 5, who)[0].tolist() == [0, 4, 0]
     assert events.mean_of_last(["v"], asked, 1, who)[0].tolist() == [1, 4, 2]
     assert exclusive_sum(np.array([1.0, 2, 4]), np.array([0, 1, 0])).tolist() == [0, 0, 1]
     assert earlier_row(np.array([0, 1, 0, 0]), 1).tolist() == [-1, -1, 0, 2]

@@ -11,7 +11,7 @@ import typer
 from procure.cli.common import LogFormat, note
 from procure.cli.queue_evaluate import evaluate
 from procure.cli.queue_inputs import read_log
-from procure.cli.queue_options import LogArgument, Method, ModelOption, PresetOption, TzOption
+from procure.cli.queue_options import LogArgument, Method, ModelOption, PresetOption, ReplayOption, TzOption
 from procure.cli.queue_predict import predict, trend, watch
 from procure.errors import TableError
 
@@ -39,6 +39,7 @@ def train(
     sweep_log: Annotated[
         Path | None, typer.Option(help="Where a k sweep keeps what is done, to go on from. [default: OUT.ks]")
     ] = None,
+    replay: ReplayOption = False,
     preset: PresetOption = None,
     tz: TzOption = None,
 ) -> None:
@@ -57,7 +58,7 @@ def train(
     jobs = read_log(log, log_format, preset, tz)
     if method is Method.KMEANS_GBT and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
-    site = predict.train(jobs, str(method), 57 if k is None else k)
+    site = predict.train(jobs, str(method), 57 if k is None else k, replay=replay)
     store.save(site, out)
     note(
         f"trained {method} on {site.about['n_rows']:,} jobs; wrote {out} ({out.stat().st_size / 1e6:.1f} MB)"

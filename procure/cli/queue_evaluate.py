@@ -9,7 +9,7 @@ import typer
 
 from procure.cli.common import Format, LogFormat, note, print_json, print_table
 from procure.cli.queue_inputs import cut_of, followed_by, formats_of, read_log, seconds_of, splits_of
-from procure.cli.queue_options import LogArgument, Method, PresetOption, TzOption
+from procure.cli.queue_options import LogArgument, Method, PresetOption, ReplayOption, TzOption
 from procure.errors import TableError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def evaluate(
         int | None, typer.Option(min=2, help="Groups of kmeans-gbt; chosen by validation otherwise.")
     ] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seeds; several with --format features.")] = None,
+    replay: ReplayOption = False,
     preset: PresetOption = None,
     tz: TzOption = None,
 ) -> None:
@@ -69,7 +70,7 @@ def evaluate(
         cut = None if test_from is None else cut_of(test_from, jobs, tz)
         if test_log is not None:
             jobs, cut = followed_by(jobs, read_log(test_log, given or log_format, preset, tz))
-        rows = _evaluate_log(jobs, splits, method, seed or [0], last, cut, k, seconds, report)
+        rows = _evaluate_log(jobs, splits, method, seed or [0], last, cut, k, seconds, report, replay)
     if output is Format.JSON:
         print_json(rows)
     else:
@@ -105,15 +106,16 @@ def _evaluate_features(
 
 def _evaluate_log(
     jobs: pd.DataFrame, splits: list[str], methods: list[Method] | None, seeds: list[int], last: int | None,
-    cut: int | None, k: int | None, deadline: float | None, report: Path | None,
+    cut: int | None, k: int | None, deadline: float | None, report: Path | None, replay: bool,
 ) -> list[dict[str, Any]]:  # fmt: skip
     from procure.queue_time.evaluation import METHODS
     from procure.queue_time.evaluation import evaluate as run
 
     names = [str(m) for m in methods] if methods else list(METHODS)
     found = run(
-        jobs, splits, names, seed=seeds[0], last=last, test_from=cut, k=k, deadline=deadline, progress=note
-    )
+        jobs, splits, names, seed=seeds[0], last=last, test_from=cut, k=k, deadline=deadline, replay=replay,
+        progress=note,
+    )  # fmt: skip
     if report is not None:
         from procure.queue_time.report import write_report
 

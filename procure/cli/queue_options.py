@@ -18,6 +18,12 @@ PresetOption = Annotated[
 TzOption = Annotated[
     str | None, typer.Option("--tz", help="Zone of times without an offset, e.g. Europe/Berlin.")
 ]
+ReplayOption = Annotated[
+    bool,
+    typer.Option(
+        "--replay", help="Add a feature: when a replay of the queue under EASY would start the job."
+    ),
+]
 
 
 class Method(StrEnum):

@@ -98,6 +98,7 @@ def evaluate(
     k: int | None = None,
     deadline: float | None = None,
     settings: Settings | None = None,
+    replay: bool = False,
     progress: Progress = lambda text: None,
 ) -> Evaluation:
     """Evaluate methods on a job table.
@@ -120,12 +121,14 @@ def evaluate(
         Seconds, in place of the training rows' mean wait.
     settings
         Of our model.
+    replay
+        Add the replay's answer to our model's features.
     progress
         Is told what is being done.
     """
     jobs = queue_jobs(jobs)
     progress(f"features of {len(jobs):,} jobs")
-    found = Evaluation(jobs, site_features(jobs), wait_times(jobs))
+    found = Evaluation(jobs, site_features(jobs, replay=replay), wait_times(jobs))
     rows = np.flatnonzero(~np.isnan(found.wait))
     if last is not None:
         rows = rows[rows >= len(jobs) - last]

@@ -7,6 +7,7 @@ came first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,17 +77,20 @@ class Events:
         """Return where each question's group begins."""
         return np.zeros(n, np.int64) if group is None else self.first[group]
 
-    def total(self, name: str, time: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
-        """Sum a value over each group's events before each moment."""
-        running = self.sums[name]
-        return running[self.before(time, group)] - running[self.begin(len(time), group)]
+    def total(
+        self, names: Sequence[str], time: np.ndarray, group: np.ndarray | None = None
+    ) -> list[np.ndarray]:
+        """Sum values over each group's events before each moment; one search serves all names."""
+        return self._between(names, self.begin(len(time), group), self.before(time, group))
 
     def within(
-        self, name: str, time: np.ndarray, seconds: int, group: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Sum a value over the last so many seconds before each moment."""
-        running = self.sums[name]
-        return running[self.before(time, group)] - running[self.before(time - seconds, group)]
+        self, names: Sequence[str], time: np.ndarray, seconds: int, group: np.ndarray | None = None
+    ) -> list[np.ndarray]:
+        """Sum values over the last so many seconds before each moment."""
+        return self._between(names, self.before(time - seconds, group), self.before(time, group))
+
+    def _between(self, names: Sequence[str], begin: np.ndarray, end: np.ndarray) -> list[np.ndarray]:
+        return [self.sums[name][end] - self.sums[name][begin] for name in names]
 
     def mean_of_last(
         self, names: list[str], time: np.ndarray, n_last: int, group: np.ndarray | None = None

@@ -53,12 +53,10 @@ def site_features(
         from procure.queue_time.replay import replay_feature
 
         columns["replay_wait"] = replay_feature(log, columns["capacity_seen"])
-    back = np.empty(log.n, np.int64)
-    back[log.order] = np.arange(log.n)
-    return pd.DataFrame(
-        {name: np.asarray(values, dtype=np.float32)[back] for name, values in columns.items()},
-        index=jobs.index,
-    )
+    found = np.empty((log.n, len(columns)), np.float32, order="F")
+    for position, values in enumerate(columns.values()):
+        found[log.order, position] = values
+    return pd.DataFrame(found, columns=list(columns), index=jobs.index, copy=False)
 
 
 def _request(log: Log, out: dict[str, np.ndarray]) -> None:
@@ -79,23 +77,31 @@ def _in_use(log: Log, out: dict[str, np.ndarray], seen: dict[str, float]) -> Non
     amounts = {"cpus": log.cpus.astype(float), "mem": log.mem.astype(float), "gpus": log.gpus.astype(float)}
     starts = Events.of(log.start, amounts | {"n": np.ones(log.n)})
     ends = Events.of(np.where(log.start < NEVER, log.end, NEVER), amounts | {"n": np.ones(log.n)})
+    names = [*amounts, "n"]
+    in_use = dict(zip(names, _difference(starts, ends, names, now), strict=True))
     for name in amounts:
-        used = starts.total(name, now) - ends.total(name, now)
+        used = in_use[name]
         most = np.maximum.accumulate(np.maximum(used, max(seen.get(name, 1), 1)))
         out[f"{name}_in_use"] = used
         out[f"{name}_in_use_share"] = used / most
         asked = amounts[name]
         out[f"{name}_free_after"] = most - used - asked
-    out["n_running"] = starts.total("n", now) - ends.total("n", now)
+    out["n_running"] = in_use["n"]
     limited = (log.start < NEVER) & (log.limit > 0)
     promised = {"cpus": amounts["cpus"], "until": amounts["cpus"] * (log.start + log.limit)}
     begun = Events.of(np.where(limited, log.start, NEVER), promised)
     done = Events.of(np.where(limited, log.due, NEVER), promised)
-    holds = begun.total("cpus", now) - done.total("cpus", now)
-    until = begun.total("until", now) - done.total("until", now)
+    holds, until = _difference(begun, done, ["cpus", "until"], now)
     out["running_cpu_seconds"] = np.maximum(until - holds * now, 0)
     out["running_mean_remaining"] = out["running_cpu_seconds"] / np.maximum(holds, 1)
     out["capacity_seen"] = np.maximum.accumulate(np.maximum(out["cpus_in_use"], max(seen.get("cpus", 1), 1)))
+
+
+def _difference(
+    begun: Events, done: Events, names: list[str], now: np.ndarray, group: np.ndarray | None = None
+) -> list[np.ndarray]:
+    pairs = zip(begun.total(names, now, group), done.total(names, now, group), strict=True)
+    return [more - less for more, less in pairs]
 
 
 def _queue(log: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
@@ -145,18 +151,16 @@ def _flow(log: Log, out: dict[str, np.ndarray]) -> None:
     submissions = Events.of(log.submit, {"n": np.ones(log.n), "work": work})
     for hours in (1, 6, 24):
         seconds = hours * HOUR
-        n_started = starts.within("n", log.submit, seconds)
+        n_started, sum_log, started = starts.within(["n", "log_wait", "work"], log.submit, seconds)
+        n_submitted, submitted = submissions.within(["n", "work"], log.submit, seconds)
         out[f"started_{hours}h"] = n_started
-        out[f"log_wait_mean_{hours}h"] = starts.within("log_wait", log.submit, seconds) / np.where(
-            n_started > 0, n_started, np.nan
-        )
-        out[f"started_cpu_seconds_{hours}h"] = starts.within("work", log.submit, seconds)
-        out[f"submitted_{hours}h"] = submissions.within("n", log.submit, seconds)
-        out[f"submitted_cpu_seconds_{hours}h"] = submissions.within("work", log.submit, seconds)
+        out[f"log_wait_mean_{hours}h"] = sum_log / np.where(n_started > 0, n_started, np.nan)
+        out[f"started_cpu_seconds_{hours}h"] = started
+        out[f"submitted_{hours}h"], out[f"submitted_cpu_seconds_{hours}h"] = n_submitted, submitted
     n_users = int(log.user.max(initial=0)) + 1
     own = Events.of(log.submit, {"n": np.ones(log.n)}, log.user, n_users)
     for hours in (1, 24):
-        out[f"user_submitted_{hours}h"] = own.within("n", log.submit, hours * HOUR, log.user)
+        [out[f"user_submitted_{hours}h"]] = own.within(["n"], log.submit, hours * HOUR, log.user)
 
 
 def _recent_waits(log: Log, out: dict[str, np.ndarray]) -> None:
@@ -205,16 +209,15 @@ def _user_habits(log: Log, out: dict[str, np.ndarray]) -> None:
     out["user_limit_used"], out["user_log_run"] = own.mean_of_last(["share", "run"], log.submit, 5, log.user)
     out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], log.submit, 100)
     for days in (1, 7):
-        mine = own.within("used", log.submit, days * DAY, log.user)
+        [mine] = own.within(["used"], log.submit, days * DAY, log.user)
+        [whole] = everyone.within(["used"], log.submit, days * DAY)
         out[f"user_used_{days}d"] = mine
-        out[f"user_share_{days}d"] = mine / np.maximum(everyone.within("used", log.submit, days * DAY), 1)
+        out[f"user_share_{days}d"] = mine / np.maximum(whole, 1)
     amounts = {"cpus": log.cpus.astype(float), "n": np.ones(log.n)}
     begun = Events.of(log.start, amounts, log.user, n_users)
     done = Events.of(end, amounts, log.user, n_users)
-    for name in amounts:
-        out[f"user_running_{name}"] = begun.total(name, log.submit, log.user) - done.total(
-            name, log.submit, log.user
-        )
+    running = _difference(begun, done, ["cpus", "n"], log.submit, log.user)
+    out["user_running_cpus"], out["user_running_n"] = running
 
 
 def _drain(log: Log, queues: dict[str, Queue], out: dict[str, np.ndarray]) -> None:

@@ -36,7 +36,11 @@ class Request:
 
 
 def train(
-    jobs: pd.DataFrame, method: str = "procure", k: int = 57, settings: Settings | None = None
+    jobs: pd.DataFrame,
+    method: str = "procure",
+    k: int = 57,
+    settings: Settings | None = None,
+    replay: bool = False,
 ) -> SiteModel:
     """Train a model file's content on a log.
 
@@ -50,9 +54,11 @@ def train(
         Groups of ``kmeans-gbt``.
     settings
         Of our model; the last 15 % of the rows first judge its intervals by default.
+    replay
+        Add the replay's answer to the features; every later question is replayed, too.
     """
     jobs = queue_jobs(jobs)
-    features, wait = site_features(jobs), wait_times(jobs)
+    features, wait = site_features(jobs, replay=replay), wait_times(jobs)
     rows = np.flatnonzero(~np.isnan(wait))
     if len(rows) < 100:
         raise TableError(f"{len(rows)} jobs with a start are too few to learn from; at least 100 are needed")
@@ -63,7 +69,7 @@ def train(
         model.fit(features.iloc[rows], wait[rows], submit[rows])
     else:
         model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
-    about = _about(jobs, features, len(rows), method)
+    about = _about(jobs, features, len(rows), method) | {"replay": replay}
     return SiteModel(
         method, model, about, jobs.tail(HISTORY).reset_index(drop=True), fit_trend(jobs, features)
     )
@@ -109,10 +115,10 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
             if jobs["submit_time"].min() > site.about["last"]
             else jobs
         )
-        return train(both, site.method), [], int(new.sum())
+        return train(both, site.method, replay=site.about.get("replay", False)), [], int(new.sum())
     joined = pd.concat([site.history, jobs[new]], ignore_index=True).sort_values("submit_time", kind="stable")
     joined = joined.reset_index(drop=True)
-    features = site_features(joined, site.about["most"])
+    features = site_features(joined, site.about["most"], site.about.get("replay", False))
     fresh = np.flatnonzero(
         (joined["submit_time"] > site.about["last"]).to_numpy() & ~np.isnan(wait_times(joined))
     )
@@ -121,7 +127,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     if isinstance(site.model, QueueTimeModel) and len(fresh) >= 50:
         site.model.calibrator.fit(wait_times(joined)[fresh], site.model.curve(features.iloc[fresh]))
     about = _about(joined, features, site.about["n_rows"] + len(fresh), site.method)
-    about["first"], about["bounds"] = site.about["first"], site.about["bounds"]
+    about |= {name: site.about[name] for name in ("first", "bounds", "replay") if name in site.about}
     about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = fit_trend(joined, features) or site.trend
@@ -188,7 +194,7 @@ def current_features(
         "gpus_per_node": -(-request.gpus // request.nodes),
     }  # fmt: skip
     table = pd.concat([history, pd.DataFrame([job])], ignore_index=True)
-    return site_features(table, site.about["most"]).iloc[[-1]]
+    return site_features(table, site.about["most"], site.about.get("replay", False)).iloc[[-1]]
 
 
 def _usual_partition(site: SiteModel) -> str:
