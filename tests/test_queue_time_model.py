@@ -345,6 +345,26 @@ def test_ready_features_leave_out_what_is_known_afterwards(tmp_path: Path) -> No
         evaluate_ready(ready, "chronological")
 
 
+def test_a_poll_gives_each_job_its_place_in_its_accounts_queue(tmp_path: Path) -> None:
+    """Places follow submission; jobs of one second share theirs unless their numbers tell them apart."""
+    times = pd.to_datetime([50, 10, 10, 40, 5], unit="s")
+    frame = pd.DataFrame(
+        {
+            "submit_time": times, "poll_time": pd.to_datetime([90] * 5, unit="s"), "account_id": [1, 1, 1, 2, 1],
+            "req_cpus": [1, 2, 4, 8, 16], "time_limit_sec": 3600, "poll_wait_sec": 60,
+        }
+    )  # fmt: skip
+    path = tmp_path / "poll.parquet"
+    frame.to_parquet(path)
+    found = read_ready(path).features
+    assert found["place_account"].tolist() == [4.0, 2.5, 2.5, 1.0, 1.0]
+    assert np.expm1(found["account_hours_before"]).round(3).tolist() == [22.0, 16.0, 16.0, 0.0, 0.0]
+    frame.assign(job_unique_id=[9, 3, 2, 7, 1]).to_parquet(path)
+    found = read_ready(path).features
+    assert found["place_account"].tolist() == [4.0, 3.0, 2.0, 1.0, 1.0]
+    assert np.expm1(found["account_hours_before"]).round(3).tolist() == [22.0, 20.0, 16.0, 0.0, 0.0]
+
+
 def test_the_features_of_a_model_are_those_of_the_log(jobs: pd.DataFrame) -> None:
     """A model asks for columns by name, whatever else the table holds."""
     features = site_features(jobs)
