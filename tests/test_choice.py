@@ -290,7 +290,9 @@ def test_the_command_prints_the_front_and_its_knee(swept, truth):
     assert sorted(one["package_id"] for one in found["front"]) == sorted(best)
     assert [axis["unit"] for axis in found["axes"]] == ["s", "US$", "kWh/year"]
     assert sum(one["knee"] for one in found["front"]) == 1
-    csv = ask(swept, "--pareto", "wait,cost", "--format", "csv").stdout.splitlines()
+    out = swept.with_name("front.csv")
+    csv = ask(swept, "--pareto", "wait,cost", "--format", "csv", "--out", str(out)).stdout.splitlines()
+    assert out.read_text().splitlines()[0] == csv[0]
     assert csv[0] == "package_id,mean-wait,tco,price_usd,simulated,knee"
     assert "knee" in ask(swept, "--pareto", "wait,cost").stdout
 
@@ -301,6 +303,7 @@ def test_the_command_prints_the_front_and_its_knee(swept, truth):
         (["--objective", "p59-wait"], 2, "p95-wait"),
         (["--pareto", "wait"], 2, "two axes"),
         (["--pareto", "wait,colour"], 2, "colour"),
+        (["--pareto", "wait,cost", "--rule", "published"], 2, "--rule"),
         (["--constraint", "mean_wait<=1h", "--constraint", "mean_wait>=2h"], 1, "contradict each other"),
         (["--constraint", "wait<=1h"], 1, "did you mean"),
         (["--constraint", "total_cpus>=1,000,000"], 1, "satisfied by 0 of"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from procure.cli.cases import Loaded, Rule
-from procure.cli.chosen import sentences
+from procure.cli.chosen_output import sentences
 
 if TYPE_CHECKING:
     from procure.cli.chosen import Chosen
@@ -41,8 +41,7 @@ def cautions(loaded: Loaded, done: Ranked, asked: int | None = None) -> list[str
 
 def about_front(loaded: Loaded, front: Chosen, verified: bool) -> list[str]:
     """Say the same of a Pareto front."""
-    assert front.front is not None
-    confirmed = bool(front.front["simulated"].all())
+    confirmed = bool(front.the_front["simulated"].all())
     return [
         *sentences(loaded, front, 0, Rule.RUNS_ALL, confirmed, verified),
         *about_results(loaded),

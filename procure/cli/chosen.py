@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from procure.choice import Simulate
     from procure.figures import Figures
     from procure.models import Case, Predicted
-    from procure.objectives import Quantity
     from procure.recommend import Recommendation
 
 
@@ -46,6 +45,12 @@ class Chosen:
         """The list; there is none where a front was asked for."""
         assert self.found is not None
         return self.found
+
+    @property
+    def the_front(self) -> pd.DataFrame:
+        """The front; there is none where a list was asked for."""
+        assert self.front is not None
+        return self.front
 
 
 def chosen(loaded: cases.Loaded, wanted: Wish, k: int, verify: bool, rule: cases.Rule) -> Chosen:
@@ -205,142 +210,3 @@ def simulator(loaded: cases.Loaded, columns: Sequence[str], reasons: list[str]) 
         return found
 
     return simulate
-
-
-def sentences(
-    loaded: cases.Loaded, done: Chosen, asked: int, rule: cases.Rule, confirmed: bool, verified: bool
-) -> list[str]:
-    """Say what the order stands on, how many packages each constraint leaves, and what is predicted."""
-    from procure.costs import cost_notes
-
-    figures, wanted = done.figures, done.wanted
-    able, n = int(figures.whole.runs_all.sum()), len(figures.packages)
-    now = int(figures.simulated.sum()) - done.n_before
-    lines = [
-        f"{n:,} distinct packages: {able:,} run every job, {n - able:,} leave jobs out and "
-        + ("stand after them" if rule is cases.Rule.RUNS_ALL else "are ranked among them (published rule)")
-        + f"; {done.n_before:,} were simulated before, {now:,} to confirm"
-    ]
-    lines += [_objective(done, one) for one in (wanted.axes or (wanted.objective,))]
-    lines += _bounds(done) + _models(done)
-    if len(figures.costs.columns):
-        lines += cost_notes(loaded.plan.quotes, loaded.plan.study.costs, loaded.plan.existing)
-    if done.found is not None and done.found.k < asked:
-        what = "satisfy the constraints" if wanted.constraints else "are there"
-        lines.append(f"{asked:,} packages were asked for; only {done.found.k:,} {what}")
-    if confirmed:
-        lines.append("every package shown is simulated; the jobs of another day may order them differently")
-    elif done.models or any(one.source == "result" for one in wanted.quantities):
-        way = "they could not be confirmed" if verified else "without --no-verify they are simulated"
-        lines.append(f"predictions are shown: the best of them are more likely too low than too high; {way}")
-    return lines
-
-
-def _objective(done: Chosen, of: Quantity) -> str:
-    text = f"{of.name}" + (f" ({of.unit})" if of.unit else "") + f": {of.meaning}"
-    if of.how == "cvar":
-        text += f", here {done.figures.cvar_share:.0%} of them by weight"
-    if of.how == "regret-max":
-        text += "; the best is that of the packages simulated so far"
-    if of.per_workload and len(done.figures.cases) == 1:
-        text += "; with one workload that is the order by mean wait"
-    if of.source != "result" and done.wanted.axes == ():
-        text += "; known for every package without simulation"
-        if not any(one.of.source == "result" for one in done.wanted.constraints):
-            text += ". A package that is good by it may let jobs wait long: bound that with --constraint 'mean_wait<=…'"
-    return text
-
-
-def _bounds(done: Chosen) -> list[str]:
-    able = done.figures.whole.runs_all
-    able = able if able.any() else able | True
-    lines = []
-    for one in done.wanted.constraints:
-        values, known = done.figures.value(one.of)
-        ok = one.holds(values) & able
-        text = f"{one.text}: satisfied by {int(ok.sum()):,} of {int(able.sum()):,} packages"
-        if one.of.source == "result" and not known[able].all():
-            text += f", {int((ok & known).sum()):,} of these as simulated, the others as predicted"
-        lines.append(text)
-    return lines
-
-
-def _models(done: Chosen) -> list[str]:
-    from procure.objectives import said
-
-    if not done.models:
-        return []
-    if len(done.models) > 3:
-        off = [one.predicted.relative_rmse for one in done.models]
-        return [
-            f"{len(off)} models predict what was not simulated: out of fold, their error (RMSE) is "
-            f"{min(off):.0%} to {max(off):.0%} of that of always answering the mean"
-        ]
-    return [
-        f"out of fold, a prediction of {one.what} is off by {said(one.predicted.rmse_seconds, one.unit)} "
-        f"(RMSE; always answering the mean: {said(one.predicted.constant_rmse_seconds, one.unit)})"
-        for one in done.models
-    ]
-
-
-def print_list(loaded: cases.Loaded, done: Chosen, output: common.Format) -> None:
-    """Print the first k with the objective's and the constraints' figures."""
-    from procure.recommend import records
-
-    found, of = done.ranked_list, done.wanted.objective
-    top = found.ranking.head(found.k)
-    names = list(dict.fromkeys(one.of.name for one in done.wanted.constraints))
-    if output is common.Format.CSV:
-        common.print_table(top.drop(columns="row"), output)
-    elif output is common.Format.JSON:
-        rows = records(found, done.figures.whole, loaded.plan.quotes)
-        for one, (_, line) in zip(rows, top.iterrows(), strict=True):
-            one |= {
-                "objective": of.name,
-                "objective_value": line["objective_value"],
-                "objective_unit": of.unit,
-            }
-            one["constrained"] = {name: line[name] for name in names}
-        common.print_json(rows)
-    else:
-        shown = top[["rank", "package_id"]].assign(price_usd=top["price_usd"].round().astype("int64"))
-        shown[_heading(of)] = _rounded(top["objective_value"])
-        shown["wait_s"] = top["mean_wait_time"].round(1)
-        shown["wait_is"] = ["simulated" if known else "predicted" for known in top["simulated"]]
-        for bound in done.wanted.constraints:
-            if bound.of.column not in (of.column, "price_usd", "mean_wait_time", "jobs_left_out"):
-                shown[_heading(bound.of)] = _rounded(top[bound.of.name])
-        if top["jobs_left_out"].any():
-            shown["left_out"] = top["jobs_left_out"]
-        title = f"{loaded.plan.study.name}, {done.figures.whole.name}: the first {found.k}, by {_heading(of)}"
-        common.print_table(shown, output, title)
-
-
-def print_front(loaded: cases.Loaded, done: Chosen, output: common.Format) -> None:
-    """Print the front, the knee marked."""
-    from procure.recommend import counts_of
-
-    assert done.front is not None
-    table, axes = done.front.drop(columns="row"), done.wanted.axes
-    if output is common.Format.CSV:
-        common.print_table(table, output)
-    elif output is common.Format.JSON:
-        counts = counts_of(done.figures.packages.iloc[done.front["row"].to_numpy()], loaded.plan.quotes)
-        rows = [
-            one | {"counts": held} for one, held in zip(table.to_dict(orient="records"), counts, strict=True)
-        ]
-        common.print_json({"axes": [{"name": a.name, "unit": a.unit} for a in axes], "front": rows})
-    else:
-        names = {axis.name: _heading(axis) for axis in axes}
-        table = table.assign(**{axis.name: _rounded(table[axis.name]) for axis in axes})
-        table = table.assign(knee=["knee" if one else "" for one in table["knee"]]).rename(columns=names)
-        what = f"the {len(table)} packages that no other beats in all of {', '.join(names)}"
-        common.print_table(table, output, f"{loaded.plan.study.name}, {done.figures.whole.name}: {what}")
-
-
-def _rounded(values: pd.Series) -> pd.Series:
-    return values.round(1) if values.abs().max() >= 100 else values.round(4)
-
-
-def _heading(of: Quantity) -> str:
-    return f"{of.name}, {of.unit}" if of.unit else of.name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from procure.cli import cases, choices, chosen, common
+from procure.cli import cases, choices, chosen, chosen_output, common
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,9 @@ def recommend(
     seed: Annotated[int, typer.Option(min=0, help="Of the redraws.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Rank every package by its mean wait, s, or another objective; simulated or predicted, all-runners first.
+    """Rank every package by its mean wait in seconds, or another objective; those that run every job first.
+
+    What was not simulated is predicted, and the head of the list is simulated to confirm it.
 
     [bold]Examples[/bold]
 
@@ -63,7 +65,7 @@ def recommend(
     procure recommend pipelines/example.toml --objective p95-wait --constraint 'price_usd<=$995,000'
     procure recommend pipelines/example.toml --pareto wait,cost --format csv
     """
-    from procure.cli.cautions import about_front, cautions
+    from procure.cli.cautions import cautions
     from procure.cli.sure import assured, sentences
     from procure.recommend import records
     from procure.study import load_study
@@ -73,10 +75,7 @@ def recommend(
     wanted = choices.wish(load_study(study), objective, constraint, pareto)
     loaded = cases.load(study, policy, workload)
     if wanted.axes:
-        front = chosen.fronted(loaded, wanted, verify)
-        for line in about_front(loaded, front, verify):
-            common.note(line)
-        chosen.print_front(loaded, front, output)
+        _front(loaded, wanted, verify, rule, out, output)
         return
     done = ranked(loaded, k, verify, rule, wanted)
     case, found = done.case, done.found
@@ -86,7 +85,7 @@ def recommend(
     for line in cautions(loaded, done, k):
         common.note(line)
     if done.chosen is not None:
-        chosen.print_list(loaded, done.chosen, output)
+        chosen_output.print_list(loaded, done.chosen, output)
         return
     sure = assured(loaded, done, redraws, seed)
     for line in sentences(sure, len(found.ranking)):
@@ -97,6 +96,29 @@ def recommend(
         common.print_json([one | more for one, more in pairs])
     else:
         _print(loaded, case, found, output, beside)
+
+
+def _front(
+    loaded: cases.Loaded,
+    wanted: choices.Wish,
+    verify: bool,
+    rule: cases.Rule,
+    out: Path | None,
+    output: common.Format,
+) -> None:
+    """Find, write and print the Pareto front instead of a list."""
+    from procure.cli.cautions import about_front
+    from procure.tables import write
+
+    if rule is cases.Rule.PUBLISHED:
+        raise typer.BadParameter("a front is of packages that run every job (runs-all)", param_hint="--rule")
+    found = chosen.fronted(loaded, wanted, verify)
+    if out is not None:
+        write(found.the_front.drop(columns="row"), out)
+        common.note(f"wrote the {len(found.the_front):,} packages of the front to {out}")
+    for line in about_front(loaded, found, verify):
+        common.note(line)
+    chosen_output.print_front(loaded, found, output)
 
 
 @dataclass(frozen=True)
@@ -197,7 +219,9 @@ def _print(
         shown["low_s"], shown["high_s"] = top["low_wait_time"].round(), top["high_wait_time"].round()
     if top["jobs_left_out"].any():
         shown["left_out"] = top["jobs_left_out"]
-    shown["ranks"] = [f"{low}–{high}" for low, high in beside[["rank_low", "rank_high"]].head(found.k).to_numpy()]
+    shown["ranks"] = [
+        f"{low}–{high}" for low, high in beside[["rank_low", "rank_high"]].head(found.k).to_numpy()
+    ]
     if not beside["chance_top"].head(found.k).eq(beside["chance_top"].iloc[0]).all():
         shown["top_5_%"] = [f"{chance:.0%}" for chance in beside["chance_top"].head(found.k)]
     shown["like_1st"] = beside["alike"].head(found.k)
