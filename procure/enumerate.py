@@ -253,7 +253,7 @@ def _first_of_its_kind(
             for earlier in category:
                 if earlier.row == choices[j].row or not zeros.size:
                     break
-                if not earlier.zero or any(earlier.row == choices[i].row for i in chosen):
+                if any(earlier.row == choices[i].row for i in chosen):
                     continue
                 if offer.maximal:
                     grows = earlier.can_grow(np.zeros(zeros.size, dtype=np.int64), rest[zeros])

@@ -120,6 +120,13 @@ def test_summaries_by_type_and_category():
     assert counts_of(table, QUOTES) == [{"A": 2, "G": 1}, {"A": 4}]
 
 
+def test_what_is_spent_is_the_price_after_discounts():
+    """A discount is shared among the categories by their list prices, so that they sum to the price."""
+    table = pd.DataFrame({"A": [2], "G": [1], "price_usd": 250.0})
+    spent = budget_by_category(table, QUOTES)
+    assert spent["price_usd"].tolist() == pytest.approx([100.0, 150.0])
+
+
 STUDY = """name = "small"
 quotes = "quotes.csv"
 [packages]

@@ -43,6 +43,8 @@ def test_several_types_of_a_category() -> None:
     assert ids(offers(), budget_usd=60, types_per_category=2) == mixed
     assert ids(offers(), budget_usd=60, types_per_category="any") == mixed
     assert "a=1,b=1,g=1" not in ids(offers(), budget_usd=60)
+    table = expand_packages(offers(), PackageRules(budget_usd=60, types_per_category=2))
+    assert table["distinct"].all()
 
 
 def test_a_category_minimum_counts_all_its_types() -> None:
