@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from procure.backlog import backlog_waits
-from procure.confidence import coverage, unseen_day
+from procure.confidence import coverage, left_out_days, unseen_day
 from procure.models import Case, features, make_case, predict_packages
 from procure.study import load_study
 from procure.sweep import Plan, load_plan, read_results
@@ -115,9 +115,9 @@ def unseen_days(plan: Plan, cases: list[Case]) -> None:
     n = len(cases)
     rows = []
     for name, beside in (("nothing", np.zeros_like(scale)), ("backlog", scale)):
-        for day in range(n):
-            rest = np.arange(n) != day
-            rows.append(_judge(name, "one left out", cases[day].name, wait, beside, rest, day))
+        for case, one in zip(cases, left_out_days(wait, beside).itertuples(), strict=True):
+            label = {"known of the day": name, "how": "one left out", "day": case.name}
+            rows.append(label | {"coverage": one.coverage, "high / low": one.width})
         for day in range(n // 2, n):
             rest = np.arange(n) < n // 2
             rows.append(_judge(name, "later half", cases[day].name, wait, beside, rest, day))

@@ -131,6 +131,28 @@ def unseen_day(
     return tuple(np.maximum(ratio[i] * (new_scale + 60.0) - 60.0, 0.0) for i in (low, high))  # type: ignore[return-value]
 
 
+def left_out_days(wait: np.ndarray, scale: np.ndarray, share: float = SHARE) -> pd.DataFrame:
+    """Hold each day against the range of all others.
+
+    Parameters
+    ----------
+    wait, scale
+        As for `unseen_day`, shape (days, packages).
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per day: ``coverage``, the share of its waits inside, and ``width``, the median over packages of
+        (high + 60 s) / (low + 60 s).
+    """
+    rows = []
+    for day in range(len(wait)):
+        rest = np.arange(len(wait)) != day
+        low, high = unseen_day(wait[rest], scale[rest], scale[day], share)
+        rows.append((coverage(low, high, wait[day]), float(np.median((high + 60) / (low + 60)))))
+    return pd.DataFrame(rows, columns=["coverage", "width"])
+
+
 def redraws(n: int, draws: int, seed: int) -> np.ndarray:
     """Draw n of n units with replacement, so many times; int64, shape (draws, n)."""
     return np.random.default_rng(seed).integers(0, n, (draws, n))

@@ -66,9 +66,8 @@ def redraw_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """
     burst = bursts(jobs)
     n_bursts = int(burst.max()) + 1
-    times = np.bincount(np.random.default_rng(seed).integers(0, n_bursts, n_bursts), minlength=n_bursts)[
-        burst
-    ]
+    drawn_bursts = np.random.default_rng(seed).integers(0, n_bursts, n_bursts)
+    times = np.bincount(drawn_bursts, minlength=n_bursts)[burst]
     rows = np.repeat(np.arange(len(jobs)), times)
     again = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
     drawn = jobs.iloc[rows]

@@ -11,9 +11,20 @@ from small_study import swept
 from typer.testing import CliRunner
 
 from procure.backlog import backlog_waits
+from procure.cli.cases import load
 from procure.cli.main import app
-from procure.cli.sure import coverage_lines
-from procure.confidence import Spread, bootstrap, coverage, places, redraws, standing, top_edge, unseen_day
+from procure.cli.sure import coverage_lines, day_lines
+from procure.confidence import (
+    Spread,
+    bootstrap,
+    coverage,
+    left_out_days,
+    places,
+    redraws,
+    standing,
+    top_edge,
+    unseen_day,
+)
 from procure.models import Case, Predicted, Surrogate
 from procure.redraw import redraw_bursts
 from procure.workload import generate
@@ -144,7 +155,17 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     said = Predicted(np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, ratio, np.full(400, 99.0))
     case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
     (line,) = coverage_lines(case, said)
-    assert "each half of the 400 out-of-fold predictions" in line and " 9" in line
+    assert "each half of the 400 out-of-fold predictions" in line
+    assert 85 < float(line.split("holds ")[1].split("%")[0]) < 95
     (line,) = coverage_lines(case, said, np.full(600, 99.0))
     assert "holds 100.0% of the true waits of the 200 packages that were not simulated" in line
     assert coverage_lines(case, None) == []
+
+
+def test_days_left_out_are_told_only_where_there_are_several():
+    """Each of five days against the other four: a line with both shares; one day has nothing to say."""
+    (line,) = day_lines(load(swept(5)))
+    assert line.startswith("an unseen day: of 5 days, each left out in turn, the range of the others holds")
+    assert day_lines(load(swept())) == []
+    wait = np.array([[1.0, 5.0], [2.0, 1.0], [3.0, 3.0], [4.0, 4.0]])
+    assert left_out_days(wait, np.zeros_like(wait))["coverage"].tolist() == [0.0, 0.5, 1.0, 0.5]

@@ -135,7 +135,7 @@ def _apart(
     import pandas as pd
 
     from procure.cli.cautions import about_results, few_simulated
-    from procure.cli.sure import coverage_lines
+    from procure.cli.sure import coverage_lines, day_lines
     from procure.evaluate import evaluate_case
 
     settings = loaded.plan.study
@@ -154,7 +154,7 @@ def _apart(
         share, ks = settings.evaluate.hit_share, settings.evaluate.k
         tables.append(evaluate_case(case, predictions, waits, ks, share, rule))
     table = pd.concat(tables, ignore_index=True)
-    for line in about_results(loaded):
+    for line in [*day_lines(loaded), *about_results(loaded)]:
         common.note(line)
     _explain(table, loaded.cases)
     if output is common.Format.TABLE:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from procure.redraw import Assurance
 
 _NAMED = 12
+_FEWEST_DAYS = 5
+_MOST_PACKAGES = 300
 
 
 def assured(loaded: Loaded, done: Ranked, redraws: int | None = None, seed: int = 1) -> Assurance:
@@ -98,4 +100,33 @@ def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | 
     return [
         f"{case.name}: the 90 % range of a prediction holds {np.mean(inside):.1%} of the simulated waits, "
         f"each half of the {len(held):,} out-of-fold predictions judged by the other"
+    ]
+
+
+def day_lines(loaded: Loaded) -> list[str]:
+    """Say how well the other days foretell the waits of one, without and with the work that it submits known."""
+    import numpy as np
+
+    from procure.backlog import backlog_waits
+    from procure.confidence import left_out_days
+
+    plan, found = loaded.plan, loaded.cases
+    known = np.flatnonzero(np.all([case.simulated & case.runs_all for case in found], axis=0))
+    if len(found) < _FEWEST_DAYS or not len(known):
+        return []
+    rows = known[:: max(1, len(known) // _MOST_PACKAGES)]
+    packages = found[0].packages.iloc[rows]
+    wait = np.stack([case.wait[rows] for case in found])
+    scale = np.stack(
+        [backlog_waits(packages, plan.quotes, plan.workloads[case.name], plan.existing) for case in found]
+    )
+    told = [left_out_days(wait, one) for one in (np.zeros_like(wait), scale)]
+    parts = [
+        f"{one['coverage'].mean():.0%} (least day {one['coverage'].min():.0%}, "
+        f"highest end {one['width'].median():,.0f} times the lowest)"
+        for one in told
+    ]
+    return [
+        f"an unseen day: of {len(found)} days, each left out in turn, the range of the others holds {parts[0]} of the "
+        f"waits of {len(rows):,} packages; with the work that is submitted known, {parts[1]}"
     ]
