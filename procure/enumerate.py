@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -177,15 +177,14 @@ def _discounted(
         rest[:, 0] = limits[0, 0] - prices.order_cents(counts)
         return np.asarray(rest)
 
-    every = replace(offer, maximal=False)
     if not offer.maximal:
-        for counts, _ in _fill(every, choices, len(choices) - 1, empty, limits, size):
+        for counts, _ in _fill(offer, choices, len(choices) - 1, empty, limits, size):
             rest = with_rest(counts)
             fits = rest[:, 0] >= 0
             yield counts[fits], rest[fits]
         return
     # Rows that cannot hold enough nodes are missing; none of them lies between two that can.
-    found = list(_fill(every, choices, len(choices) - 1, empty, limits, size, stop=0))
+    found = list(_fill(offer, choices, len(choices) - 1, empty, limits, size, stop=0))
     if not found:
         return
     counts, left = (np.concatenate(parts) for parts in zip(*found, strict=True))
