@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import naive_packages
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +17,7 @@ from procure.cli.main import app
 from procure.enumerate import blocks, make_offer
 from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
-from procure.quotes import check_quotes
+from procure.quotes import check_quotes, read_quotes
 from procure.study import load_study
 from procure.validity import validity_notes
 
@@ -290,3 +291,35 @@ def test_equals_brute_force(case: tuple[list[dict], dict]) -> None:
 def test_equals_brute_force_often(case: tuple[list[dict], dict]) -> None:
     """The same for many more cases."""
     agrees(*case)
+
+
+@pytest.mark.slow
+def test_discounts_at_full_size() -> None:
+    """At $1,000,000 the maximal counts are those of the whole grid of counts, closed downwards."""
+    quotes = read_quotes(ROOT / "quotes" / "example-2023.csv")
+    tiers = (
+        {"category": "compute", "from_count": 40, "percent": 6},
+        {"category": "compute", "from_count": 80, "percent": 9},
+        {"category": "gpu", "from_usd": 300_000, "percent": 5},
+    )
+    rules = PackageRules(budget_usd=1_000_000, discounts=tiers)
+    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    for block in blocks(make_offer(quotes, rules)):
+        rows = found.setdefault(tuple(choice.row for choice in block.choices), set())
+        rows.update(map(tuple, block.counts.tolist()))
+    prices = quotes["price_usd"].to_numpy()
+    for chosen in list(found)[::17]:
+        shape = [int(1_000_000 / (prices[i] * 0.85)) + 2 for i in chosen]
+        grid = np.indices(shape).reshape(3, -1).T
+        counts = np.zeros((len(grid), len(quotes)), dtype=np.int64)
+        counts[:, chosen] = grid
+        charged = naive_packages.charged_cents(counts, quotes.to_dict(orient="records"), tiers)
+        below = (charged <= 100_000_000).reshape(shape)
+        maximal = below.copy()
+        for axis in range(3):
+            below = np.flip(np.logical_or.accumulate(np.flip(below, axis), axis=axis), axis)
+        for axis in range(3):
+            # The grid's last layer is beyond every budget, so that nothing wraps around.
+            maximal &= ~np.roll(below, -1, axis=axis)
+        expected = {tuple(row) for row in np.argwhere(maximal).tolist() if row[2] > 0}
+        assert found[chosen] == expected
