@@ -59,6 +59,13 @@ def test_each_waiting_second_is_booked_under_what_the_nearest_node_is_short_of()
     assert booked(jobs, nodes) == ({"cpus": 99.0, "memory": 20.0}, 99.0)
 
 
+def test_the_nearest_node_is_the_one_that_is_short_of_least():
+    """On paper: node 0 lacks CPUs and memory, node 1 memory only; the job lacks memory, for 99 s."""
+    nodes = nodes_of((4, 8, 0, ""), (4, 8, 0, ""))
+    jobs = jobs_of((0, 100, 4, 8, 0, ""), (0, 100, 1, 8, 0, ""), (1, 10, 2, 2, 0, ""))
+    assert booked(jobs, nodes) == ({"memory": 99.0}, 0.0)
+
+
 def test_a_gpu_job_lacks_gpus_or_the_right_type():
     """On paper: an A100 job waits 60 s while the only free GPU is a V100; a job of any type would have started."""
     nodes = nodes_of((8, 100, 1, "V100"), (8, 100, 1, "A100"))
@@ -92,7 +99,13 @@ def test_the_chart_over_time_sums_to_all_waiting():
     """Bins of equal width hold the mean number of waiting jobs; their sum is the waiting job-seconds."""
     nodes = nodes_of((4, 8, 0, ""))
     jobs = jobs_of(*((i, 7, 2, 1, 0, "") for i in range(20)))
-    found = find_binding(simulate(jobs, nodes).schedule, nodes)
+    schedule = simulate(jobs, nodes).schedule
+    found = find_binding(schedule, nodes)
+    span = int(schedule["end_time"].max())
+    waiting = [
+        int(((schedule["submit_time"] <= t) & (schedule["start_time"] > t)).sum()) for t in range(span)
+    ]
+    assert found.over_time(span)["cpus"].tolist() == pytest.approx(waiting)
     chart = found.over_time(10)
     assert float((chart[list(CAUSES)].sum(axis=1) * chart["seconds"]).sum()) == pytest.approx(
         found.total_seconds
