@@ -116,7 +116,9 @@ def repeated(name: str, day: str, once: Callable[[int], dict[str, float]], seeds
             f"median {np.nanmedian(values):.4f}  least {np.nanmin(values):.4f}  most {np.nanmax(values):.4f}"
         )
         if column.startswith("regret"):
-            text += "  " + "  ".join(f"≤ {x:.0%}: {(values <= x).mean():.0%}" for x in (0.01, 0.05))
+            text += "  " + "  ".join(
+                f"≤ {x:.0%}: {(values[~np.isnan(values)] <= x).mean():.0%}" for x in (0.01, 0.05)
+            )
         print(f"    {column:15s} {text}", flush=True)
     return table
 

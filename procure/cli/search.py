@@ -90,7 +90,9 @@ def search(
     if runs is not None and share is not None:
         raise typer.BadParameter("give --runs or --share", param_hint="--share")
     if share is not None and not 0 < share <= 1:
-        raise typer.BadParameter(f"{share:g} was given; a share is above 0 and at most 1", param_hint="--share")
+        raise typer.BadParameter(
+            f"{share:g} was given; a share is above 0 and at most 1", param_hint="--share"
+        )
     from procure.search.run import Asked, run_search
     from procure.study import load_study
     from procure.sweep import FarmOptions
@@ -137,8 +139,15 @@ def _print(name: str, found: Found, asked: Asked, output: common.Format) -> None
         )
         if top["jobs_left_out"].any():
             shown["left_out"] = top["jobs_left_out"]
-        common.print_table(shown, output, f"{name}: the first {len(top)}, all simulated, by mean wait in seconds")
+        common.print_table(
+            shown, output, f"{name}: the first {len(top)}, all simulated, by mean wait in seconds"
+        )
         common.print_record(found.spent, output, "Spent:")
+    if len(top) > 1 and top["mean_wait_time"].nunique() == 1:
+        common.note(
+            f"all {len(top)} wait {top['mean_wait_time'].iloc[0]:,.1f} s: this workload cannot tell them apart; "
+            "a longer list, a busier day or `procure workload load` may"
+        )
     if found.elsewhere is not None:
         common.note(
             f"another search of this study has simulated a better package: {found.elsewhere[0]}, "
@@ -151,6 +160,7 @@ def _records(top: Any) -> list[dict[str, Any]]:
     fixed += ["total_cpus", "total_mem_gb", "total_gpus"]
     types = [name for name in top.columns if name not in fixed]
     return [
-        {name: row[name] for name in fixed} | {"counts": {name: int(row[name]) for name in types if row[name]}}
+        {name: row[name] for name in fixed}
+        | {"counts": {name: int(row[name]) for name in types if row[name]}}
         for row in top.to_dict(orient="records")
     ]

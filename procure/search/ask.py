@@ -167,20 +167,18 @@ def _together(rows: pd.DataFrame, n_workloads: int) -> pd.DataFrame:
     """Take a package's workloads as one: the mean wait over all their jobs that ran."""
     ran = (rows["n_jobs"] - rows["n_unrunnable"].fillna(0)).astype("float64")
     waited = np.where(ran > 0, ran * rows["mean_wait_time"].astype("float64"), 0.0)
-    waited = np.where(rows["status"] == "ok", waited, np.nan)
     parts = pd.DataFrame(
         {
             "package_id": rows["package_id"].to_numpy(),
-            "waited": waited,
+            "wait": waited,
+            "failed": (rows["status"] != "ok").to_numpy(),
             "ran": ran.to_numpy(),
             "left_out": rows["n_unrunnable"].fillna(0).to_numpy(dtype="float64"),
             "n": 1,
         }
     )
-    grouped = parts.groupby("package_id", sort=False)
-    total = grouped[["ran", "left_out", "n"]].sum()
-    total["wait"] = grouped["waited"].sum(min_count=1) / np.maximum(total["ran"], 1)
-    total.loc[grouped["waited"].apply(lambda each: bool(each.isna().any())), "wait"] = np.nan
+    total = parts.groupby("package_id", sort=False).sum()
+    total["wait"] = np.where(total["failed"] > 0, np.nan, total["wait"] / np.maximum(total["ran"], 1))
     return total.loc[total["n"] == n_workloads, ["wait", "left_out"]]
 
 

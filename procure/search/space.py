@@ -21,8 +21,8 @@ from procure.search.legal import Legal, make_legal
 MOST_LISTED = 2_000_000
 """A space with at most so many different packages is enumerated: then the search ranks all of it."""
 
-_MOST_WORK = 50_000_000
-_LARGEST_TABLE = 500_000_000
+_MOST_WORK = 20_000_000
+_LARGEST_TABLE = 100_000_000
 _TRIES = 40
 _WALKS = 20_000
 
@@ -204,7 +204,7 @@ class Space:
         TableError
             The rules leave no package.
         """
-        if self.size() > max(_MOST_WORK, 25 * most):
+        if self.size() > max(_MOST_WORK, 10 * most):
             return None
         parts, n = [], 0
         for block in blocks(self.offer):
