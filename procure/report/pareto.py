@@ -97,7 +97,7 @@ def chart(
     plot.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     plot.set_xlabel(_heading(axes[1]))
     plot.set_ylabel(axes[0].name)
-    plot.legend(frameon=False, fontsize=8, loc="upper right")
+    plot.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right")
     return inline(
         made, "pareto", f"{axes[0].name} against {axes[1].name} of all packages, and the Pareto front"
     )
