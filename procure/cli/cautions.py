@@ -145,7 +145,7 @@ def _no_waiting(done: Ranked) -> list[str]:
     return [
         f"no job waits under any of the {len(waits):,} packages that were simulated: with this workload, waits do "
         "not tell packages apart, and among those with equal figures the cheapest stand first; a heavier load "
-        "says more (procure workload scale)"
+        "says more (procure workload load)"
     ]
 
 
@@ -258,9 +258,12 @@ def _without_purchase(loaded: Loaded) -> list[str]:
     for case in loaded.cases:
         bench = make_bench(plan, case.name, loaded.policy)
         run = simulate_batch(bench, ["nothing"], np.zeros((1, len(plan.types)), dtype=np.int64))[0]
+        if run["status"].iloc[0] != "ok":
+            return []
         waited += case.weight * case.n_jobs * float(run["mean_wait_time"].iloc[0])
         n += case.weight * case.n_jobs
+    wait = waited / max(n, 1)
     return [
-        f"the existing nodes run every job without any purchase; the mean wait is then {waited / max(n, 1):,.0f} s, "
-        "and a purchase can only shorten it"
+        f"the existing nodes run every job without any purchase; the mean wait is then {wait:,.0f} s"
+        + ("" if wait else ", so that these jobs need no purchase")
     ]
