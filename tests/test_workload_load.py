@@ -97,11 +97,11 @@ def test_the_same_input_and_seed_give_the_same_table(rows, factor, seed):
 
 def test_every_burst_has_the_same_chance():
     """Over many seeds a large burst is left out as often as a small one, and about as often as asked."""
-    jobs = table([(i * 7_000, 1_000 * (1 + 9 * (i < 6)), 4, f"u{i}") for i in range(36)])
-    kept = [set(scale_load(jobs, 0.4, seed)["job_id"]) for seed in range(150)]
-    share = np.array([np.mean([f"j{i}" in ids for ids in kept]) for i in range(36)])
-    assert share[:6].mean() == pytest.approx(0.4, abs=0.03)
-    assert share[6:].mean() == pytest.approx(0.4, abs=0.03)
+    jobs = table([(i * 4_000, 1_000 * (1 + 4 * (i < 10)), 4, f"u{i}") for i in range(60)])
+    kept = [set(scale_load(jobs, 0.25, seed)["job_id"]) for seed in range(150)]
+    share = np.array([np.mean([f"j{i}" in ids for ids in kept]) for i in range(60)])
+    assert share[:10].mean() == pytest.approx(0.25, abs=0.03)
+    assert share[10:].mean() == pytest.approx(0.25, abs=0.03)
 
 
 def test_bursts_by_hand():

@@ -78,7 +78,7 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
     -----
     Bursts are gone through from the largest down. Each is taken with the probability that the bursts
     from it on must have for the target to be met on average, (CPU-seconds still to take)/(CPU-seconds
-    still to come), which makes the chance the same for every size; it is left out if it would exceed the
+    still to come), so that every size has about the same chance; it is left out if it would exceed the
     target, and taken if the target could not be met without it. So the CPU-seconds meet the target
     exactly, but where a burst outweighs all smaller ones together: then they miss it by half of that burst
     at most.
