@@ -238,20 +238,14 @@ class Recommend(Settings):
 
 
 class Search(Settings):
-    """How much an active search may simulate, and when it ends; see `procure search --help`."""
+    """How much an active search may simulate, and when it ends; ``runs``, where given, instead of ``share``."""
 
     runs: PositiveInt | None = None
-    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    share: Annotated[float, Field(gt=0, le=1)] = 0.01
     seed: NaturalInt = 1
     batch: PositiveInt = 24
     k: PositiveInt = 50
     stable_rounds: NaturalInt = 5
-
-    @model_validator(mode="after")
-    def _one_budget(self) -> Search:
-        if self.runs is not None and self.share is not None:
-            raise ValueError("give at most one of runs and share")
-        return self
 
 
 class Study(Settings):
@@ -356,7 +350,9 @@ def read_values(path: Path) -> dict[str, Any]:
 def _workloads_of(path: Path, folder: Path) -> Any:
     """Read the workloads that stand in a file of their own; paths become relative to the study's folder."""
     if not path.is_file():
-        raise TableError(f"{path}: no such file; workloads is a file of [[workloads]] tables, or these tables")
+        raise TableError(
+            f"{path}: no such file; workloads is a file of [[workloads]] tables, or these tables"
+        )
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8")).get("workloads", [])
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -108,7 +108,7 @@ def search(
     given = {"seed": seed, "k": k, "batch": batch, "stable_rounds": stable_rounds}
     chosen = {name: value for name, value in given.items() if value is not None}
     table = settings.search.model_dump()
-    budget = {"runs": runs, "share": share} if runs or share else {}
+    budget = {"runs": runs} if runs else {"runs": None, "share": share} if share else {}
     asked = Asked(**(table | budget | chosen), method=method.value, policy=policy, farm=farm)
     options = FarmOptions(jobs, cores, memory, walltime, partition, account, folder=settings.folder)
     with one_interrupt(last=True):

@@ -20,17 +20,14 @@ from procure.study import Study
 from procure.sweep import FarmOptions
 from procure.tables import nearest
 
-DEFAULT_SHARE = 0.01
-"""The budget where neither runs nor share is given."""
-
 
 @dataclass(frozen=True)
 class Asked:
-    """How a study is searched; ``policy`` None is the study's first."""
+    """How a study is searched; ``runs``, where given, instead of ``share``; ``policy`` None is the study's first."""
 
     method: str = "model"
     runs: int | None = None
-    share: float | None = None
+    share: float = 0.01
     seed: int = 1
     batch: int = 24
     k: int = 50
@@ -91,7 +88,7 @@ def run_search(
     listed = space.listed()
     n_known = float(len(listed)) if listed is not None else space.size()
     n_workloads = len(plan.workloads)
-    runs = asked.runs or round((asked.share or DEFAULT_SHARE) * n_known) * n_workloads
+    runs = asked.runs or round(asked.share * n_known) * n_workloads
     if runs < n_workloads:
         raise TableError(
             f"{runs} runs do not simulate one package on each of {n_workloads} workloads; give --runs "
