@@ -249,7 +249,7 @@ def _draw_features(axes: np.ndarray, table: pd.DataFrame) -> None:
                 label=f"{share:.1%} simulated",
             )
             one.set_xticks(np.arange(len(names)), names, rotation=35, ha="right")
-    axes[0].legend(frameon=False, fontsize=8)
+    axes[1].legend(frameon=False, fontsize=8)
 
 
 if __name__ == "__main__":

@@ -258,8 +258,12 @@ def test_the_report_stands_alone(swept):
     assert not re.search(r"https?://|@import|<script|<link|url\((?!#)", text)
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
     assert len(page.ids) == len(set(page.ids))
-    assert page.tags.count("svg") == 6
+    assert page.tags.count("svg") == 10
     assert text.index("First choice") < text.index("How good the predictions are")
+    first_page = [
+        text.index(f"<h3>{one}") for one in ("How sure is that?", "Why this one?", "What would change it?")
+    ]
+    assert first_page == sorted(first_page) and first_page[-1] < text.index("Packages that run every job are")
     for title in (
         "How it might be wrong",
         "What is not modelled",
