@@ -116,8 +116,8 @@ def test_the_chart_over_time_sums_to_all_waiting():
 def test_factors_multiply_to_the_prediction():
     """Typical wait × all factors is what the model predicts, for every row."""
     rng = np.random.default_rng(1)
-    x = rng.random((45, 4))
-    model = Surrogate(seed=1).fit(x, np.exp(3 * x[:, 0]) * 10)
+    x = rng.random((60, 4))
+    model = Surrogate(seed=1, profile="fine").fit(x, np.exp(3 * x[:, 0]) * 10)
     typical, factors = model.contributions(x[:7])
     assert typical * factors.prod(axis=1) == pytest.approx(model.predict(x[:7]), rel=1e-4)
     assert np.abs(np.log(factors)).sum(axis=0).argmax() == 0

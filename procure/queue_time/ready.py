@@ -26,8 +26,16 @@ BY_TIME = Settings(
     power=0.0, quantile_rounds=150, chance_rounds=150, depth=4, least_weight=200, colsample=0.3
 )  # fmt: skip
 """For rows on later days: log scale, shallow trees, large leaves."""
-LOG_MEAN = {"max_depth": 4, "min_child_weight": 200, "colsample_bytree": 0.3, "eta": 0.08}
+LOG_MEAN = {
+    "max_depth": 4,
+    "min_child_weight": 200,
+    "colsample_bytree": 0.5,
+    "colsample_bynode": 0.4,
+    "eta": 0.08,
+}
 """The booster of the mean of log10 wait that gives those rows' point, since they are judged in log10."""
+N_LOG_MEANS = 5
+"""How many such boosters, with a seed each, are averaged."""
 AT_RANDOM = Settings(
     power=0.25, quantile_rounds=120, chance_rounds=60, depth=10, eta=0.2, least_weight=1, colsample=1.0,
     subsample=0.9, reg_lambda=1.0, weight=0.8, max_rows=1_000_000,
@@ -260,5 +268,8 @@ def not_dates(ready: Ready) -> list[str]:
 def _log_mean(features: pd.DataFrame, wait: np.ndarray, split: Split, seed: int) -> np.ndarray:
     matrix = features.to_numpy(dtype=np.float32)
     target = np.log10(np.maximum(wait[split.train], 1))
-    booster = fit_mean(matrix[split.train], target, 300, seed, **LOG_MEAN)
-    return np.maximum(10.0 ** predict(booster, matrix[split.test]), 0.0)
+    said = [
+        predict(fit_mean(matrix[split.train], target, 300, one, **LOG_MEAN), matrix[split.test])
+        for one in range(seed, seed + N_LOG_MEANS)
+    ]
+    return np.maximum(10.0 ** np.mean(said, axis=0), 0.0)
