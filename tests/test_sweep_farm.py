@@ -53,8 +53,9 @@ def test_shards_hold_every_run_once(tmp_path):
 
 def test_many_workloads_are_cut_into_few_batches(tmp_path, monkeypatch):
     """Without a batch size of its own, a study has a bounded number of batches, and at least 50 runs in each."""
-    plan = small_plan(tmp_path, batch_size="0")
+    plan = small_plan(tmp_path, batch_size="0", budget="900_000")
     assert {len(batch.rows) for batch in plan.batches({})[:-1]} == {50}
+    assert len(plan.batches({})) > 4
     monkeypatch.setattr("procure.sweep.plan.MOST_IN_ALL", 4)
     assert len(plan.batches({})) <= 4
     assert sum(len(batch.rows) for batch in plan.batches({})) == plan.n_runs
