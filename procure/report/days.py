@@ -103,7 +103,8 @@ def precision_by_threshold(sweep: pd.DataFrame) -> str:
     axes.set_ylim(0, 1.03)
     axes.set_xlabel("hit threshold: among the best on more than so many days")
     axes.set_ylabel(f"precision@{int(sweep['k'].iloc[0])}")
-    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False, fontsize=8, loc="lower left")
     return inline(made, "thresholds", "Precision as the hit threshold rises")
 
 
