@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,7 @@ from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.ready import evaluate_ready, read_ready
 from procure.tables import JOB, check
 
-QUICK = Settings(quantile_rounds=15, chance_rounds=15, max_pairs=5000, depth=3, holdout=0.2)
+QUICK = Settings(quantile_rounds=15, chance_rounds=15, max_pairs=5000, depth=3, holdout=0.2, members=2)
 
 
 def busy_site(n: int = 1500, seed: int = 0) -> pd.DataFrame:
@@ -233,11 +235,61 @@ def test_the_published_pipeline_fits_its_groups_and_resumes_its_sweep(tmp_path: 
         sweep_k(features[:600], wait[:600], [2], log_file=log)
 
 
-def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, tmp_path: Path) -> None:
+def test_a_small_log_is_answered_by_the_average_of_successive_seeds(jobs: pd.DataFrame) -> None:
+    """Three members say the mean of what models of their seeds say, and the mean never falls."""
+    jobs = jobs[:600]
+    features, wait, submit = site_features(jobs), wait_times(jobs), jobs["submit_time"].to_numpy()
+
+    def curve(**changes: int) -> np.ndarray:
+        model = QueueTimeModel(replace(QUICK, holdout=0.0, **changes)).fit(features, wait, submit)
+        return model.curve(features[:200])
+
+    alone = [curve(members=1, seed=seed) for seed in (4, 5, 6)]
+    assert not np.allclose(alone[0], alone[1])
+    together = curve(members=3, seed=4)
+    np.testing.assert_allclose(together, np.mean(alone, axis=0))
+    assert (np.diff(together, axis=1) >= 0).all()
+
+
+@given(n=st.integers(0, 2_000_000))
+def test_members_together_see_no_more_rows_than_one_may(n: int) -> None:
+    """From one to five members, fewer the larger the log, and a single one where two would cost too much."""
+    chosen = Settings()
+    count = chosen.n_members(n)
+    assert 1 <= count <= 5
+    assert count == 1 or count * n <= chosen.max_rows
+    assert count >= chosen.n_members(n + 1)
+    assert [chosen.n_members(size) for size in (100, 20_000, 20_001, 50_000, 50_001)] == [5, 5, 4, 2, 1]
+
+
+def test_a_seed_gives_the_same_file_at_any_time(
+    jobs: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trained and saved again an hour later, a model file has the same bytes; another seed has others."""
+    paths = [tmp_path / name for name in ("one", "other", "seed")]
+    jobs = jobs[:600]
+    store.save(train(jobs, settings=QUICK), paths[0])
+    later = time.time() + 3600
+    monkeypatch.setattr(time, "time", lambda: later)
+    store.save(train(jobs, settings=QUICK), paths[1])
+    store.save(train(jobs, settings=replace(QUICK, seed=1)), paths[2])
+    one, other, seed = (path.read_bytes() for path in paths)
+    assert one == other
+    assert one != seed
+
+
+def test_a_model_file_comes_back_small_and_whole(
+    site: store.SiteModel, jobs: pd.DataFrame, tmp_path: Path
+) -> None:
     """A saved model predicts the same, holds no pickle, and a truncated or foreign file is one clear error."""
     path = tmp_path / "site.model"
     store.save(site, path)
     again = store.load(path)
+    assert isinstance(again.model, QueueTimeModel)
+    assert isinstance(site.model, QueueTimeModel)
+    assert len(again.model.members) == len(site.model.members) == 2
+    features = site_features(jobs)
+    np.testing.assert_array_equal(again.model.curve(features), site.model.curve(features))
     request = Request(16, 7200, user="a")
     assert forecast(again, current_features(again, request), 3600.0) == forecast(
         site, current_features(site, request), 3600.0

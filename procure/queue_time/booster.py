@@ -6,7 +6,8 @@ anything when they are loaded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import xgboost
 
 Booster: TypeAlias = "xgboost.Booster"
+Member = TypeVar("Member")
 
 
 def _xgboost() -> Any:
@@ -91,6 +93,16 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
     data = xgboost.DMatrix(features, target, nthread=1)
     first = xgboost.train(parameters | {"eta": 1.0}, data, 1)
     return xgboost.train(parameters | {"eta": 0.2}, data, n_trees - 1, xgb_model=first)
+
+
+def fit_members(fit: Callable[[int], Member], seed: int, count: int) -> list[Member]:
+    """Fit so many members of an average, each with the next seed."""
+    return [fit(one) for one in range(seed, seed + count)]
+
+
+def mean_of(members: Sequence[Member], say: Callable[[Member], np.ndarray]) -> np.ndarray:
+    """Average what each member says; curves that never fall stay so."""
+    return np.asarray(np.mean([say(member) for member in members], axis=0))
 
 
 def predict(booster: xgboost.Booster, features: np.ndarray) -> np.ndarray:

@@ -4,7 +4,8 @@ One boosts quantiles of the square root of the wait, so that long waits weigh mo
 less than in seconds. The other boosts the chance of a start by a deadline, with the deadline as a feature
 that may only raise it: its answer at zero is the hurdle of jobs that start at once, and the rest of it is
 the distribution's shape. Both are turned into one quantile curve per job and averaged with a weight
-that is the same for every log.
+that is the same for every log. On a small log what the seed draws moves the answer; there several such
+pairs of boosters, a seed each, are averaged.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from procure.queue_time.booster import fit_chances, fit_quantiles, predict
+from procure.queue_time.booster import fit_chances, fit_members, fit_quantiles, mean_of, predict
 from procure.queue_time.calibrate import GRID, Calibrator, quantiles_at
 from procure.queue_time.metrics import LEVELS
 
@@ -31,6 +32,7 @@ class Settings:
     fewest rows in a leaf, twice that for pairs; ``max_rows`` keeps the latest rows; ``max_pairs`` bounds the
     pairs of a job and a deadline; ``holdout`` is the last share of the training rows that first judges the
     intervals of a model fitted on the rest (0 = none); ``weight`` is the quantile booster's in the average.
+    ``members`` is the most pairs of boosters, of seeds from ``seed`` up, whose curves are averaged.
     """
 
     power: float = 0.5
@@ -47,7 +49,20 @@ class Settings:
     n_deadlines: int = 24
     holdout: float = 0.0
     weight: float = 0.6
+    members: int = 5
     seed: int = 0
+
+    def n_members(self, n_rows: int) -> int:
+        """Count the members for so many rows: together they see no more rows than one may, `max_rows`."""
+        return max(1, min(self.members, self.max_rows // max(n_rows, 1)))
+
+
+@dataclass(frozen=True)
+class Member:
+    """One pair of boosters: the wait's quantiles, and the chance of a start by a deadline."""
+
+    quantile: Booster
+    chance: Booster
 
 
 @dataclass
@@ -58,8 +73,7 @@ class QueueTimeModel:
     names: list[str] = field(default_factory=list)
     deadlines: np.ndarray = field(default_factory=lambda: np.zeros(0))
     longest: float = 0.0
-    quantile_booster: Booster | None = None
-    chance_booster: Booster | None = None
+    members: list[Member] = field(default_factory=list)
     calibrator: Calibrator = field(default_factory=Calibrator)
 
     def fit(self, features: pd.DataFrame, wait: np.ndarray, submit: np.ndarray) -> QueueTimeModel:
@@ -79,15 +93,16 @@ class QueueTimeModel:
         order = np.argsort(submit, kind="stable")[-self.settings.max_rows :]
         matrix = features[self.names].to_numpy(dtype=np.float32)[order]
         wait, submit = wait[order], submit[order]
+        count = self.settings.n_members(len(order))
         first = int(len(order) * (1 - self.settings.holdout))
         early = np.arange(first)[submit[:first] + wait[:first] < submit[min(first, len(order) - 1)]]
         if self.settings.holdout and len(early) >= 100:
-            self._boost(matrix[early], wait[early])
+            self._boost(matrix[early], wait[early], count)
             self.calibrator.fit(wait[first:], self._curve(matrix[first:]))
-        self._boost(matrix, wait)
+        self._boost(matrix, wait, count)
         return self
 
-    def _boost(self, matrix: np.ndarray, wait: np.ndarray) -> None:
+    def _boost(self, matrix: np.ndarray, wait: np.ndarray, count: int) -> None:
         chosen = self.settings
         common: dict[str, object] = {
             "max_depth": chosen.depth,
@@ -96,26 +111,32 @@ class QueueTimeModel:
         }
         common |= {"subsample": chosen.subsample, "reg_lambda": chosen.reg_lambda}
         common["min_child_weight"] = chosen.least_weight
-        target = wait**chosen.power if chosen.power else np.log1p(wait)
         self.longest = float(wait.max())
         self.deadlines = _deadlines(wait, chosen.n_deadlines)
-        self.quantile_booster = fit_quantiles(
-            matrix, target, LEVELS, chosen.quantile_rounds, chosen.seed, **common
-        )
-        rows, deadline = _pairs(len(wait), self.deadlines, chosen.max_pairs, chosen.seed)
+        self.members = fit_members(lambda seed: self._member(matrix, wait, seed, common), chosen.seed, count)
+
+    def _member(self, matrix: np.ndarray, wait: np.ndarray, seed: int, common: dict[str, object]) -> Member:
+        chosen = self.settings
+        target = wait**chosen.power if chosen.power else np.log1p(wait)
+        quantile = fit_quantiles(matrix, target, LEVELS, chosen.quantile_rounds, seed, **common)
+        rows, deadline = _pairs(len(wait), self.deadlines, chosen.max_pairs, seed)
         pairs = np.column_stack([matrix[rows], np.log1p(deadline).astype(np.float32)])
-        self.chance_booster = fit_chances(
-            pairs, (wait[rows] <= deadline).astype(float), chosen.chance_rounds, chosen.seed,
+        chance = fit_chances(
+            pairs, (wait[rows] <= deadline).astype(float), chosen.chance_rounds, seed,
             **(common | {"min_child_weight": 2 * chosen.least_weight}),
         )  # fmt: skip
+        return Member(quantile, chance)
 
     def _curve(self, matrix: np.ndarray) -> np.ndarray:
-        one, other = self._curves(matrix)
-        return self.settings.weight * one + (1 - self.settings.weight) * other
+        def one_curve(member: Member) -> np.ndarray:
+            one, other = self._curves(member, matrix)
+            return self.settings.weight * one + (1 - self.settings.weight) * other
 
-    def _curves(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        by_chance = self._chance_curve(matrix)
-        scaled = np.sort(predict(self.quantile_booster, matrix).reshape(len(matrix), -1), axis=1)  # type: ignore[arg-type]
+        return mean_of(self.members, one_curve)
+
+    def _curves(self, member: Member, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        by_chance = self._chance_curve(member, matrix)
+        scaled = np.sort(predict(member.quantile, matrix).reshape(len(matrix), -1), axis=1)
         power = self.settings.power
         said = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
         shift = np.log1p(said) - np.log1p(quantiles_at(by_chance, LEVELS))
@@ -125,18 +146,18 @@ class QueueTimeModel:
         moved[:, 0], moved[:, -1] = 0.0, np.maximum(moved[:, -1], np.log1p(by_chance[:, -1]))
         return np.expm1(np.maximum.accumulate(np.maximum(moved, 0), axis=1)), by_chance
 
-    def _chance_curve(self, matrix: np.ndarray) -> np.ndarray:
+    def _chance_curve(self, member: Member, matrix: np.ndarray) -> np.ndarray:
         n, count = len(matrix), len(self.deadlines)
         chance = np.empty((n, count))
         pairs = np.column_stack([matrix, np.zeros(n, np.float32)])
         if n * count <= 5000:
             tall = np.repeat(pairs, count, axis=0)
             tall[:, -1] = np.tile(np.log1p(self.deadlines), n)
-            chance = predict(self.chance_booster, tall).reshape(n, count)  # type: ignore[arg-type]
+            chance = predict(member.chance, tall).reshape(n, count)
         else:
             for position, deadline in enumerate(self.deadlines):
                 pairs[:, -1] = np.log1p(deadline)
-                chance[:, position] = predict(self.chance_booster, pairs)  # type: ignore[arg-type]
+                chance[:, position] = predict(member.chance, pairs)
         chance = np.maximum.accumulate(chance, axis=1)
         levels = np.column_stack([chance, np.ones(n)])
         edges = np.log1p(np.append(self.deadlines, 2 * self.longest + 3600))

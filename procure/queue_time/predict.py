@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.booster import contributions
+from procure.queue_time.booster import contributions, mean_of
 from procure.queue_time.calibrate import five
 from procure.queue_time.drift import bounds, warnings
 from procure.queue_time.evaluation import queue_jobs
@@ -229,11 +229,11 @@ def forecast(
 
 def drivers(site: SiteModel, features: pd.DataFrame, n: int = 5) -> list[dict[str, Any]]:
     """Say what moves this forecast most: features with their values, and whether they lengthen the wait."""
-    if not isinstance(site.model, QueueTimeModel) or site.model.chance_booster is None:
+    if not isinstance(site.model, QueueTimeModel) or not site.model.members:
         return []
     median = forecast(site, features)["median"] or 0.0
     row = np.column_stack([site.model.matrix(features), [[np.log1p(median)]]]).astype(np.float32)
-    moved = contributions(site.model.chance_booster, row)[0][:-1]
+    moved = mean_of(site.model.members, lambda member: contributions(member.chance, row)[0][:-1])
     top = np.argsort(-np.abs(moved), kind="stable")[:n]
     return [
         {

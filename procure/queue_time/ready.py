@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.booster import fit_mean, predict
+from procure.queue_time.booster import fit_mean, fit_members, mean_of, predict
 from procure.queue_time.calibrate import chance_by, five
 from procure.queue_time.metrics import HOURS, Forecast, judge
 from procure.queue_time.model import QueueTimeModel, Settings
@@ -23,7 +23,7 @@ AFTERWARDS = (
 TARGETS = ("queue_time_s", "eligible_wait_sec", "poll_wait_sec", "submit_wait_sec", "wait_time")
 
 BY_TIME = Settings(
-    power=0.0, quantile_rounds=150, chance_rounds=150, depth=4, least_weight=200, colsample=0.3
+    power=0.0, quantile_rounds=150, chance_rounds=150, depth=4, least_weight=200, colsample=0.3, members=1
 )  # fmt: skip
 """For rows on later days: log scale, shallow trees, large leaves."""
 LOG_MEAN = {
@@ -38,7 +38,7 @@ N_LOG_MEANS = 5
 """How many such boosters, with a seed each, are averaged."""
 AT_RANDOM = Settings(
     power=0.25, quantile_rounds=120, chance_rounds=60, depth=10, eta=0.2, least_weight=1, colsample=1.0,
-    subsample=0.9, reg_lambda=1.0, weight=0.8, max_rows=1_000_000,
+    subsample=0.9, reg_lambda=1.0, weight=0.8, max_rows=1_000_000, members=1,
 )  # fmt: skip
 """For random splits, where a test row's neighbours are among the training rows: deep trees, small leaves."""
 
@@ -268,8 +268,7 @@ def not_dates(ready: Ready) -> list[str]:
 def _log_mean(features: pd.DataFrame, wait: np.ndarray, split: Split, seed: int) -> np.ndarray:
     matrix = features.to_numpy(dtype=np.float32)
     target = np.log10(np.maximum(wait[split.train], 1))
-    said = [
-        predict(fit_mean(matrix[split.train], target, 300, one, **LOG_MEAN), matrix[split.test])
-        for one in range(seed, seed + N_LOG_MEANS)
-    ]
-    return np.maximum(10.0 ** np.mean(said, axis=0), 0.0)
+    members = fit_members(
+        lambda one: fit_mean(matrix[split.train], target, 300, one, **LOG_MEAN), seed, N_LOG_MEANS
+    )
+    return np.asarray(10.0 ** mean_of(members, lambda member: predict(member, matrix[split.test])))

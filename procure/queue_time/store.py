@@ -15,10 +15,10 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.queue_time.booster import from_bytes, to_bytes
-from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/1"
+SCHEMA = "procure-queue-time/2"
 HISTORY = 3000
 """How many of the last jobs a model file keeps, for the features of the next one."""
 _TEXT = ("job_id", "user", "partition")
@@ -59,11 +59,12 @@ def save(site: SiteModel, path: Path) -> None:
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as stream:
             temporary = Path(stream.name)
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-                archive.writestr("head.json", json.dumps(head))
-                archive.writestr("arrays.npz", packed.getvalue())
-                for name, booster in boosters.items():
-                    archive.writestr(f"{name}.ubj", to_bytes(booster))
+            with zipfile.ZipFile(stream, "w") as archive:
+                parts = {"head.json": json.dumps(head).encode(), "arrays.npz": packed.getvalue()}
+                parts |= {f"{name}.ubj": to_bytes(booster) for name, booster in boosters.items()}
+                for name, content in parts.items():
+                    # an undated entry: the same model is the same bytes whenever it is saved
+                    archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 6)
         temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
@@ -114,8 +115,14 @@ def _parts(model: QueueTimeModel | Published) -> tuple[dict[str, np.ndarray], di
             "prior": model.calibrator.prior,
         }
         arrays |= {"shifts": model.calibrator.shifts, "slopes": model.calibrator.slopes}
-        boosters = {"quantile": model.quantile_booster, "chance": model.chance_booster}
-        return arrays, boosters, asdict(model.settings) | {"names": model.names}
+        boosters: dict[str, Any] = {}
+        for position, member in enumerate(model.members):
+            boosters |= {f"quantile{position}": member.quantile, f"chance{position}": member.chance}
+        return (
+            arrays,
+            boosters,
+            asdict(model.settings) | {"names": model.names, "n_members": len(model.members)},
+        )
     arrays = {"low": model.low, "high": model.high, "centres": model.centres}
     boosters = {"base": model.base} | {f"group{value}": booster for value, booster in model.boosters.items()}
     return arrays, boosters, {"k": model.k, "seed": model.seed}
@@ -129,10 +136,12 @@ def _assemble(
     source: str,
 ) -> QueueTimeModel | Published:
     if method == "procure":
-        names = list(settings.pop("names"))
+        names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
-        model.quantile_booster = from_bytes(boosters["quantile"], source)
-        model.chance_booster = from_bytes(boosters["chance"], source)
+        model.members = [
+            Member(*(from_bytes(boosters[f"{kind}{position}"], source) for kind in ("quantile", "chance")))
+            for position in range(n_members)
+        ]
         model.calibrator.prior = arrays["prior"]
         model.calibrator.shifts, model.calibrator.slopes = arrays["shifts"], arrays["slopes"]
         return model
