@@ -139,4 +139,6 @@ def test_command_prints_categories() -> None:
     records = json.loads(runner.invoke(app, ["check", str(EXAMPLE), "--format", "json"]).stdout)
     assert [record["n_types"] for record in records] == [4, 2, 15]
     said = runner.invoke(app, ["check", str(EXAMPLE)]).stdout
-    assert "21 types in 3 categories" in " ".join(said.split())  # the title is broken where the folder is deep
+    assert "21 types in 3 categories" in " ".join(
+        said.split()
+    )  # the title is broken where the folder is deep
