@@ -117,7 +117,8 @@ def pareto(
         What is to be small, two or more.
     figures, constraints, simulate
         As for `choose`; the front, the front of what is left without it, and so on are simulated, at
-        least `procure.recommend.FEWEST_CONFIRMED` packages, until nothing predicted is among them.
+        least `procure.recommend.FEWEST_CONFIRMED` packages, and as many of the best by each predicted
+        axis, until nothing predicted is among them.
 
     Returns
     -------
@@ -141,7 +142,16 @@ def pareto(
             left = left[~first]
         return np.concatenate(found)
 
-    confirm(figures, simulate, lambda: layers(lists.FEWEST_CONFIRMED))
+    def heads() -> np.ndarray:
+        left = np.flatnonzero(eligible(figures, constraints))
+        found = [layers(lists.FEWEST_CONFIRMED)]
+        for axis in axes:
+            value, known = figures.value(axis)
+            if not known[left].all():
+                found.append(left[np.argsort(value[left], kind="stable")[: lists.FEWEST_CONFIRMED]])
+        return np.unique(np.concatenate(found))
+
+    confirm(figures, simulate, heads)
     rows = layers(1)
     if not len(rows):
         raise TableError(_nothing(figures, constraints, "runs-all"))

@@ -189,7 +189,10 @@ def _retired(listed: pd.DataFrame, retire: Iterable[str], source: str) -> np.nda
         if (kinds == entry).any() and not (names == entry).any():
             gone |= (kinds == entry).to_numpy()
             continue
-        for name in expand_nodes(entry):
+        expanded = expand_nodes(entry)
+        if not expanded:
+            raise TableError(f"packages.retire: {entry!r} names no node; a range is like old[1-3]")
+        for name in expanded:
             if not (names == name).any():
                 legal = [*kinds.unique(), *names]
                 raise TableError(

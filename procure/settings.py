@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -56,12 +57,16 @@ def _line(detail: ErrorDetails, model: type[BaseModel]) -> InitErrorDetails:
 
 
 def _money(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} was given; US$ are a number")
     if isinstance(value, str) and (match := _CURRENCY.fullmatch(value.strip())):
         return match.group(1).replace(",", "")
     return value
 
 
 def _whole_cents(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} was given; US$ are a finite number")
     if round(value, 2) != value:
         raise ValueError("US$ are given to the cent")
     return value

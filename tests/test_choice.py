@@ -164,6 +164,17 @@ def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch
     assert found["simulated"].all() and found["knee"].sum() == 1
 
 
+def test_the_best_by_an_axis_are_simulated_though_no_layer_of_the_front_holds_them(monkeypatch):
+    """So a front begins with a package as good as the first of the list by that axis."""
+    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 2)
+    figures = figures_of([[NAN, NAN, NAN, 9.0, 50.0]])
+    figures._guesses = {"mean_wait_time mean": np.array([30.0, 30, 10, 9, 50])}
+    simulate, asked = truth_of(mean_wait_time=[[70, 70, 5, 9, 50]])
+    found = pareto(figures, [OBJECTIVES["mean-wait"], OBJECTIVES["price"]], [], simulate)
+    assert asked == [["p2"]]
+    assert found["package_id"].tolist() == ["p2", "p3", "p4"]
+
+
 def test_what_is_not_known_of_a_package_cannot_be_an_objective():
     """Such as energy where a quote says no watts."""
     figures = figures_of(WAITS)

@@ -238,3 +238,10 @@ def test_command(tmp_path) -> None:
     assert "is none of the study's" in str(
         CliRunner().invoke(app, ["packages", study, "--costs", "--package", "x=1"]).exception
     )
+
+
+@pytest.mark.parametrize("given", [float("inf"), float("nan"), True])
+def test_money_is_a_finite_number(given) -> None:
+    """Neither infinity nor true is an amount of US$."""
+    with pytest.raises(ValueError, match="was given; US"):
+        Costs(staff_usd_per_year=given)

@@ -116,6 +116,8 @@ def test_retire_by_host_list_and_kind(tmp_path) -> None:
     assert "4 of 6 nodes are retired: n00, n01, n03, n04" in system.notes[0]
     with pytest.raises(TableError, match=r"no node or kind 'n06'; did you mean n0"):
         read_existing(path, ["n[05-06]"])
+    with pytest.raises(TableError, match=r"'n\[03-01\]' names no node"):
+        read_existing(path, ["n[03-01]"])
     nothing = read_existing(path, ["n[00-05]"])
     assert len(nothing.nodes) == 0 and "no node stays" in nothing.notes[-1]
 

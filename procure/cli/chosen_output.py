@@ -35,7 +35,10 @@ def sentences(
         what = "satisfy the constraints" if wanted.constraints else "are there"
         lines.append(f"{asked:,} packages were asked for; only {done.found.k:,} {what}")
     if confirmed:
-        lines.append("every package shown is simulated; the jobs of another day may order them differently")
+        lines.append(
+            "every package shown is simulated; a better one may be among those that were not, and the jobs of "
+            "another day may order them differently"
+        )
     elif done.models or any(one.source == "result" for one in wanted.quantities):
         way = "they could not be confirmed" if verified else "without --no-verify they are simulated"
         lines.append(f"predictions are shown: the best of them are more likely too low than too high; {way}")
