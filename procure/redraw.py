@@ -32,9 +32,10 @@ class Assurance:
     ----------
     table
         A row per package of the ranking's head, in rank order: ``package_id rank_low rank_high share_first
-        chance_top alike``. Ranks are among the head.
+        chance_top alike``. Ranks are among the head. What is not known is missing.
     unit
-        What was redrawn: ``days``, ``bursts of jobs``, or ``nothing`` (predictions were compared instead).
+        What was redrawn: ``days``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were compared
+        instead; of simulated packages nothing is known then).
     n_draws, n_units
         How often, and of how many.
     another_day
@@ -50,7 +51,7 @@ class Assurance:
 
     @property
     def n_alike(self) -> int:
-        """How many of the head cannot be told from the first, itself among them."""
+        """How many of the head are known not to be told from the first."""
         return int(self.table["alike"].sum())
 
 
@@ -102,8 +103,10 @@ def assure(
 
     Notes
     -----
-    If the head holds predictions, nothing is redrawn: a package is alike if the 90 % range of its wait
-    reaches down to the first's (to the upper end of the first's own range, where that is a prediction).
+    If the head holds predictions, nothing is redrawn: a predicted package is alike if the 90 % range of its
+    wait reaches down to the first's (to the upper end of the first's own range, where that is a prediction).
+    A simulated package has no such range, and one run does not say how other draws would order it: without
+    redraws, its ranks, chance and likeness are missing.
     """
     head = found.ranking.head(max(found.k, HEAD))
     rows = head["row"].to_numpy()
@@ -136,12 +139,12 @@ def _labelled(head: pd.DataFrame, said: Standing) -> pd.DataFrame:
 
 
 def _overlapping(head: pd.DataFrame, chance: np.ndarray) -> pd.DataFrame:
-    """Compare ranges instead of redraws; what is simulated has none."""
+    """Compare ranges instead of redraws; what is simulated has none, so nothing is said of it."""
     wait = head["mean_wait_time"].to_numpy(dtype="float64")
     low = head["low_wait_time"].fillna(head["mean_wait_time"]).to_numpy(dtype="float64")
     high = head["high_wait_time"].fillna(head["mean_wait_time"]).to_numpy(dtype="float64")
     bar = max(float(wait[0]), float(high[0])) if len(wait) else 0.0
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "package_id": head["package_id"].to_numpy(),
             "rank_low": 1 + (high[None, :] < low[:, None]).sum(axis=1),
@@ -151,6 +154,10 @@ def _overlapping(head: pd.DataFrame, chance: np.ndarray) -> pd.DataFrame:
             "alike": low <= bar,
         }
     )
+    table = table.astype({"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"})
+    rangeless = head["low_wait_time"].isna().to_numpy()
+    table.loc[rangeless, ["rank_low", "rank_high", "chance_top", "alike"]] = pd.NA
+    return table
 
 
 def _chance(found: Recommendation, predicted: Predicted | None) -> np.ndarray:

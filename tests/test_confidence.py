@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from procure.backlog import backlog_waits
 from procure.cli.cases import load
 from procure.cli.main import app
-from procure.cli.sure import coverage_lines, day_lines
+from procure.cli.sure import coverage_lines, day_lines, sentences
 from procure.confidence import (
     Spread,
     bootstrap,
@@ -26,7 +26,8 @@ from procure.confidence import (
     unseen_day,
 )
 from procure.models import Case, Predicted, Surrogate
-from procure.redraw import redraw_bursts
+from procure.redraw import Assurance, _overlapping, redraw_bursts
+from procure.report import confidence
 from procure.workload import generate
 from procure.workload.load import bursts
 
@@ -139,7 +140,56 @@ def test_recommend_says_what_cannot_be_told_apart():
     assert listed[0]["alike"] and listed[0]["rank_low"] == 1
     assert "over 6 redraws of the" in err and ("indistinguishable" in err or "as good as the first" in err)
     plain = json.loads(run(*words[:4], "--no-verify", "--redraws", "0", "--format", "json")[0])
-    assert all(0 <= one["chance_top"] <= 1 for one in plain)
+    assert all(0 <= one["chance_top"] <= 1 for one in plain if not one["simulated"])
+
+
+SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")
+
+
+def test_without_redraws_nothing_is_said_of_how_simulated_packages_are_ordered():
+    """One simulation has no range: null in JSON, no columns in the table, a sentence that says so."""
+    words = ["recommend", str(swept()), "-k", "5", "--redraws", "0"]
+    out, err = run(*words, "--format", "json")
+    assert [[one[name] for name in SURENESS] for one in json.loads(out)] == [[None] * 5] * 5
+    assert "it is not known how sure the order of the simulated packages is" in err
+    table, _ = run(*words)
+    assert "like_1st" not in table and "ranks" not in table
+
+
+def test_without_redraws_only_predictions_are_compared_by_their_ranges():
+    """A head of a simulated and two predicted packages: the simulated one has no ranks, the others have."""
+    head = pd.DataFrame(
+        {"package_id": ["a", "b", "c"], "mean_wait_time": [50.0, 60.0, 900.0], "simulated": [True, False, False],
+         "low_wait_time": [np.nan, 40.0, 800.0], "high_wait_time": [np.nan, 80.0, 990.0]}
+    )  # fmt: skip
+    table = _overlapping(head, np.array([1.0, 0.5, 0.0]))
+    assert table["rank_low"].tolist() == [pd.NA, 1, 3] and table["rank_high"].tolist() == [pd.NA, 2, 3]
+    assert table["alike"].tolist() == [pd.NA, True, False]
+    assert table["chance_top"].tolist()[1:] == [0.5, 0.0] and np.isnan(table["chance_top"][0])
+    said, unknown = sentences(Assurance(table, "nothing", 0, 0), 9)
+    assert said.startswith("1 of the first 3 packages is a prediction that cannot be told from the first")
+    assert "nothing was redrawn" in unknown
+    assert "<figure>" in confidence.section(table, [said], "nothing", 0)
+    nothing = confidence.section(table.assign(alike=pd.NA), [unknown], "nothing", 0)
+    assert "is not known" in nothing and "<figure>" not in nothing and "ranges of predictions" not in nothing
+
+
+def test_sentences_on_packages_that_are_all_alike_do_not_contradict_each_other():
+    """Equal in every redraw: one sentence, and none that calls the first the best; some equal: best with others."""
+    (same,) = sentences(Assurance(standing(np.ones((8, 3))).table, "bursts of jobs", 8, 40), 9)
+    assert same == (
+        "over 8 redraws of the 40 bursts of jobs, the first 3 packages wait equally long in every one: this workload "
+        "cannot tell them apart"
+    )
+    drawn = np.array([[1.0, 1.0, 2.0]] * 8)
+    some, first = sentences(Assurance(standing(drawn).table, "bursts of jobs", 8, 40), 3)
+    assert (
+        some.startswith("these 2 of all 3 are indistinguishable") and "or there is none (ranks 1, 2)" in some
+    )
+    assert "the first package is best, alone or with others, in 100%" in first
+    mixed = np.array([[1.0, 2.0], [2.0, 1.0]] * 4)
+    every, _ = sentences(Assurance(standing(mixed).table, "bursts of jobs", 8, 40), 2)
+    assert every.startswith("all 2 packages are indistinguishable") and "ranks" not in every
 
 
 def test_several_days_are_redrawn_as_days():

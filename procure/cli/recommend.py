@@ -219,12 +219,8 @@ def _print(
         shown["low_s"], shown["high_s"] = top["low_wait_time"].round(), top["high_wait_time"].round()
     if top["jobs_left_out"].any():
         shown["left_out"] = top["jobs_left_out"]
-    shown["ranks"] = [
-        f"{low}–{high}" for low, high in beside[["rank_low", "rank_high"]].head(found.k).to_numpy()
-    ]
-    if not beside["chance_top"].head(found.k).eq(beside["chance_top"].iloc[0]).all():
-        shown["top_5_%"] = [f"{chance:.0%}" for chance in beside["chance_top"].head(found.k)]
-    shown["like_1st"] = beside["alike"].head(found.k)
+    for name, values in _sureness(beside.head(found.k)).items():
+        shown[name] = values
     title = f"{loaded.plan.study.name}, {case.name}: the first {found.k}, by mean wait in seconds"
     common.print_table(shown, output, title)
     chosen, quotes = case.packages.iloc[top["row"].to_numpy()], loaded.plan.quotes
@@ -232,3 +228,23 @@ def _print(
     types = types[types["servers"] > 0].drop(columns="mean_count")
     common.print_table(types, output, f"Servers by type, summed over these {found.k}")
     common.print_table(budget_by_category(chosen, quotes), output, "Budget by category, mean over these")
+
+
+def _sureness(beside: pd.DataFrame) -> dict[str, list[object]]:
+    """Return the columns on how sure the order is; none where nothing is known of it."""
+    if beside["alike"].isna().all():
+        return {}
+    columns: dict[str, list[object]] = {
+        "ranks": [
+            f"{low:.0f}–{high:.0f}" if low == low else None
+            for low, high in beside[["rank_low", "rank_high"]].to_numpy(
+                dtype="float64", na_value=float("nan")
+            )
+        ]
+    }
+    chance = beside["chance_top"]
+    if not chance.eq(chance.iloc[0]).all():
+        columns["top_5_%"] = [f"{one:.0%}" if one == one else None for one in chance]
+    return columns | {
+        "like_1st": beside["alike"].astype(object).where(beside["alike"].notna(), None).tolist()
+    }

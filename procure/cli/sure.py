@@ -8,12 +8,14 @@ from procure.cli.cases import Loaded
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from procure.cli.recommend import Ranked
     from procure.models import Case, Predicted
     from procure.redraw import Assurance
 
 _NAMED = 12
+_ROUNDING = 1e-9
 _FEWEST_DAYS = 5
 _MOST_PACKAGES = 300
 
@@ -27,51 +29,84 @@ def assured(loaded: Loaded, done: Ranked, redraws: int | None = None, seed: int 
 
 def sentences(said: Assurance, n_packages: int) -> list[str]:
     """Say which packages cannot be told apart, how firm the first rank is, and what another day may bring."""
-    from procure.report.svg import duration
-
-    table = said.table
-    if len(table) < 2:
+    if len(said.table) < 2:
         return []
-    ranks = [int(i) + 1 for i in table.index[table["alike"]]]
-    shown = ", ".join(map(str, ranks[:_NAMED])) + (" …" if len(ranks) > _NAMED else "")
-    of = f"of the first {len(table)}" if len(table) < n_packages else f"of all {n_packages}"
-    lines = []
+    head = ("the first " if len(said.table) < n_packages else "all ") + str(len(said.table))
     if said.unit == "nothing":
-        if len(ranks) > 1:
-            lines.append(
-                f"these {len(ranks)} {of} are indistinguishable by what is known: the 90 % range of each reaches "
-                f"the first's (ranks {shown})"
-            )
-        return lines
-    first = table.iloc[0]
+        return _by_ranges(said.table, head)
+    return _by_redraws(said, head) + _another_day(said)
+
+
+def _by_ranges(table: pd.DataFrame, head: str) -> list[str]:
+    """Say what is known where nothing was redrawn: something of predictions, nothing of what is simulated."""
+    alike = table["alike"].fillna(False).to_numpy(dtype=bool)
+    alike[0] = False
+    lines, n = [], int(alike.sum())
+    if n:
+        lines.append(
+            f"{n} of {head} packages {'is a prediction' if n == 1 else 'are predictions'} that cannot be told from the "
+            f"first: the 90 % range reaches the first's ({_ranks(alike)})"
+        )
+    if table["alike"].isna().any():
+        lines.append(
+            "nothing was redrawn, so it is not known how sure the order of the simulated packages is; "
+            "`procure recommend` with --redraws 20 says it, where all of the head are simulated"
+        )
+    return lines
+
+
+def _by_redraws(said: Assurance, head: str) -> list[str]:
+    table, first = said.table, said.table.iloc[0]
+    alike = table["alike"].to_numpy(dtype=bool)
     how = f"over {said.n_draws:,} redraws of the {said.n_units:,} {said.unit}"
-    if len(ranks) == 1:
-        lines.append(
-            f"{how}, no other {of} can be taken for as good as the first: the 90 % range of no "
+    if (table["share_first"] == 1).all():
+        return [
+            f"{how}, {head} packages wait equally long in every one: this workload cannot tell them apart"
+        ]
+    below = "the 90 % range of the difference from the first reaches below 0, or there is none"
+    if alike.all():
+        lines = [f"{head} packages are indistinguishable with this workload: {how}, {below}"]
+    elif alike.sum() == 1:
+        lines = [
+            f"{how}, no other of {head} can be taken for as good as the first: the 90 % range of no "
             "difference reaches below 0"
-        )
+        ]
     else:
-        lines.append(
-            f"these {len(ranks)} {of} are indistinguishable with this workload: {how}, the 90 % range of the "
-            f"difference from the first reaches below 0 (ranks {shown})"
-        )
+        lines = [
+            f"these {alike.sum()} of {head} are indistinguishable with this workload: {how}, {below} "
+            f"({_ranks(alike)})"
+        ]
+    ties = table["share_first"].sum() > 1 + _ROUNDING
     lines.append(
-        f"{how}, the first package is best in {first['share_first']:.0%}, and in 90 % its rank among the first "
-        f"{len(table)} is {first['rank_low']:.0f} to {first['rank_high']:.0f}"
+        f"{how}, the first package is {'best, alone or with others,' if ties else 'best'} in "
+        f"{first['share_first']:.0%}, and in 90 % its rank among the first {len(table)} is {first['rank_low']:.0f} "
+        f"to {first['rank_high']:.0f}"
         + (
             f"; it is among the best 5 % of all packages in {first['chance_top']:.0%}"
             if said.unit == "days" and first["chance_top"] == first["chance_top"]
             else ""
         )
     )
-    if said.another_day is not None:
-        low, high, sure = said.another_day
-        lines.append(
-            f"on another day like these {said.n_units} its mean wait lies between {duration(low)} and "
-            f"{duration(high)} with {sure:.0%} probability"
-            + ("; more days are needed for 90 %" if round(sure, 9) < 0.9 else "")
-        )
     return lines
+
+
+def _another_day(said: Assurance) -> list[str]:
+    from procure.report.svg import duration
+
+    if said.another_day is None:
+        return []
+    low, high, sure = said.another_day
+    return [
+        f"on another day like these {said.n_units} the first package's mean wait lies between {duration(low)} and "
+        f"{duration(high)} with {sure:.0%} probability"
+        + ("; more days are needed for 90 %" if round(sure, 9) < 0.9 else "")
+    ]
+
+
+def _ranks(alike: np.ndarray) -> str:
+    ranks = [i + 1 for i, one in enumerate(alike) if one]
+    shown = ", ".join(map(str, ranks[:_NAMED])) + (" …" if len(ranks) > _NAMED else "")
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"
 
 
 def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
@@ -92,11 +127,12 @@ def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | 
             ]
     if predicted.at is None or len(predicted.at) < 2:
         return []
-    held = np.random.default_rng(0).permutation(len(predicted.at)) % 2 == 0
+    at, errors = predicted.at, predicted.errors
+    held = np.random.default_rng(0).permutation(len(at)) % 2 == 0
     inside = []
     for some in (held, ~held):
-        low, high = Spread(predicted.at[~some], predicted.errors[~some]).interval(predicted.at[some])
-        inside.append(coverage(low, high, (predicted.at[some] + 1) * predicted.errors[some] - 1))
+        low, high = Spread(at[~some], errors[~some]).interval(at[some])
+        inside.append(coverage(low, high, (at[some] + 1) * errors[some] - 1))
     return [
         f"{case.name}: the 90 % range of a prediction holds {np.mean(inside):.1%} of the simulated waits, "
         f"each half of the {len(held):,} out-of-fold predictions judged by the other"

@@ -14,12 +14,12 @@ _MOST_ROWS = 30
 
 
 def section(table: pd.DataFrame, sentences: Sequence[str], unit: str, n_draws: int) -> str:
-    """Return the section as HTML; empty where there is nothing to compare.
+    """Return the section as HTML; empty where there is nothing to compare, without a chart where nothing is known.
 
     Parameters
     ----------
     table
-        As `procure.redraw.Assurance.table`: the head of the list in rank order.
+        As `procure.redraw.Assurance.table`: the head of the list in rank order, missing where unknown.
     sentences
         What it comes to.
     unit, n_draws
@@ -27,25 +27,35 @@ def section(table: pd.DataFrame, sentences: Sequence[str], unit: str, n_draws: i
     """
     if len(table) < 2:
         return ""
-    how = (
-        f"The workload was redrawn {n_draws:,} times ({escape(unit)}, with replacement), and the list ranked each time."
+    known = table["alike"].notna()
+    how, rule, ranks = (
+        (
+            f"The workload was redrawn {n_draws:,} times ({escape(unit)}, with replacement), and the list ranked each "
+            "time.",
+            "A package cannot be told from the first if the 90 % range of the difference of their mean waits over the "
+            "redraws reaches below 0: in some redraws it is better.",
+            "takes in 90 % of the redraws",
+        )
         if n_draws
-        else "Nothing was redrawn; the 90 % ranges of predictions are compared."
+        else (
+            "Nothing was redrawn; the 90 % ranges of predictions are compared.",
+            "A predicted package cannot be told from the first if its range reaches the first's.",
+            "may take if its wait lies in its 90 % range",
+        )
     )
-    rule = (
-        "A package cannot be told from the first if the 90 % range of the difference of their mean waits over the "
-        "redraws reaches below 0: in some redraws it is better."
-        if n_draws
-        else "A package cannot be told from the first if its range reaches the first's."
-    )
+    if not known.any():
+        how, rule = "Nothing was redrawn, so how sure the order is, is not known.", ""
     said = "".join(f"<li>{escape(line[0].upper() + line[1:])}.</li>" for line in sentences)
+    drawn = (
+        f"<figure>{chart(table)}<figcaption>Each line is a package: the ranks that it {ranks}. Blue: cannot be told "
+        "from the first. Its own rank is the point.</figcaption></figure>"
+    )
     return "\n".join(
         [
             "<section>\n<h2>How sure the list is</h2>",
             f"<p>{how} {rule} The first came out first on this very workload, so its lead is flattered a little.</p>",
-            f"<ul>{said}</ul>",
-            f"<figure>{chart(table)}<figcaption>Each line is a package: the ranks that it takes in 90 % of the "
-            f"redraws. Blue: cannot be told from the first. Its own rank is the point.</figcaption></figure>",
+            f"<ul>{said}</ul>" if said else "",
+            drawn if known.any() else "",
             "</section>",
         ]
     )
@@ -57,7 +67,7 @@ def chart(table: pd.DataFrame) -> str:
     made, axes = figure(7.2, 0.8 + 0.14 * len(shown))
     place = np.arange(1, len(shown) + 1)
     for alike, colour in ((True, BLUE), (False, GREY)):
-        here = (shown["alike"] == alike).to_numpy()
+        here = (shown["alike"] == alike).fillna(False).to_numpy(dtype=bool)
         axes.hlines(
             place[here],
             shown["rank_low"][here],
