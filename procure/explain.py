@@ -14,7 +14,7 @@ from procure.packages import package_nodes
 from procure.prices import order_cents
 from procure.run import simulate
 from procure.sweep.plan import Plan
-from procure.trial import mean_wait, package_name, try_counts
+from procure.trial import mean_over, mean_wait, package_name, try_counts
 
 CONTENTS = (
     ("GPUs", ("total_gpus", "nodes_gpus")),
@@ -192,9 +192,8 @@ def marginal_values(plan: Plan, cases: Sequence[Case], policy: str, counts: np.n
     """
     tried = np.vstack([counts, counts + np.eye(len(counts), dtype=np.int64)])
     runs = [try_counts(plan, tried, case.name, policy) for case in cases]
-    left_out = np.stack([rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs])
-    ran = np.stack([one.weight * (one.n_jobs - out) for one, out in zip(cases, left_out, strict=True)])
-    wait = mean_wait(np.stack([rows["mean_wait_time"].to_numpy(dtype="float64") for rows in runs]), ran)
+    left_out = np.sum([rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs], axis=0)
+    wait = mean_over(cases, runs)
     cents = order_cents(tried, plan.quotes, plan.study.packages)
     usd = (cents[1:] - cents[0]) / 100
     saved = wait[0] - wait[1:]
@@ -205,7 +204,7 @@ def marginal_values(plan: Plan, cases: Sequence[Case], policy: str, counts: np.n
             "mean_wait_time": wait[1:],
             "saved_seconds": saved,
             "saved_per_1000_usd": np.where(usd > 0, saved / np.where(usd > 0, usd, 1) * 1000, np.nan),
-            "more_jobs": left_out.sum(axis=0)[0] - left_out.sum(axis=0)[1:],
+            "more_jobs": left_out[0] - left_out[1:],
         }
     )
     best = np.argsort(-table["saved_per_1000_usd"].to_numpy(), kind="stable")

@@ -16,7 +16,7 @@ from procure.run import FAST_LANE_POLICY
 from procure.runnable import jobs_left_out
 from procure.study import Study
 from procure.sweep.plan import Plan
-from procure.trial import mean_wait, try_counts
+from procure.trial import mean_over, try_counts
 
 FIRST_RUNS = 300
 """Packages of a new budget that are simulated to learn from, per workload."""
@@ -93,26 +93,19 @@ class _Trials:
             jobs_left_out(self.packages, plan.quotes, jobs[case.name], plan.existing) for case in cases
         ]
 
-    def _simulate(self, case: Case, rows: np.ndarray, policy: str) -> np.ndarray:
-        runs = try_counts(self._plan, self.counts[rows], case.name, policy, self._jobs[case.name])
-        return runs["mean_wait_time"].to_numpy(dtype="float64")
+    def _simulate(self, case: Case, rows: np.ndarray, policy: str) -> pd.DataFrame:
+        return try_counts(self._plan, self.counts[rows], case.name, policy, self._jobs[case.name])
 
     def waits(self, rows: np.ndarray, policy: str) -> np.ndarray:
         """Return mean waits over the jobs of all cases, s."""
-        ran = [
-            case.weight * (len(self._jobs[case.name]) - left_out[rows])
-            for case, left_out in zip(self._cases, self.left_out, strict=True)
-        ]
-        return mean_wait(
-            np.stack([self._simulate(case, rows, policy) for case in self._cases]), np.stack(ran)
-        )
+        return mean_over(self._cases, [self._simulate(case, rows, policy) for case in self._cases])
 
     def sampled(self, rows: np.ndarray) -> Case:
         """Simulate some packages under best fit; return all cases together."""
         found = []
         for case, left_out in zip(self._cases, self.left_out, strict=True):
             wait = np.full(len(self.counts), np.nan)
-            wait[rows] = self._simulate(case, rows, FAST_LANE_POLICY)
+            wait[rows] = self._simulate(case, rows, FAST_LANE_POLICY)["mean_wait_time"]
             n_jobs = len(self._jobs[case.name])
             found.append(replace(case, packages=self.packages, left_out=left_out, wait=wait, n_jobs=n_jobs))
         return together(found)

@@ -9,8 +9,8 @@ import pandas as pd
 
 from procure.models import Case
 from procure.sweep.plan import Plan
-from procure.trial import mean_wait, package_name, try_counts
-from procure.what_if import Changes, changed_jobs
+from procure.trial import mean_over, package_name, try_counts
+from procure.what_if import Changes, asks_gpus, jobs_of
 
 HEAD = 10
 GROWTHS = (0.7, 1.3, 2.0)
@@ -41,11 +41,12 @@ def stability(
     situations = [
         (f"with {growth:g} times the load", Changes(growth=growth, seed=seed)) for growth in GROWTHS
     ]
-    if any((plan.workloads[case.name]["gpus_per_node"] > 0).any() for case in cases):
+    if any(asks_gpus(plan.workloads[case.name]) for case in cases):
         situations.append((f"with {GPU_JOBS:g} times the GPU jobs", Changes(gpu_jobs=GPU_JOBS, seed=seed)))
     rows = []
     for name, changes in situations:
-        wait = _waits(plan, cases, policy, counts, changes)
+        runs = [try_counts(plan, counts, one.name, policy, jobs_of(plan, one, changes)) for one in cases]
+        wait = mean_over(cases, runs)
         leader = int(np.argmin(wait))
         rows.append(
             {
@@ -57,17 +58,3 @@ def stability(
             }
         )
     return pd.DataFrame(rows)
-
-
-def _waits(
-    plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes
-) -> np.ndarray:
-    waits, ran = [], []
-    for case in cases:
-        jobs = plan.workloads[case.name]
-        if changes.growth is not None or (jobs["gpus_per_node"] > 0).any():
-            jobs = changed_jobs(jobs, changes)
-        rows = try_counts(plan, counts, case.name, policy, jobs)
-        waits.append(rows["mean_wait_time"].to_numpy(dtype="float64"))
-        ran.append(case.weight * (len(jobs) - rows["n_unrunnable"].to_numpy(dtype="float64")))
-    return mean_wait(np.stack(waits), np.stack(ran))

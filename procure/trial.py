@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.models import Case
+from procure.objectives import aggregate
 from procure.sweep.bench import make_bench, simulate_batch
 from procure.sweep.plan import Plan
 from procure.tables import nearest
@@ -101,6 +104,23 @@ def mean_wait(waits: np.ndarray, n_ran: np.ndarray) -> np.ndarray:
         Shape (workloads, packages); jobs may be weighted. Where no job ran, the wait does not count; NaN
         where none ran at all.
     """
-    waited = np.where(n_ran > 0, np.nan_to_num(waits) * n_ran, 0.0).sum(axis=0)
-    total = n_ran.sum(axis=0)
-    return np.where(total > 0, waited / np.where(total > 0, total, 1), np.nan)
+    return np.where(n_ran.sum(axis=0) > 0, aggregate(waits, "mean", n_ran), np.nan)
+
+
+def mean_over(
+    cases: Sequence[Case], runs: Sequence[pd.DataFrame], column: str = "mean_wait_time"
+) -> np.ndarray:
+    """Return the mean of a figure over the jobs that ran on all workloads, float64[n_packages].
+
+    Parameters
+    ----------
+    cases
+        One per workload; its weight is how often its jobs count.
+    runs
+        From `try_counts`, for each case the same packages.
+    """
+    ran = [
+        case.weight * (rows["n_jobs"] - rows["n_unrunnable"]).to_numpy(dtype="float64")
+        for case, rows in zip(cases, runs, strict=True)
+    ]
+    return mean_wait(np.stack([rows[column].to_numpy(dtype="float64") for rows in runs]), np.stack(ran))

@@ -15,7 +15,7 @@ from procure.models import Case
 from procure.other_budget import best_package, with_budget
 from procure.prices import order_cents
 from procure.sweep.plan import Plan
-from procure.trial import mean_wait, package_name, try_counts
+from procure.trial import find_package, mean_over, package_name, try_counts
 from procure.workload.load import scale_load
 
 _NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none to multiply"
@@ -128,9 +128,9 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
             raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
         more = scale_load(jobs[gpu], factor, changes.seed)
         rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
-        together_ = pd.concat([rest, more]).sort_values("submit_time", kind="stable", ignore_index=True)
-        together_.attrs = dict(jobs.attrs)
-        jobs = together_
+        mixed = pd.concat([rest, more]).sort_values("submit_time", kind="stable", ignore_index=True)
+        mixed.attrs = dict(jobs.attrs)
+        jobs = mixed
     if changes.growth is not None:
         jobs = scale_load(jobs, changes.growth, changes.seed)
     return jobs
@@ -171,12 +171,12 @@ def what_if(
         A change that cannot be, or a run failed.
     """
     changes.check()
-    asks_gpus = any((plan.workloads[case.name]["gpus_per_node"] > 0).any() for case in cases)
-    if not asks_gpus and (changes.gpu_jobs is not None or changes.gpu_share is not None):
+    any_gpus = any(asks_gpus(plan.workloads[case.name]) for case in cases)
+    if not any_gpus and (changes.gpu_jobs is not None or changes.gpu_share is not None):
         raise TableError(_NO_GPUS)
     rows = [_row("as it is", plan, cases, policy, counts, Changes())]
     if best is not None and best != rows[0]["package_id"]:
-        rows.append(_row("as it is, recommended", plan, cases, policy, _counts_of(plan, best), Changes()))
+        rows.append(_row("as it is, recommended", plan, cases, policy, find_package(plan, best), Changes()))
     for name, one in changes.singles():
         rows.append(_situation(name, plan, cases, policy, counts, one))
     if len(rows) > 2 and len(changes.singles()) > 1:
@@ -193,16 +193,17 @@ def what_if(
     return table
 
 
+def asks_gpus(jobs: pd.DataFrame) -> bool:
+    """Say whether any job asks for a GPU."""
+    return bool((jobs["gpus_per_node"] > 0).any())
+
+
 def jobs_of(plan: Plan, case: Case, changes: Changes) -> pd.DataFrame:
     """Return a day's changed jobs; a day without GPU jobs among others that have some keeps its own."""
     jobs = plan.workloads[case.name]
-    if not (jobs["gpus_per_node"] > 0).any():
+    if not asks_gpus(jobs):
         changes = replace(changes, gpu_jobs=None, gpu_share=None)
     return changed_jobs(jobs, changes)
-
-
-def _counts_of(plan: Plan, package_id: str) -> np.ndarray:
-    return plan.packages.iloc[int(plan.row_of.loc[package_id])][plan.types].to_numpy(np.int64)
 
 
 def _situation(
@@ -218,27 +219,21 @@ def _situation(
 def _row(
     name: str, plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes
 ) -> dict[str, object]:
-
     policy = changes.policy or policy
-    waits, late, ran, left_out, n_jobs, n_gpu = [], [], [], 0, 0, 0
-    for case in cases:
-        jobs = jobs_of(plan, case, changes)
-        run = try_counts(plan, counts[None, :], case.name, policy, jobs).iloc[0]
-        waits.append([float(run["mean_wait_time"])])
-        late.append([float(run["p95_wait_time"])])
-        ran.append([case.weight * (len(jobs) - int(run["n_unrunnable"]))])
-        left_out += int(run["n_unrunnable"])
-        n_jobs += len(jobs)
-        n_gpu += int((jobs["gpus_per_node"] > 0).sum())
+    jobs = [jobs_of(plan, case, changes) for case in cases]
+    runs = [
+        try_counts(plan, counts[None, :], case.name, policy, one)
+        for case, one in zip(cases, jobs, strict=True)
+    ]
     cents = int(order_cents(counts[None, :], plan.quotes, plan.study.packages)[0])
     return {
         "situation": name,
         "package_id": package_name(plan.types, counts),
         "price_usd": cents / 100,
         "policy": policy,
-        "n_jobs": n_jobs,
-        "gpu_jobs": n_gpu,
-        "mean_wait_time": float(mean_wait(np.array(waits), np.array(ran))[0]),
-        "p95_wait_time": float(mean_wait(np.array(late), np.array(ran))[0]),
-        "jobs_left_out": left_out,
+        "n_jobs": sum(len(one) for one in jobs),
+        "gpu_jobs": sum(int((one["gpus_per_node"] > 0).sum()) for one in jobs),
+        "mean_wait_time": float(mean_over(cases, runs)[0]),
+        "p95_wait_time": float(mean_over(cases, runs, "p95_wait_time")[0]),
+        "jobs_left_out": sum(int(rows["n_unrunnable"].iloc[0]) for rows in runs),
     }

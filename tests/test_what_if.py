@@ -14,6 +14,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.models import make_case
 from procure.other_budget import best_package, with_budget
+from procure.stability import GROWTHS, stability
 from procure.study import load_study
 from procure.sweep import load_plan, read_results
 from procure.trial import find_package, try_counts
@@ -62,6 +63,28 @@ def test_a_larger_budget_buys_the_best_of_its_own_space():
     mine = try_counts(wider, counts[None, :], "day-1", "best-fit").iloc[0]
     assert mine["mean_wait_time"] == pytest.approx(runs.loc[able, "mean_wait_time"].min())
     assert counts @ wider.quotes["price_usd"].to_numpy() <= 60_000
+
+
+def test_the_first_under_other_loads_waits_as_what_if_says():
+    """A row per load, and one for more GPU jobs where there are any; the leader is the least of those tried."""
+    plan, case = loaded()
+    jobs = plan.workloads["day-1"].copy()
+    jobs.loc[::20, "gpus_per_node"] = 1
+    plan = replace(plan, workloads={"day-1": jobs})
+    able = np.flatnonzero(case.runs_all)[:3]
+    counts = case.packages[plan.types].to_numpy(np.int64)[able]
+    table = stability(plan, [case], "best-fit", counts, seed=2)
+    assert len(table) == len(GROWTHS) + 1
+    for row, changes in zip(
+        table.itertuples(), [*(Changes(growth=one, seed=2) for one in GROWTHS), Changes(gpu_jobs=2.0, seed=2)],
+        strict=True,
+    ):  # fmt: skip
+        waits = [
+            float(what_if(plan, [case], "best-fit", one, changes)["mean_wait_time"].iloc[1]) for one in counts
+        ]
+        assert row.mean_wait_time == waits[0]
+        assert row.regret_seconds == waits[0] - min(waits)
+        assert row.rank == 1 + sum(wait < waits[0] for wait in waits)
 
 
 def test_a_share_of_gpu_jobs_is_met_as_nearly_as_whole_bursts_can():
