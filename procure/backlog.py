@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from procure.runnable import count_matrix, fits, node_types, request_shapes
+from procure.runnable import count_matrix, fits, node_types, request_shapes, shape_of
 
 STEP = 600
 """Seconds; work and jobs are counted per so long an interval."""
-_REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
 _RESOURCES = {"cpus": "cpus_per_node", "mem_mb": "mem_mb_per_node", "gpus": "gpus_per_node"}
 _CHUNK = 1 << 14
 
@@ -47,8 +46,8 @@ def backlog_waits(
     if existing is not None and len(existing):
         types = pd.concat([types, existing[types.columns]], ignore_index=True)
     able = fits(types, shapes)
-    groups, of_shape = np.unique(able.T, axis=0, return_inverse=True)
-    of_job = of_shape.ravel()[_shape_of(jobs, shapes)]
+    groups, group_of = np.unique(able.T, axis=0, return_inverse=True)
+    of_job = group_of.ravel()[shape_of(jobs, shapes)]
     submit = jobs["submit_time"].to_numpy()
     slot = (submit - submit.min()) // STEP
     n_slots = int(slot.max()) + 1
@@ -64,11 +63,6 @@ def backlog_waits(
         rows = slice(first, first + _CHUNK)
         found[rows] = _waited(counts[rows], types, groups, inflow, n_jobs) / len(jobs)
     return found
-
-
-def _shape_of(jobs: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
-    numbered = shapes[_REQUEST].assign(shape=np.arange(len(shapes)))
-    return jobs[_REQUEST].merge(numbered, how="left", on=_REQUEST)["shape"].to_numpy()
 
 
 def _inflow(jobs: pd.DataFrame, chosen: np.ndarray, slot: np.ndarray, n_slots: int) -> dict[str, np.ndarray]:

@@ -21,14 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from procure.runnable import fits
+from procure.runnable import REQUEST, fits, request_shapes, shape_of
 
 CAUSES = ("cpus", "memory", "gpus", "gpu_type", "policy")
 WORDS = {
     "cpus": "CPUs", "memory": "memory", "gpus": "GPUs", "gpu_type": "the right GPU type",
     "policy": "held back by the policy",
 }  # fmt: skip
-_REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
 _CELLS = 4_000_000
 """So many (moment, request, node) combinations are looked at in one piece."""
 
@@ -90,23 +89,21 @@ def find_binding(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Binding:
     """
     ran = schedule["start_time"].notna().to_numpy()
     jobs = schedule[ran].reset_index(drop=True)
-    shapes = jobs.groupby(_REQUEST, sort=False, dropna=False).size().rename("n_jobs").reset_index()
-    numbered = shapes[_REQUEST].assign(shape=np.arange(len(shapes)))
-    shape_of = jobs[_REQUEST].merge(numbered, how="left", on=_REQUEST)["shape"].to_numpy()
+    shapes = request_shapes(jobs)
     submit, start, end = (
         jobs[name].to_numpy(dtype=np.int64) for name in ("submit_time", "start_time", "end_time")
     )
     moments = np.unique(np.concatenate([submit, start, end])) if len(jobs) else np.zeros(1, np.int64)
     able = fits(nodes, shapes).T
     any_type = fits(nodes.assign(gpu_type=""), shapes).T
-    asked = shapes[_REQUEST[1:4]].to_numpy(dtype=np.float64)
+    asked = shapes[REQUEST[1:4]].to_numpy(dtype=np.float64)
     totals = nodes[["cpus", "mem_mb", "gpus"]].to_numpy(dtype=np.float64)
     seconds = np.zeros((len(moments), len(CAUSES)))
     by_shape, spread = np.zeros((len(shapes), len(CAUSES))), 0.0
     gaps = np.append(np.diff(moments), 0)
     needed = shapes["n_nodes"].to_numpy()
     for at, shape, waiting, free in _situations(
-        moments, submit, start, shape_of, _taken(jobs, nodes, moments), totals
+        moments, submit, start, shape_of(jobs, shapes), _taken(jobs, nodes, moments), totals
     ):
         weight = waiting * gaps[at]
         parts, apart = _lacked(free, totals, asked[shape], needed[shape], able[shape], any_type[shape])
@@ -140,7 +137,7 @@ def _taken(jobs: pd.DataFrame, nodes: pd.DataFrame, moments: np.ndarray) -> tupl
     lists = jobs["node_ids"].astype(str).str.split(",")
     job = np.repeat(np.arange(len(jobs)), lists.str.len().to_numpy(dtype=np.int64))
     node = row_of.loc[lists.explode().to_numpy()].to_numpy() if len(jobs) else np.zeros(0, np.int64)
-    took = jobs[_REQUEST[1:4]].to_numpy(dtype=np.float64)[job]
+    took = jobs[REQUEST[1:4]].to_numpy(dtype=np.float64)[job]
     when = [
         np.searchsorted(moments, jobs[name].to_numpy(dtype=np.int64))[job]
         for name in ("start_time", "end_time")
@@ -154,12 +151,12 @@ def _situations(
     moments: np.ndarray,
     submit: np.ndarray,
     start: np.ndarray,
-    shape_of: np.ndarray,
+    request: np.ndarray,
     taken: tuple[np.ndarray, ...],
     totals: np.ndarray,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield pieces of (moment, request, how many wait, free resources of all nodes) where any job waits."""
-    n_shapes = int(shape_of.max(initial=-1)) + 1
+    n_shapes = int(request.max(initial=-1)) + 1
     comes, goes = np.searchsorted(moments, submit), np.searchsorted(moments, start)
     step = max(1, _CELLS // max(1, len(totals) * 30))
     free, waiting = totals.copy(), np.zeros(n_shapes)
@@ -169,7 +166,7 @@ def _situations(
         queue = np.zeros((n, n_shapes))
         for when, sign in ((comes, 1), (goes, -1)):
             here = (when >= first) & (when < first + n)
-            np.add.at(queue, (when[here] - first, shape_of[here]), sign)
+            np.add.at(queue, (when[here] - first, request[here]), sign)
         queue = np.cumsum(queue, axis=0) + waiting
         low, high = np.searchsorted(at, [first, first + n])
         change = np.zeros((n, *totals.shape))

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from procure.enumerate import Block, Offer, blocks, make_offer
+from procure.enumerate import Block, blocks
 from procure.errors import TableError
 from procure.infeasible import explain_infeasible
+from procure.offer import Offer, make_offer
 from procure.package_rules import PackageRules, TypeRule
 from procure.quotes import check_quotes
+from procure.runnable import mem_mb
 from procure.tables import NODE, PACKAGE, check, nearest, whole_file
 
 __all__ = ["PackageRules", "TypeRule", "count_packages", "expand_packages", "package_nodes", "write_packages"]
@@ -258,8 +260,7 @@ def package_nodes(
             "node_id": [f"{name}-{i:03d}" for name, i in zip(rows["name"], number, strict=True)],
             "kind": rows["name"].to_numpy(),
             "cpus": rows["cpus"].to_numpy(),
-            # 256.1 GB are 256,100 MB, though the product of the floats is a little more.
-            "mem_mb": np.ceil(np.round(rows["mem_gb"].to_numpy() * 1000, 6)).astype(np.int64),
+            "mem_mb": mem_mb(rows["mem_gb"]),
             "gpus": rows["gpus"].to_numpy(),
             "gpu_type": rows["gpu_type"].to_numpy(),
             "speed": rows["spec_rate"].to_numpy() if "spec_rate" in rows else np.nan,

@@ -5,20 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-_REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
+REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
+"""What a job asks for, as columns of the job table."""
 _CHUNK = 1 << 16
 
 
 def mem_mb(mem_gb: pd.Series) -> np.ndarray:
     """Return a quote's memory in whole MB (1 GB = 1,000 MB), fractions rounded up."""
+    # 256.1 GB are 256,100 MB, though the product of the floats is a little more.
     return np.ceil(np.round(mem_gb.to_numpy(dtype="float64") * 1000, 6)).astype("int64")
 
 
 def request_shapes(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the distinct requests of a job table and how many jobs make each, in column ``n_jobs``."""
     return (
-        jobs.groupby(_REQUEST, sort=False, dropna=False, observed=True).size().rename("n_jobs").reset_index()
+        jobs.groupby(REQUEST, sort=False, dropna=False, observed=True).size().rename("n_jobs").reset_index()
     )
+
+
+def shape_of(jobs: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
+    """Return the row in `request_shapes` of each job's request, int64[n_jobs]."""
+    numbered = shapes[REQUEST].assign(shape=np.arange(len(shapes)))
+    return jobs[REQUEST].merge(numbered, how="left", on=REQUEST)["shape"].to_numpy()
 
 
 def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
