@@ -11,12 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from procure.offer import SCALES, UNBOUNDED, Choice, Least, Offer, make_offer
-
-__all__ = [
-    "SCALES", "UNBOUNDED", "Block", "Choice", "Least", "Offer", "blocks", "combinations", "make_offer"
-]  # fmt: skip
-
+from procure.offer import Choice, Offer
 
 Held = frozenset[tuple[int, int]]
 """What is bought: (row of the type, count) pairs."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from procure.enumerate import SCALES, UNBOUNDED, Least, Offer, blocks, combinations
+from procure.enumerate import blocks, combinations
+from procure.offer import SCALES, UNBOUNDED, Least, Offer
 
 
 def explain_infeasible(offer: Offer) -> str:

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from procure import tables
 from procure.cli.packages import packages as packages_command
-from procure.enumerate import blocks, make_offer
+from procure.enumerate import blocks
 from procure.errors import TableError
+from procure.offer import make_offer
 from procure.packages import (
     PackageRules,
     TypeRule,

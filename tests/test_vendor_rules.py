@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.enumerate import blocks, make_offer
+from procure.enumerate import blocks
 from procure.errors import TableError
+from procure.offer import make_offer
 from procure.packages import PackageRules, expand_packages
 from procure.quotes import check_quotes, read_quotes
 from procure.study import load_study

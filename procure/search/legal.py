@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from procure.enumerate import UNBOUNDED, Offer
+from procure.offer import UNBOUNDED, Offer
 
 NONE = -1
 
@@ -17,7 +17,7 @@ class Legal:
 
     Every array has an entry per quoted type, in quote order: ``offered``; the allowed counts, none
     where ``zero``, then ``first``, ``first + step`` … ``last``; ``costs``, int64 (types, limits), as in
-    `procure.enumerate.Choice`; ``category``; ``lot`` and ``vendor``, −1 where no award binds the type;
+    `procure.offer.Choice`; ``category``; ``lot`` and ``vendor``, −1 where no award binds the type;
     ``mandatory``.
     """
 

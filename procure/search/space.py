@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from procure.enumerate import Offer, blocks, make_offer
+from procure.enumerate import blocks
 from procure.errors import TableError
 from procure.infeasible import explain_infeasible
+from procure.offer import Offer, make_offer
 from procure.package_rules import PackageRules
 from procure.quotes import check_quotes
 from procure.search.legal import Legal, make_legal
