@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -243,12 +244,15 @@ def test_another_method_uses_stored_answers_and_says_if_they_hold_better(tmp_pat
     assert done.elsewhere[1] < done.ranking["mean_wait_time"].iloc[0]
 
 
-def test_several_workloads_count_by_the_mean_over_all_jobs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("weight", [1.0, 0.004])
+def test_several_workloads_count_by_the_mean_over_all_jobs_by_weight(tmp_path: Path, weight: float) -> None:
     path = make_study(tmp_path, n_jobs="60")
-    text = path.read_text()
+    text = path.read_text().replace('name = "day"', f'name = "day"\nweight = {weight}')
     path.write_text(
         text.replace(
-            "[simulate]", '[[workloads]]\nname = "other"\ngenerate = { seed = 5, n_jobs = 90 }\n[simulate]'
+            "[simulate]",
+            f'[[workloads]]\nname = "other"\nweight = {weight**2}\n'
+            "generate = { seed = 5, n_jobs = 90 }\n[simulate]",
         )
     )
     done = found(path, runs=41)
@@ -257,12 +261,32 @@ def test_several_workloads_count_by_the_mean_over_all_jobs(tmp_path: Path) -> No
     plan = load_plan(load_study(path))
     case = together(
         [
-            make_case(plan.packages, plan.quotes, jobs, results, name, "best-fit")
-            for name, jobs in plan.workloads.items()
+            replace(make_case(plan.packages, plan.quotes, jobs, results, name, "best-fit"), weight=one)
+            for (name, jobs), one in zip(plan.workloads.items(), (weight, weight**2), strict=True)
         ]
     )
     truth = pd.Series(case.wait, case.packages["package_id"])
     assert np.allclose(done.ranking["mean_wait_time"], truth[done.ranking["package_id"]])
+    path.write_text(path.read_text().replace(f"weight = {weight**2}", "weight = 9"))
+    with pytest.raises(TableError, match="is of other settings"):
+        found(path, runs=41)
+
+
+def test_a_search_says_what_the_study_leaves_out(tmp_path: Path) -> None:
+    """As a sweep does: quotes that have expired, existing nodes that go, what the others can run already."""
+    path = make_study(tmp_path, n_jobs="60")
+    rows = (tmp_path / "quotes.csv").read_text().splitlines()
+    until = ("valid_until", "2023-01-31", "", "")
+    (tmp_path / "quotes.csv").write_text("\n".join(map(",".join, zip(rows, until, strict=True))))
+    (tmp_path / "nodes.csv").write_text("node_id,kind,cpus,mem_mb,gpus\nn1,old,8,64000,0\nn2,old,8,64000,0\n")
+    rules = 'existing_nodes = "nodes.csv"\nretire = ["n2"]\nas_of = 2024-01-01\n[[workloads]]'
+    path.write_text(path.read_text().replace("[[workloads]]", rules))
+    notes: list[str] = []
+    run_search(load_study(path), Asked(runs=3), note=notes.append)
+    said = "\n".join(notes)
+    assert "quotes that expired before 2024-01-01 are left out: Small" in said
+    assert "1 of 2 nodes are retired: n2" in said and "a purchase changes only" in said
+    assert set(notes) == set(load_plan(load_study(path)).notes)
 
 
 def test_two_workers_give_what_one_process_gives(tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure import catalog
 from procure.errors import TableError
-from procure.run import refuse_multi_node
 from procure.runnable import jobs_left_out
 from procure.search.known import counts_of_ids, package_ids, package_table
 from procure.search.space import Space, make_space
@@ -24,9 +22,9 @@ from procure.sweep import FarmOptions, Plan, run_sweep
 from procure.sweep.farm import QUEUES, n_local_workers
 from procure.sweep.jobqueue import connect
 from procure.sweep.parts import PartError, read_part
-from procure.sweep.plan import read_workload, speed_notes
+from procure.sweep.plan import read_inputs
 from procure.sweep.store import PARTS, RESULTS
-from procure.tables import QUOTE, check, whole_file
+from procure.tables import whole_file
 
 FOLDER = "search"
 """Folder of a search's results within the study's."""
@@ -93,13 +91,14 @@ class Simulator:
             plan.notes,
         )
         self._space, self._policy, self._farm, self._options, self._note = space, policy, farm, options, note
+        self._weights = {workload.name: workload.weight for workload in study.workloads}
         self.n_computed = self.n_failed = 0
         self.kernel_seconds = 0.0
         self.swept = self._read(study)
         self._stored = self._read(inner)
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """Return mean waits, s, over all jobs of all workloads that ran; NaN where a run failed.
+        """Return mean waits, s, over all jobs that ran, as often as their workload weighs; NaN where a run failed.
 
         Raises
         ------
@@ -118,7 +117,7 @@ class Simulator:
             size = max(1, -(-len(new) // 16)) if self._farm != "serial" else len(new)
             study = study.model_copy(update={"sweep": study.sweep.model_copy(update={"batch_size": size})})
             done = run_sweep(
-                SearchPlan(**{**_fields(self._plan), "study": study, "packages": packages}),
+                replace(self._plan, study=study, packages=packages),
                 self._farm,
                 note=self._note,
                 options=self._options,
@@ -154,18 +153,15 @@ class Simulator:
             return pd.DataFrame({"wait": [], "left_out": []}, dtype="float64")
         columns = ["package_id", "workload", "policy", "status", "mean_wait_time", "n_unrunnable", "n_jobs"]
         rows = pd.concat([table.select(columns).to_pandas() for table in tables], ignore_index=True)
-        rows = rows[(rows["policy"] == self._policy) & rows["workload"].isin(list(self._plan.workloads))]
+        rows = rows[(rows["policy"] == self._policy) & rows["workload"].isin(list(self._weights))]
         rows = rows.drop_duplicates(["package_id", "workload"])
-        return _together(rows, len(self._plan.workloads))
+        return _together(rows, self._weights)
 
 
-def _fields(plan: Plan) -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in Plan.__dataclass_fields__}
-
-
-def _together(rows: pd.DataFrame, n_workloads: int) -> pd.DataFrame:
-    """Take a package's workloads as one: the mean wait over all their jobs that ran."""
+def _together(rows: pd.DataFrame, weights: dict[str, float]) -> pd.DataFrame:
+    """Take a package's workloads as one, as `procure.models.together` does, where all were simulated."""
     ran = (rows["n_jobs"] - rows["n_unrunnable"].fillna(0)).astype("float64")
+    ran *= rows["workload"].map(weights).astype("float64")
     waited = np.where(ran > 0, ran * rows["mean_wait_time"].astype("float64"), 0.0)
     parts = pd.DataFrame(
         {
@@ -178,8 +174,10 @@ def _together(rows: pd.DataFrame, n_workloads: int) -> pd.DataFrame:
         }
     )
     total = parts.groupby("package_id", sort=False).sum()
-    total["wait"] = np.where(total["failed"] > 0, np.nan, total["wait"] / np.maximum(total["ran"], 1))
-    return total.loc[total["n"] == n_workloads, ["wait", "left_out"]]
+    total["wait"] = np.where(
+        total["failed"] > 0, np.nan, total["wait"] / total["ran"].where(total["ran"] > 0, 1)
+    )
+    return total.loc[total["n"] == len(weights), ["wait", "left_out"]]
 
 
 @contextlib.contextmanager
@@ -242,18 +240,10 @@ def load_inputs(study: Study, policy: str) -> tuple[Plan, Space]:
     TableError
         Anything that the study names is missing or wrong, or the policy cannot place a workload's jobs.
     """
-    catalog.entry(policy)
-    quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
-    notes: list[str] = []
-    workloads = {workload.name: read_workload(workload, notes.append) for workload in study.workloads}
-    for jobs in workloads.values():
-        refuse_multi_node(jobs, policy)
-    existing = study.read_existing_nodes()
-    for workload in study.workloads:
-        notes += speed_notes(workload.name, workload.speed(quotes), quotes, existing)
-    space = make_space(quotes, study.packages)
-    none = package_table(np.zeros((0, len(quotes)), dtype=np.int64), space)
-    return Plan(study, quotes, none, workloads, existing, tuple(notes)), space
+    inputs = read_inputs(study, (policy,))
+    space = make_space(inputs.quotes, study.packages)
+    none = package_table(np.zeros((0, len(inputs.quotes)), dtype=np.int64), space)
+    return Plan(study, inputs.quotes, none, inputs.workloads, inputs.existing, inputs.notes), space
 
 
 def left_out_of(plan: Plan) -> Callable[[np.ndarray], np.ndarray]:

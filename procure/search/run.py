@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.search.ask import RoundLog, Simulator, held_farm, left_out_of, load_inputs
+from procure.search.ask import FOLDER, RoundLog, Simulator, held_farm, left_out_of, load_inputs
 from procure.search.engine import Progress, Rules, search
 from procure.search.field import Field
 from procure.search.known import Known, package_table
@@ -147,12 +147,15 @@ def _log(study: Study, policy: str, asked: Asked, rules: Rules, names: list[str]
         "method": asked.method, "seed": asked.seed, "batch": asked.batch, "policy": policy,
         "packages": study.packages.model_dump(mode="json", exclude={"existing_nodes"}),
     }  # fmt: skip
+    weights = {workload.name: workload.weight for workload in study.workloads}
+    if any(weight != 1 for weight in weights.values()):
+        settings["weights"] = weights
     name = f"{asked.method}.seed{asked.seed}.batch{asked.batch}.{policy}"
     if asked.method == "every-tenth":
         # The published rule depends on how much may be spent.
         settings["n_packages"] = rules.n_packages
         name += f".{rules.n_packages}"
-    return RoundLog(study.folder / "search" / f"{name}.json", settings, names)
+    return RoundLog(study.folder / FOLDER / f"{name}.json", settings, names)
 
 
 def _ranking(known: Known, space: Space) -> pd.DataFrame:

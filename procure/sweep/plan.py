@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -136,17 +136,9 @@ def load_plan(study: Study) -> Plan:
     Raises
     ------
     TableError
-        Anything that the study names is missing or wrong, or a workload asks for what a policy
-        cannot place.
+        As `read_inputs`; or no package is feasible, or they are too many to list.
     """
-    for policy in study.simulate.policies:
-        catalog.entry(policy)
-    quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
-    notes: list[str] = []
-    workloads = {workload.name: read_workload(workload, notes.append) for workload in study.workloads}
-    for jobs in workloads.values():
-        for policy in study.simulate.policies:
-            refuse_multi_node(jobs, policy)
+    quotes, workloads, existing, notes = read_inputs(study, study.simulate.policies)
     about = too_many(quotes, study.packages)
     if about is not None:
         raise TableError(
@@ -154,6 +146,42 @@ def load_plan(study: Study) -> Plan:
             "searches them without a list"
         )
     packages = expand_packages(quotes, study.packages)
+    plan = Plan(study, quotes, packages, workloads, existing, notes)
+    if not len(plan.sampled_rows):
+        n_distinct = int(packages["distinct"].sum())
+        raise TableError(
+            f"{study.path}: sweep.offset = {study.sweep.offset} leaves no package to simulate: "
+            f"there are {n_distinct} distinct ones; offset must be below that"
+        )
+    return plan
+
+
+class Inputs(NamedTuple):
+    """What a study names, but for the list of its packages, and what is to be said of it."""
+
+    quotes: pd.DataFrame
+    workloads: dict[str, pd.DataFrame]
+    existing: pd.DataFrame | None
+    notes: tuple[str, ...]
+
+
+def read_inputs(study: Study, policies: Iterable[str]) -> Inputs:
+    """Read a study's quotes, workloads and existing nodes, to be simulated under some policies.
+
+    Raises
+    ------
+    TableError
+        Anything that the study names is missing or wrong, or a workload asks for what a policy
+        cannot place.
+    """
+    for policy in policies:
+        catalog.entry(policy)
+    quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
+    notes: list[str] = []
+    workloads = {workload.name: read_workload(workload, notes.append) for workload in study.workloads}
+    for jobs in workloads.values():
+        for policy in policies:
+            refuse_multi_node(jobs, policy)
     notes += validity_notes(quotes, study.packages)
     system = study.read_existing_system()
     existing = None
@@ -164,14 +192,7 @@ def load_plan(study: Study) -> Plan:
             notes += coverage_notes(workloads, existing, quotes)
     for workload in study.workloads:
         notes += speed_notes(workload.name, workload.speed(quotes), quotes, existing)
-    plan = Plan(study, quotes, packages, workloads, existing, tuple(notes))
-    if not len(plan.sampled_rows):
-        n_distinct = int(packages["distinct"].sum())
-        raise TableError(
-            f"{study.path}: sweep.offset = {study.sweep.offset} leaves no package to simulate: "
-            f"there are {n_distinct} distinct ones; offset must be below that"
-        )
-    return plan
+    return Inputs(quotes, workloads, existing, tuple(notes))
 
 
 def speed_notes(
