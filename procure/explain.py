@@ -104,7 +104,7 @@ def explain(
     name = package_name(plan.types, counts)
     row = int(np.flatnonzero((case.packages["package_id"] == name).to_numpy())[0])
     waits = _waits(plan, cases, policy, counts, row)
-    ran = np.array([[one.weight * (one.n_jobs - one.left_out[row])] for one in cases])
+    ran = np.array([[one.weight * one.n_ran[row]] for one in cases])
     typical, guess, factors = _factors(plan, case, predicted, row)
     return Explained(
         name,

@@ -30,8 +30,6 @@ class Figures:
         By result column: simulated values, float64[workloads, packages], NaN elsewhere.
     costs
         From `procure.costs.total_costs`, a row per package.
-    weights
-        Of the workloads; default: those of the cases.
     cvar_share
         See `procure.objectives.aggregate`.
     """
@@ -45,9 +43,7 @@ class Figures:
         """Take the cases together, and begin with no prediction."""
         self.whole = together(self.cases)
         self.packages = self.whole.packages
-        self._ran = np.array(
-            [np.maximum(case.n_jobs - case.left_out, 0) for case in self.cases], dtype="float64"
-        )
+        self._ran = np.array([case.n_ran for case in self.cases], dtype="float64")
         self._day = np.array([case.weight for case in self.cases])
         self.results = {column: values.copy() for column, values in self.results.items()}
         self._guesses: dict[str, np.ndarray] = {}

@@ -77,7 +77,7 @@ def days_of(cases: Sequence[Case], rule: str = "runs-all", truth: np.ndarray | N
         np.array([case.wait for case in cases]) if truth is None else truth,
         np.ones_like(able) if rule == "published" else able,
         np.array([case.weight for case in cases], dtype="float64"),
-        np.array([np.maximum(case.n_jobs - case.left_out, 0) for case in cases], dtype="float64"),
+        np.array([case.n_ran for case in cases], dtype="float64"),
     )
 
 

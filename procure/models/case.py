@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.objectives import aggregate
 from procure.runnable import jobs_left_out
 
 
@@ -47,6 +48,11 @@ class Case:
     def runs_all(self) -> np.ndarray:
         """Which packages run every job: the ranked set."""
         return self.left_out == 0
+
+    @property
+    def n_ran(self) -> np.ndarray:
+        """How many jobs each package runs."""
+        return np.maximum(self.n_jobs - self.left_out, 0)
 
     @property
     def simulated(self) -> np.ndarray:
@@ -126,13 +132,12 @@ def together(cases: Sequence[Case]) -> Case:
     """
     if len(cases) == 1:
         return cases[0]
-    ran = [case.weight * np.maximum(case.n_jobs - case.left_out, 0) for case in cases]
-    waited = sum(np.where(n > 0, n * case.wait, 0.0) for n, case in zip(ran, cases, strict=True))
+    ran = np.array([case.weight * case.n_ran for case in cases])
     return Case(
         " + ".join(case.name for case in cases),
         cases[0].packages,
         np.sum([case.left_out for case in cases], axis=0),
-        np.asarray(waited) / np.where(np.sum(ran, axis=0) > 0, np.sum(ran, axis=0), 1),
+        aggregate(np.array([case.wait for case in cases]), "mean", ran),
         sum(case.n_jobs for case in cases),
         cases[0].column,
     )
