@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from procure.errors import TableError
 from procure.models import Surrogate
 from procure.models.features import features
 from procure.search.field import Field, spread
 from procure.search.gaussian import GaussianProcess
-from procure.search.known import Known, package_table
+from procure.search.known import Known
 from procure.search.space import distinct_rows, rows_in
 
 METHODS = ("model", "random", "every-tenth", "greedy")
@@ -151,8 +152,9 @@ class EveryTenth(_Stateless):
         rest = _new(self._field.inside(every), known)
         if len(learnt) < 2 or not len(rest):
             return rest[:n]
+        quotes = self._field.space.quotes
         x, z = (
-            features(package_table(counts, self._field.space), self._field.space.quotes, "totals")
+            features(pd.DataFrame(counts, columns=quotes["name"].tolist()), quotes, "totals")
             for counts in (known.counts[learnt], rest)
         )
         predicted = Surrogate().fit(x, known.wait[learnt]).predict(z)
