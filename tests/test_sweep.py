@@ -14,7 +14,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from sweep_lab import make_study
+from typer.testing import CliRunner
 
+from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import package_nodes
 from procure.run import simulate
@@ -260,3 +262,20 @@ def test_results_carry_their_schema(undisturbed):
     assert (undisturbed["schema_version"] == RESULT.version).all()
     ran = undisturbed["n_completed"] + undisturbed["n_unrunnable"]
     assert np.array_equal(ran.to_numpy(), undisturbed["n_jobs"].to_numpy())
+
+
+def test_a_truncated_result_table_is_named_and_not_taken_for_no_results(tmp_path):
+    """Every reader says which file cannot be read and what to do; the next sweep repeats what was lost."""
+    path = make_study(tmp_path)
+    plan = load_plan(load_study(path))
+    run_sweep(plan, "serial")
+    whole = read_results(plan.study)
+    table = plan.study.folder / "results.parquet"
+    table.write_bytes(table.read_bytes()[:2000])
+    for command in (["recommend"], ["report"], ["explain", whole["package_id"][0]]):
+        done = CliRunner().invoke(app, [command[0], str(path), *command[1:]])
+        assert done.exit_code == 1 and isinstance(done.exception, TableError)
+        assert f"{table}: cannot be read, damaged" in str(done.exception)
+        assert f"run: procure sweep {path}" in str(done.exception)
+    run_sweep(plan, "serial")
+    pd.testing.assert_frame_equal(read_results(plan.study), whole)

@@ -195,13 +195,21 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
     Raises
     ------
     TableError
-        There are none yet, or they belong to other inputs.
+        There are none yet, they belong to other inputs, or the result table cannot be read.
     """
     from procure.sweep.plan import load_plan
 
     plan = plan or load_plan(study)
     refuse_other_inputs(plan)
-    found = stored(plan)
+    bad: dict[Path, PartError] = {}
+    found = stored(plan, bad.__setitem__)
+    for path, why in bad.items():
+        # A part may still be under way; what it lacks is counted as missing.
+        if path.name == RESULTS or not len(found.table):
+            raise TableError(
+                f"{path}: cannot be read, {why}. Put a whole copy in its place, or run: procure sweep {study.path} "
+                "(sets it aside and repeats its runs)"
+            )
     if not len(found.table):
         raise TableError(f"{study.folder}: holds no results yet; run: procure sweep {study.path}")
     return found.frame()
