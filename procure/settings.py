@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,6 +14,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     ModelWrapValidatorHandler,
     PlainSerializer,
     SerializationInfo,
@@ -24,6 +26,10 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from procure.errors import TableError
 from procure.tables import nearest
+
+PositiveInt = Annotated[int, Field(ge=1)]
+NaturalInt = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
 UNKNOWN_KEY = "unknown_key"
 _CURRENCY = re.compile(r"(?:US)?\$?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*(?:USD|\$)?")
@@ -162,3 +168,19 @@ def complaint(source: str, lines: list[str]) -> str:
     if len(lines) == 1:
         return f"{source}: {lines[0]}"
     return "\n  ".join([f"{source}: {len(lines)} problems", *lines])
+
+
+def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
+    """Read the values of a TOML file, not yet checked.
+
+    Raises
+    ------
+    TableError
+        The file is missing (``hint`` says what it should be) or not TOML (with the line).
+    """
+    if not path.is_file():
+        raise TableError(f"{path}: no such file{hint}")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TableError(f"{path}: not a TOML file: {error}") from None

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from procure.cli.study import app
 from procure.errors import TableError
 from procure.quotes import read_quotes
-from procure.study import Study, Workload, load_study
+from procure.study import Study, load_study
 from procure.study_plan import check_study, plan_size, study_text
+from procure.study_workloads import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "pipelines" / "example.toml"
@@ -144,7 +145,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("[[workloads]]", '[simulate]\npolicies = ["a", "a"]\n[[workloads]]', "each policy may stand once"),
         ("[[workloads]]", "[model]\nkind = 'tree'\n[[workloads]]", "'tree' was given.*'xgboost' or 'gbt'"),
         ("[[workloads]]", '[[workloads]]\nname = "day"\ngenerate = {}\n[[workloads]]', "two workloads"),
-        ("[[workloads]]", "workloads = [", "is no TOML: .*line"),
+        ("[[workloads]]", "workloads = [", "not a TOML file: .*line"),
     ],
 )
 def test_a_contradiction_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:

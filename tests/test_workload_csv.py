@@ -159,9 +159,10 @@ def test_presets_are_known_by_name_and_checked(tmp_path, log):
     own.write_text('[columns]\njob = { column = "JobName" }\n')
     with pytest.raises(TableError, match="unknown field 'job'; did you mean job_id"):
         load_preset(str(own))
-    own.write_text("[columns\n")
-    with pytest.raises(TableError, match="not a TOML file"):
-        load_preset(str(own))
+    for wrong in (b"[columns\n", "name = 'Füße'".encode("latin-1")):
+        own.write_bytes(wrong)
+        with pytest.raises(TableError, match="not a TOML file"):
+            load_preset(str(own))
 
 
 def test_a_cancelled_row_without_nodes_never_started(tmp_path):

@@ -17,7 +17,8 @@ from procure.existing import coverage_notes
 from procure.packages import expand_packages
 from procure.run import refuse_multi_node
 from procure.search.space import too_many
-from procure.study import Study, Workload
+from procure.study import Study
+from procure.study_workloads import Workload
 from procure.tables import JOB, QUOTE, RESULT, check, read
 from procure.validity import validity_notes
 from procure.workload import generate, import_log, slice_day

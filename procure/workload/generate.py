@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from procure.errors import TableError
+from procure.settings import read_toml
 from procure.tables import JOB, check
 
 DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
@@ -72,12 +72,9 @@ def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe:
         The file is missing, not TOML, or not a legal recipe.
     """
     path = Path(path)
-    if not path.is_file():
-        raise TableError(f"{path}: no such file")
+    values = read_toml(path)
     try:
-        return Recipe.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TableError(f"{path}: not a TOML file: {error}") from None
+        return Recipe.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         raise TableError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

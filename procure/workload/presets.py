@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from procure.errors import TableError
+from procure.settings import read_toml
 from procure.tables import JOB, nearest
 from procure.workload.units import MEMORY_BYTES, PER, SECONDS
 
@@ -80,9 +80,7 @@ def load_preset(name: str) -> Preset:
     if not path.is_file():
         raise TableError(f"no preset {name!r}; {nearest(name, preset_names())}, or the path of a .toml file")
     try:
-        return Preset.model_validate({"name": path.stem} | tomllib.loads(path.read_text("utf-8")))
-    except tomllib.TOMLDecodeError as error:
-        raise TableError(f"{path}: not a TOML file: {error}") from None
+        return Preset.model_validate({"name": path.stem} | read_toml(path))
     except ValidationError as error:
         raise TableError(f"{path}: {_first_problem(error)}") from None
 
