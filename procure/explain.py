@@ -10,11 +10,12 @@ import pandas as pd
 
 from procure.binding import Binding, find_binding
 from procure.models import Case, Predicted, features
+from procure.package_ids import package_ids
 from procure.packages import package_nodes
 from procure.prices import order_cents
 from procure.run import simulate
 from procure.sweep.plan import Plan
-from procure.trial import mean_over, mean_wait, package_name, try_counts
+from procure.trial import mean_over, mean_wait, try_counts
 
 CONTENTS = (
     ("GPUs", ("total_gpus", "nodes_gpus")),
@@ -101,7 +102,7 @@ def explain(
     TableError
         A run failed, or the model cannot say what its features do.
     """
-    name = package_name(plan.types, counts)
+    name = package_ids(counts[None, :], plan.types)[0]
     row = int(np.flatnonzero((case.packages["package_id"] == name).to_numpy())[0])
     waits = _waits(plan, cases, policy, counts, row)
     ran = np.array([[one.weight * one.n_ran[row]] for one in cases])

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -18,6 +17,7 @@ from procure.enumerate import Block, blocks
 from procure.errors import TableError
 from procure.infeasible import explain_infeasible
 from procure.offer import Offer, make_offer
+from procure.package_ids import id_array
 from procure.package_rules import PackageRules, TypeRule
 from procure.quotes import check_quotes
 from procure.runnable import mem_mb
@@ -192,22 +192,18 @@ def _totals(quotes: pd.DataFrame, offer: Offer, block: Block) -> dict[str, np.nd
     }
 
 
-def _package_ids(names: pd.Series, block: Block) -> pa.Array:
-    """Write each row's counts as text, in quote order, without zeros."""
-    parts = []
-    for j in np.argsort([choice.row for choice in block.choices]):
-        counts = pa.array(block.counts[:, j])
-        name = names.iloc[block.choices[j].row]
-        part = pc.binary_join_element_wise(f"{name}=", counts.cast(pa.string()), ",", "")
-        parts.append(pc.if_else(pc.equal(counts, 0), "", part))
-    return pc.utf8_rtrim(pc.binary_join_element_wise(*parts, ""), characters=",")
+def _ids(names: pd.Series, block: Block) -> pa.Array:
+    """Name a block's rows, types in quote order."""
+    rows = np.array([choice.row for choice in block.choices])
+    order = np.argsort(rows)
+    return id_array(block.counts[:, order], names.iloc[rows[order]].tolist())
 
 
 def _table(quotes: pd.DataFrame, offer: Offer, found: list[Block]) -> pa.Table:
     """Build the package table of some blocks."""
     totals = [_totals(quotes, offer, block) for block in found]
     columns: dict[str, Any] = {
-        "package_id": pa.chunked_array([_package_ids(quotes["name"], block) for block in found])
+        "package_id": pa.chunked_array([_ids(quotes["name"], block) for block in found])
     }
     columns |= {name: np.concatenate([each[name] for each in totals]) for name in totals[0]}
     columns["distinct"] = np.concatenate([block.distinct for block in found])

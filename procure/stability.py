@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from procure.models import Case
+from procure.package_ids import package_ids
 from procure.sweep.plan import Plan
-from procure.trial import mean_over, package_name, try_counts
+from procure.trial import mean_over, try_counts
 from procure.what_if import Changes, asks_gpus, jobs_of
 
 HEAD = 10
@@ -43,7 +44,7 @@ def stability(
     ]
     if any(asks_gpus(plan.workloads[case.name]) for case in cases):
         situations.append((f"with {GPU_JOBS:g} times the GPU jobs", Changes(gpu_jobs=GPU_JOBS, seed=seed)))
-    rows = []
+    names, rows = package_ids(counts, plan.types), []
     for name, changes in situations:
         runs = [try_counts(plan, counts, one.name, policy, jobs_of(plan, one, changes)) for one in cases]
         wait = mean_over(cases, runs)
@@ -53,7 +54,7 @@ def stability(
                 "situation": name,
                 "mean_wait_time": float(wait[0]),
                 "rank": int((wait < wait[0]).sum()) + 1,
-                "leader": package_name(plan.types, counts[leader]),
+                "leader": names[leader],
                 "regret_seconds": float(wait[0] - wait[leader]),
             }
         )

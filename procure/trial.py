@@ -11,6 +11,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.models import Case
 from procure.objectives import aggregate
+from procure.package_ids import package_ids
 from procure.sweep.bench import make_bench, simulate_batch
 from procure.sweep.plan import Plan
 from procure.tables import nearest
@@ -79,7 +80,7 @@ def try_counts(
     """
     if jobs is not None:
         plan = replace(plan, workloads=plan.workloads | {workload: jobs})
-    ids = [package_name(plan.types, row) for row in counts]
+    ids = package_ids(counts, plan.types)
     rows, _ = simulate_batch(
         make_bench(plan, workload, policy), ids, np.ascontiguousarray(counts, dtype=np.int64)
     )
@@ -88,11 +89,6 @@ def try_counts(
         first = failed.iloc[0]
         raise TableError(f"package {first['package_id']} on {workload} under {policy}: {first['reason']}")
     return rows
-
-
-def package_name(types: list[str], counts: np.ndarray) -> str:
-    """Write counts as a package id: types in quote order, without zeros."""
-    return ",".join(f"{name}={count}" for name, count in zip(types, counts.tolist(), strict=True) if count)
 
 
 def mean_wait(waits: np.ndarray, n_ran: np.ndarray) -> np.ndarray:

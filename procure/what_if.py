@@ -13,9 +13,10 @@ from procure import catalog
 from procure.errors import TableError
 from procure.models import Case
 from procure.other_budget import best_package, with_budget
+from procure.package_ids import package_ids
 from procure.prices import order_cents
 from procure.sweep.plan import Plan
-from procure.trial import find_package, mean_over, package_name, try_counts
+from procure.trial import find_package, mean_over, try_counts
 from procure.workload.load import scale_load
 
 _NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none to multiply"
@@ -228,7 +229,7 @@ def _row(
     cents = int(order_cents(counts[None, :], plan.quotes, plan.study.packages)[0])
     return {
         "situation": name,
-        "package_id": package_name(plan.types, counts),
+        "package_id": package_ids(counts[None, :], plan.types)[0],
         "price_usd": cents / 100,
         "policy": policy,
         "n_jobs": sum(len(one) for one in jobs),

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.package_ids import counts_of_ids, package_ids
 from procure.runnable import jobs_left_out
-from procure.search.known import counts_of_ids, package_ids, package_table
+from procure.search.known import package_table
 from procure.search.space import Space, make_space
 from procure.study import Study
 from procure.sweep import FarmOptions, Plan, run_sweep

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from procure.errors import TableError
+from procure.package_ids import package_ids
 from procure.prices import order_cents
 from procure.search.space import Space
 
@@ -59,35 +55,6 @@ class Known:
         """Return the rows that were answered, best first: fewest jobs left out, wait, price, first known."""
         ran = np.flatnonzero(~np.isnan(self.wait))
         return ran[np.lexsort((self.cents[ran], self.wait[ran], self.left_out[ran]))]
-
-
-def package_ids(counts: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Name packages as the package table does: ``Type=count``, in quote order, without zeros."""
-    parts = []
-    for name, column in zip(names, counts.T, strict=True):
-        numbers = pa.array(np.ascontiguousarray(column))
-        part = pc.binary_join_element_wise(f"{name}=", numbers.cast(pa.string()), ",", "")
-        parts.append(pc.if_else(pc.equal(numbers, 0), "", part))
-    return pc.utf8_rtrim(pc.binary_join_element_wise(*parts, ""), characters=",").to_pylist()
-
-
-def counts_of_ids(ids: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """Read counts, int64 (packages, types), back from package ids.
-
-    Raises
-    ------
-    TableError
-        An id names a type that is not quoted, or is no id.
-    """
-    column = {name: j for j, name in enumerate(names)}
-    counts = np.zeros((len(ids), len(names)), dtype=np.int64)
-    for row, text in enumerate(ids):
-        for part in text.split(","):
-            name, _, count = part.rpartition("=")
-            if name not in column or not count.isdecimal():
-                raise TableError(f"package {text!r} is not of these quotes")
-            counts[row, column[name]] = int(count)
-    return counts
 
 
 def package_table(counts: np.ndarray, space: Space) -> pd.DataFrame:
