@@ -21,11 +21,12 @@ from claim_precision import ROOT, read_days, sweep_all
 
 from procure.evaluate import REGRET_FLOOR, find_hits, order
 from procure.models import Surrogate, features
+from procure.package_ids import package_ids
 from procure.packages import PackageRules
 from procure.quotes import read_quotes
-from procure.search.engine import Rules, search
+from procure.search.engine import Progress, Rules, search
 from procure.search.field import Field
-from procure.search.known import Known, package_ids, package_table
+from procure.search.known import Known, package_table
 from procure.search.propose import make_proposer
 from procure.search.space import Space, make_space
 
@@ -63,14 +64,11 @@ class Truth:
 def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, float]:
     """Search once with the largest budget; a smaller one is its beginning."""
     field = Field(truth.space, lambda counts: truth.left_out[truth.rows(counts)], seed, truth.listed)
-    known, calm, stable = Known(truth.space), 0, budget
-    top: set[int] = set()
+    known, stable = Known(truth.space), budget
 
-    def told(progress: object) -> None:
-        nonlocal calm, stable, top
-        now = set(known.order()[:50].tolist())
-        calm, top = (calm + 1 if now == top and len(now) == 50 else 0), now
-        if calm == STABLE and stable == budget:
+    def told(progress: Progress) -> None:
+        nonlocal stable
+        if progress.n_unchanged >= STABLE and stable == budget:
             stable = len(known)
 
     began = time.perf_counter()

@@ -14,7 +14,7 @@ QUOTES = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 
 @functools.cache
 def swept(n_days: int = 1) -> Path:
-    """Return the path of a study of 100,000 US$ and so many days of 300 jobs, every third package simulated."""
+    """Return the path of a study of 70,000 US$ and so many days of 300 jobs, every third package simulated."""
     folder = Path(tempfile.mkdtemp(prefix="procure-small-"))
     days = "".join(
         f'[[workloads]]\nname = "day-{i}"\ngenerate = {{ seed = {i}, n_jobs = 300 }}\n'
