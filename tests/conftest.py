@@ -25,6 +25,23 @@ def shared_data() -> Callable[[str], Path]:
     return find
 
 
+@pytest.fixture
+def procure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Call the command as a user does: exit code, standard output and standard error."""
+    from procure.cli.main import run
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["procure", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            run()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[None]:
     """Make sure of a Slurm to submit to, or skip the test."""

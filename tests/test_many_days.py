@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from procure.cli.main import run
 from procure.errors import TableError
 from procure.many_days import (
     Days,
@@ -210,18 +209,6 @@ def swept(tmp_path_factory):
     path.write_text(STUDY)
     run_sweep(load_plan(load_study(path)), "serial")
     return path
-
-
-@pytest.fixture
-def procure(monkeypatch, capsys):
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["procure", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            run()
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return call
 
 
 def test_evaluate_judges_the_days_together(procure, swept):

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
-from procure.cli.main import run
 from procure.tables import JOB, read
 
 LOG = "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\njob1,1,1,0,9,5,1620129600\n"
 
 
 @pytest.fixture
-def procure(monkeypatch, capsys, tmp_path):
+def procure(procure, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["procure", "workload", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            run()
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return call
+    return partial(procure, "workload")
 
 
 def test_import_writes_the_table_and_prints_rows_kept_and_dropped(procure, tmp_path):
