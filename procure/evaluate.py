@@ -33,6 +33,12 @@ class Hits:
         return int(self.is_hit.sum())
 
 
+def hit_count(share: float, n: int) -> int:
+    """Return how many of n packages are hits but for ties: ⌊share × n⌋."""
+    # As a fraction of the decimal that was written: 0.05 × 20 must be 1, whatever binary makes of it.
+    return int(Fraction(str(share)) * n)
+
+
 def find_hits(wait: np.ndarray, share: float = 0.05) -> Hits:
     """Mark the packages whose wait is among the lowest share.
 
@@ -49,8 +55,7 @@ def find_hits(wait: np.ndarray, share: float = 0.05) -> Hits:
         ``n_hits`` = ⌊share × packages⌋; a hit's wait is ≤ the n_hits-th smallest, so packages tied
         there are all hits. Fewer than 1 / share packages have no hit.
     """
-    # As a fraction of the decimal that was written: 0.05 × 20 must be 1, whatever binary makes of it.
-    n_hits = int(Fraction(str(share)) * len(wait))
+    n_hits = hit_count(share, len(wait))
     if n_hits == 0:
         return Hits(0, np.nan, np.zeros(len(wait), dtype=bool))
     threshold = float(np.partition(wait, n_hits - 1)[n_hits - 1])

@@ -91,7 +91,7 @@ def explain(
     counts
         int64[n_types], from `procure.trial.find_package`.
     case, predicted
-        The workloads together, and what was learnt of them; None = no model.
+        The workloads together, and what was learnt of them with the study's feature set; None = no model.
     replayed
         Names of the workloads whose schedules are replayed.
     marginal
@@ -139,11 +139,7 @@ def _factors(
     empty = pd.DataFrame({"about": [], "feature": [], "value": [], "factor": []})
     if predicted is None or predicted.model.kind != "xgboost":
         return float("nan"), float("nan"), empty
-    n_features = predicted.model.model_.n_features_in_
-    for feature_set in ("composition", "totals"):
-        x = features(case.packages.iloc[[row]], plan.quotes, feature_set)
-        if x.shape[1] == n_features:
-            break
+    x = features(case.packages.iloc[[row]], plan.quotes, plan.study.model.feature_set)
     typical, factors = predicted.model.contributions(x)
     table = pd.DataFrame({"feature": x.columns, "value": x.iloc[0].to_numpy(), "factor": factors[0]})
     table.insert(0, "about", [about(name) for name in table["feature"]])

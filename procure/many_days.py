@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.evaluate import cheapest_per_cpu, order
+from procure.evaluate import cheapest_per_cpu, hit_count, order
 from procure.models import Case, Surrogate
 from procure.models.split import fold_of
 from procure.objectives import aggregate, regrets
@@ -100,12 +99,12 @@ def day_hits(wait: np.ndarray, able: np.ndarray, share: float = 0.1) -> np.ndarr
         among the able packages, so packages tied there are all hits; where fewer than n packages are
         able, all of these are.
     """
-    n_hits = int(Fraction(str(share)) * wait.shape[1])
+    n_hits = hit_count(share, wait.shape[1])
     hits = np.zeros(wait.shape, dtype=bool)
     for day, (waits, can) in enumerate(zip(wait, able, strict=True)):
         if n_hits and can.any():
-            edge = np.partition(waits[can], min(n_hits, int(can.sum())) - 1)[min(n_hits, int(can.sum())) - 1]
-            hits[day] = can & (waits <= edge)
+            last = min(n_hits, int(can.sum())) - 1
+            hits[day] = can & (waits <= np.partition(waits[can], last)[last])
     return hits
 
 

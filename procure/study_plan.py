@@ -53,10 +53,11 @@ def plan_size(study: Study) -> dict[str, int]:
     TableError
         The quotes are wrong, or no package is feasible.
     """
-    about = too_many(study.read_quotes(), study.packages)
+    quotes = study.read_quotes()
+    about = too_many(quotes, study.packages)
     if about is not None:
         return {"about_packages": int(about)}
-    size = count_packages(study.read_quotes(), study.packages)
+    size = count_packages(quotes, study.packages)
     n_distinct = int(size["n_distinct"])
     n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))
     n_runs = n_sampled * len(study.workloads) * len(study.simulate.policies)

@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 
 from procure.run import Run
+from procure.simulator.metrics import SLOWDOWN_FLOOR
 from procure.tables import METRICS
 
 SIZE_EDGES = (1, 4, 16, 64, 256)
 """Upper bounds, CPUs of all nodes, of the size classes; the last class is open."""
-SLOWDOWN_FLOOR = 10
-"""Seconds, as in the metrics of a run."""
 
 
 def size_class(jobs: pd.DataFrame) -> pd.Series:
