@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -158,6 +159,8 @@ def test_compare_command_prints_one_json_list_and_one_html_file(files):
         assert all(key in record for record in records), key
     html = report.read_text()
     assert "<svg" in html and "src=" not in html and "<link" not in html and "<script" not in html
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert html.count("<svg") == 2 and len(ids) == len(set(ids))
 
 
 def test_simulate_gantt_and_policies_commands(files):
@@ -168,7 +171,10 @@ def test_simulate_gantt_and_policies_commands(files):
     options = ["--policy", "easy", "--order", "sjf", "--fit", "best", "--out", str(schedule)]
     assert runner.invoke(app, ["simulate", *tables, *options]).exit_code == 0
     assert runner.invoke(app, ["gantt", str(schedule), "--out", str(folder / "g.svg")]).exit_code == 0
-    assert "<svg" in (folder / "g.svg").read_text()
+    drawn = (folder / "g.svg").read_text()
+    assert "<svg" in drawn
+    assert runner.invoke(app, ["gantt", str(schedule), "--out", str(folder / "again.svg")]).exit_code == 0
+    assert (folder / "again.svg").read_text() == drawn
     assert "n0 |" in runner.invoke(app, ["gantt", str(schedule)]).stdout
     assert runner.invoke(app, ["gantt", str(schedule), "--out", "g.doc"]).exit_code == 2
     names = [

@@ -83,7 +83,7 @@ def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Pa
     axes.set(xlabel="seconds after the first submission", ylabel="node", title=title)
     figure.tight_layout()
     out = Path(out)
-    with whole_file(out) as temporary:
+    with whole_file(out) as temporary, plt.rc_context({"svg.hashsalt": "procure"}):
         figure.savefig(
             temporary,
             format=out.suffix.lstrip(".") or "svg",

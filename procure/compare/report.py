@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
 from procure.compare.side_by_side import TESTED, Comparison
+from procure.report.svg import figure, inline
 from procure.tables import whole_file
 
 _MAIN = [
@@ -21,24 +21,13 @@ def _html(frame: pd.DataFrame) -> str:
     return frame.to_html(index=False, float_format="{:,.3f}".format, na_rep="–", border=0)
 
 
-def box_plots(values: pd.DataFrame, title: str, label: str) -> str:
-    """Return box plots, a box per column, as SVG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 4))
-    axes.boxplot([values[name].dropna().to_numpy(float) for name in values], showmeans=True)
+def box_plots(values: pd.DataFrame, name: str, label: str) -> str:
+    """Return box plots, a box per column, as SVG whose ids begin with ``name``."""
+    made, axes = figure(9, 4)
+    axes.boxplot([values[one].dropna().to_numpy(float) for one in values], showmeans=True)
     axes.set_xticks(range(1, len(values.columns) + 1), list(values.columns), rotation=20)
-    axes.set(title=title, ylabel=label)
-    figure.tight_layout()
-    buffer = io.StringIO()
-    with plt.rc_context({"svg.hashsalt": "procure"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    text = buffer.getvalue()
-    return f"<figure>{text[text.index('<svg') :]}</figure>"
+    axes.set_ylabel(label)
+    return f"<figure>{inline(made, name, f'{label} under each policy')}</figure>"
 
 
 def sections(found: Comparison) -> list[tuple[str, str, str]]:
@@ -60,7 +49,7 @@ def sections(found: Comparison) -> list[tuple[str, str, str]]:
             label = metric.replace("_", " ") + (" (s)" if metric.endswith("time") else "")
             note = f"Over {len(values)} parts (slices and shaken copies). "
             note += f"One-way ANOVA, as the compared papers use it: p = {found.anova[metric]:.3g}."
-            out.append((f"Spread of the {label}", note, box_plots(values, "", label)))
+            out.append((f"Spread of the {label}", note, box_plots(values, metric, label)))
         note = (
             "Against the first policy. low to high: 95 % bootstrap interval of the mean difference; "
             "p of the paired t-test and of Wilcoxon's signed-rank test. Not corrected for several comparisons."
