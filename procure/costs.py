@@ -160,8 +160,8 @@ def total_costs(
     found["n_cables"] = np.ceil(np.round(n_nodes * costs.cables_per_node, 6)).astype("int64")
     found["network_usd"] = n_switches * costs.switch_usd + found["n_cables"] * costs.cable_usd
     for name in ("licence", "support"):
-        yearly = quotes.get(f"{name}_usd_per_year", pd.Series(0.0, index=quotes.index)).fillna(0.0)
-        found[f"{name}_usd"] = counts @ yearly.to_numpy(dtype="float64") * costs.years
+        yearly = np.nan_to_num(_stated(quotes, f"{name}_usd_per_year"))
+        found[f"{name}_usd"] = counts @ yearly * costs.years
     per_node = (n_nodes + n_existing) * costs.staff_usd_per_node_year
     found["staff_usd"] = (costs.staff_usd_per_year + per_node) * costs.years
     found["tco_usd"] = found[[f"{part}_usd" for part in _PARTS]].sum(axis=1)
@@ -243,7 +243,7 @@ def _watts(
 
 def _idle(table: pd.DataFrame, busy: np.ndarray, costs: Costs) -> np.ndarray:
     """Return the idle watts that a table states, or else the given share of the busy ones."""
-    idle = table.get("idle_power_w", pd.Series(np.nan, index=table.index)).to_numpy(dtype="float64")
+    idle = _stated(table, "idle_power_w")
     share = np.nan if costs.idle_share is None else costs.idle_share
     # Of a node that takes no power at all, idle watts need not be stated.
     return np.where(np.isnan(idle), np.where(busy == 0, 0.0, busy * share), idle)
@@ -256,19 +256,23 @@ def existing_watts(
     kind = existing["kind"].astype(str)
 
     def known(column: str) -> pd.Series:
-        own = existing.get(column, pd.Series(np.nan, index=existing.index)).astype("float64")
-        quoted = quotes.get(column, pd.Series(np.nan, index=quotes.index)).astype("float64")
-        return own.fillna(kind.map(dict(zip(quotes["name"], quoted, strict=True))))
+        own = pd.Series(_stated(existing, column), index=existing.index)
+        return own.fillna(kind.map(dict(zip(quotes["name"], _stated(quotes, column), strict=True))))
 
     busy = known("power_w").to_numpy(dtype="float64")
     return busy, _idle(pd.DataFrame({"idle_power_w": known("idle_power_w")}), busy, costs)
+
+
+def _stated(table: pd.DataFrame, column: str) -> np.ndarray:
+    """Return a column that a table need not have, float64, NaN where nothing is stated."""
+    return table.get(column, pd.Series(np.nan, index=table.index)).to_numpy(dtype="float64")
 
 
 def _per_node(
     column: str, quotes: pd.DataFrame, counts: np.ndarray, asked: bool, key: str, hint: str = ""
 ) -> np.ndarray:
     """Return a figure of each type, NaN where it is not stated; complain if a bought type needs it."""
-    values = quotes.get(column, pd.Series(np.nan, index=quotes.index)).to_numpy(dtype="float64")
+    values = _stated(quotes, column)
     missing = np.flatnonzero(np.isnan(values) & counts.any(axis=0))
     if asked and missing.size:
         raise TableError(

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from procure.report.svg import BLUE, GREY, figure, inline
+from procure.report.svg import BLUE, GREY, captioned, figure, inline
 
 _MOST_ROWS = 30
 
@@ -46,16 +46,16 @@ def section(table: pd.DataFrame, sentences: Sequence[str], unit: str, n_draws: i
     if not known.any():
         how, rule = "Nothing was redrawn, so how sure the order is, is not known.", ""
     said = "".join(f"<li>{escape(line[0].upper() + line[1:])}.</li>" for line in sentences)
-    drawn = (
-        f"<figure>{chart(table)}<figcaption>Each line is a package: the ranks that it {ranks}. Blue: cannot be told "
-        "from the first. Its own rank is the point.</figcaption></figure>"
+    caption = (
+        f"Each line is a package: the ranks that it {ranks}. Blue: cannot be told from the first. Its own rank is "
+        "the point."
     )
     return "\n".join(
         [
             "<section>\n<h2>How sure the list is</h2>",
             f"<p>{how} {rule} The first came out first on this very workload, so its lead is flattered a little.</p>",
             f"<ul>{said}</ul>" if said else "",
-            drawn if known.any() else "",
+            captioned(chart(table), caption) if known.any() else "",
             "</section>",
         ]
     )

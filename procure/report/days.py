@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.many_days import Days, Scores, normalised_wait, threshold_sweep, threshold_table
-from procure.report.svg import BLUE, GREY, PALETTE, figure, inline, wait_axis
+from procure.report.svg import BLUE, GREY, PALETTE, captioned, figure, inline, wait_axis
 
 _LENGTHS = (10, 50, 100, 500, 1_000)
 
@@ -33,7 +33,7 @@ def section(
         "<section>\n<h2>The days</h2>",
         f"<p>A package is a hit on a day if its mean wait there is among the lowest {share:.0%} of all packages"
         " and it can run the day's jobs. Buy what does well on many days, not what is best on one.</p>",
-        _figure(
+        captioned(
             waits_by_day(days),
             "Mean waits of the simulated packages on each day. Box: the middle half, line: the median, whiskers: "
             "the best and the worst package. A day on which the box is narrow hardly tells packages apart.",
@@ -45,7 +45,7 @@ def section(
             "Of the first 50 packages of a ranking, the share that are hits on more than so many days; "
             "predicted by models that had not seen them. The grey line is a random order."
         )
-        parts.append(_figure(precision_by_threshold(sweep), caption))
+        parts.append(captioned(precision_by_threshold(sweep), caption))
         parts.append(_table(threshold_table(scores, counted, packages, [threshold], _LENGTHS), threshold))
     normalised = [score for (_, model), score in scores.items() if model == "normalised"]
     if normalised:
@@ -55,7 +55,7 @@ def section(
             "Each day's waits from 0 (the best package) to 1 (the worst, or jobs left out), mean over the days. "
             "A point is a package, predicted by a model that had not seen it; on the dashed line exactly."
         )
-        parts.append(_figure(chart, caption, "narrow"))
+        parts.append(captioned(chart, caption, "narrow"))
     return "\n".join([*parts, "</section>"])
 
 
@@ -120,11 +120,6 @@ def normalised_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -
     axes.set_ylabel("predicted (out of fold)")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
     return inline(made, "normalised", "Predicted against simulated normalised wait over all days")
-
-
-def _figure(chart: str, caption: str, kind: str = "") -> str:
-    opened = f'<figure class="{kind}">' if kind else "<figure>"
-    return f"{opened}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def _table(table: pd.DataFrame, threshold: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.binding import CAUSES, WORDS, Binding
-from procure.report.svg import BLUE, GREY, ORANGE, PALETTE, duration, figure, inline
+from procure.report.svg import BLUE, GREY, ORANGE, PALETTE, captioned, duration, figure, inline
 
 _MOST_ROWS = 8
 
@@ -38,17 +38,15 @@ def section(
     if against:
         parts += ["<h3>And not the next one</h3>", _list(against)]
     if len(factors):
-        parts.append(
-            f"<figure>{factor_chart(factors)}<figcaption>What the model makes of the package: the wait of a package of "
-            "which nothing is known, times all these factors, is its prediction. Left of 1 shortens the wait."
-            "</figcaption></figure>"
+        caption = (
+            "What the model makes of the package: the wait of a package of which nothing is known, times all these "
+            "factors, is its prediction. Left of 1 shortens the wait."
         )
+        parts.append(captioned(factor_chart(factors), caption))
     for name, one in binding.items():
         if one.total_seconds:
-            parts.append(
-                f"<figure>{lacked_chart(one, name)}<figcaption>How many jobs wait on {escape(name)}, by what "
-                "the nearest node is short of for them.</figcaption></figure>"
-            )
+            caption = f"How many jobs wait on {name}, by what the nearest node is short of for them."
+            parts.append(captioned(lacked_chart(one, name), caption))
     if len(marginal):
         parts.append(_marginal(marginal))
     return "\n".join([*parts, "</section>"])

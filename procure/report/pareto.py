@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.objectives import Quantity
-from procure.report.svg import BLUE, GREY, ORANGE, RED, duration, figure, inline, wait_axis
+from procure.report.svg import BLUE, GREY, ORANGE, RED, captioned, duration, figure, inline, wait_axis
 
 _MOST_POINTS = 20_000
 _MOST_ROWS = 15
@@ -41,15 +41,14 @@ def section(
     place = (
         "is on the front" if chosen else "is not on the front: another package is no worse in all of these"
     )
+    caption = f"A point is a package: {axes[0].meaning}, against {axes[1].meaning}. {_known(simulated)}"
     return "\n".join(
         [
             "<section>\n<h2>What the wait costs</h2>",
             f"<p>No package beats one on the front in all of {escape(names)}. {len(front):,} of {len(values):,} "
             "packages that may be bought are on it. At the knee, a shorter wait begins to cost much more. "
             f"The first of the list {place}.</p>",
-            f"<figure>{chart(front, axes, values, simulated, recommended)}<figcaption>A point is a package: "
-            f"{escape(axes[0].meaning)}, against {escape(axes[1].meaning)}. "
-            f"{_known(simulated)}</figcaption></figure>",
+            captioned(chart(front, axes, values, simulated, recommended), caption),
             _table(front, axes),
             "</section>",
         ]

@@ -76,6 +76,14 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:,.1f} s" if abs(seconds) < 10 else f"{seconds:,.0f} s"
 
 
+def captioned(chart: str, caption: str, kind: str = "") -> str:
+    """Return SVG text with its caption under it as HTML; ``kind`` is a class of the page's style."""
+    from html import escape
+
+    opened = f'<figure class="{kind}">' if kind else "<figure>"
+    return f"{opened}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
 def inline(made: Any, name: str, label: str) -> str:
     """Return a figure as SVG text to stand inside HTML.
 
