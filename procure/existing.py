@@ -14,7 +14,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.runnable import jobs_left_out
-from procure.tables import NODE, check, nearest, read
+from procure.tables import NODE, check, existing_file, nearest, read
 from procure.workload.slurm_text import expand_nodes, parse_tres
 
 Unavailable = Literal["keep", "leave-out"]
@@ -66,9 +66,7 @@ def read_existing(
     TableError
         The file is neither, a node is incomplete, or ``retire`` names what is not there.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise TableError(f"{path}: no such file")
+    path = existing_file(path)
     text = _slurm_text(path)
     if text is None:
         listed = read(path, NODE).assign(state="")

@@ -179,7 +179,9 @@ def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
         The file is missing (``hint`` says what it should be) or not TOML (with the line).
     """
     if not path.is_file():
-        raise TableError(f"{path}: no such file{hint}")
+        raise TableError(
+            f"{path}: is a folder; name a file" if path.is_dir() else f"{path}: no such file{hint}"
+        )
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -395,6 +395,22 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     return checked
 
 
+def existing_file(path: str | Path) -> Path:
+    """Return the path of a file that is there.
+
+    Raises
+    ------
+    TableError
+        It is a folder, or there is nothing.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise TableError(f"{path}: is a folder; name a file")
+    if not path.is_file():
+        raise TableError(f"{path}: no such file")
+    return path
+
+
 def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     """Read and check a table from CSV (plain or compressed) or Parquet, by its file name.
 
@@ -403,9 +419,7 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     TableError
         The file is missing, empty, truncated, not of its kind, or fails `check`.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise TableError(f"{path}: no such file")
+    path = existing_file(path)
     try:
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
@@ -453,6 +467,22 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_name(path: str | Path) -> Path:
+    """Return a path whose name says how a table is written.
+
+    Raises
+    ------
+    TableError
+        It ends in none of ``.parquet``, ``.csv``, ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``, ``.csv.zst``.
+    """
+    path = Path(path)
+    if re.search(r"\.(parquet|csv(\.(gz|bz2|xz|zst))?)$", path.name) is None:
+        raise TableError(
+            f"{path}: a table is written as .parquet or .csv, or as .csv.gz, .csv.bz2, .csv.xz or .csv.zst"
+        )
+    return path
+
+
 def write(frame: pd.DataFrame, path: str | Path) -> Path:
     """Write a table as Parquet or CSV, by its file name: whole or not at all.
 
@@ -461,9 +491,9 @@ def write(frame: pd.DataFrame, path: str | Path) -> Path:
     Raises
     ------
     TableError
-        The folder is missing, the disk is full, or writing is not allowed.
+        The name says no format (`check_name`), the folder is missing, the disk is full, or writing is not allowed.
     """
-    path = Path(path)
+    path = check_name(path)
     with whole_file(path) as temporary:
         if path.suffix == ".parquet":
             frame.to_parquet(temporary, index=False)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from small_study import swept
 from typer.testing import CliRunner
 
 from procure.cli.main import app
+from procure.errors import TableError
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -70,6 +72,95 @@ def test_bad_input_is_one_error(arguments, code, message):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+JOBS = "job_id,submit_time,run_time,cpus_per_node\n1,0,60,1\n2,5,60,1\n"
+NODES = "node_id,cpus,mem_mb\nn1,4,8000\n"
+QUOTES = str(ROOT / "quotes" / "example-2023.csv")
+BAD_VALUES = [
+    ("recommend STUDY --constraint p95_wait", "--constraint"),
+    ("recommend STUDY --constraint p95_wait<=1h --constraint p95_wait>=2h", "contradict each other"),
+    ("recommend STUDY --objective foo", "--objective"),
+    ("recommend STUDY --out ranking.txt", ".parquet or .csv"),
+    ("what-if STUDY --package x --growth 0", "growth 0 was given"),
+    ("what-if STUDY --package x --gpu-share 2", "--gpu-share"),
+    ("what-if STUDY --package x --policy esy", "did you mean easy"),
+    ("what-if STUDY --package x --growth 2", "no quote is named"),
+    ("what-if STUDY --package x", "nothing is to be changed"),
+    ("explain STUDY x", "no quote is named"),
+    ("explain STUDY x x", "the same package is given twice"),
+    ("train STUDY --feature-set foo", "--feature-set"),
+    ("evaluate STUDY --feature-set foo", "--feature-set"),
+    ("sweep STUDY --farm foo", "--farm"),
+    ("sweep STUDY --walltime soon", "--walltime"),
+    ("search STUDY --farm foo", "--farm"),
+    ("packages STUDY --costs --package x", "--package"),
+    ("packages QUOTES --budget 100000 --max-power -1", "max_power_w"),
+    ("packages QUOTES --budget 100000 --min-gpu-nodes -1", "min_gpu_nodes"),
+    ("study init new.toml --budget much", "--budget"),
+    ("workload load jobs.csv --load 0 --out more.csv", "--load"),
+    ("workload load jobs.csv --load 2 --out more.txt", ".parquet or .csv"),
+    ("workload days jobs.csv --tz Mars/Olympus", "--tz"),
+    ("workload days jobs.csv --farm foo", "--farm"),
+    ("workload slice jobs.csv --day 2024-02-30 --out day.csv", "--day"),
+    ("workload slice jobs.csv --from noon --out day.csv", "--from"),
+    ("workload slice jobs.csv --day 2024-02-03 --tz Mars --out day.csv", "--tz"),
+    ("workload import jobs.csv --preset foo", "--preset"),
+    ("workload import jobs.csv --format csv --column foo", "--column"),
+    ("workload import jobs.csv --format csv --tz foo", "--tz"),
+    ("workload generate --out jobs.doc", ".parquet or .csv"),
+    ("simulate --jobs jobs.csv --nodes nodes.csv --policy foo", "--policy"),
+    ("simulate --jobs jobs.csv --nodes nodes.csv --policy easy --order foo", "order 'foo' is not known"),
+    ("simulate --jobs jobs.csv --nodes nodes.csv --logged-speed fast", "--logged-speed"),
+    ("compare --jobs jobs.csv --nodes nodes.csv --policies foo", "--policies"),
+    ("compare --jobs jobs.csv --nodes nodes.csv --slices hour", "--slices"),
+    ("quotes nodes nodes.csv --out nodes.doc", ".parquet or .csv"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_VALUES, ids=[line for line, _ in BAD_VALUES])
+def test_a_bad_value_of_an_option_is_bad_usage(line, message, tmp_path, monkeypatch):
+    """It exits with 2, before anything is read or written; only what a file holds is a failure."""
+    monkeypatch.chdir(tmp_path)
+    Path("jobs.csv").write_text(JOBS)
+    Path("nodes.csv").write_text(NODES)
+    words = [{"STUDY": str(swept()), "QUOTES": QUOTES}.get(word, word) for word in line.split()]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "300"})
+    assert done.exit_code == 2, (done.output, done.exception)
+    assert message in done.stderr and done.stdout == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.csv", "nodes.csv"]
+
+
+def test_the_objectives_that_are_listed_are_those_of_this_study():
+    """The example quotes state no watts, so energy is none that could be chosen."""
+    done = CliRunner().invoke(
+        app, ["recommend", str(swept()), "--objective", "energi"], env={"COLUMNS": "300"}
+    )
+    assert "cost-per-job" in done.stderr and "energy" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "quotes nodes .",
+        "quotes check .",
+        "workload describe .",
+        "workload import . --format csv",
+        "study check .",
+    ],
+)
+def test_a_folder_is_not_said_to_be_missing(line, tmp_path, monkeypatch):
+    """Where a file is needed, a folder is called a folder."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, line.split())
+    assert isinstance(done.exception, TableError) and str(done.exception) == ".: is a folder; name a file"
+
+
+def test_a_budget_is_written_alike_everywhere(tmp_path, monkeypatch):
+    """`study init` takes what `packages` takes."""
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["study", "init", "s.toml", "--budget", "$1.2M"]).exit_code == 0
+    assert "budget_usd = 1_200_000\n" in Path("s.toml").read_text()
 
 
 def test_json_stands_alone_on_stdout(tmp_path):

@@ -144,3 +144,19 @@ def test_schema_with_default_fills_missing_cells():
     """A missing cell of a column with a default takes the default; so does an absent column."""
     schema = Schema("t", (Column("a", "int", "", "a", required=False, default=7),))
     assert check(pd.DataFrame({"a": ["", "3"]}), schema)["a"].tolist() == [7, 3]
+
+
+@pytest.mark.parametrize("name", ["jobs.txt", "jobs", "jobs.gz", "jobs.csv.zip", "csv", "jobs.CSV"])
+def test_a_name_that_says_no_format_is_refused(name, tmp_path):
+    """Nothing is written under it; the formats that there are, are named."""
+    with pytest.raises(TableError, match=r"written as \.parquet or \.csv"):
+        write(pd.DataFrame({"a": [1]}), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.b.csv", "a.csv.gz", "a.csv.xz"])
+def test_a_name_that_says_a_format_is_written_in_it(name, tmp_path):
+    """Compressed CSV too."""
+    path = write(pd.DataFrame({"a": [1]}), tmp_path / name)
+    found = pd.read_parquet(path) if name.endswith("parquet") else pd.read_csv(path)
+    assert found["a"].tolist() == [1]

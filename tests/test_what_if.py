@@ -150,4 +150,4 @@ def test_the_command_prints_one_document():
     ]  # fmt: skip
     assert rows[0]["package_id"] == rows[1]["package_id"] == name != rows[2]["package_id"]
     wrong = CliRunner().invoke(app, ["what-if", str(swept()), "--package", name, "--growth", "0"])
-    assert wrong.exit_code == 1 and isinstance(wrong.exception, TableError)
+    assert wrong.exit_code == 2 and "growth 0 was given" in wrong.stderr

@@ -23,6 +23,23 @@ WorkloadOption = Annotated[
 PolicyOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="One policy of the study; default: its first.")
 ]
+LengthOption = Annotated[
+    int | None, typer.Option("-k", "--k", min=1, help="Packages to recommend; default: the study's.")
+]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="Simulate the first k where they are predictions.")
+]
+
+
+def feature_set_name(given: str | list[str] | None) -> str | list[str] | None:
+    """Refuse a feature set that does not exist."""
+    from procure.models.features import FEATURE_SETS
+    from procure.tables import nearest
+
+    for name in [given] if isinstance(given, str) else given or []:
+        if name not in FEATURE_SETS:
+            raise typer.BadParameter(f"{name!r} is unknown; {nearest(name, FEATURE_SETS)}")
+    return given
 
 
 class Rule(StrEnum):

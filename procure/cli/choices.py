@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from procure.cli.common import bad_option
+
 if TYPE_CHECKING:
+    import pandas as pd
+
     from procure.constraints import Constraint
     from procure.objectives import Quantity
     from procure.study import Study
@@ -75,27 +79,31 @@ def wish(
     Raises
     ------
     typer.BadParameter
-        An option names what does not exist.
+        An option cannot be read or names what does not exist, or constraints contradict each other.
     TableError
-        The constraints cannot be read, or contradict each other.
+        The same of the study's own.
     """
     from procure.constraints import parse_all, quantities
 
-    known = quantities(study.read_quotes()["name"])
-    bounds = tuple(parse_all([*study.recommend.constraints, *(constraints or [])], known))
-    target = _option("--objective", objective or study.recommend.objective)
+    quotes = study.read_quotes()
+    known = quantities(quotes["name"])
+    bounds = tuple(parse_all(study.recommend.constraints, known))
+    if constraints:
+        with bad_option("--constraint"):
+            bounds = tuple(parse_all([*study.recommend.constraints, *constraints], known))
+    target = _option("--objective", objective or study.recommend.objective, quotes)
     names = [name.strip() for name in pareto.split(",")] if pareto else []
-    axes = tuple(_option("--pareto", SHORT.get(name, name)) for name in names)
+    axes = tuple(_option("--pareto", SHORT.get(name, name), quotes) for name in names)
     if pareto and len(set(axes)) < 2:
         raise typer.BadParameter("a front needs two axes or more, e.g. wait,cost", param_hint="--pareto")
     return Wish(target, bounds, axes)
 
 
-def _option(option: str, name: str) -> Quantity:
-    from procure.errors import TableError
-    from procure.objectives import objective
+def _option(option: str, name: str, quotes: pd.DataFrame) -> Quantity:
+    from procure.objectives import OBJECTIVES, objective
 
-    try:
-        return objective(name)
-    except TableError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+    columns = {one.column for one in OBJECTIVES.values()}
+    if name not in OBJECTIVES and ("power_w" not in quotes or quotes["power_w"].isna().all()):
+        columns -= {OBJECTIVES["energy"].column}
+    with bad_option(option):
+        return objective(name, columns)

@@ -6,11 +6,16 @@ import json
 import math
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from procure.errors import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +40,59 @@ class LogFormat(StrEnum):
 FormatOption = Annotated[
     Format,
     typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),
+]
+
+
+@contextmanager
+def bad_option(option: str | None = None) -> Iterator[None]:
+    """Make what is wrong with an option's value bad usage, exit code 2; None in a callback, or where it is said."""
+    try:
+        yield
+    except TableError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def table_file(path: Path | None) -> Path | None:
+    """Refuse a name that says no format of a table, before anything is computed."""
+    from procure.tables import check_name
+
+    if path is not None:
+        with bad_option():
+            check_name(path)
+    return path
+
+
+def time_zone(name: str | None) -> str | None:
+    """Refuse a time zone that does not exist."""
+    from procure.workload.clock import zone
+
+    if name is not None:
+        with bad_option():
+            zone(name)
+    return name
+
+
+def farm_name(name: str) -> str:
+    """Refuse a farm that does not exist."""
+    from procure.sweep.farm import check_farm
+
+    with bad_option():
+        check_farm(name)
+    return name
+
+
+def walltime(text: str | None) -> str | None:
+    """Refuse a limit that cannot be read."""
+    from procure.sweep.jobqueue import lifetime_arguments
+
+    if text is not None:
+        with bad_option():
+            lifetime_arguments(text)
+    return text
+
+
+JobsOutOption = Annotated[
+    Path, typer.Option("--out", callback=table_file, help="The job table to write, .parquet or .csv.")
 ]
 
 

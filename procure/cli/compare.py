@@ -58,7 +58,18 @@ def compare(
     """
     from procure import tables
     from procure.compare import compare as run_comparison
+    from procure.compare.parts import check_length
+    from procure.compare.side_by_side import check_policies
+    from procure.workload.spec import exact_speed
 
+    names = [name.strip() for name in policies.split(",") if name.strip()]
+    with common.bad_option("--policies"):
+        check_policies(names)
+    if slices is not None:
+        with common.bad_option("--slices"):
+            check_length(slices)
+    with common.bad_option("--logged-speed"):
+        exact_speed(logged_speed, "logged speed")
     job_table, node_table = tables.read(jobs, tables.JOB), tables.read(nodes, tables.NODE)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     if exclusive:
@@ -66,7 +77,7 @@ def compare(
     found = run_comparison(
         job_table,
         node_table,
-        [name.strip() for name in policies.split(",") if name.strip()],
+        names,
         slices=slices,
         seeds=seeds,
         with_replay=replay,

@@ -45,7 +45,11 @@ def days(
     ] = None,
     tz: Annotated[
         str,
-        typer.Option("--tz", help="Time zone of the days, and of the log's dates without an offset."),
+        typer.Option(
+            "--tz",
+            callback=common.time_zone,
+            help="Time zone of the days, and of the log's dates without an offset.",
+        ),
     ] = "UTC",
     by: Annotated[
         By | None,
@@ -74,7 +78,11 @@ def days(
         int, typer.Option("--probe-every", min=1, help="Simulate every so many-th distinct package.")
     ] = 1_237,
     farm: Annotated[
-        str, typer.Option(help="Where the probe runs: serial, local, or as `procure sweep` takes it.")
+        str,
+        typer.Option(
+            callback=common.farm_name,
+            help="Where the probe runs: serial, local, or as `procure sweep` takes it.",
+        ),
     ] = "local",
     seed: Annotated[int, typer.Option("--seed", min=0, help="clustering: of the first centres.")] = 1,
     out: Annotated[
@@ -138,7 +146,7 @@ def load(
     factor: Annotated[
         float, typer.Option("--load", help="CPU-seconds of the result, as a multiple of the table's own.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="The job table to write, .parquet or .csv.")],
+    out: common.JobsOutOption,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 1,
     gap: Annotated[
         int,
@@ -159,6 +167,10 @@ def load(
     procure workload load jobs.parquet --load 1.5 --out busier.parquet
     procure workload load jobs.parquet --load 0.8 --out quieter.parquet --seed 7
     """
+    if not 0 < factor < float("inf"):
+        raise typer.BadParameter(
+            f"{factor:g} was given; a load is above 0, 1 being the table's own", param_hint="--load"
+        )
     from procure.tables import JOB, read, write
     from procure.workload.load import TOLERANCE, bursts, cpu_seconds, scale_load
 

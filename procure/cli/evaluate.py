@@ -29,6 +29,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="NAME",
+            callback=cases.feature_set_name,
             help="composition or totals; repeat; default: both; with a threshold the study's.",
         ),
     ] = None,

@@ -45,8 +45,15 @@ def explain(
     from procure.models import together
     from procure.trial import find_package
 
+    if against == package:
+        raise typer.BadParameter(
+            "the same package is given twice; give another, or only one", param_hint="ID2"
+        )
     loaded = cases.load(study, policy, workload)
-    chosen = [find_package(loaded.plan, name) for name in (package, against) if name is not None]
+    with common.bad_option("ID"):
+        chosen = [find_package(loaded.plan, name) for name in (package, against) if name is not None]
+    if len(chosen) == 2 and (chosen[0] == chosen[1]).all():
+        raise typer.BadParameter(f"{against} is the same package as {package}", param_hint="ID2")
     case = together(loaded.cases)
     predicted = loaded.learn_if_possible(case)
     if predicted is None:

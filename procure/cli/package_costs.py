@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from procure.cli.common import Format, note, print_table
+from procure.cli.common import Format, bad_option, note, print_table
 from procure.errors import TableError
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def show_costs(
     packages = expand_packages(quotes, rules)
     packages = packages[packages["distinct"]].reset_index(drop=True)
     if package_ids:
-        packages = _named(packages, package_ids)
+        with bad_option("--package"):
+            packages = _named(packages, package_ids)
     workloads = {each.name: read_workload(each, note) for each in study.workloads}
     system = study.read_existing_system()
     existing = None if system is None or system.nodes.empty else system.nodes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_record, usd
+from procure.cli.common import Format, FormatOption, bad_option, note, print_record, usd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,8 @@ def packages(
         typer.Option("--package", metavar="ID", help="With --costs: these packages only, side by side."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The package table to write, .parquet or .csv.")
+        Path | None,
+        typer.Option("--out", help="The package table to write, .parquet or .csv."),
     ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -173,14 +174,18 @@ def _quotes_and_rules(
     from procure.validity import validity_notes
 
     if study is None:
-        table, rules = read_quotes(quotes or ""), validated(PackageRules, given, "packages")
+        table = read_quotes(quotes or "")
+        with bad_option():
+            rules = validated(PackageRules, given, "packages")
     else:
         from procure.study import load_study
 
         loaded = load_study(study)
         values = loaded.packages.model_dump(exclude_unset=True)
         table = read_quotes(quotes or loaded.quotes)
-        rules = validated(PackageRules, values | given, str(study))
+        # The study's own rules were checked when it was read.
+        with bad_option():
+            rules = validated(PackageRules, values | given, str(study))
     for text in validity_notes(table, rules):
         note(text)
     return table, rules

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_table
+from procure.cli.common import Format, FormatOption, note, print_table, table_file
 
 app = typer.Typer(
     help="Vendors' offers: check a quote file; look at the nodes that you own already.",
@@ -73,7 +73,11 @@ def nodes(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Write the nodes that stay as a node table, .csv or .parquet."),
+        typer.Option(
+            "--out",
+            callback=table_file,
+            help="Write the nodes that stay as a node table, .csv or .parquet.",
+        ),
     ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -93,8 +97,6 @@ def nodes(
     from procure.existing import read_existing, summarise_nodes
     from procure.tables import write
 
-    if out is not None and out.suffix not in (".parquet", ".csv"):
-        raise typer.BadParameter(f"{out} is neither .parquet nor .csv", param_hint="--out")
     system = read_existing(path, retire or (), "leave-out" if leave_out_down else "keep")
     for text in system.notes:
         note(text)

@@ -24,12 +24,8 @@ MOST_WITHOUT_MODEL = 200
 
 def recommend(
     study: cases.StudyArgument,
-    k: Annotated[
-        int | None, typer.Option("-k", "--k", min=1, help="Packages to recommend; default: the study's.")
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Simulate the first k where they are predictions.")
-    ] = True,
+    k: cases.LengthOption = None,
+    verify: cases.VerifyOption = True,
     workload: cases.WorkloadOption = None,
     policy: cases.PolicyOption = None,
     rule: cases.RuleOption = cases.Rule.RUNS_ALL,
@@ -38,7 +34,11 @@ def recommend(
     pareto: choices.ParetoOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write the ranking of every package, .parquet or .csv."),
+        typer.Option(
+            metavar="FILE",
+            callback=common.table_file,
+            help="Also write the ranking of every package, .parquet or .csv.",
+        ),
     ] = None,
     redraws: Annotated[
         int | None,

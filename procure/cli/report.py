@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 
 def report(
     study: cases.StudyArgument,
-    k: Annotated[
-        int | None, typer.Option("-k", "--k", min=1, help="Packages to recommend; default: the study's.")
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Simulate the first k where they are predictions.")
-    ] = True,
+    k: cases.LengthOption = None,
+    verify: cases.VerifyOption = True,
     workload: cases.WorkloadOption = None,
     policy: cases.PolicyOption = None,
     out: Annotated[

@@ -52,19 +52,29 @@ def search(
     ] = None,
     farm: Annotated[
         str,
-        typer.Option(help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler."),
+        typer.Option(
+            callback=common.farm_name,
+            help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler.",
+        ),
     ] = "serial",
     jobs: Annotated[int, typer.Option(min=1, help="Queued jobs to keep running.", rich_help_panel=QUEUE)] = 1,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores of one job.", rich_help_panel=QUEUE)] = None,
     memory: Annotated[str | None, typer.Option(help="Memory of one job.", rich_help_panel=QUEUE)] = None,
     walltime: Annotated[
-        str | None, typer.Option(help="Limit of one job, hours:minutes:seconds.", rich_help_panel=QUEUE)
+        str | None,
+        typer.Option(
+            callback=common.walltime, help="Limit of one job, hours:minutes:seconds.", rich_help_panel=QUEUE
+        ),
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Partition or queue.", rich_help_panel=QUEUE)] = None,
     account: Annotated[str | None, typer.Option(help="Account or project.", rich_help_panel=QUEUE)] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write every simulated package, ranked, .parquet or .csv."),
+        typer.Option(
+            metavar="FILE",
+            callback=common.table_file,
+            help="Also write every simulated package, ranked, .parquet or .csv.",
+        ),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -34,7 +34,11 @@ def simulate(
         typer.Option(help="Speed of the logged system, in the unit of the nodes' speed; none = ratio 1.0."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the schedule (the job table with its starts) here.")
+        Path | None,
+        typer.Option(
+            callback=common.table_file,
+            help="Write the schedule (the job table with its starts) here, .parquet or .csv.",
+        ),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -50,10 +54,22 @@ def simulate(
     """
     from procure import catalog, tables
     from procure.run import simulate as run_simulation
+    from procure.workload.spec import exact_speed
 
-    options = catalog.user_options(
-        policy, order=order, queue_order=queue_order, fit=fit, depth=depth, exclusive=int(exclusive) or None
-    )
+    with common.bad_option("--policy"):
+        catalog.entry(policy)
+    with common.bad_option():
+        options = catalog.user_options(
+            policy,
+            order=order,
+            queue_order=queue_order,
+            fit=fit,
+            depth=depth,
+            exclusive=int(exclusive) or None,
+        )
+        catalog.resolve_options(policy, options)
+    with common.bad_option("--logged-speed"):
+        exact_speed(logged_speed, "logged speed")
     job_table, node_table = tables.read(jobs, tables.JOB), tables.read(nodes, tables.NODE)
     if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
         common.note(

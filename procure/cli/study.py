@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_record
+from procure.cli.common import Format, FormatOption, note, print_record, usd
 from procure.errors import TableError
 
 app = typer.Typer(
@@ -30,8 +30,8 @@ def init(
         "quotes.csv"
     ),
     budget: Annotated[
-        float, typer.Option("--budget", min=0, metavar="USD", help="Budget in US$.")
-    ] = 1_000_000,
+        str, typer.Option("--budget", metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
+    ] = "1000000",
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
 
@@ -42,7 +42,7 @@ def init(
     """
     from procure.study_plan import study_text
 
-    text = study_text(path, Path(os.path.relpath(quotes, path.parent)), budget)
+    text = study_text(path, Path(os.path.relpath(quotes, path.parent)), float(budget))
     try:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(text)

@@ -21,7 +21,8 @@ def sweep(
     farm: Annotated[
         str,
         typer.Option(
-            help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler such as tcp://HOST:PORT."
+            callback=common.farm_name,
+            help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler such as tcp://HOST:PORT.",
         ),
     ] = "local",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
@@ -34,7 +35,9 @@ def sweep(
     ] = None,
     walltime: Annotated[
         str | None,
-        typer.Option(help="Limit of one job, hours:minutes:seconds.", rich_help_panel=QUEUE),
+        typer.Option(
+            callback=common.walltime, help="Limit of one job, hours:minutes:seconds.", rich_help_panel=QUEUE
+        ),
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Partition or queue.", rich_help_panel=QUEUE)] = None,
     account: Annotated[str | None, typer.Option(help="Account or project.", rich_help_panel=QUEUE)] = None,

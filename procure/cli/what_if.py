@@ -26,7 +26,10 @@ def what_if(
         typer.Option("--policy", metavar="NAME", help="Another policy (see `procure policies list`)."),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Another budget, US$: which package would be recommended? E.g. 1.2M.")
+        str | None,
+        typer.Option(
+            callback=common.usd, help="Another budget, US$: which package would be recommended? E.g. 1.2M."
+        ),
     ] = None,
     workload: cases.WorkloadOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Which bursts are added or left out.")] = 1,
@@ -45,17 +48,16 @@ def what_if(
     from procure.what_if import Changes, parse_gpu_share
     from procure.what_if import what_if as try_changes
 
-    money = common.usd(budget)
+    with common.bad_option("--gpu-share"):
+        share = parse_gpu_share(gpu_share)
     changes = Changes(
-        growth,
-        **parse_gpu_share(gpu_share),
-        policy=to_policy,
-        budget_usd=float(money) if money else None,
-        seed=seed,
+        growth, **share, policy=to_policy, budget_usd=float(budget) if budget else None, seed=seed
     )
-    changes.check()
+    with common.bad_option():
+        changes.check()
     loaded = cases.load(study, None, workload)
-    counts = find_package(loaded.plan, package)
+    with common.bad_option("--package"):
+        counts = find_package(loaded.plan, package)
     table = try_changes(loaded.plan, loaded.cases, loaded.policy, counts, changes)
     if output is not common.Format.TABLE:
         common.print_table(table, output)

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import days
-from procure.cli.common import Format, FormatOption, LogFormat, note, print_json, print_record, print_table
+from procure.cli.common import (
+    Format,
+    FormatOption,
+    JobsOutOption,
+    LogFormat,
+    bad_option,
+    note,
+    print_json,
+    print_record,
+    print_table,
+    table_file,
+    time_zone,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +44,6 @@ class Clock(StrEnum):
 
 
 JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
-OutOption = Annotated[Path, typer.Option("--out", help="The job table to write, .parquet or .csv.")]
 
 
 @app.command("import")
@@ -46,7 +57,9 @@ def import_(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="The job table to write, .parquet or .csv; none: only check."),
+        typer.Option(
+            "--out", callback=table_file, help="The job table to write, .parquet or .csv; none: only check."
+        ),
     ] = None,
     preset: Annotated[
         str | None,
@@ -62,7 +75,10 @@ def import_(
         ),
     ] = None,
     tz: Annotated[
-        str | None, typer.Option("--tz", help="Zone of dates without an offset, e.g. America/Chicago.")
+        str | None,
+        typer.Option(
+            "--tz", callback=time_zone, help="Zone of dates without an offset, e.g. America/Chicago."
+        ),
     ] = None,
     clock: Annotated[
         Clock | None,
@@ -116,7 +132,10 @@ def import_(
     from procure.workload import import_log
     from procure.workload.presets import load_preset, parse_column
 
-    form = log_format.value if log_format else load_preset(str(preset)).format
+    with bad_option("--preset"):
+        form = log_format.value if log_format else load_preset(str(preset)).format
+    with bad_option("--column"):
+        columns = dict(parse_column(text) for text in column or [])
     imported = import_log(
         log,
         form,
@@ -125,7 +144,7 @@ def import_(
         tz=tz,
         cpus_per_node=cpus_per_node,
         mem_unit=mem_unit,
-        columns=dict(parse_column(text) for text in column or []),
+        columns=columns,
         clock=clock.value if clock else None,
         keep_unfinished=keep_unfinished,
         skip_bad_rows=skip_bad_rows,
@@ -198,7 +217,7 @@ def _readable(facts: dict[str, object]) -> dict[str, object]:
 
 @app.command("generate")
 def generate_(
-    out: OutOption,
+    out: JobsOutOption,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 1,
     n_jobs: Annotated[
         int | None, typer.Option("--n-jobs", min=1, help="How many jobs; by default the recipe's, 16,000.")
@@ -225,10 +244,11 @@ def generate_(
 @app.command("slice")
 def slice_(
     jobs: JobsArgument,
-    out: OutOption,
+    out: JobsOutOption,
     day: Annotated[str | None, typer.Option("--day", help="The local day of submission, YYYY-MM-DD.")] = None,
     tz: Annotated[
-        str, typer.Option("--tz", help="Time zone of the day and of times without an offset.")
+        str,
+        typer.Option("--tz", callback=time_zone, help="Time zone of the day and of times without an offset."),
     ] = "UTC",
     start: Annotated[
         str | None, typer.Option("--from", help="First moment of submission: an ISO time, or seconds.")
@@ -250,21 +270,22 @@ def slice_(
         raise typer.BadParameter("give a --day, or --from and --to", param_hint="--day")
     from procure.tables import JOB, read
     from procure.workload import slice_day, slice_times
-    from procure.workload.clock import moment
+    from procure.workload.clock import day_bounds, moment
 
-    table = read(jobs, JOB)
     if day is not None:
-        part = slice_day(table, day, tz)
-    else:
+        with bad_option("--day"):
+            day_bounds(day, tz)
+    with bad_option("--from/--to"):
         first, last = (None if text is None else moment(text, tz) for text in (start, end))
-        part = slice_times(table, first, last)
+    table = read(jobs, JOB)
+    part = slice_times(table, first, last) if day is None else slice_day(table, day, tz)
     _wrote(part, out, output)
 
 
 @app.command("merge")
 def merge_(
     jobs: Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Job tables, in order.")],
-    out: OutOption,
+    out: JobsOutOption,
     drop_repeated: Annotated[
         bool,
         typer.Option("--drop-repeated", help="Leave out jobs that an earlier table holds."),

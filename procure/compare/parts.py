@@ -18,6 +18,12 @@ SHAKE = 300
 """Seconds by which a shaken copy moves a submission at most, either way."""
 
 
+def check_length(length: str) -> None:
+    """Raise if the length is not one of `SLICES`."""
+    if length not in SLICES:
+        raise TableError(f"slices of {length!r} are not known; {nearest(length, SLICES)}")
+
+
 def slices(jobs: pd.DataFrame, length: str) -> Iterator[tuple[str, pd.DataFrame]]:
     """Cut a workload by submission time; each slice will start from an empty system.
 
@@ -26,8 +32,7 @@ def slices(jobs: pd.DataFrame, length: str) -> Iterator[tuple[str, pd.DataFrame]
     TableError
         The length is not one of `SLICES`.
     """
-    if length not in SLICES:
-        raise TableError(f"slices of {length!r} are not known; {nearest(length, SLICES)}")
+    check_length(length)
     number = (jobs["submit_time"] - jobs["submit_time"].min()) // SLICES[length]
     for place, part in jobs.groupby(number, sort=True):
         if len(part) >= FEWEST_JOBS:

@@ -65,6 +65,14 @@ def run_policy(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapp
     return simulate(jobs, nodes, name, **options)
 
 
+def check_policies(policies: Sequence[str]) -> None:
+    """Raise if there is none, one stands twice, or one is unknown."""
+    if len(set(policies)) < len(policies) or not policies:
+        raise TableError("name at least one policy, and each only once")
+    for name in policies:
+        catalog.entry(name.removesuffix(ORACLE))
+
+
 def compare(
     jobs: pd.DataFrame,
     nodes: pd.DataFrame,
@@ -99,10 +107,7 @@ def compare(
         An unknown or repeated policy, a bad table, or a replay of a log without start times.
     """
     options = options or {}
-    if len(set(policies)) < len(policies) or not policies:
-        raise TableError("name at least one policy, and each only once")
-    for name in policies:
-        catalog.entry(name.removesuffix(ORACLE))
+    check_policies(policies)
     runs = {}
     for name in policies:
         progress(f"{name} on {len(jobs):,} jobs")

@@ -80,6 +80,13 @@ def n_local_workers() -> int:
     return min(int(given), allowed) if given.isdigit() and int(given) > 0 else allowed
 
 
+def check_farm(farm: str) -> None:
+    """Raise if there is no such farm: say which there are."""
+    if farm not in ("serial", "local", *QUEUES) and "://" not in farm:
+        known = ", ".join(("serial", "local", *QUEUES))
+        raise TableError(f"farm {farm!r} is not known; known: {known}, or an address such as tcp://host:8786")
+
+
 def run_tasks(
     farm: str,
     task: Task,
@@ -121,9 +128,7 @@ def run_tasks(
                 made = key, work.shared(key)
             yield batch, task(made[1], *work.arguments(batch))
         return
-    if farm not in ("local", *QUEUES) and "://" not in farm:
-        known = ", ".join(("serial", "local", *QUEUES))
-        raise TableError(f"farm {farm!r} is not known; known: {known}, or an address such as tcp://host:8786")
+    check_farm(farm)
     from distributed.client import ClosedClientError
 
     from procure.sweep.crew import Crew, give_out

@@ -135,7 +135,7 @@ def read_bytes(path: str | Path) -> bytes:
     """
     path = Path(path)
     if not path.is_file():
-        raise TableError(f"{path}: no such file")
+        raise TableError(f"{path}: is a folder; name a file" if path.is_dir() else f"{path}: no such file")
     try:
         content = _decompress(path)
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
