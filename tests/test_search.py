@@ -214,6 +214,11 @@ def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_aga
     pd.testing.assert_frame_equal(first.ranking, again.ranking)
     more = found(path, runs=150)
     assert more.spent["n_runs_computed"] == 30
+    fewer = found(path, runs=60)
+    rounds = [
+        (one.spent["n_rounds"], one.spent["n_rounds_of_earlier_calls"]) for one in (first, again, more, fewer)
+    ]
+    assert rounds == [(4, 0), (4, 4), (5, 4), (1, 1)]
     truth = serial_results(path).set_index("package_id")["mean_wait_time"]
     waits = more.ranking.set_index("package_id")["mean_wait_time"]
     assert np.allclose(waits, truth[waits.index])

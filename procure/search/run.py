@@ -110,9 +110,11 @@ def run_search(
             swept = simulator.counts_of(simulator.swept)
             known.add(swept.counts, swept.wait, swept.left_out)
             note(f"learning from {len(swept.wait):,} packages that the study's sweep has simulated")
-        n_swept = len(known)
+        n_swept, before, n_rounds = len(known), log.read(), 0
 
         def report(progress: Progress) -> None:
+            nonlocal n_rounds
+            n_rounds += 1
             order = known.order()
             told(
                 progress.n_asked * n_workloads, rules.n_packages * n_workloads,
@@ -120,14 +122,15 @@ def run_search(
             )  # fmt: skip
 
         proposer = make_proposer(asked.method, where, asked.seed, rules.n_packages)
-        progress = search(known, where, proposer, simulator, rules, log.read(), report, log.write)
+        progress = search(known, where, proposer, simulator, rules, before, report, log.write)
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {simulator.folder} says why")
     spent: dict[str, object] = {
         "method": asked.method,
         "seed": asked.seed,
         "ended": progress.ended,
-        "n_rounds": len(progress.rounds),
+        "n_rounds": n_rounds,
+        "n_rounds_of_earlier_calls": min(n_rounds, len(before)),
         "n_packages_asked": progress.n_asked,
         "n_runs_asked": progress.n_asked * n_workloads,
         "n_runs_computed": simulator.n_computed,
