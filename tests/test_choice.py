@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from procure.choice import choose, pareto
+from procure.cli import ties
+from procure.cli.chosen_output import _models, no_better_than_mean
 from procure.cli.main import app, run
 from procure.constraints import parse, quantities
 from procure.errors import TableError
@@ -381,6 +384,38 @@ def test_without_any_waiting_the_cheapest_package_stands_first(calm, objective):
     assert [one["mean_wait_time"] for one in rows] == [0, 0, 0]
     assert [one["price_usd"] for one in rows] == sorted(one["price_usd"] for one in rows)
     assert "no job waits under any of the" in answer.stderr and "the cheapest stand first" in answer.stderr
+
+
+def test_without_any_waiting_a_front_says_so_too(calm):
+    """Its other axes decide it."""
+    answer = ask(calm, "--pareto", "wait,cost")
+    assert answer.exit_code == 0 and "no job waits under any of the" in answer.stderr
+    assert "the front is decided by what else it is drawn by" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("least", "k", "said"), [(0.0, 2, True), (7.0, 2, True), (0.0, 3, True), (0.0, 4, False)]
+)
+def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, said):
+    """Three of four simulated packages share the least p95-wait: said of lists of up to three of them."""
+    table = pd.DataFrame(
+        {"simulated": [True] * 4 + [False], "jobs_left_out": 0, "satisfies": True, "mean_wait_time": [1.0, 2, 3, 4, 5],
+         "objective_value": [least] * 3 + [9.0, least]}
+    )  # fmt: skip
+    by = SimpleNamespace(wanted=SimpleNamespace(objective=OBJECTIVES["p95-wait"]))
+    lines = ties.of_list(SimpleNamespace(found=SimpleNamespace(ranking=table, k=k), chosen=by))
+    text = f"3 of the 4 packages that were simulated have the same least p95-wait, {least:.0f} s"
+    assert [line.startswith(text) for line in lines] == [True] * said
+
+
+def test_a_model_that_knows_no_more_than_the_mean_is_remarked_on():
+    """Where always answering the mean is no worse; a useful model goes without a remark."""
+    good, bad = (SimpleNamespace(rmse_seconds=rmse, constant_rmse_seconds=10.0) for rmse in (4.0, 12.0))
+    assert no_better_than_mean([good]) == "" == no_better_than_mean([])
+    assert no_better_than_mean([bad]).startswith(": the model is no better than that, so do not trust")
+    assert no_better_than_mean([bad, good, good]).startswith(": 1 of them is no better")
+    made = SimpleNamespace(models=[SimpleNamespace(what="p95-wait", unit="s", predicted=bad)])
+    assert "12 s (RMSE; always answering the mean: 10 s): the model is no better" in _models(made)[0]
 
 
 def test_an_existing_system_that_already_runs_everything_is_said(calm):

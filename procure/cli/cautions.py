@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from procure.cli import ties
 from procure.cli.cases import Loaded, Rule
-from procure.cli.chosen_output import sentences
+from procure.cli.chosen_output import no_better_than_mean, sentences
 
 if TYPE_CHECKING:
     from procure.cli.chosen import Chosen
@@ -30,7 +31,7 @@ def cautions(loaded: Loaded, done: Ranked, asked: int | None = None) -> list[str
             else sentences(loaded, by, asked, done.rule, done.found.confirmed, done.verified)
         ),
         *(_coverage(loaded, done, asked) if by is None else []),
-        *_no_waiting(done),
+        *ties.of_list(done),
         *about_results(loaded),
         *_failures(done),
         *_speeds(loaded),
@@ -44,6 +45,7 @@ def about_front(loaded: Loaded, front: Chosen, verified: bool) -> list[str]:
     confirmed = bool(front.the_front["simulated"].all())
     return [
         *sentences(loaded, front, 0, Rule.RUNS_ALL, confirmed, verified),
+        *ties.of_front(front),
         *about_results(loaded),
         *_speeds(loaded),
         *_existing(loaded),
@@ -103,7 +105,7 @@ def _sources(done: Ranked) -> list[str]:
     else:
         lines.append(
             f"out of fold, a prediction is off by {predicted.rmse_seconds:,.0f} s (RMSE; always answering the "
-            f"mean: {predicted.constant_rmse_seconds:,.0f} s)"
+            f"mean: {predicted.constant_rmse_seconds:,.0f} s)" + no_better_than_mean([predicted])
         )
     if found.confirmed:
         better = "a better one may be among those that were not, and " if rest else ""
@@ -134,19 +136,6 @@ def _coverage(loaded: Loaded, done: Ranked, asked: int) -> list[str]:
             "the published rule counts only the jobs that ran, and so favours packages that leave jobs out"
         )
     return lines
-
-
-def _no_waiting(done: Ranked) -> list[str]:
-    """Say that waits do not tell packages apart, where none that was simulated has any."""
-    case = done.case
-    waits = case.wait[case.simulated & (case.runs_all if case.runs_all.any() else True)]
-    if not len(waits) or waits.max() > 0:
-        return []
-    return [
-        f"no job waits under any of the {len(waits):,} packages that were simulated: with this workload, waits do "
-        "not tell packages apart, and among those with equal figures the cheapest stand first; a heavier load "
-        "says more (procure workload load)"
-    ]
 
 
 def _nobody_runs_all(loaded: Loaded) -> str:

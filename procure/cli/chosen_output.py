@@ -8,8 +8,11 @@ from procure.cli import cases, common
 from procure.cli.chosen import Chosen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
+    from procure.models import Predicted
     from procure.objectives import Quantity
 
 
@@ -84,12 +87,23 @@ def _models(done: Chosen) -> list[str]:
         return [
             f"{len(off)} models predict what was not simulated: out of fold, their error (RMSE) is "
             f"{min(off):.0%} to {max(off):.0%} of that of always answering the mean"
+            + no_better_than_mean([one.predicted for one in done.models])
         ]
     return [
         f"out of fold, a prediction of {one.what} is off by {said(one.predicted.rmse_seconds, one.unit)} "
         f"(RMSE; always answering the mean: {said(one.predicted.constant_rmse_seconds, one.unit)})"
+        + no_better_than_mean([one.predicted])
         for one in done.models
     ]
+
+
+def no_better_than_mean(models: Sequence[Predicted]) -> str:
+    """Remark on models that know no more than the mean does; empty if there are none."""
+    bad = [one for one in models if one.rmse_seconds >= one.constant_rmse_seconds > 0]
+    if not bad:
+        return ""
+    which = "the model is" if len(models) == 1 else f"{len(bad)} of them {'is' if len(bad) == 1 else 'are'}"
+    return f": {which} no better than that, so do not trust what is predicted; simulate more packages (sweep.sample)"
 
 
 def print_list(loaded: cases.Loaded, done: Chosen, output: common.Format) -> None:
