@@ -175,6 +175,20 @@ def test_chances_end_up_true_near_each_chance() -> None:
         assert said[near].mean() == pytest.approx((wait[5_000:][near] <= 3600).mean(), abs=0.025)
 
 
+def test_a_fitted_calibrator_states_chances_that_come_true() -> None:
+    """After a fit, jobs said to start by a deadline with a chance of 0.4 or 0.6 do so as often."""
+    rng = np.random.default_rng(1)
+    stated = rng.choice([0.1, 0.4, 0.6, 0.9], 20_000)
+    edges = [0.0, np.log1p(3600.0), np.log1p(1e5)]
+    curve = np.expm1([np.interp(calibrate.GRID, [0.0, p, 1.0], edges) for p in stated])
+    truth = np.select([stated == 0.4, stated == 0.6], [0.55, 0.5], stated)
+    wait = np.where(rng.random(20_000) < truth, 100.0, 9_000.0)
+    said = calibrate.Calibrator().fit(wait, curve).chance(curve, 3600.0)
+    for level in (0.1, 0.4, 0.6, 0.9):
+        near = stated == level
+        assert said[near].mean() == pytest.approx((wait[near] <= 3600).mean(), abs=0.025)
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000), at=st.integers(0, 5))
 def test_chances_learn_only_from_what_is_known(seed: int, at: int) -> None:

@@ -74,12 +74,16 @@ class Calibrator:
         self.n_window, self.n_prior = n_window, n_prior
         self.prior = (np.arange(200) + 0.5) / 200
         self.shifts, self.slopes = np.zeros(len(DEADLINES)), np.ones(len(DEADLINES))
+        self.gaps = np.zeros((len(DEADLINES), len(Gaps.AT)))
 
     def fit(self, wait: np.ndarray, curve: np.ndarray) -> Calibrator:
         """Learn from jobs that the model has not seen: their scores, thinned to 200, and their chances."""
         self.prior = np.quantile(scores(wait, curve), (np.arange(200) + 0.5) / 200)
-        fitted = [fit_correction(chance_by(curve, deadline), wait <= deadline) for deadline in DEADLINES]
-        self.shifts, self.slopes = (np.array(part) for part in zip(*fitted, strict=True))
+        for position, deadline in enumerate(DEADLINES):
+            stated, happened, left = chance_by(curve, deadline), wait <= deadline, Gaps()
+            shift, slope = fit_correction(stated, happened)
+            left.add(correct_chance(stated, shift, slope), happened)
+            self.shifts[position], self.slopes[position], self.gaps[position] = shift, slope, left.usual()
         return self
 
     def reach(self, score: np.ndarray, ended: np.ndarray, share: float = 0.9) -> float:
@@ -125,7 +129,8 @@ class Calibrator:
         at, knots = np.log1p(deadline), np.log1p(DEADLINES)
         shift = float(np.interp(at, knots, self.shifts))
         slope = float(np.interp(at, knots, self.slopes))
-        return correct_chance(chance_by(curve, deadline), shift, slope)
+        usual = np.array([np.interp(at, knots, gap) for gap in self.gaps.T])
+        return close_gap(correct_chance(chance_by(curve, deadline), shift, slope), usual)
 
 
 _KNOTS = np.linspace(0.0, 1.0, 201)
@@ -186,7 +191,7 @@ def roll_chance(
         used = known
         rows = slice(begin, begin + every)
         moved[rows] = correct_chance(chance[rows], shift, slope)
-        corrected[rows] = gaps.close(moved[rows])
+        corrected[rows] = close_gap(moved[rows], gaps.usual())
     return corrected
 
 
@@ -201,22 +206,27 @@ class Gaps:
         So many outcomes without a gap are taken as seen already.
     """
 
+    AT = np.linspace(0.0, 1.0, 41)
+
     def __init__(self, reach: float = 0.1, n_prior: float = 100.0) -> None:
         """Start without a gap."""
         self.reach, self.n_prior = reach, n_prior
-        self.at = np.linspace(0.0, 1.0, 41)
-        self.gap, self.weight = np.zeros(41), np.zeros(41)
+        self.gap, self.weight = np.zeros(len(self.AT)), np.zeros(len(self.AT))
 
     def add(self, stated: np.ndarray, happened: np.ndarray) -> None:
         """Learn what came of stated chances."""
-        near = np.maximum(0.0, 1 - np.abs(self.at[:, None] - stated) / self.reach)
+        near = np.maximum(0.0, 1 - np.abs(self.AT[:, None] - stated) / self.reach)
         self.gap += near @ (happened - stated)
         self.weight += near.sum(axis=1)
 
-    def close(self, stated: np.ndarray) -> np.ndarray:
-        """Add the usual gap to chances, at most 0.2."""
-        usual = np.clip(self.gap / (self.weight + self.n_prior), -0.2, 0.2)
-        return np.clip(stated + np.interp(stated, self.at, usual), 0.001, 0.999)
+    def usual(self) -> np.ndarray:
+        """Return the usual gap near each of the chances `AT`, at most 0.2."""
+        return np.clip(self.gap / (self.weight + self.n_prior), -0.2, 0.2)
+
+
+def close_gap(stated: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """Add the gap that is usual near each of the chances `Gaps.AT` to stated chances."""
+    return np.clip(stated + np.interp(stated, Gaps.AT, usual), 0.001, 0.999)
 
 
 def _logit(chance: np.ndarray) -> np.ndarray:

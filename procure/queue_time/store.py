@@ -18,9 +18,11 @@ from procure.queue_time.booster import from_bytes, to_bytes
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/2"
+SCHEMA = "procure-queue-time/3"
 HISTORY = 3000
 """How many of the last jobs a model file keeps, for the features of the next one."""
+CORRECTIONS = ("prior", "shifts", "slopes", "gaps")
+"""The arrays of `calibrate.Calibrator` that its fit sets."""
 _TEXT = ("job_id", "user", "partition")
 _NUMBER = (
     "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node",
@@ -109,12 +111,8 @@ def load(path: Path) -> SiteModel:
 
 def _parts(model: QueueTimeModel | Published) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
     if isinstance(model, QueueTimeModel):
-        arrays = {
-            "deadlines": model.deadlines,
-            "longest": np.array(model.longest),
-            "prior": model.calibrator.prior,
-        }
-        arrays |= {"shifts": model.calibrator.shifts, "slopes": model.calibrator.slopes}
+        arrays = {"deadlines": model.deadlines, "longest": np.array(model.longest)}
+        arrays |= {name: getattr(model.calibrator, name) for name in CORRECTIONS}
         boosters: dict[str, Any] = {}
         for position, member in enumerate(model.members):
             boosters |= {f"quantile{position}": member.quantile, f"chance{position}": member.chance}
@@ -142,8 +140,8 @@ def _assemble(
             Member(*(from_bytes(boosters[f"{kind}{position}"], source) for kind in ("quantile", "chance")))
             for position in range(n_members)
         ]
-        model.calibrator.prior = arrays["prior"]
-        model.calibrator.shifts, model.calibrator.slopes = arrays["shifts"], arrays["slopes"]
+        for name in CORRECTIONS:
+            setattr(model.calibrator, name, arrays[name])
         return model
     published = Published(settings["k"], settings["seed"])
     published.low, published.high, published.centres = arrays["low"], arrays["high"], arrays["centres"]
