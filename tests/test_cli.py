@@ -6,12 +6,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import typer.main
 from small_study import swept
 from typer.testing import CliRunner
 
+from procure.cli.cases import workloads_of
+from procure.cli.cautions import _speeds
+from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
 
@@ -161,6 +166,34 @@ def test_a_budget_is_written_alike_everywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, ["study", "init", "s.toml", "--budget", "$1.2M"]).exit_code == 0
     assert "budget_usd = 1_200_000\n" in Path("s.toml").read_text()
+
+
+def test_package_ids_and_numbers_stay_whole_in_a_narrow_terminal(monkeypatch, capsys):
+    """At 80 columns ids are broken at their commas only, numbers not at all; a wide one has them on a line."""
+    table = pd.DataFrame(
+        {"rank": [1, 2], "package_id": ["ComputeNode3=92,BigMemNode2=14,GPUNode4=4", "GPUNode10=1"]}
+    )
+    for name in ("price_usd", "wait_s", "low_s", "high_s"):
+        table[name] = [1234567.5, 2.0]
+    for width in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_table(table.assign(wait_is="simulated", ranks="1–50"), Format.TABLE, "a title")
+        said = capsys.readouterr().out
+        assert max(map(len, said.splitlines())) <= width
+        assert said.count("1,234,567.5") == 4 and "2.00" not in said and said.count("simulated") == 2
+        parts = ["ComputeNode3=92,", "BigMemNode2=14,", "GPUNode4=4"]
+        assert [part in said.split() for part in parts] == [width == 80] * 3
+        assert ("".join(parts) in said) == (width == 200)
+
+
+def test_titles_and_notes_name_three_of_many_workloads():
+    """The first three, and how many more."""
+    case = SimpleNamespace(name=" + ".join(f"day-{i}" for i in range(25)))
+    assert workloads_of(case) == "day-0, day-1, day-2 and 22 more"
+    assert workloads_of(SimpleNamespace(name="day-1")) == "day-1"
+    speeds = SimpleNamespace(logged_speed=lambda name: None)
+    said = _speeds(SimpleNamespace(plan=speeds, cases=[SimpleNamespace(name=f"day-{i}") for i in range(25)]))
+    assert said[0].startswith("day-0, day-1, day-2 and 22 more: run times as logged")
 
 
 def test_json_stands_alone_on_stdout(tmp_path):

@@ -208,7 +208,7 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     assert "each half of the 400 out-of-fold predictions" in line
     assert 85 < float(line.split("holds ")[1].split("%")[0]) < 95
     (line,) = coverage_lines(case, said, np.full(600, 99.0))
-    assert "holds 100.0% of the true waits of the 200 packages that were not simulated" in line
+    assert "holds 100.0% of the true waits of the 200 packages not simulated" in line
     assert coverage_lines(case, None) == []
 
 

@@ -103,7 +103,7 @@ def test_where_no_package_runs_every_job_all_are_ranked_and_it_is_said(tmp_path)
     write(jobs, tmp_path / "jobs.parquet")
     path = make_study(tmp_path, 2, jobs='jobs = "jobs.parquet"')
     rows, err = all_four(path)
-    assert "no package runs every job; 1 of 200 jobs are left out by every package" in err
+    assert "no package runs every job; every package leaves out 1 of 200 jobs" in err
     assert "5,000.0 GB" in err
     order = [(row["jobs_left_out"], row["mean_wait_time"], row["price_usd"]) for row in rows]
     assert order == sorted(order) and order[0][0] >= 1
@@ -123,7 +123,7 @@ def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkey
     monkeypatch.setattr(sweep_run, "simulate_batch", break_first)
     rows, err = ask("recommend", path, "-k", "500")
     assert sum(not row["simulated"] for row in rows) >= 1
-    assert "1 confirming runs failed" in err and "out of luck" in err
+    assert "1 confirming run failed" in err and "out of luck" in err
     assert "they could not be confirmed" in err and "--no-verify" not in err
 
 
@@ -167,7 +167,7 @@ def test_what_is_not_in_the_ranking_is_told(swept):
     run("report", swept, "-k", "5000", "--no-verify", "--policy", "best-fit", "--workload", "day")
     text = (swept.parent / "results/s/report.html").read_text()
     for said in (err, text):
-        assert "2 existing nodes (8 CPUs, 32 GB, 1 GPUs)" in said
+        assert "2 existing nodes (8 CPUs, 32 GB, 1 GPU)" in said
         assert "run times as logged on every node" in said.replace("Run", "run")
         assert f"5,000 packages were asked for; there are only {len(rows):,}" in said
     assert f"procure report {swept} -k {len(rows)} --policy best-fit --workload day --no-verify" in text
@@ -236,4 +236,4 @@ def test_failed_runs_of_the_sweep_are_counted_with_a_reason(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("procure.sweep.store.study_status", lambda plan: counts)
         (line,) = about_results(cases.Loaded(loaded.plan, loaded.policy, rows, loaded.cases))
-    assert line.startswith("1 runs of the sweep failed") and line.endswith(": out of luck")
+    assert line.startswith("1 run of the sweep failed") and line.endswith(": out of luck")

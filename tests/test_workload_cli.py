@@ -23,7 +23,7 @@ def test_import_writes_the_table_and_prints_rows_kept_and_dropped(procure, tmp_p
     arguments = ("import", "log.csv", "--format", "csv", "--preset", "beocat", "--out", "jobs.parquet")
     code, out, _ = procure(*arguments)
     assert code == 0
-    assert "2 rows read, 1 jobs kept" in out
+    assert "2 rows read, 1 job kept" in out
     assert "dropped 1: negative run time" in out
     assert len(read("jobs.parquet", JOB)) == 1
     (tmp_path / "jobs.parquet").unlink()

@@ -11,6 +11,7 @@ import typer
 
 from procure.cli import common
 from procure.cli.cases import Loaded, Rule
+from procure.words import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,7 +143,7 @@ def _explain(loaded: Loaded, judged: Judged, thresholds: list[int]) -> None:
         )
     nowhere = [case.name for case in loaded.cases if not case.runs_all.any()]
     if nowhere:
-        common.note(f"no package runs every job of {', '.join(nowhere)}: no hit there")
+        common.note(f"no package runs every job of {listed(nowhere)}: no hit there")
     most = int(judged.counted.max(initial=0))
     beyond = [threshold for threshold in thresholds if threshold >= most]
     if beyond:

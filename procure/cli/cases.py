@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from procure.words import listed
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
@@ -109,6 +111,12 @@ class Loaded:
         inner = self.learn_if_possible(case, feature_set)
         outer = self.learn_if_possible(case, feature_set, Rule.PUBLISHED)
         return (inner, outer) if inner is not None and outer is not None else None
+
+
+def workloads_of(case: Case) -> str:
+    """Name a case's workloads; of cases taken together, whose name joins all, the first three of many."""
+    names = case.name.split(" + ")
+    return case.name if len(names) == 1 else listed(names)
 
 
 def load(study: Path, policy: str | None = None, workload: str | None = None) -> Loaded:

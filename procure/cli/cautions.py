@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from procure.cli import ties
-from procure.cli.cases import Loaded, Rule
+from procure.cli.cases import Loaded, Rule, workloads_of
 from procure.cli.chosen_output import no_better_than_mean, sentences
+from procure.words import be, counted, listed
 
 if TYPE_CHECKING:
     from procure.cli.chosen import Chosen
@@ -55,7 +56,8 @@ def about_front(loaded: Loaded, front: Chosen, verified: bool) -> list[str]:
 def few_simulated(case: Case, folds: int) -> str:
     """Say that no model can be learnt."""
     return (
-        f"{case.name}: {int(case.simulated.sum()):,} of {len(case.wait):,} packages are simulated; "
+        f"{workloads_of(case)}: {int(case.simulated.sum()):,} of {counted(len(case.wait), 'package')} "
+        f"{be(int(case.simulated.sum()))} simulated; "
         f"a model with {folds}-fold cross-validation needs {2 * folds}, so there is none"
     )
 
@@ -68,19 +70,21 @@ def about_results(loaded: Loaded) -> list[str]:
     lines = []
     if counts["n_missing"]:
         lines.append(
-            f"{counts['n_missing']:,} of {counts['n_runs_planned']:,} planned runs are missing: "
+            f"{counts['n_missing']:,} of {counted(counts['n_runs_planned'], 'planned run')} "
+            f"{be(counts['n_missing'])} missing: "
             f"procure sweep {path}"
         )
     if counts["n_failed"]:
         failed = loaded.results[loaded.results["status"] != "ok"].iloc[0]
         lines.append(
-            f"{counts['n_failed']:,} runs of the sweep failed and count as not simulated; the first: "
+            f"{counted(counts['n_failed'], 'run')} of the sweep failed, so the packages count as not simulated; the "
+            "first: "
             f"{failed['package_id']}: {failed['reason']}"
         )
     if counts["n_beyond_plan"]:
         lines.append(
-            f"{counts['n_beyond_plan']:,} results are beyond what the study file plans (an earlier sweep of "
-            "more packages) and are used too"
+            f"{counted(counts['n_beyond_plan'], 'result')} {be(counts['n_beyond_plan'])} beyond what the study file "
+            "plans (an earlier sweep of more packages), and used too"
         )
     return lines
 
@@ -94,7 +98,7 @@ def _sources(done: Ranked) -> list[str]:
     parts = [f"{rest - unknown:,} are predicted"] if rest > unknown else []
     parts += [f"{unknown:,} have no known wait"] if unknown else []
     lines = [
-        f"{n:,} distinct packages: {able:,} run every job, {n - able:,} leave jobs out and {tail}; "
+        f"{counted(n, 'distinct package')}: {able:,} run every job, {n - able:,} leave jobs out and {tail}; "
         f"{int(case.simulated.sum()):,} were simulated before, {found.n_verified:,} to confirm the list, "
         + (" and ".join(parts) or "so that all are simulated")
     ]
@@ -124,12 +128,13 @@ def _coverage(loaded: Loaded, done: Ranked, asked: int) -> list[str]:
     case, k = done.case, done.found.k
     able, lines = int(case.runs_all.sum()), []
     if asked > k:
-        lines.append(f"{asked:,} packages were asked for; there are only {k:,}")
+        lines.append(f"{asked:,} packages were asked for; there {be(k)} only {k:,}")
     if not able:
         lines.append(_nobody_runs_all(loaded))
     elif k > able and done.rule is Rule.RUNS_ALL:
         lines.append(
-            f"only {able:,} packages run every job: the list goes on with packages that leave some out"
+            f"no more than {counted(able, 'package')} can run every job: the list goes on with packages that leave "
+            "some out"
         )
     if done.rule is Rule.PUBLISHED:
         lines.append(
@@ -162,9 +167,9 @@ def _nobody_runs_all(loaded: Loaded) -> str:
         lost, key=lambda s: (s["gpus_per_node"], s["mem_mb_per_node"], s["cpus_per_node"], s["n_nodes"])
     )
     return (
-        f"no package runs every job; {left_out:,} of {n_jobs:,} jobs are left out by every package, the most "
-        f"demanding on {top['n_nodes']:,} node(s) with {top['cpus_per_node']:,} CPUs, "
-        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {top['gpus_per_node']:,} GPUs each"
+        f"no package runs every job; every package leaves out {left_out:,} of {counted(n_jobs, 'job')}, the most "
+        f"demanding on {counted(top['n_nodes'], 'node')} with {counted(top['cpus_per_node'], 'CPU')}, "
+        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {counted(top['gpus_per_node'], 'GPU')} each"
     )
 
 
@@ -198,7 +203,7 @@ def _failures(done: Ranked) -> list[str]:
     if not done.reasons:
         return []
     return [
-        f"{done.found.n_failed:,} confirming runs failed, and their packages stay unconfirmed; the first: "
+        f"{counted(done.found.n_failed, 'confirming run')} failed, and what they were of stays unconfirmed; the first: "
         f"{done.reasons[0]}"
     ]
 
@@ -209,13 +214,13 @@ def _speeds(loaded: Loaded) -> list[str]:
     without = [name for name, speed in speeds.items() if speed is None]
     if without:
         lines.append(
-            f"{', '.join(without)}: run times as logged on every node: no logged processor or speed is given, "
+            f"{listed(without)}: run times as logged on every node: no logged processor or speed is given, "
             "so differences in processor speed are not in this ranking"
         )
     if len(without) < len(speeds):
         unrated = plan.quotes.loc[plan.quotes["spec_rate"].isna(), "name"].tolist()
         if unrated:
-            lines.append(f"no spec_rate is quoted for {', '.join(unrated)}: run times there are as logged")
+            lines.append(f"no spec_rate is quoted for {listed(unrated)}: run times there are as logged")
     return lines
 
 
@@ -224,9 +229,9 @@ def _existing(loaded: Loaded) -> list[str]:
     if nodes is None or not len(nodes):
         return []
     return [
-        f"{len(nodes):,} existing nodes ({int(nodes['cpus'].sum()):,} CPUs, "
-        f"{nodes['mem_mb'].sum() / 1000:,.0f} GB, {int(nodes['gpus'].sum()):,} GPUs) are part of every simulated "
-        "system; the totals shown are those of the purchase only",
+        f"every simulated system holds {counted(len(nodes), 'existing node')} "
+        f"({counted(int(nodes['cpus'].sum()), 'CPU')}, {nodes['mem_mb'].sum() / 1000:,.0f} GB, "
+        f"{counted(int(nodes['gpus'].sum()), 'GPU')}); the totals shown are those of the purchase only",
         *_without_purchase(loaded),
     ]
 

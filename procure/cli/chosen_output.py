@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from procure.cli import cases, common
 from procure.cli.chosen import Chosen
+from procure.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ def sentences(
     able, n = int(figures.whole.runs_all.sum()), len(figures.packages)
     now = int(figures.simulated.sum()) - done.n_before
     lines = [
-        f"{n:,} distinct packages: {able:,} run every job, {n - able:,} leave jobs out and "
+        f"{counted(n, 'distinct package')}: {able:,} run every job, {n - able:,} leave jobs out and "
         + ("stand after them" if rule is cases.Rule.RUNS_ALL else "are ranked among them (published rule)")
         + f"; {done.n_before:,} were simulated before, {now:,} to confirm"
     ]
@@ -70,7 +71,7 @@ def _bounds(done: Chosen) -> list[str]:
     for one in done.wanted.constraints:
         values, known = done.figures.value(one.of)
         ok = one.holds(values) & able
-        text = f"{one.text}: satisfied by {int(ok.sum()):,} of {int(able.sum()):,} packages"
+        text = f"{one.text}: satisfied by {int(ok.sum()):,} of {counted(int(able.sum()), 'package')}"
         if one.of.source == "result" and not known[able].all():
             text += f", {int((ok & known).sum()):,} of these as simulated, the others as predicted"
         lines.append(text)
@@ -135,8 +136,8 @@ def print_list(loaded: cases.Loaded, done: Chosen, output: common.Format) -> Non
                 shown[_heading(bound.of)] = _rounded(top[bound.of.name])
         if top["jobs_left_out"].any():
             shown["left_out"] = top["jobs_left_out"]
-        title = f"{loaded.plan.study.name}, {_workloads(done)}: the first {found.k}, by {_heading(of)}"
-        common.print_table(shown, output, title)
+        where = f"{loaded.plan.study.name}, {cases.workloads_of(done.figures.whole)}"
+        common.print_table(shown, output, f"{where}: {first_of(found.k)}, by {_heading(of)}")
 
 
 def print_front(loaded: cases.Loaded, done: Chosen, output: common.Format) -> None:
@@ -157,13 +158,15 @@ def print_front(loaded: cases.Loaded, done: Chosen, output: common.Format) -> No
         names = {axis.name: _heading(axis) for axis in axes}
         table = table.assign(**{axis.name: _rounded(table[axis.name]) for axis in axes})
         table = table.assign(knee=["knee" if one else "" for one in table["knee"]]).rename(columns=names)
-        what = f"the {len(table)} packages that no other beats in all of {', '.join(names)}"
-        common.print_table(table, output, f"{loaded.plan.study.name}, {_workloads(done)}: {what}")
+        what = f"{counted(len(table), 'package')} that no other beats in all of {', '.join(names)}"
+        common.print_table(
+            table, output, f"{loaded.plan.study.name}, {cases.workloads_of(done.figures.whole)}: {what}"
+        )
 
 
-def _workloads(done: Chosen) -> str:
-    n = len(done.figures.cases)
-    return done.figures.whole.name if n <= 3 else f"{n} workloads"
+def first_of(k: int) -> str:
+    """Say whose figures a title stands over."""
+    return "the first" if k == 1 else f"the first {k}"
 
 
 def _rounded(values: pd.Series) -> pd.Series:

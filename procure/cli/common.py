@@ -19,6 +19,7 @@ from procure.errors import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
 
 
 class Format(StrEnum):
@@ -146,16 +147,51 @@ def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
         frame.to_csv(sys.stdout, index=False)
     else:
         from rich.console import Console
-        from rich.markup import escape
-        from rich.table import Table
 
-        table = Table(title=escape(title) or None, title_justify="left", header_style="bold")
-        for name in frame.columns:
-            number = frame[name].dtype.kind in "iuf"
-            table.add_column(escape(str(name)), justify="right" if number else "left", overflow="fold")
-        for row in frame.itertuples(index=False):
-            table.add_row(*(escape(cell(value)) for value in row))
-        Console().print(table)
+        console = Console()
+        table = _table(frame, title, narrow=False)
+        if console.measure(table, options=console.options.update(max_width=10_000)).maximum > console.width:
+            table = _table(frame, title, narrow=True)
+        console.print(table)
+
+
+def _table(frame: pd.DataFrame, title: str, narrow: bool) -> Table:
+    """Lay a table out; narrow: no rules between columns, headings and package ids broken where they have parts."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(title) or None, title_justify="left", header_style="bold",
+        box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD, show_edge=not narrow, pad_edge=not narrow,
+        padding=(0, 0) if narrow else (0, 1),
+    )  # fmt: skip
+    columns = []
+    for name in frame.columns:
+        kind = frame[name].dtype.kind
+        cells = [cell(value, _places(frame[name]) if kind == "f" else 3) for value in frame[name]]
+        head = str(name)
+        if narrow:
+            head = head if name == "package_id" else head.replace("_", "_\n").replace(",", ",\n")
+            cells = [text.replace(",", ",\n") for text in cells] if name == "package_id" else cells
+        widest = max((len(line) for text in cells for line in text.split("\n")), default=1)
+        fixed = kind in "iuf" or name == "package_id"
+        table.add_column(
+            escape(head), justify="right" if kind in "iuf" else "left", overflow="fold",
+            min_width=widest if narrow and fixed else None,
+        )  # fmt: skip
+        columns.append(cells)
+    for row in zip(*columns, strict=True):
+        table.add_row(*map(escape, row))
+    return table
+
+
+def _places(values: pd.Series) -> int:
+    """Return how many decimal places, up to three, hold all values as well as three do."""
+    for places in range(3):
+        if (values.round(places) == values.round(3)).where(values.notna(), True).all():
+            return places
+    return 3
 
 
 def print_record(record: dict[str, Any], output: Format, title: str = "") -> None:
@@ -174,8 +210,8 @@ def print_record(record: dict[str, Any], output: Format, title: str = "") -> Non
             typer.echo(f"  {name:<{width}}  {cell(value)}")
 
 
-def cell(value: Any) -> str:
-    """Write one value for people: thousands separated, floats to three places, a dash for nothing."""
+def cell(value: Any, places: int = 3) -> str:
+    """Write one value for people: thousands separated, floats to so many places, a dash for nothing."""
     value = plain(value)
     if value is None:
         return "–"
@@ -184,5 +220,5 @@ def cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.3f}"
+        return f"{value:,.{places}f}"
     return str(value)

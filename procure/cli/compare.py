@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.cli import common
+from procure.words import counted
 
 if TYPE_CHECKING:
     from procure.compare import Comparison
@@ -87,7 +88,7 @@ def compare(
     if report is not None:
         from procure.compare.report import write_report
 
-        write_report(found, report, f"{jobs.name} ({len(job_table):,} jobs) on {nodes.name}")
+        write_report(found, report, f"{jobs.name} ({counted(len(job_table), 'job')}) on {nodes.name}")
         common.note(f"report written to {report}")
     _print(found, output)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import common
+from procure.words import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,7 +139,9 @@ def days(
         common.print_table(_shown(table, by or day), common.Format.TABLE, _title(table, quiet))
     if out is not None:
         toml = out / "workloads.toml"
-        common.note(f'wrote {len(chosen):,} days to {out}; a study takes them as workloads = "{toml}"')
+        common.note(
+            f'wrote {counted(len(chosen), "day")} to {out}; a study takes them as workloads = "{toml}"'
+        )
 
 
 def load(
@@ -248,7 +251,7 @@ def _quiet(days: list[str], out: Path | None) -> str:
     where = out / "probe" / f"jobs-{days[0]}.parquet" if out else Path(f"jobs-{days[0]}.parquet")
     return (
         f"left out, because jobs hardly wait (median mean wait under 60 s) and all packages look alike: "
-        f"{', '.join(days)}; to see them under more load: procure workload load {where} --load 1.5 --out busier.parquet"
+        f"{listed(days)}; to see them under more load: procure workload load {where} --load 1.5 --out busier.parquet"
     )
 
 
@@ -271,7 +274,7 @@ def _write(parts: dict[str, pd.DataFrame], chosen: pd.DataFrame, study: Study | 
 
 def _title(table: pd.DataFrame, quiet: list[str]) -> str:
     rest = f", {int(table['chosen'].sum()):,} chosen" if table["chosen"].any() else ""
-    return f"{len(table):,} days with jobs{rest}" + (f", {len(quiet):,} left out" if quiet else "")
+    return f"{counted(len(table), 'day')} with jobs{rest}" + (f", {len(quiet):,} left out" if quiet else "")
 
 
 def _shown(table: pd.DataFrame, choosing: object) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import cases, common
+from procure.words import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -224,7 +225,7 @@ def _true_waits(path: Path, loaded: cases.Loaded) -> list[np.ndarray]:
         if case.name not in by_name:
             raise TableError(
                 f"{path}: holds no run of workload {case.name} under {loaded.policy}; its workloads: "
-                f"{', '.join(by_name) or 'none'}"
+                f"{listed(list(by_name)) or 'none'}"
             )
         mine = by_name[case.name].drop_duplicates("package_id").set_index("package_id")
         found.append(mine["mean_wait_time"].reindex(case.packages["package_id"]).to_numpy(dtype="float64"))

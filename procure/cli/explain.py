@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.cli import cases, common
+from procure.words import counted
 
 if TYPE_CHECKING:
     from procure.explain import Explained
@@ -177,7 +178,8 @@ def _print_over_time(name: str, binding: Any) -> None:
     most = max(float(chart[list(CAUSES)].to_numpy().max()), 1e-9)
     hours = (int(binding.moments[-1]) - int(binding.moments[0])) / 3600
     typer.echo(
-        f"Jobs that wait on {name}, by what they lack; {hours:,.1f} h from left to right, █ = {most:,.0f} jobs"
+        f"Jobs that wait on {name}, by what they lack; {hours:,.1f} h from left to right, "
+        f"█ = {counted(round(most), 'job')}"
     )
     for cause in CAUSES:
         if binding.seconds[cause]:

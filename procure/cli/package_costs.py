@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from procure.cli.common import Format, bad_option, note, print_table
 from procure.errors import TableError
+from procure.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +50,7 @@ def show_costs(
     if package_ids:
         print_table(_side_by_side(costs), output, title)
     else:
-        print_table(_ranges(costs), output, f"{title} of {len(costs):,} distinct packages")
+        print_table(_ranges(costs), output, f"{title} of {counted(len(costs), 'distinct package')}")
 
 
 def _named(packages: pd.DataFrame, package_ids: list[str]) -> pd.DataFrame:

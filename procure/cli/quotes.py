@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli.common import Format, FormatOption, note, print_table, table_file
+from procure.words import counted
 
 app = typer.Typer(
     help="Vendors' offers: check a quote file; look at the nodes that you own already.",
@@ -49,7 +50,11 @@ def check_(
     for name in ("mem_gb", "cpus", "gpus", "price_usd"):
         low, high = summary[f"{name}_min"], summary[f"{name}_max"]
         people[name] = [_range(a, b) for a, b in zip(low, high, strict=True)]
-    print_table(people, output, f"{path}: {len(table)} types in {len(summary)} categories")
+    print_table(
+        people,
+        output,
+        f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}",
+    )
 
 
 def _range(low: float, high: float) -> str:
@@ -104,4 +109,6 @@ def nodes(
         write(system.nodes, out)
         note(f"wrote {out}")
     summary = summarise_nodes(system)
-    print_table(summary, output, f"{path}: {len(system.nodes)} of {len(system.listed)} nodes stay")
+    print_table(
+        summary, output, f"{path}: {len(system.nodes):,} of {counted(len(system.listed), 'node')} stay"
+    )

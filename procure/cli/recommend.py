@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import cases, choices, chosen, chosen_output, common
+from procure.words import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +82,7 @@ def recommend(
     case, found = done.case, done.found
     if out is not None:
         write(found.ranking.drop(columns="row"), out)
-        common.note(f"wrote {len(found.ranking):,} ranked packages to {out}")
+        common.note(f"wrote {counted(len(found.ranking), 'ranked package')} to {out}")
     for line in cautions(loaded, done, k):
         common.note(line)
     if done.chosen is not None:
@@ -115,7 +116,7 @@ def _front(
     found = chosen.fronted(loaded, wanted, verify)
     if out is not None:
         write(found.the_front.drop(columns="row"), out)
-        common.note(f"wrote the {len(found.the_front):,} packages of the front to {out}")
+        common.note(f"wrote the front, {counted(len(found.the_front), 'package')}, to {out}")
     for line in about_front(loaded, found, verify):
         common.note(line)
     chosen_output.print_front(loaded, found, output)
@@ -221,13 +222,16 @@ def _print(
         shown["left_out"] = top["jobs_left_out"]
     for name, values in _sureness(beside.head(found.k)).items():
         shown[name] = values
-    title = f"{loaded.plan.study.name}, {case.name}: the first {found.k}, by mean wait in seconds"
-    common.print_table(shown, output, title)
+    where, first = f"{loaded.plan.study.name}, {cases.workloads_of(case)}", chosen_output.first_of(found.k)
+    common.print_table(shown, output, f"{where}: {first}, by mean wait in seconds")
     chosen, quotes = case.packages.iloc[top["row"].to_numpy()], loaded.plan.quotes
     types = servers_by_type(chosen, quotes)
     types = types[types["servers"] > 0].drop(columns="mean_count")
-    common.print_table(types, output, f"Servers by type, summed over these {found.k}")
-    common.print_table(budget_by_category(chosen, quotes), output, "Budget by category, mean over these")
+    common.print_table(
+        types, output, "Servers by type" + (f", summed over these {found.k}" if found.k > 1 else "")
+    )
+    mean = ", mean over these" if found.k > 1 else ""
+    common.print_table(budget_by_category(chosen, quotes), output, "Budget by category" + mean)
 
 
 def _sureness(beside: pd.DataFrame) -> dict[str, list[object]]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.cli import common
+from procure.cli.chosen_output import first_of
 from procure.cli.sweep import QUEUE
+from procure.words import counted
 
 if TYPE_CHECKING:
     from procure.search.run import Asked, Found
@@ -129,12 +131,12 @@ def search(
             raise typer.Exit(1) from None
     if out is not None:
         write(found.ranking, out)
-        common.note(f"wrote {len(found.ranking):,} simulated packages to {out}")
+        common.note(f"wrote {counted(len(found.ranking), 'simulated package')} to {out}")
     _print(settings.name, found, asked, output)
 
 
 def _tell(done: int, total: int, best: float) -> None:
-    common.note(f"{done:,} of {total:,} runs asked for; least mean wait {best:,.1f} s")
+    common.note(f"{done:,} of {counted(total, 'run')} asked for; least mean wait {best:,.1f} s")
 
 
 def _print(name: str, found: Found, asked: Asked, output: common.Format) -> None:
@@ -150,7 +152,7 @@ def _print(name: str, found: Found, asked: Asked, output: common.Format) -> None
         if top["jobs_left_out"].any():
             shown["left_out"] = top["jobs_left_out"]
         common.print_table(
-            shown, output, f"{name}: the first {len(top)}, all simulated, by mean wait in seconds"
+            shown, output, f"{name}: {first_of(len(top))}, all simulated, by mean wait in seconds"
         )
         common.print_record(found.spent, output, "Spent:")
     if len(top) > 1 and top["mean_wait_time"].nunique() == 1:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
+from procure.words import counted, listed
 
 
 def simulate(
@@ -85,9 +86,11 @@ def simulate(
     )
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable):
-        shown = ", ".join(unrunnable.head(5)) + (", …" if len(unrunnable) > 5 else "")
-        common.note(f"{len(unrunnable)} jobs fit no node even when it is empty and were set aside: {shown}")
+        shown = f"{counted(len(unrunnable), 'job')} set aside, which no node can hold even when it is empty"
+        common.note(f"{shown}: {listed(unrunnable.tolist())}")
     if out is not None:
         tables.write(run.schedule, out)
         common.note(f"schedule written to {out}")
-    common.print_record(run.metrics | {"elapsed": run.elapsed}, output, f"{policy}: {len(job_table):,} jobs")
+    common.print_record(
+        run.metrics | {"elapsed": run.elapsed}, output, f"{policy}: {counted(len(job_table), 'job')}"
+    )

@@ -10,6 +10,7 @@ import typer
 
 from procure.cli.common import Format, FormatOption, note, print_record, usd
 from procure.errors import TableError
+from procure.words import counted
 
 app = typer.Typer(
     help="Study files: write one, check one, see how far its sweep is.",
@@ -120,7 +121,9 @@ def merge(
     counts = merge(load_plan(load_study(path)), note)
     print_record(counts, output, str(path))
     if counts["n_missing"]:
-        note(f"{counts['n_missing']:,} runs are missing; run the shards again, or: procure sweep {path}")
+        note(
+            f"missing: {counted(counts['n_missing'], 'run')}; run the shards again, or: procure sweep {path}"
+        )
         raise typer.Exit(1)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from procure.cli.cases import Loaded
+from procure.cli.cases import Loaded, workloads_of
+from procure.words import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +59,10 @@ def _by_ranges(table: pd.DataFrame, head: str) -> list[str]:
 def _by_redraws(said: Assurance, head: str) -> list[str]:
     table, first = said.table, said.table.iloc[0]
     alike = table["alike"].to_numpy(dtype=bool)
-    how = f"over {said.n_draws:,} redraws of the {said.n_units:,} {said.unit}"
+    units = (
+        f"{said.n_units:,} {said.unit}" if said.n_units != 1 else said.unit.replace("bursts", "one burst", 1)
+    )
+    how = f"over {counted(said.n_draws, 'redraw')} of the {units}"
     if (table["share_first"] == 1).all():
         return [
             f"{how}, {head} packages wait equally long in every one: this workload cannot tell them apart"
@@ -122,8 +126,9 @@ def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | 
         if unseen.any():
             low, high = predicted.interval(predicted.wait[unseen])
             return [
-                f"{case.name}: the 90 % range of a prediction holds {coverage(low, high, truth[unseen]):.1%} of the "
-                f"true waits of the {int(unseen.sum()):,} packages that were not simulated"
+                f"{workloads_of(case)}: the 90 % range of a prediction holds "
+                f"{coverage(low, high, truth[unseen]):.1%} of the true waits of "
+                f"the {counted(int(unseen.sum()), 'package')} not simulated"
             ]
     if predicted.at is None or len(predicted.at) < 2:
         return []
@@ -134,7 +139,7 @@ def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | 
         low, high = Spread(at[~some], errors[~some]).interval(at[some])
         inside.append(coverage(low, high, (at[some] + 1) * errors[some] - 1))
     return [
-        f"{case.name}: the 90 % range of a prediction holds {np.mean(inside):.1%} of the simulated waits, "
+        f"{workloads_of(case)}: the 90 % range of a prediction holds {np.mean(inside):.1%} of the simulated waits, "
         f"each half of the {len(held):,} out-of-fold predictions judged by the other"
     ]
 

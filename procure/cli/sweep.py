@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
+from procure.words import counted
 
 QUEUE = "For the farms slurm, pbs, lsf and sge; what is not given is taken from ~/.config/dask/jobqueue.yaml"
 
@@ -124,7 +125,9 @@ def _planned(plan, status: dict) -> dict:
         "n_packages": len(plan.packages),
         "n_distinct": int(plan.packages["distinct"].sum()),
         "n_sampled": len(plan.sampled_rows),
-        "workloads": ", ".join(f"{name} ({len(jobs):,} jobs)" for name, jobs in plan.workloads.items()),
+        "workloads": ", ".join(
+            f"{name} ({counted(len(jobs), 'job')})" for name, jobs in plan.workloads.items()
+        ),
         "policies": ", ".join(plan.study.simulate.policies),
         "n_runs": plan.n_runs,
         "n_missing": status["n_missing"],
@@ -167,6 +170,6 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
         last, before = now, done
         rate = done / max(now - began, 1e-9)
         left = f", {(total - done) / rate:,.0f} s left" if rate > 0 else ""
-        common.note(f"{done:,} of {total:,} runs, {rate:,.0f} runs/s{left}")
+        common.note(f"{done:,} of {counted(total, 'run')}, {rate:,.0f} runs/s{left}")
 
     yield say

@@ -22,6 +22,7 @@ from procure.cli.common import (
     table_file,
     time_zone,
 )
+from procure.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,7 +173,7 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
         }
         print_json(document)
         return
-    typer.echo(f"{log}: {imported.n_read:,} rows read, {len(jobs):,} jobs kept")
+    typer.echo(f"{log}: {counted(imported.n_read, 'row')} read, {counted(len(jobs), 'job')} kept")
     for reason, count in imported.dropped.items():
         typer.echo(f"  dropped {count:,}: {reason}")
     for text in notes:
@@ -306,7 +307,7 @@ def merge_(
     merged = merge(tables, drop_repeated=drop_repeated)
     left_out = sum(map(len, tables)) - len(merged)
     if left_out:
-        note(f"left out {left_out:,} jobs that an earlier table holds")
+        note(f"left out {counted(left_out, 'job')} that an earlier table holds")
     _wrote(merged, out, output)
 
 
@@ -320,6 +321,6 @@ def _wrote(jobs: pd.DataFrame, out: Path, output: Format) -> None:
     write(jobs, out)
     record = {"n_jobs": len(jobs), "out": str(out)}
     if output is Format.TABLE:
-        typer.echo(f"wrote {len(jobs):,} jobs to {out}")
+        typer.echo(f"wrote {counted(len(jobs), 'job')} to {out}")
     else:
         print_record(record, output)

@@ -14,6 +14,7 @@ from procure.recommend import Recommendation, budget_by_category, records, serve
 from procure.report import charts
 from procure.report.svg import duration
 from procure.runnable import count_matrix
+from procure.words import counted, listed
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 10
@@ -98,7 +99,9 @@ def render(contents: Contents) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(wait=duration, number=_number, share=_share, figure=_figure)
+    environment.filters.update(
+        wait=duration, number=_number, share=_share, figure=_figure, listed=listed, counted=counted
+    )
     return environment.get_template("page.html").render(**_values(contents))
 
 
