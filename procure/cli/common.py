@@ -92,6 +92,11 @@ def walltime(text: str | None) -> str | None:
     return text
 
 
+JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
+PresetOption = Annotated[
+    str | None,
+    typer.Option("--preset", help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file."),
+]
 JobsOutOption = Annotated[
     Path, typer.Option("--out", callback=table_file, help="The job table to write, .parquet or .csv.")
 ]

@@ -40,10 +40,7 @@ def days(
         common.LogFormat | None,
         typer.Option("--format", help="Format of the logs; with neither this nor a preset: job tables."),
     ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option("--preset", help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file."),
-    ] = None,
+    preset: common.PresetOption = None,
     tz: Annotated[
         str,
         typer.Option(
@@ -145,7 +142,7 @@ def days(
 
 
 def load(
-    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")],
+    jobs: common.JobsArgument,
     factor: Annotated[
         float, typer.Option("--load", help="CPU-seconds of the result, as a multiple of the table's own.")
     ],

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from procure.cli import common
+from procure.cli import cases, common, farm_options
 from procure.cli.chosen_output import first_of
-from procure.cli.sweep import QUEUE
 from procure.words import counted
 
 if TYPE_CHECKING:
@@ -49,27 +48,14 @@ def search(
     stable_rounds: Annotated[
         int | None, typer.Option(min=0, help="See the stopping rule; 0 = spend the whole budget.")
     ] = None,
-    policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One policy of the study; default: its first.")
-    ] = None,
-    farm: Annotated[
-        str,
-        typer.Option(
-            callback=common.farm_name,
-            help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler.",
-        ),
-    ] = "serial",
-    jobs: Annotated[int, typer.Option(min=1, help="Queued jobs to keep running.", rich_help_panel=QUEUE)] = 1,
-    cores: Annotated[int | None, typer.Option(min=1, help="Cores of one job.", rich_help_panel=QUEUE)] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory of one job.", rich_help_panel=QUEUE)] = None,
-    walltime: Annotated[
-        str | None,
-        typer.Option(
-            callback=common.walltime, help="Limit of one job, hours:minutes:seconds.", rich_help_panel=QUEUE
-        ),
-    ] = None,
-    partition: Annotated[str | None, typer.Option(help="Partition or queue.", rich_help_panel=QUEUE)] = None,
-    account: Annotated[str | None, typer.Option(help="Account or project.", rich_help_panel=QUEUE)] = None,
+    policy: cases.PolicyOption = None,
+    farm: farm_options.FarmOption = "serial",
+    jobs: farm_options.JobsOption = 1,
+    cores: farm_options.CoresOption = None,
+    memory: farm_options.MemoryOption = None,
+    walltime: farm_options.WalltimeOption = None,
+    partition: farm_options.PartitionOption = None,
+    account: farm_options.AccountOption = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -12,6 +12,8 @@ from procure.cli.common import Format, FormatOption, note, print_record, usd
 from procure.errors import TableError
 from procure.words import counted
 
+StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
+
 app = typer.Typer(
     help="Study files: write one, check one, see how far its sweep is.",
     no_args_is_help=True,
@@ -54,7 +56,7 @@ def init(
 
 @app.command("check")
 def check_(
-    path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")],
+    path: StudyArgument,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Say everything that is wrong with a study file, or what its sweep comes to.
@@ -85,7 +87,7 @@ def check_(
 
 @app.command("status")
 def status(
-    path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")],
+    path: StudyArgument,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Say how many runs of a study are planned, done, failed and missing.
@@ -104,7 +106,7 @@ def status(
 
 @app.command("merge")
 def merge(
-    path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")],
+    path: StudyArgument,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Bring the parts of all shards into the one result table; exit code 1 while runs are missing.
@@ -129,7 +131,7 @@ def merge(
 
 @app.command("verify")
 def verify(
-    path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")],
+    path: StudyArgument,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Check that every planned run is there exactly once and every file is whole; exit code 1 if not.
@@ -152,7 +154,7 @@ def verify(
 
 
 @app.command("tls")
-def tls(path: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]) -> None:
+def tls(path: StudyArgument) -> None:
     """Make a study's TLS keys if there are none; print what `dask scheduler` and `dask worker` need.
 
     [bold]Examples[/bold]

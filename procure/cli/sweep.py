@@ -11,37 +11,20 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import common
+from procure.cli import common, farm_options
 from procure.words import counted
-
-QUEUE = "For the farms slurm, pbs, lsf and sge; what is not given is taken from ~/.config/dask/jobqueue.yaml"
 
 
 def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
-    farm: Annotated[
-        str,
-        typer.Option(
-            callback=common.farm_name,
-            help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler such as tcp://HOST:PORT.",
-        ),
-    ] = "local",
+    farm: farm_options.FarmOption = "local",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Queued jobs to keep running.", rich_help_panel=QUEUE)] = 1,
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Cores of one job, a worker on each.", rich_help_panel=QUEUE)
-    ] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Memory of one job, e.g. '8 GB'.", rich_help_panel=QUEUE)
-    ] = None,
-    walltime: Annotated[
-        str | None,
-        typer.Option(
-            callback=common.walltime, help="Limit of one job, hours:minutes:seconds.", rich_help_panel=QUEUE
-        ),
-    ] = None,
-    partition: Annotated[str | None, typer.Option(help="Partition or queue.", rich_help_panel=QUEUE)] = None,
-    account: Annotated[str | None, typer.Option(help="Account or project.", rich_help_panel=QUEUE)] = None,
+    jobs: farm_options.JobsOption = 1,
+    cores: farm_options.CoresOption = None,
+    memory: farm_options.MemoryOption = None,
+    walltime: farm_options.WalltimeOption = None,
+    partition: farm_options.PartitionOption = None,
+    account: farm_options.AccountOption = None,
     scheduler_file: Annotated[
         Path | None,
         typer.Option(

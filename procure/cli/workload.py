@@ -12,8 +12,10 @@ from procure.cli import days
 from procure.cli.common import (
     Format,
     FormatOption,
+    JobsArgument,
     JobsOutOption,
     LogFormat,
+    PresetOption,
     bad_option,
     note,
     print_json,
@@ -44,9 +46,6 @@ class Clock(StrEnum):
     LOCAL = "local"
 
 
-JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
-
-
 @app.command("import")
 def import_(
     log: Annotated[
@@ -62,10 +61,7 @@ def import_(
             "--out", callback=table_file, help="The job table to write, .parquet or .csv; none: only check."
         ),
     ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option("--preset", help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file."),
-    ] = None,
+    preset: PresetOption = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
