@@ -10,7 +10,7 @@ import typer
 
 from procure.cli.common import Format, FormatOption, note, print_record, usd
 from procure.errors import TableError
-from procure.words import counted
+from procure.words import be, counted
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
 
@@ -124,7 +124,7 @@ def merge(
     print_record(counts, output, str(path))
     if counts["n_missing"]:
         note(
-            f"missing: {counted(counts['n_missing'], 'run')}; run the shards again, or: procure sweep {path}"
+            f"{counted(counts['n_missing'], 'run')} {be(counts['n_missing'])} missing; run the shards again, or: procure sweep {path}"
         )
         raise typer.Exit(1)
 
