@@ -124,7 +124,8 @@ def merge(
     print_record(counts, output, str(path))
     if counts["n_missing"]:
         note(
-            f"{counted(counts['n_missing'], 'run')} {be(counts['n_missing'])} missing; run the shards again, or: procure sweep {path}"
+            f"{counted(counts['n_missing'], 'run')} {be(counts['n_missing'])} missing; run the shards again, or: "
+            f"procure sweep {path}"
         )
         raise typer.Exit(1)
 
