@@ -63,6 +63,15 @@ def fit_chances(
     return xgboost.train(parameters, xgboost.QuantileDMatrix(features, happened, nthread=1), n_rounds)
 
 
+def fit_chance(
+    features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object
+) -> xgboost.Booster:
+    """Boost the chance of one event."""
+    xgboost = _xgboost()
+    parameters = _parameters(seed) | {"objective": "binary:logistic"} | settings
+    return xgboost.train(parameters, xgboost.QuantileDMatrix(features, happened, nthread=1), n_rounds)
+
+
 def fit_mean(
     features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
 ) -> xgboost.Booster:

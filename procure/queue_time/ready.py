@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.booster import fit_mean, fit_members, mean_of, predict
-from procure.queue_time.calibrate import chance_by, five
+from procure.queue_time.calibrate import five
+from procure.queue_time.direct import Direct
 from procure.queue_time.metrics import HOURS, Forecast, judge
 from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.splits import Split, chronological, random_split
+from procure.queue_time.splits import chronological, random_split
 
 AFTERWARDS = (
     "elapsed_time", "start_time", "end_time", "state", "alloc_nodes", "submit_wait_sec", "eligible_wait_sec",
@@ -26,21 +26,25 @@ BY_TIME = Settings(
     power=0.0, quantile_rounds=150, chance_rounds=150, depth=4, least_weight=200, colsample=0.3, members=1
 )  # fmt: skip
 """For rows on later days: log scale, shallow trees, large leaves."""
-LOG_MEAN = {
-    "max_depth": 4,
-    "min_child_weight": 200,
-    "colsample_bytree": 0.5,
-    "colsample_bynode": 0.4,
-    "eta": 0.08,
-}
-"""The booster of the mean of log10 wait that gives those rows' point, since they are judged in log10."""
-N_LOG_MEANS = 5
-"""How many such boosters, with a seed each, are averaged."""
 AT_RANDOM = Settings(
     power=0.25, quantile_rounds=120, chance_rounds=60, depth=10, eta=0.2, least_weight=1, colsample=1.0,
     subsample=0.9, reg_lambda=1.0, weight=0.8, max_rows=1_000_000, members=1,
 )  # fmt: skip
 """For random splits, where a test row's neighbours are among the training rows: deep trees, small leaves."""
+DIRECT_BY_TIME = Direct(
+    power=0.0, moves=False, rounds=300, members=5,
+    boosting={
+        "max_depth": 4, "min_child_weight": 200, "colsample_bytree": 0.5, "colsample_bynode": 0.4, "eta": 0.08,
+    },
+)  # fmt: skip
+"""The point of rows on later days: the mean of log10, in which they are judged."""
+DIRECT_AT_RANDOM = Direct(
+    power=0.25, moves=True, rounds=100, members=3,
+    boosting={
+        "max_depth": 12, "min_child_weight": 1, "colsample_bytree": 1.0, "colsample_bynode": 0.6, "eta": 0.2,
+        "reg_lambda": 1.0,
+    },
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -235,10 +239,11 @@ def evaluate_ready(
             base, wait = ready.wait[one.train], ready.wait[one.test]
             deadlines = {"mean": float(base.mean()) if deadline is None else deadline}
             deadlines |= {f"{hours}h": hours * 3600.0 for hours in HOURS}
-            quantiles = five(curve)
-            point = quantiles[:, 2] if one.cut is None else _log_mean(features, ready.wait, one, seed)
+            direct = DIRECT_AT_RANDOM if one.cut is None else DIRECT_BY_TIME
             said = {
-                "procure": Forecast(point, quantiles, {d: chance_by(curve, d) for d in deadlines.values()}),
+                "procure": direct.forecast(
+                    features, ready.wait, one, sorted(set(deadlines.values())), five(curve), seed
+                ),
                 "zero": Forecast(np.zeros(len(wait))), "mean": Forecast(np.full(len(wait), base.mean())),
                 "median": Forecast(np.full(len(wait), np.median(base))),
             }  # fmt: skip
@@ -263,12 +268,3 @@ def not_dates(ready: Ready) -> list[str]:
     return [str(name) for name in ready.features.columns if distinct[name] > 2.5] or list(
         ready.features.columns
     )
-
-
-def _log_mean(features: pd.DataFrame, wait: np.ndarray, split: Split, seed: int) -> np.ndarray:
-    matrix = features.to_numpy(dtype=np.float32)
-    target = np.log10(np.maximum(wait[split.train], 1))
-    members = fit_members(
-        lambda one: fit_mean(matrix[split.train], target, 300, one, **LOG_MEAN), seed, N_LOG_MEANS
-    )
-    return np.asarray(10.0 ** mean_of(members, lambda member: predict(member, matrix[split.test])))
