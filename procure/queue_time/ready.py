@@ -39,9 +39,9 @@ DIRECT_BY_TIME = Direct(
 )  # fmt: skip
 """The point of rows on later days: the mean of log10, in which they are judged."""
 DIRECT_AT_RANDOM = Direct(
-    power=0.25, moves=True, rounds=100, members=3,
+    power=0.25, moves=True, rounds=60, members=1,
     boosting={
-        "max_depth": 12, "min_child_weight": 1, "colsample_bytree": 1.0, "colsample_bynode": 0.6, "eta": 0.2,
+        "max_depth": 10, "min_child_weight": 1, "colsample_bytree": 1.0, "colsample_bynode": 0.6, "eta": 0.2,
         "reg_lambda": 1.0,
     },
 )  # fmt: skip
