@@ -45,40 +45,39 @@ def fit_quantiles(
     **settings
         Further XGBoost parameters.
     """
-    xgboost = _xgboost()
-    parameters = _parameters(seed) | {"objective": "reg:quantileerror", "quantile_alpha": levels} | settings
-    data = xgboost.QuantileDMatrix(features, target, nthread=1)
-    return xgboost.train(parameters, data, n_rounds)
+    return _fit(
+        features, target, n_rounds, seed, objective="reg:quantileerror", quantile_alpha=levels, **settings
+    )
 
 
 def fit_chances(
     features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object
 ) -> xgboost.Booster:
     """Boost the chance of an event; the last column, a deadline, may only raise it."""
-    xgboost = _xgboost()
     monotone = tuple([0] * (features.shape[1] - 1) + [1])
-    parameters = (
-        _parameters(seed) | {"objective": "binary:logistic", "monotone_constraints": monotone} | settings
-    )
-    return xgboost.train(parameters, xgboost.QuantileDMatrix(features, happened, nthread=1), n_rounds)
+    return fit_chance(features, happened, n_rounds, seed, monotone_constraints=monotone, **settings)
 
 
 def fit_chance(
     features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object
 ) -> xgboost.Booster:
     """Boost the chance of one event."""
-    xgboost = _xgboost()
-    parameters = _parameters(seed) | {"objective": "binary:logistic"} | settings
-    return xgboost.train(parameters, xgboost.QuantileDMatrix(features, happened, nthread=1), n_rounds)
+    return _fit(features, happened, n_rounds, seed, objective="binary:logistic", **settings)
 
 
 def fit_mean(
     features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
 ) -> xgboost.Booster:
     """Boost the mean of a target with the squared loss."""
+    return _fit(features, target, n_rounds, seed, objective="reg:squarederror", **settings)
+
+
+def _fit(
+    features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
+) -> xgboost.Booster:
     xgboost = _xgboost()
-    parameters = _parameters(seed) | {"objective": "reg:squarederror"} | settings
-    return xgboost.train(parameters, xgboost.QuantileDMatrix(features, target, nthread=1), n_rounds)
+    data = xgboost.QuantileDMatrix(features, target, nthread=1)
+    return xgboost.train(_parameters(seed) | settings, data, n_rounds)
 
 
 def _parameters(seed: int) -> dict[str, object]:
