@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.queue_time.events import NEVER, Events, earlier_row, exclusive_sum, oldest_waiting
+from procure.queue_time.events import NEVER, Events, earlier_rows, exclusive_sum, oldest_waiting
 from procure.queue_time.features import site_features
 from procure.tables import JOB, check
 
@@ -106,6 +106,22 @@ def test_the_row_order_of_the_table_does_not_matter() -> None:
     np.testing.assert_allclose(site_features(jobs).loc[turned.index], site_features(turned), rtol=1e-5)
 
 
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), data=st.data())
+def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(
+    seed: int, data: st.DataObject
+) -> None:
+    """Asking about some rows only is a shortcut: it gives exactly those rows of the whole."""
+    jobs = random_jobs(seed).sample(frac=1, random_state=seed)
+    asked = np.array(sorted(data.draw(st.sets(st.integers(0, len(jobs) - 1), min_size=1, max_size=5))))
+    replay = data.draw(st.booleans())
+    most = {"cpus": float(seed % 400), "mem": 0.0, "gpus": 0.0}
+    whole = site_features(jobs, most, replay)
+    pd.testing.assert_frame_equal(
+        site_features(jobs, most, replay, asked), whole.iloc[asked], check_exact=True
+    )
+
+
 def test_a_job_does_not_count_its_own_start() -> None:
     """A job that starts at once adds nothing to the CPUs in use at its submission."""
     jobs = random_jobs(1, 1)
@@ -135,5 +151,6 @@ def test_grouped_sums_and_windows() -> None:
     assert events.within(["v"], asked, 5, who)[0].tolist() == [0, 4, 0]
     assert events.mean_of_last(["v"], asked, 1, who)[0].tolist() == [1, 4, 2]
     assert exclusive_sum(np.array([1.0, 2, 4]), np.array([0, 1, 0])).tolist() == [0, 0, 1]
-    assert earlier_row(np.array([0, 1, 0, 0]), 1).tolist() == [-1, -1, 0, 2]
-    assert oldest_waiting(np.array([0, 5, 9]), np.array([9, 6, 99])).tolist() == [0, 5, 9]
+    rows = earlier_rows(np.array([0, 1, 0, 0]), (1, 2, 9), np.arange(4))
+    assert [row.tolist() for row in rows] == [[-1, -1, 0, 2], [-1, -1, -1, 0], [-1, -1, -1, -1]]
+    assert oldest_waiting(np.array([0, 5, 9]), np.array([9, 6, 99]), np.arange(3)).tolist() == [0, 5, 9]

@@ -103,7 +103,7 @@ class Events:
 
 
 class Queue:
-    """Who waits at each submission: one sort per grouping serves every amount.
+    """Who waits at each submission asked about: one sort per grouping serves every amount.
 
     Parameters
     ----------
@@ -111,23 +111,28 @@ class Queue:
         (n,) seconds, ascending; a row's own submission is the moment of its question.
     left
         (n,) when each job left the queue, `NEVER` if it has not.
+    asked
+        (m,) the rows asked about.
     group
         (n,) codes from 0; with it only the same group's jobs count.
     """
 
-    def __init__(self, submit: np.ndarray, left: np.ndarray, group: np.ndarray | None = None) -> None:
+    def __init__(
+        self, submit: np.ndarray, left: np.ndarray, asked: np.ndarray, group: np.ndarray | None = None
+    ) -> None:
         """Sort once."""
         n_groups = 1 if group is None else int(group.max(initial=0)) + 1
         gone = Events.of(left, {}, group, n_groups)
-        self.order = gone.order
-        self.position, self.begin = gone.before(submit, group), gone.begin(len(submit), group)
-        self.group = group
+        own = None if group is None else group[asked]
+        self.order, self.asked, self.group = gone.order, asked, group
+        self.position, self.begin = gone.before(submit[asked], own), gone.begin(len(asked), own)
         self.rows = None if group is None else np.argsort(group, kind="stable")
 
     def total(self, values: np.ndarray) -> np.ndarray:
-        """Sum values over the jobs that wait when each row is submitted."""
+        """Sum values over the jobs that wait when each row asked about is submitted."""
         running = np.concatenate([[0.0], np.cumsum(values[self.order])])
-        return exclusive_sum(values, self.group, self.rows) - (running[self.position] - running[self.begin])
+        submitted = exclusive_sum(values, self.group, self.rows)[self.asked]
+        return submitted - (running[self.position] - running[self.begin])
 
 
 def exclusive_sum(
@@ -146,29 +151,34 @@ def exclusive_sum(
     return result
 
 
-def earlier_row(group: np.ndarray, steps: int) -> np.ndarray:
-    """Return the row of the same group so many rows before; −1 where there is none."""
+def earlier_rows(group: np.ndarray, steps: Sequence[int], asked: np.ndarray) -> list[np.ndarray]:
+    """Return, by steps, the row of the same group so many rows before each asked; −1 where there is none."""
     order = np.argsort(group, kind="stable")
-    result = np.full(len(group), -1, np.int64)
-    if len(group) > steps:
-        same = group[order[steps:]] == group[order[:-steps]]
-        result[order[steps:][same]] = order[:-steps][same]
-    return result
+    found = []
+    for step in steps:
+        earlier = np.full(len(group), -1, np.int64)
+        same = group[order[step:]] == group[order[:-step]]
+        earlier[order[step:][same]] = order[:-step][same]
+        found.append(earlier[asked])
+    return found
 
 
-def oldest_waiting(submit: np.ndarray, left: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
-    """Return, for each row in submission order, the age of the oldest job still waiting; 0 without one.
+def oldest_waiting(
+    submit: np.ndarray, left: np.ndarray, asked: np.ndarray, group: np.ndarray | None = None
+) -> np.ndarray:
+    """Return, for each row asked about, the age of the oldest job still waiting; 0 without one.
 
-    Within a group the running maximum of the times at which jobs left the queue is ascending, so that
-    the first row which had not left by now is a binary search away.
+    Rows are in submission order. Within a group the running maximum of the times at which jobs left the queue
+    is ascending, so that the first row which had not left by now is a binary search away.
     """
     n = len(submit)
     code = np.zeros(n, np.int64) if group is None else group
     order = np.argsort(code, kind="stable")
     opens = np.searchsorted(code[order], np.arange(code.max(initial=0) + 1))
     ceiling = np.maximum.accumulate(code[order] * (2 * NEVER) + left[order])
-    found = np.searchsorted(ceiling, code * (2 * NEVER) + submit, side="left")
-    found = np.maximum(found, opens[code])
+    now, own = submit[asked], code[asked]
+    found = np.searchsorted(ceiling, own * (2 * NEVER) + now, side="left")
+    found = np.maximum(found, opens[own])
     row = order[np.minimum(found, n - 1)]
-    earlier = (found < n) & (row < np.arange(n)) & (code[row] == code)
-    return np.where(earlier, submit - submit[row], 0)
+    earlier = (found < n) & (row < asked) & (code[row] == own)
+    return np.where(earlier, now - submit[row], 0)

@@ -7,21 +7,31 @@ before. Nothing that happens later can change a feature, which `tests/test_queue
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import pandas as pd
 
-from procure.queue_time.events import NEVER, Events, Queue, earlier_row, oldest_waiting
+from procure.queue_time.events import NEVER, Events, Queue, earlier_rows, oldest_waiting
 from procure.queue_time.log import Log, read_jobs
 
 HOUR, DAY = 3600, 86400
 PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minutes", "owns_resources"]
 """The published features; memory in MB, the request in minutes."""
+GROUPS = ("partition", "user", "shape", "like")
+"""Whose jobs are looked at apart: the job's partition and user, jobs of its size, and those much like it."""
+
+Starts: TypeAlias = dict[str, tuple[Events, np.ndarray | None]]
+"""Sorted starts by grouping, and beside them the groups of the jobs asked about."""
 
 
 def site_features(
-    jobs: pd.DataFrame, most: dict[str, float] | None = None, replay: bool = False
+    jobs: pd.DataFrame,
+    most: dict[str, float] | None = None,
+    replay: bool = False,
+    asked: np.ndarray | None = None,
 ) -> pd.DataFrame:
-    """Compute every feature of every job, from what was known at its submission.
+    """Compute every feature of every job, or of those asked about, from what was known at its submission.
 
     Parameters
     ----------
@@ -32,69 +42,77 @@ def site_features(
         tail of a longer log; shares are of the most seen so far.
     replay
         Add ``replay_wait``, the answer of `replay.replay_feature`.
+    asked
+        Positions in the table, ascending, of the jobs whose features are wanted; None is all of them.
 
     Returns
     -------
     pandas.DataFrame
-        One row per job in the table's order, float32, NaN where there is nothing to know yet. Amounts in
+        One row per job asked about in the table's order, float32, NaN where there is nothing to know yet. Amounts in
         CPUs, MB, GPUs, seconds; ``log_`` stands for the natural logarithm of 1 + seconds.
     """
     log = read_jobs(jobs)
+    ask = log if asked is None else log.take(asked)
     columns: dict[str, np.ndarray] = {}
-    _request(log, columns)
-    _in_use(log, columns, most or {})
-    queues = _queue(log, columns)
-    _flow(log, columns)
-    _recent_waits(log, columns)
-    _last_submitted(log, columns)
-    _user_habits(log, columns)
-    _drain(log, queues, columns)
+    _request(ask, columns)
+    capacity = _in_use(log, ask, columns, most or {})
+    queues = _queue(log, ask, columns)
+    starts = _starts(log, ask)
+    _flow(log, ask, starts["all"][0], columns)
+    _recent_waits(ask, starts, columns)
+    _last_submitted(log, ask, columns)
+    _user_habits(log, ask, columns)
+    _drain(log, ask, queues, starts, columns)
     if replay:
         from procure.queue_time.replay import replay_feature
 
-        columns["replay_wait"] = replay_feature(log, columns["capacity_seen"])
-    found = np.empty((log.n, len(columns)), np.float32, order="F")
+        columns["replay_wait"] = replay_feature(log, capacity)[ask.row]
+    found = np.empty((ask.n, len(columns)), np.float32, order="F")
+    place = np.argsort(np.argsort(ask.order))
     for position, values in enumerate(columns.values()):
-        found[log.order, position] = values
-    return pd.DataFrame(found, columns=list(columns), index=jobs.index, copy=False)
+        found[place, position] = values
+    index = jobs.index if asked is None else jobs.index[asked]
+    return pd.DataFrame(found, columns=list(columns), index=index, copy=False)
 
 
-def _request(log: Log, out: dict[str, np.ndarray]) -> None:
-    moment = log.submit + log.origin
-    out["cpus"], out["mem_mb"], out["gpus"], out["nodes"] = log.cpus, log.mem, log.gpus, log.nodes
-    out["minutes"] = log.limit / 60
-    out["log_cpu_seconds"] = np.log1p(log.cpus * log.limit.astype(float))
+def _request(ask: Log, out: dict[str, np.ndarray]) -> None:
+    moment = ask.submit + ask.origin
+    out["cpus"], out["mem_mb"], out["gpus"], out["nodes"] = ask.cpus, ask.mem, ask.gpus, ask.nodes
+    out["minutes"] = ask.limit / 60
+    out["log_cpu_seconds"] = np.log1p(ask.cpus * ask.limit.astype(float))
     out["hour"] = moment // HOUR % 24
     out["weekday"] = (moment // DAY + 3) % 7
-    out["owns_resources"] = log.optional.get("owns_resources", np.zeros(log.n))
+    out["owns_resources"] = ask.optional.get("owns_resources", np.zeros(ask.n))
     for name in ("priority", "fair_share"):
-        if name in log.optional:
-            out[name] = log.optional[name]
+        if name in ask.optional:
+            out[name] = ask.optional[name]
 
 
-def _in_use(log: Log, out: dict[str, np.ndarray], seen: dict[str, float]) -> None:
-    now = log.submit
+def _in_use(log: Log, ask: Log, out: dict[str, np.ndarray], seen: dict[str, float]) -> np.ndarray:
+    """Add what runs; return the CPUs taken for the site's capacity, the most seen so far, of the whole log."""
     amounts = {"cpus": log.cpus.astype(float), "mem": log.mem.astype(float), "gpus": log.gpus.astype(float)}
     starts = Events.of(log.start, amounts | {"n": np.ones(log.n)})
     ends = Events.of(np.where(log.start < NEVER, log.end, NEVER), amounts | {"n": np.ones(log.n)})
     names = [*amounts, "n"]
-    in_use = dict(zip(names, _difference(starts, ends, names, now), strict=True))
+    in_use = dict(zip(names, _difference(starts, ends, names, log.submit), strict=True))
+    most = {
+        name: np.maximum.accumulate(np.maximum(in_use[name], max(seen.get(name, 1), 1))) for name in amounts
+    }
     for name in amounts:
-        used = in_use[name]
-        most = np.maximum.accumulate(np.maximum(used, max(seen.get(name, 1), 1)))
+        used, whole = in_use[name][ask.row], most[name][ask.row]
         out[f"{name}_in_use"] = used
-        out[f"{name}_in_use_share"] = used / most
-        asked = amounts[name]
-        out[f"{name}_free_after"] = most - used - asked
-    out["n_running"] = in_use["n"]
+        out[f"{name}_in_use_share"] = used / whole
+        out[f"{name}_free_after"] = whole - used - amounts[name][ask.row]
+    out["n_running"] = in_use["n"][ask.row]
     limited = (log.start < NEVER) & (log.limit > 0)
     promised = {"cpus": amounts["cpus"], "until": amounts["cpus"] * (log.start + log.limit)}
     begun = Events.of(np.where(limited, log.start, NEVER), promised)
     done = Events.of(np.where(limited, log.due, NEVER), promised)
-    holds, until = _difference(begun, done, ["cpus", "until"], now)
-    out["running_cpu_seconds"] = np.maximum(until - holds * now, 0)
+    holds, until = _difference(begun, done, ["cpus", "until"], ask.submit)
+    out["running_cpu_seconds"] = np.maximum(until - holds * ask.submit, 0)
     out["running_mean_remaining"] = out["running_cpu_seconds"] / np.maximum(holds, 1)
-    out["capacity_seen"] = np.maximum.accumulate(np.maximum(out["cpus_in_use"], max(seen.get("cpus", 1), 1)))
+    out["capacity_seen"] = most["cpus"][ask.row]
+    return most["cpus"]
 
 
 def _difference(
@@ -104,10 +122,10 @@ def _difference(
     return [more - less for more, less in pairs]
 
 
-def _queue(log: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
+def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     """Add what waits, in all and of the job's own kind; return the sorted queues for other features."""
     work = log.cpus * log.limit.astype(float)
-    queues = {"queue": Queue(log.submit, log.left)}
+    queues = {"queue": Queue(log.submit, log.left, ask.row)}
     everyone = queues["queue"]
     one = np.ones(log.n)
     depth = everyone.total(one)
@@ -116,43 +134,58 @@ def _queue(log: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     out["queued_gpu_seconds"] = everyone.total(log.gpus * log.limit.astype(float))
     out["queued_mem"] = everyone.total(log.mem.astype(float))
     mean_submit = everyone.total(log.submit.astype(float)) / np.maximum(depth, 1)
-    out["queue_mean_age"] = np.where(depth > 0, log.submit - mean_submit, 0)
-    out["queue_oldest_age"] = oldest_waiting(log.submit, log.left)
+    out["queue_mean_age"] = np.where(depth > 0, ask.submit - mean_submit, 0)
+    out["queue_oldest_age"] = oldest_waiting(log.submit, log.left, ask.row)
     out["backlog_seconds"] = (out["queued_cpu_seconds"] + out["running_cpu_seconds"]) / out["capacity_seen"]
-    for label in ("partition", "user", "shape", "like"):
+    for label in GROUPS:
         group = getattr(log, label)
-        queues[label] = Queue(log.submit, log.left, group)
+        queues[label] = Queue(log.submit, log.left, ask.row, group)
         out[f"{label}_depth"] = queues[label].total(one)
         if label != "like":
             out[f"{label}_queued_cpu_seconds"] = queues[label].total(work)
-        out[f"{label}_oldest_age"] = oldest_waiting(log.submit, log.left, group)
+        out[f"{label}_oldest_age"] = oldest_waiting(log.submit, log.left, ask.row, group)
     width = np.ceil(np.log2(np.maximum(log.cpus, 1)))
     length = np.log2(np.maximum(log.limit / 60, 1)) // 1.5
     for label, level in (("narrower", width), ("shorter", length)):
-        n_ahead, work_ahead = _at_most(everyone, np.clip(level, 0, 9), work)
+        n_ahead, work_ahead = _at_most(everyone, np.clip(level, 0, 9), work, ask.row)
         out[f"{label}_depth"], out[f"{label}_queued_cpu_seconds"] = n_ahead, work_ahead
     return queues
 
 
-def _at_most(queue: Queue, level: np.ndarray, work: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Count the waiting jobs, and their CPU-seconds, whose level is at most the job's own."""
-    n_ahead, work_ahead = np.zeros(len(level)), np.zeros(len(level))
-    for value in np.unique(level):
-        chosen, asks = level <= value, level == value
+def _at_most(
+    queue: Queue, level: np.ndarray, work: np.ndarray, asked: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count the waiting jobs, and their CPU-seconds, whose level is at most that of the job asked about."""
+    own = level[asked]
+    n_ahead, work_ahead = np.zeros(len(own)), np.zeros(len(own))
+    for value in np.unique(own):
+        chosen, asks = level <= value, own == value
         n_ahead[asks] = queue.total(chosen.astype(float))[asks]
         work_ahead[asks] = queue.total(np.where(chosen, work, 0.0))[asks]
     return n_ahead, work_ahead
 
 
-def _flow(log: Log, out: dict[str, np.ndarray]) -> None:
+def _starts(log: Log, ask: Log) -> Starts:
+    """Sort the starts, of all jobs and by each grouping; beside them the groups of the jobs asked about."""
+    wait = np.where(log.start < NEVER, log.wait, 0).astype(float)
+    values = {
+        "log_wait": np.log1p(wait), "wait": wait, "at": log.start.astype(float), "n": np.ones(log.n),
+        "work": log.cpus * log.limit.astype(float),
+    }  # fmt: skip
+    starts: Starts = {"all": (Events.of(log.start, values), None)}
+    for label in GROUPS:
+        group = getattr(log, label)
+        starts[label] = Events.of(log.start, values, group, int(group.max(initial=0)) + 1), group[ask.row]
+    return starts
+
+
+def _flow(log: Log, ask: Log, starts: Events, out: dict[str, np.ndarray]) -> None:
     work = log.cpus * log.limit.astype(float)
-    log_wait = np.log1p(np.where(log.start < NEVER, log.wait, 0))
-    starts = Events.of(log.start, {"n": np.ones(log.n), "work": work, "log_wait": log_wait})
     submissions = Events.of(log.submit, {"n": np.ones(log.n), "work": work})
     for hours in (1, 6, 24):
         seconds = hours * HOUR
-        n_started, sum_log, started = starts.within(["n", "log_wait", "work"], log.submit, seconds)
-        n_submitted, submitted = submissions.within(["n", "work"], log.submit, seconds)
+        n_started, sum_log, started = starts.within(["n", "log_wait", "work"], ask.submit, seconds)
+        n_submitted, submitted = submissions.within(["n", "work"], ask.submit, seconds)
         out[f"started_{hours}h"] = n_started
         out[f"log_wait_mean_{hours}h"] = sum_log / np.where(n_started > 0, n_started, np.nan)
         out[f"started_cpu_seconds_{hours}h"] = started
@@ -160,43 +193,42 @@ def _flow(log: Log, out: dict[str, np.ndarray]) -> None:
     n_users = int(log.user.max(initial=0)) + 1
     own = Events.of(log.submit, {"n": np.ones(log.n)}, log.user, n_users)
     for hours in (1, 24):
-        [out[f"user_submitted_{hours}h"]] = own.within(["n"], log.submit, hours * HOUR, log.user)
+        [out[f"user_submitted_{hours}h"]] = own.within(["n"], ask.submit, hours * HOUR, ask.user)
 
 
-def _recent_waits(log: Log, out: dict[str, np.ndarray]) -> None:
-    wait = np.where(log.start < NEVER, log.wait, 0).astype(float)
-    values = {"log": np.log1p(wait), "wait": wait, "at": log.start.astype(float)}
-    groups = [
-        ("all", np.zeros(log.n, np.int64), (5, 20, 100)), ("user", log.user, (1, 5, 20)),
-        ("shape", log.shape, (1, 5, 20)), ("like", log.like, (1, 5)),
-        ("partition", log.partition, (1, 5, 20)),
-    ]  # fmt: skip
-    for label, group, lengths in groups:
-        events = Events.of(log.start, values, group, int(group.max(initial=0)) + 1)
-        for n_last in lengths:
-            mean_log, mean, at = events.mean_of_last(["log", "wait", "at"], log.submit, n_last, group)
+def _recent_waits(ask: Log, starts: Starts, out: dict[str, np.ndarray]) -> None:
+    lengths = {
+        "all": (5, 20, 100),
+        "user": (1, 5, 20),
+        "shape": (1, 5, 20),
+        "like": (1, 5),
+        "partition": (1, 5, 20),
+    }
+    for label, counts in lengths.items():
+        events, own = starts[label]
+        for n_last in counts:
+            mean_log, mean, at = events.mean_of_last(["log_wait", "wait", "at"], ask.submit, n_last, own)
             out[f"{label}_log_wait_{n_last}"] = mean_log
             if n_last > 1:
                 out[f"{label}_wait_{n_last}"] = mean
-            if n_last == lengths[0]:
-                out[f"{label}_since_start"] = log.submit - at
+            if n_last == counts[0]:
+                out[f"{label}_since_start"] = ask.submit - at
 
 
-def _last_submitted(log: Log, out: dict[str, np.ndarray]) -> None:
+def _last_submitted(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
     """How long the jobs submitted just before have waited so far, and whether they still wait."""
-    for label, group, steps in (("all", None, (1, 5)), ("user", log.user, (1, 2, 4)), ("like", log.like, (1, 3)),
-                                ("shape", log.shape, (1, 3))):  # fmt: skip
-        code = np.zeros(log.n, np.int64) if group is None else group
-        for step in steps:
-            row = earlier_row(code, step)
+    now = ask.submit
+    for label, group, steps in (("all", np.zeros(log.n, np.int64), (1, 5)), ("user", log.user, (1, 2, 4)),
+                                ("like", log.like, (1, 3)), ("shape", log.shape, (1, 3))):  # fmt: skip
+        for step, row in zip(steps, earlier_rows(group, steps, ask.row), strict=True):
             known = row >= 0
-            so_far = np.maximum(np.minimum(log.left[row], log.submit) - log.submit[row], 0)
+            so_far = np.maximum(np.minimum(log.left[row], now) - log.submit[row], 0)
             out[f"{label}_before_{step}_so_far"] = np.where(known, np.log1p(so_far), np.nan)
-            out[f"{label}_before_{step}_waits"] = np.where(known, log.left[row] >= log.submit, np.nan)
-            out[f"{label}_before_{step}_ago"] = np.where(known, log.submit - log.submit[row], np.nan)
+            out[f"{label}_before_{step}_waits"] = np.where(known, log.left[row] >= now, np.nan)
+            out[f"{label}_before_{step}_ago"] = np.where(known, now - log.submit[row], np.nan)
 
 
-def _user_habits(log: Log, out: dict[str, np.ndarray]) -> None:
+def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
     """How much of their limits a user's jobs have used, and how much the user has of late consumed."""
     n_users = int(log.user.max(initial=0)) + 1
     ran = log.start < NEVER
@@ -206,31 +238,33 @@ def _user_habits(log: Log, out: dict[str, np.ndarray]) -> None:
     end = np.where(ran, log.end, NEVER)
     own = Events.of(end, values, log.user, n_users)
     everyone = Events.of(end, values)
-    out["user_limit_used"], out["user_log_run"] = own.mean_of_last(["share", "run"], log.submit, 5, log.user)
-    out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], log.submit, 100)
+    out["user_limit_used"], out["user_log_run"] = own.mean_of_last(["share", "run"], ask.submit, 5, ask.user)
+    out["limit_used"], out["log_run"] = everyone.mean_of_last(["share", "run"], ask.submit, 100)
     for days in (1, 7):
-        [mine] = own.within(["used"], log.submit, days * DAY, log.user)
-        [whole] = everyone.within(["used"], log.submit, days * DAY)
+        [mine] = own.within(["used"], ask.submit, days * DAY, ask.user)
+        [whole] = everyone.within(["used"], ask.submit, days * DAY)
         out[f"user_used_{days}d"] = mine
         out[f"user_share_{days}d"] = mine / np.maximum(whole, 1)
     amounts = {"cpus": log.cpus.astype(float), "n": np.ones(log.n)}
     begun = Events.of(log.start, amounts, log.user, n_users)
     done = Events.of(end, amounts, log.user, n_users)
-    running = _difference(begun, done, ["cpus", "n"], log.submit, log.user)
+    running = _difference(begun, done, ["cpus", "n"], ask.submit, ask.user)
     out["user_running_cpus"], out["user_running_n"] = running
 
 
-def _drain(log: Log, queues: dict[str, Queue], out: dict[str, np.ndarray]) -> None:
+def _drain(
+    log: Log, ask: Log, queues: dict[str, Queue], starts: Starts,
+    out: dict[str, np.ndarray],
+) -> None:  # fmt: skip
     """How long the work ahead lasts at the pace at which such work has started of late, in seconds."""
     amounts = {"n": np.ones(log.n), "work": log.cpus * log.limit.astype(float)}
     for label, queue in queues.items():
-        group = np.zeros(log.n, np.int64) if label == "queue" else getattr(log, label)
-        starts = Events.of(log.start, amounts, group, int(group.max(initial=0)) + 1)
-        now = starts.before(log.submit, group)
+        events, own = starts["all" if label == "queue" else label]
+        now = events.before(ask.submit, own)
         for days in (1, 7) if label in ("queue", "user") else (7,):
-            since = starts.before(log.submit - days * DAY, group)
+            since = events.before(ask.submit - days * DAY, own)
             for name, values in amounts.items():
-                pace = starts.sums[name][now] - starts.sums[name][since] + 0.5 * values
+                pace = events.sums[name][now] - events.sums[name][since] + 0.5 * values[ask.row]
                 out[f"{label}_drain_{name}_{days}d"] = (
                     queue.total(values) * (days * DAY) / np.maximum(pace, 0.5)
                 )

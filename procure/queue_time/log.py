@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,12 @@ from procure.queue_time.events import NEVER
 class Log:
     """A job table as arrays in submission order; times in seconds since the first submission.
 
-    ``left`` is when a job left the queue: it started, or ended without a start. ``due`` is when a running
-    job reaches its limit or ends, whichever is sooner.
+    ``row`` counts the rows of the whole log. ``left`` is when a job left the queue: it started, or ended
+    without a start. ``due`` is when a running job reaches its limit or ends, whichever is sooner.
     """
 
     origin: int
+    row: np.ndarray
     order: np.ndarray
     submit: np.ndarray
     start: np.ndarray
@@ -46,6 +48,13 @@ class Log:
     def n(self) -> int:
         """How many jobs there are."""
         return len(self.submit)
+
+    def take(self, positions: np.ndarray) -> Log:
+        """Return the jobs at these positions of the job table, in submission order."""
+        at = np.sort(np.argsort(self.order)[positions])
+        arrays = [one.name for one in fields(self) if one.name not in ("origin", "optional")]
+        taken: dict[str, Any] = {name: getattr(self, name)[at] for name in arrays}
+        return replace(self, **taken, optional={name: values[at] for name, values in self.optional.items()})
 
 
 def wait_times(jobs: pd.DataFrame) -> np.ndarray:
@@ -110,8 +119,8 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
         if name in jobs.columns
     }
     return Log(
-        origin, order, submit, start, end, np.minimum(start, end), _due(start, end, limit), limit, cpus,
-        nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, shape, like, optional,
+        origin, np.arange(len(submit)), order, submit, start, end, np.minimum(start, end), _due(start, end, limit),
+        limit, cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, shape, like, optional,
     )  # fmt: skip
 
 

@@ -194,7 +194,9 @@ def current_features(
         "gpus_per_node": -(-request.gpus // request.nodes),
     }  # fmt: skip
     table = pd.concat([history, pd.DataFrame([job])], ignore_index=True)
-    return site_features(table, site.about["most"], site.about.get("replay", False)).iloc[[-1]]
+    return site_features(
+        table, site.about["most"], site.about.get("replay", False), asked=np.array([len(table) - 1])
+    )
 
 
 def _usual_partition(site: SiteModel) -> str:
