@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.queue_time.events import NEVER, Events, earlier_rows, exclusive_sum, oldest_waiting
+from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.features import site_features
 from procure.tables import JOB, check
 
@@ -150,7 +150,17 @@ def test_grouped_sums_and_windows() -> None:
     assert events.total(["v"], asked, who)[0].tolist() == [1, 5, 2]
     assert events.within(["v"], asked, 5, who)[0].tolist() == [0, 4, 0]
     assert events.mean_of_last(["v"], asked, 1, who)[0].tolist() == [1, 4, 2]
-    assert exclusive_sum(np.array([1.0, 2, 4]), np.array([0, 1, 0])).tolist() == [0, 0, 1]
-    rows = earlier_rows(np.array([0, 1, 0, 0]), (1, 2, 9), np.arange(4))
-    assert [row.tolist() for row in rows] == [[-1, -1, 0, 2], [-1, -1, -1, 0], [-1, -1, -1, -1]]
-    assert oldest_waiting(np.array([0, 5, 9]), np.array([9, 6, 99]), np.arange(3)).tolist() == [0, 5, 9]
+
+
+def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
+    """Sums, the oldest age and earlier rows, of all jobs and of one group's."""
+    submit, left, rows = np.array([0, 5, 9, 9]), np.array([9, 6, 99, NEVER]), np.arange(4)
+    everyone, by_group = Queue(submit, left, rows), Queue(submit, left, rows, np.array([0, 1, 0, 0]))
+    amount = np.array([1.0, 2, 4, 8])
+    assert everyone.total(amount).tolist() == [0, 1, 1, 5]
+    assert by_group.total(amount).tolist() == [0, 0, 1, 5]
+    assert everyone.oldest_age().tolist() == [0, 5, 9, 9]
+    assert by_group.oldest_age().tolist() == [0, 0, 9, 9]
+    assert by_group.earlier(1).tolist() == [-1, -1, 0, 2]
+    assert by_group.earlier(2).tolist() == [-1, -1, -1, 0]
+    assert by_group.earlier(9).tolist() == [-1, -1, -1, -1]

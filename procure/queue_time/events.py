@@ -121,64 +121,46 @@ class Queue:
         self, submit: np.ndarray, left: np.ndarray, asked: np.ndarray, group: np.ndarray | None = None
     ) -> None:
         """Sort once."""
-        n_groups = 1 if group is None else int(group.max(initial=0)) + 1
-        gone = Events.of(left, {}, group, n_groups)
-        own = None if group is None else group[asked]
-        self.order, self.asked, self.group = gone.order, asked, group
-        self.position, self.begin = gone.before(submit[asked], own), gone.begin(len(asked), own)
-        self.rows = None if group is None else np.argsort(group, kind="stable")
+        self.submit, self.left, self.asked = submit, left, asked
+        self.group = np.zeros(len(submit), np.int64) if group is None else group
+        n_groups = int(self.group.max(initial=0)) + 1
+        gone = Events.of(left, {}, self.group, n_groups)
+        self.now, own = submit[asked], self.group[asked]
+        self.order = gone.order
+        self.position, self.begin = gone.before(self.now, own), gone.begin(len(asked), own)
+        self.rows = np.arange(len(submit)) if group is None else np.argsort(group, kind="stable")
+        self.first = np.searchsorted(self.group[self.rows], np.arange(n_groups))
 
     def total(self, values: np.ndarray) -> np.ndarray:
         """Sum values over the jobs that wait when each row asked about is submitted."""
         running = np.concatenate([[0.0], np.cumsum(values[self.order])])
-        submitted = exclusive_sum(values, self.group, self.rows)[self.asked]
-        return submitted - (running[self.position] - running[self.begin])
+        return self._submitted(values) - (running[self.position] - running[self.begin])
 
+    def _submitted(self, values: np.ndarray) -> np.ndarray:
+        """Sum the values of the group's rows before each row asked about."""
+        running = np.empty(len(values), np.float64)
+        in_groups = values[self.rows]
+        before = np.cumsum(in_groups) - in_groups
+        running[self.rows] = before
+        return running[self.asked] - before[self.first[self.group[self.asked]]]
 
-def exclusive_sum(
-    values: np.ndarray, group: np.ndarray | None = None, order: np.ndarray | None = None
-) -> np.ndarray:
-    """Sum the values of earlier rows, of the same group where groups are given; ``order`` sorts by group."""
-    if group is None:
-        return np.cumsum(values) - values
-    order = np.argsort(group, kind="stable") if order is None else order
-    sorted_group, sorted_values = group[order], values[order]
-    running = np.cumsum(sorted_values) - sorted_values
-    opens = np.flatnonzero(np.concatenate([[True], sorted_group[1:] != sorted_group[:-1]]))
-    offset = np.repeat(running[opens], np.diff(np.append(opens, len(values))))
-    result = np.empty(len(values), np.float64)
-    result[order] = running - offset
-    return result
+    def oldest_age(self) -> np.ndarray:
+        """Return the age of the oldest job that waits when each row asked about is submitted; 0 without one.
 
+        Within a group the running maximum of the times at which jobs left the queue is ascending, so that the
+        first row which had not left by now is a binary search away.
+        """
+        n, own = len(self.submit), self.group[self.asked]
+        ceiling = np.maximum.accumulate(self.group[self.rows] * (2 * NEVER) + self.left[self.rows])
+        found = np.searchsorted(ceiling, own * (2 * NEVER) + self.now, side="left")
+        found = np.maximum(found, self.first[own])
+        row = self.rows[np.minimum(found, n - 1)]
+        earlier = (found < n) & (row < self.asked) & (self.group[row] == own)
+        return np.where(earlier, self.now - self.submit[row], 0)
 
-def earlier_rows(group: np.ndarray, steps: Sequence[int], asked: np.ndarray) -> list[np.ndarray]:
-    """Return, by steps, the row of the same group so many rows before each asked; −1 where there is none."""
-    order = np.argsort(group, kind="stable")
-    found = []
-    for step in steps:
-        earlier = np.full(len(group), -1, np.int64)
-        same = group[order[step:]] == group[order[:-step]]
-        earlier[order[step:][same]] = order[:-step][same]
-        found.append(earlier[asked])
-    return found
-
-
-def oldest_waiting(
-    submit: np.ndarray, left: np.ndarray, asked: np.ndarray, group: np.ndarray | None = None
-) -> np.ndarray:
-    """Return, for each row asked about, the age of the oldest job still waiting; 0 without one.
-
-    Rows are in submission order. Within a group the running maximum of the times at which jobs left the queue
-    is ascending, so that the first row which had not left by now is a binary search away.
-    """
-    n = len(submit)
-    code = np.zeros(n, np.int64) if group is None else group
-    order = np.argsort(code, kind="stable")
-    opens = np.searchsorted(code[order], np.arange(code.max(initial=0) + 1))
-    ceiling = np.maximum.accumulate(code[order] * (2 * NEVER) + left[order])
-    now, own = submit[asked], code[asked]
-    found = np.searchsorted(ceiling, own * (2 * NEVER) + now, side="left")
-    found = np.maximum(found, opens[own])
-    row = order[np.minimum(found, n - 1)]
-    earlier = (found < n) & (row < asked) & (code[row] == own)
-    return np.where(earlier, now - submit[row], 0)
+    def earlier(self, steps: int) -> np.ndarray:
+        """Return the row of the group so many rows before each asked about; −1 where there is none."""
+        row = np.full(len(self.submit), -1, np.int64)
+        same = self.group[self.rows[steps:]] == self.group[self.rows[:-steps]]
+        row[self.rows[steps:][same]] = self.rows[:-steps][same]
+        return row[self.asked]

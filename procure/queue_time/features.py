@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from procure.queue_time.events import NEVER, Events, Queue, earlier_rows, oldest_waiting
+from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.log import Log, read_jobs
 
 HOUR, DAY = 3600, 86400
@@ -60,7 +60,7 @@ def site_features(
     starts = _starts(log, ask)
     _flow(log, ask, starts["all"][0], columns)
     _recent_waits(ask, starts, columns)
-    _last_submitted(log, ask, columns)
+    _last_submitted(log, ask, queues, columns)
     _user_habits(log, ask, columns)
     _drain(log, ask, queues, starts, columns)
     if replay:
@@ -125,8 +125,8 @@ def _difference(
 def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     """Add what waits, in all and of the job's own kind; return the sorted queues for other features."""
     work = log.cpus * log.limit.astype(float)
-    queues = {"queue": Queue(log.submit, log.left, ask.row)}
-    everyone = queues["queue"]
+    queues = {"all": Queue(log.submit, log.left, ask.row)}
+    everyone = queues["all"]
     one = np.ones(log.n)
     depth = everyone.total(one)
     out["queue_depth"], out["queued_cpus"] = depth, everyone.total(log.cpus.astype(float))
@@ -135,15 +135,14 @@ def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     out["queued_mem"] = everyone.total(log.mem.astype(float))
     mean_submit = everyone.total(log.submit.astype(float)) / np.maximum(depth, 1)
     out["queue_mean_age"] = np.where(depth > 0, ask.submit - mean_submit, 0)
-    out["queue_oldest_age"] = oldest_waiting(log.submit, log.left, ask.row)
+    out["queue_oldest_age"] = everyone.oldest_age()
     out["backlog_seconds"] = (out["queued_cpu_seconds"] + out["running_cpu_seconds"]) / out["capacity_seen"]
     for label in GROUPS:
-        group = getattr(log, label)
-        queues[label] = Queue(log.submit, log.left, ask.row, group)
+        queues[label] = Queue(log.submit, log.left, ask.row, getattr(log, label))
         out[f"{label}_depth"] = queues[label].total(one)
         if label != "like":
             out[f"{label}_queued_cpu_seconds"] = queues[label].total(work)
-        out[f"{label}_oldest_age"] = oldest_waiting(log.submit, log.left, ask.row, group)
+        out[f"{label}_oldest_age"] = queues[label].oldest_age()
     width = np.ceil(np.log2(np.maximum(log.cpus, 1)))
     length = np.log2(np.maximum(log.limit / 60, 1)) // 1.5
     for label, level in (("narrower", width), ("shorter", length)):
@@ -215,12 +214,12 @@ def _recent_waits(ask: Log, starts: Starts, out: dict[str, np.ndarray]) -> None:
                 out[f"{label}_since_start"] = ask.submit - at
 
 
-def _last_submitted(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
+def _last_submitted(log: Log, ask: Log, queues: dict[str, Queue], out: dict[str, np.ndarray]) -> None:
     """How long the jobs submitted just before have waited so far, and whether they still wait."""
     now = ask.submit
-    for label, group, steps in (("all", np.zeros(log.n, np.int64), (1, 5)), ("user", log.user, (1, 2, 4)),
-                                ("like", log.like, (1, 3)), ("shape", log.shape, (1, 3))):  # fmt: skip
-        for step, row in zip(steps, earlier_rows(group, steps, ask.row), strict=True):
+    for label, every in (("all", (1, 5)), ("user", (1, 2, 4)), ("like", (1, 3)), ("shape", (1, 3))):
+        for step in every:
+            row = queues[label].earlier(step)
             known = row >= 0
             so_far = np.maximum(np.minimum(log.left[row], now) - log.submit[row], 0)
             out[f"{label}_before_{step}_so_far"] = np.where(known, np.log1p(so_far), np.nan)
@@ -259,14 +258,14 @@ def _drain(
     """How long the work ahead lasts at the pace at which such work has started of late, in seconds."""
     amounts = {"n": np.ones(log.n), "work": log.cpus * log.limit.astype(float)}
     for label, queue in queues.items():
-        events, own = starts["all" if label == "queue" else label]
+        events, own = starts[label]
         now = events.before(ask.submit, own)
-        for days in (1, 7) if label in ("queue", "user") else (7,):
+        ahead = {name: queue.total(values) for name, values in amounts.items()}
+        for days in (1, 7) if label in ("all", "user") else (7,):
             since = events.before(ask.submit - days * DAY, own)
             for name, values in amounts.items():
                 pace = events.sums[name][now] - events.sums[name][since] + 0.5 * values[ask.row]
-                out[f"{label}_drain_{name}_{days}d"] = (
-                    queue.total(values) * (days * DAY) / np.maximum(pace, 0.5)
-                )
+                column = f"{'queue' if label == 'all' else label}_drain_{name}_{days}d"
+                out[column] = ahead[name] * (days * DAY) / np.maximum(pace, 0.5)
     out["user_drain_running"] = out["user_queued_cpu_seconds"] / np.maximum(out["user_running_cpus"], 1)
     out["work_ahead_seconds"] = out["shorter_queued_cpu_seconds"] / out["capacity_seen"]

@@ -61,7 +61,7 @@ def wait_times(jobs: pd.DataFrame) -> np.ndarray:
     """Return start − submit in seconds, float64, NaN where a job never started."""
     if "start_time" not in jobs.columns:
         raise TableError("the job table has no start_time; a log with start times is needed")
-    start = jobs["start_time"].astype("Float64").to_numpy(dtype="float64", na_value=np.nan)
+    start = jobs["start_time"].to_numpy(dtype="float64", na_value=np.nan)
     return start - jobs["submit_time"].to_numpy(dtype="float64")
 
 
@@ -96,7 +96,7 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     def moment(name: str) -> np.ndarray:
         if name not in jobs.columns:
             return np.full(len(jobs), NEVER)
-        values = jobs[name].astype("Float64").to_numpy(dtype="float64", na_value=np.nan)
+        values = jobs[name].to_numpy(dtype="float64", na_value=np.nan)
         return np.where(np.isnan(values), NEVER, np.nan_to_num(values) - origin).astype(np.int64)
 
     start, end = moment("start_time"), moment("end_time")
