@@ -93,10 +93,9 @@ def says_against(one: Explained, other: Explained) -> list[str]:
     if not (one.wait > 0 or other.wait > 0):
         return ["no job waits on either"]
     better, worse = (one, other) if one.wait <= other.wait else (other, one)
-    times = worse.wait / better.wait if better.wait else float("inf")
     lines = [
-        f"jobs wait {duration(worse.wait - better.wait)} less on {better.package_id} "
-        + (f"({times:,.2f} times as long on the other)" if np.isfinite(times) else "(not at all there)")
+        f"jobs wait {duration(worse.wait - better.wait)} less on {better.package_id} than on {worse.package_id}: "
+        f"{duration(better.wait)}, not {duration(worse.wait)}"
     ]
     n_days = len(one.waits)
     if n_days > 1:

@@ -170,7 +170,7 @@ def roll_chance(
     chance: np.ndarray,
     deadline: float,
     n_window: int = 1500,
-    every: int = 50,
+    every: int = 10,
 ) -> np.ndarray:
     """Correct the chances of a start by one deadline, rows in submission order.
 
