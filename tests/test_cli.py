@@ -113,6 +113,7 @@ BAD_VALUES = [
     ("workload import jobs.csv --preset foo", "--preset"),
     ("workload import jobs.csv --format csv --column foo", "--column"),
     ("workload import jobs.csv --format csv --tz foo", "--tz"),
+    ("queue train jobs.csv --tz Mars --out site.model", "--tz"),
     ("workload generate --out jobs.doc", ".parquet or .csv"),
     ("simulate --jobs jobs.csv --nodes nodes.csv --policy foo", "--policy"),
     ("simulate --jobs jobs.csv --nodes nodes.csv --policy easy --order foo", "order 'foo' is not known"),

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from procure.cli import common
+
 LogArgument = Annotated[
     Path, typer.Argument(metavar="LOG", help="A job log, or a job table (.parquet, .csv).")
 ]
@@ -16,7 +18,10 @@ PresetOption = Annotated[
     str | None, typer.Option("--preset", help="How to read the log; see workload import.")
 ]
 TzOption = Annotated[
-    str | None, typer.Option("--tz", help="Zone of times without an offset, e.g. Europe/Berlin.")
+    str | None,
+    typer.Option(
+        "--tz", callback=common.time_zone, help="Zone of times without an offset, e.g. Europe/Berlin."
+    ),
 ]
 ReplayOption = Annotated[
     bool,
