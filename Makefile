@@ -5,8 +5,8 @@ STUDY  ?= pipelines/example.toml
 FARM   ?= local
 FARM_OPTIONS ?=
 COVERAGE ?= 75
-# Two at once, the tests of one file in one process.
-TWO      = -n 2 --dist loadfile
+# The tests of a file share fixtures that take long to make, so a file stays in one process.
+PARALLEL = -n 2 --dist loadfile
 BIN    := $(VENV)/bin
 
 .PHONY: help install sweep test test-slow coverage check clean
@@ -40,10 +40,10 @@ sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the 
 	$(BIN)/procure report $(STUDY)
 
 test: $(VENV)/.installed-test  ## install and run the default tests
-	$(BIN)/python -m pytest $(TWO) -m "not slow and not slurm"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not slurm"
 
 coverage: $(VENV)/.installed-test  ## the default tests again, with the share of lines that they run; kernels do not count
-	$(BIN)/python -m pytest $(TWO) -q -m "not slow and not slurm" --cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
+	$(BIN)/python -m pytest $(PARALLEL) -q -m "not slow and not slurm" --cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
 test-slow: $(VENV)/.installed-test  ## the slower tests, the documentation's commands, Slurm where there is one
 	$(BIN)/python -m pytest -m "slow or slurm"

@@ -93,12 +93,15 @@ def says_against(one: Explained, other: Explained) -> list[str]:
     if not (one.wait > 0 or other.wait > 0):
         return ["no job waits on either"]
     better, worse = (one, other) if one.wait <= other.wait else (other, one)
-    lines = [
-        f"jobs wait {duration(worse.wait - better.wait)} less on {better.package_id} than on {worse.package_id}: "
-        f"{duration(better.wait)}, not {duration(worse.wait)}"
-    ]
+    waits = [duration(better.wait), duration(worse.wait)]
+    if better.wait == worse.wait:
+        lines = [f"jobs wait equally long on both: {waits[0]}"]
+    else:
+        less = duration(worse.wait - better.wait)
+        instead = f": {waits[0]}, not {waits[1]}" if waits[0] != waits[1] else ""
+        lines = [f"jobs wait {less} less on {better.package_id} than on {worse.package_id}{instead}"]
     n_days = len(one.waits)
-    if n_days > 1:
+    if n_days > 1 and better.wait < worse.wait:
         first, second = one.waits["mean_wait_time"].to_numpy(), other.waits["mean_wait_time"].to_numpy()
         n_better = int((first < second).sum()) if better is one else int((second < first).sum())
         lines.append(f"it is the better of the two on {n_better} of {n_days} workloads")

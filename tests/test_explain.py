@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from procure.binding import CAUSES, find_binding
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.explain import marginal_values
+from procure.explain import Explained, marginal_values
+from procure.explain_words import says_against
 from procure.models import Surrogate, make_case
 from procure.packages import package_nodes
 from procure.run import simulate
@@ -155,6 +156,27 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
     found = CliRunner().invoke(app, [*words])
     assert found.exit_code == code, found.output
     return found.stdout, found.stderr
+
+
+@pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        ((0.0, 0.0), "no job waits on either"),
+        ((12_600.0, 12_600.0), "jobs wait equally long on both: 3.5 h"),
+        ((12_600.0, 12_700.0), "jobs wait 100 s less on A=1 than on B=2"),
+        ((20_000.0, 7_200.0), "jobs wait 3.6 h less on B=2 than on A=1: 2.0 h, not 5.6 h"),
+        ((0.0, 7_200.0), "jobs wait 2.0 h less on A=1 than on B=2: 0.0 s, not 2.0 h"),
+    ],
+)
+def test_two_packages_are_compared_in_one_sentence(waits: tuple[float, float], said: str):
+    """It names both and their waits, and says nothing where there is nothing to say."""
+    nothing = pd.DataFrame()
+    factors = pd.DataFrame({"about": [], "feature": [], "value": [], "factor": []})
+    one, other = (
+        Explained(name, {}, 1.0, {}, nothing, wait, np.nan, np.nan, factors, {}, nothing)
+        for name, wait in zip(("A=1", "B=2"), waits, strict=True)
+    )
+    assert says_against(one, other) == [said]
 
 
 def test_explain_and_against():

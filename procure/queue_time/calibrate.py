@@ -176,15 +176,16 @@ def roll_chance(
 
     What came of a job is known once it has started or the deadline has passed; only rows submitted after
     that moment use it. Shift and slope follow the last ``n_window`` outcomes; what then still is off
-    near a chance, over all outcomes so far, is added to it.
+    near a chance, over all outcomes so far, is added to it. Both are renewed after ``every`` submissions.
     """
     wait = np.where(np.isnan(wait), np.inf, wait)
     known_at = submit + np.minimum(wait, deadline)
     happened = wait <= deadline
     order = np.argsort(known_at, kind="stable")
     moved, corrected, gaps, used = np.empty(len(chance)), np.empty(len(chance)), Gaps(), 0
+    ascending = known_at[order]
     for begin in range(0, len(submit), every):
-        known = int(np.searchsorted(known_at[order], submit[begin]))
+        known = int(np.searchsorted(ascending, submit[begin]))
         window = order[max(0, known - n_window) : known]
         shift, slope = fit_correction(chance[window], happened[window])
         gaps.add(moved[order[used:known]], happened[order[used:known]])

@@ -125,9 +125,9 @@ class Queue:
         self.group = np.zeros(len(submit), np.int64) if group is None else group
         n_groups = int(self.group.max(initial=0)) + 1
         gone = Events.of(left, {}, self.group, n_groups)
-        self.now, own = submit[asked], self.group[asked]
+        self.now, self.own = submit[asked], self.group[asked]
         self.order = gone.order
-        self.position, self.begin = gone.before(self.now, own), gone.begin(len(asked), own)
+        self.position, self.begin = gone.before(self.now, self.own), gone.begin(len(asked), self.own)
         self.rows = np.arange(len(submit)) if group is None else np.argsort(group, kind="stable")
         self.first = np.searchsorted(self.group[self.rows], np.arange(n_groups))
 
@@ -142,7 +142,7 @@ class Queue:
         in_groups = values[self.rows]
         before = np.cumsum(in_groups) - in_groups
         running[self.rows] = before
-        return running[self.asked] - before[self.first[self.group[self.asked]]]
+        return running[self.asked] - before[self.first[self.own]]
 
     def oldest_age(self) -> np.ndarray:
         """Return the age of the oldest job that waits when each row asked about is submitted; 0 without one.
@@ -150,12 +150,12 @@ class Queue:
         Within a group the running maximum of the times at which jobs left the queue is ascending, so that the
         first row which had not left by now is a binary search away.
         """
-        n, own = len(self.submit), self.group[self.asked]
+        n = len(self.submit)
         ceiling = np.maximum.accumulate(self.group[self.rows] * (2 * NEVER) + self.left[self.rows])
-        found = np.searchsorted(ceiling, own * (2 * NEVER) + self.now, side="left")
-        found = np.maximum(found, self.first[own])
+        found = np.searchsorted(ceiling, self.own * (2 * NEVER) + self.now, side="left")
+        found = np.maximum(found, self.first[self.own])
         row = self.rows[np.minimum(found, n - 1)]
-        earlier = (found < n) & (row < self.asked) & (self.group[row] == own)
+        earlier = (found < n) & (row < self.asked) & (self.group[row] == self.own)
         return np.where(earlier, self.now - self.submit[row], 0)
 
     def earlier(self, steps: int) -> np.ndarray:

@@ -43,16 +43,17 @@ def site_features(
     replay
         Add ``replay_wait``, the answer of `replay.replay_feature`.
     asked
-        Positions in the table, ascending, of the jobs whose features are wanted; None is all of them.
+        Positions in the table of the jobs whose features are wanted; None is all of them.
 
     Returns
     -------
     pandas.DataFrame
-        One row per job asked about in the table's order, float32, NaN where there is nothing to know yet. Amounts in
-        CPUs, MB, GPUs, seconds; ``log_`` stands for the natural logarithm of 1 + seconds.
+        One row per job asked about, in the order asked, float32, NaN where there is nothing to know yet.
+        Amounts in CPUs, MB, GPUs, seconds; ``log_`` stands for the natural logarithm of 1 + seconds.
     """
     log = read_jobs(jobs)
-    ask = log if asked is None else log.take(asked)
+    asked = np.arange(log.n) if asked is None else asked
+    ask = log.take(asked)
     columns: dict[str, np.ndarray] = {}
     _request(ask, columns)
     capacity = _in_use(log, ask, columns, most or {})
@@ -68,11 +69,9 @@ def site_features(
 
         columns["replay_wait"] = replay_feature(log, capacity)[ask.row]
     found = np.empty((ask.n, len(columns)), np.float32, order="F")
-    place = np.argsort(np.argsort(ask.order))
     for position, values in enumerate(columns.values()):
-        found[place, position] = values
-    index = jobs.index if asked is None else jobs.index[asked]
-    return pd.DataFrame(found, columns=list(columns), index=index, copy=False)
+        found[:, position] = values
+    return pd.DataFrame(found, columns=list(columns), index=jobs.index[asked], copy=False)
 
 
 def _request(ask: Log, out: dict[str, np.ndarray]) -> None:
@@ -251,10 +250,7 @@ def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
     out["user_running_cpus"], out["user_running_n"] = running
 
 
-def _drain(
-    log: Log, ask: Log, queues: dict[str, Queue], starts: Starts,
-    out: dict[str, np.ndarray],
-) -> None:  # fmt: skip
+def _drain(log: Log, ask: Log, queues: dict[str, Queue], starts: Starts, out: dict[str, np.ndarray]) -> None:
     """How long the work ahead lasts at the pace at which such work has started of late, in seconds."""
     amounts = {"n": np.ones(log.n), "work": log.cpus * log.limit.astype(float)}
     for label, queue in queues.items():

@@ -16,8 +16,9 @@ from procure.queue_time.events import NEVER
 class Log:
     """A job table as arrays in submission order; times in seconds since the first submission.
 
-    ``row`` counts the rows of the whole log. ``left`` is when a job left the queue: it started, or ended
-    without a start. ``due`` is when a running job reaches its limit or ends, whichever is sooner.
+    ``row`` is a job's place in the whole log, ``order`` its place in the table. ``left`` is when a job left
+    the queue: it started, or ended without a start. ``due`` is when a running job reaches its limit or ends,
+    whichever is sooner.
     """
 
     origin: int
@@ -50,8 +51,8 @@ class Log:
         return len(self.submit)
 
     def take(self, positions: np.ndarray) -> Log:
-        """Return the jobs at these positions of the job table, in submission order."""
-        at = np.sort(np.argsort(self.order)[positions])
+        """Return the jobs at these positions of the job table, in the order given."""
+        at = np.argsort(self.order)[positions]
         arrays = [one.name for one in fields(self) if one.name not in ("origin", "optional")]
         taken: dict[str, Any] = {name: getattr(self, name)[at] for name in arrays}
         return replace(self, **taken, optional={name: values[at] for name, values in self.optional.items()})
