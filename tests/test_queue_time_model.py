@@ -18,7 +18,7 @@ from procure.queue_time import calibrate, metrics, splits, store, trend
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.features import PUBLISHED, site_features
 from procure.queue_time.log import wait_times
-from procure.queue_time.model import ROWS_IN_ALL, QueueTimeModel, Settings
+from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import (
     Request,
     check_request,
@@ -271,7 +271,7 @@ def test_members_together_see_no_more_rows_than_one_may(n: int) -> None:
     chosen = Settings()
     count = chosen.n_members(n)
     assert 1 <= count <= 5
-    assert count == 1 or count * n <= ROWS_IN_ALL
+    assert count == 1 or count * n <= chosen.max_rows
     assert count >= chosen.n_members(n + 1)
     assert [chosen.n_members(size) for size in (100, 20_000, 20_001, 50_000, 50_001)] == [5, 5, 4, 2, 1]
 

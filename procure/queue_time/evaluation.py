@@ -29,7 +29,7 @@ MONTHLY = {
     "quantile_rounds": 100,
     "chance_rounds": 100,
     "eta": 0.12,
-    "members": 3,
+    "members": 1,
 }
 """What a model that is trained again every month saves: older rows, rounds and members."""
 

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from procure.queue_time.booster import Booster
 
 
-ROWS_IN_ALL = 100_000
-"""Rows that all members of a model may see together: what one member of the largest log sees."""
-
-
 @dataclass(frozen=True)
 class Settings:
     """How a model is fitted; one set of values serves every log.
@@ -57,8 +53,8 @@ class Settings:
     seed: int = 0
 
     def n_members(self, n_rows: int) -> int:
-        """Count the members for so many rows, which together see no more than `ROWS_IN_ALL`."""
-        return max(1, min(self.members, ROWS_IN_ALL // max(n_rows, 1)))
+        """Count the members for so many rows: together they see no more rows than one may, `max_rows`."""
+        return max(1, min(self.members, self.max_rows // max(n_rows, 1)))
 
 
 @dataclass(frozen=True)
