@@ -8,11 +8,15 @@ import numpy as np
 
 
 def allowed_counts(row, rule, bound):
-    """Spell out the counts above zero of one type."""
+    """Spell out the counts above zero of one type; the least one even where no budget affords it.
+
+    A type too dear for the budget is still one that could be chosen.
+    """
     low = row["min_count"] if rule.get("min_count") is None else rule["min_count"]
     high = row["max_count"] if rule.get("max_count") is None else rule["max_count"]
-    low, high = low or 1, bound if high is None else high
-    return [c for c in range(1, bound + 1) if low <= c <= high and c % (row["pack_size"] or 1) == 0]
+    low, pack = low or 1, row["pack_size"] or 1
+    most = max(bound, -(-low // pack) * pack)
+    return [c for c in range(low, most + 1) if c <= (most if high is None else high) and c % pack == 0]
 
 
 def charged_cents(counts, rows, discounts):

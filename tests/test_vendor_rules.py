@@ -77,6 +77,13 @@ def test_a_choice_that_could_be_larger_is_none() -> None:
     assert ids(quotes, budget_usd=60, min_gpu_nodes=0) == ["a=6", "b=4", "b=2,g=1", "g=2"]
 
 
+def test_a_pack_beyond_the_budget_is_a_choice_all_the_same() -> None:
+    """Packages without it are listed once more under it, as under any type, and are not distinct there."""
+    table = expand_packages(offers(pack_size=[None, 9, None]), PackageRules(budget_usd=60))
+    assert table["package_id"].tolist() == ["a=3,g=1", "g=2", "g=2"]
+    assert table["distinct"].tolist() == [True, True, False]
+
+
 def test_a_larger_order_may_be_cheaper() -> None:
     """Where three nodes are too dear and four are not, four stand and two do not."""
     quotes = offers(max_count=[4, 0, 0])
