@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.backlog import backlog_waits
-from procure.evaluate import REGRET_FLOOR, at_k, find_hits, order
+from procure.evaluation.ranking import REGRET_FLOOR, at_k, find_hits, order
 from procure.models import Case, features, make_case, predict_packages
-from procure.report.svg import PALETTE, figure
+from procure.models.fluid import backlog_waits
+from procure.page.svg import PALETTE, figure
+from procure.schemas import JOB
 from procure.study import load_study
 from procure.sweep import Plan, load_plan, read_results, run_sweep
-from procure.tables import JOB, check, write
+from procure.tables import check, write
 from procure.workload import import_log, slice_day
 
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

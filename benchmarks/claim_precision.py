@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.evaluate import REGRET_FLOOR, evaluate, order
+from procure.evaluation.ranking import REGRET_FLOOR, evaluate, order
 from procure.models import FEATURE_SETS, features, predict_packages
-from procure.packages import PackageRules, expand_packages
-from procure.quotes import read_quotes
-from procure.runnable import jobs_left_out
-from procure.tables import JOB, check, write
+from procure.packages import PackageRules, expand_packages, read_quotes
+from procure.packages.runnable import jobs_left_out
+from procure.schemas import JOB
+from procure.tables import check, write
 from procure.workload import import_log, merge, slice_day
 
 ROOT = Path(__file__).resolve().parent.parent

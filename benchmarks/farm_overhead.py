@@ -10,10 +10,12 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import procure.sweep.jobqueue as jobqueue
+import procure.sweep.connect as jobqueue
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
-from procure.sweep.farm import FarmOptions, Receipt, n_local_workers, run_tasks
+from procure.sweep.batches import batches
+from procure.sweep.farm import run_tasks
+from procure.sweep.protocol import FarmOptions, Receipt, n_local_workers
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = 1000
@@ -46,7 +48,7 @@ def million(folder: Path) -> None:
     """More than a million runs of 20 jobs: planned, computed on local workers, compacted, resumed."""
     began = time.perf_counter()
     plan = make_plan(folder, generated(9, 20))
-    n_batches = len(plan.batches({}))
+    n_batches = len(batches(plan, {}))
     print(f"| {plan.n_runs:,} runs planned in {n_batches:,} batches | {time.perf_counter() - began:.1f} s |")
     done = run_sweep(plan, "local")
     files = [path for path in plan.study.folder.rglob("*") if path.is_file()]

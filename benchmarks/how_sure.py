@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.backlog import backlog_waits
-from procure.confidence import coverage, left_out_days, unseen_day
+from procure.evaluation.bootstrap import left_out_days, unseen_day
 from procure.models import Case, features, make_case, predict_packages
+from procure.models.fluid import backlog_waits
+from procure.models.intervals import coverage
 from procure.study import load_study
 from procure.sweep import Plan, load_plan, read_results
 

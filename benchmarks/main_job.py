@@ -13,8 +13,9 @@ import pandas as pd
 
 from procure import PackageRules, expand_packages, generate, import_log, package_nodes, read_quotes, slice_day
 from procure.run import prepare
+from procure.schemas import JOB
 from procure.simulator.fast_lane import best_fit_schedule, check_fast_lane
-from procure.tables import JOB, check
+from procure.tables import check
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -19,8 +19,7 @@ import numpy as np
 import pandas as pd
 
 from procure.cli.cases import Loaded, Rule, load
-from procure.evaluate import REGRET_FLOOR, evaluate, order
-from procure.many_days import (
+from procure.evaluation.many_days import (
     Days,
     days_of,
     hit_days,
@@ -30,14 +29,15 @@ from procure.many_days import (
     threshold_sweep,
     threshold_table,
 )
+from procure.evaluation.ranking import REGRET_FLOOR, evaluate, order
 from procure.models import features, together
-from procure.objectives import aggregate
+from procure.objectives.aggregate import aggregate
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.probe import probe_days
 from procure.tables import write
 from procure.workload import day_table, import_log, merge, split_days
-from procure.workload.choose import hardest, without_quiet
+from procure.workload.days import hardest, without_quiet
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARE = 0.1

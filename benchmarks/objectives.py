@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.choice import result_columns
 from procure.cli import cases, choices, chosen
-from procure.figures import Figures
 from procure.models.case import simulated_values
-from procure.objectives import OBJECTIVES, REGRET_FLOOR
-from procure.pareto import front
+from procure.objectives import OBJECTIVES
+from procure.objectives.aggregate import REGRET_FLOOR
+from procure.objectives.pareto import front
+from procure.recommender.rank import result_columns
+from procure.recommender.values import Figures
 
 RESULT = [one for one in OBJECTIVES.values() if one.source == "result"]
 AXES = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from procure.pareto import front
+from procure.objectives.pareto import front
 
 MOST_FOR_NAIVE = 2_000
 

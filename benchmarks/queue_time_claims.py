@@ -27,7 +27,8 @@ from procure.queue_time.features import site_features
 from procure.queue_time.log import wait_times
 from procure.queue_time.model import Settings
 from procure.queue_time.published import Published
-from procure.tables import JOB, check
+from procure.schemas import JOB
+from procure.tables import check
 from procure.workload import import_log
 
 

@@ -19,16 +19,15 @@ import numpy as np
 import pandas as pd
 from claim_precision import ROOT, read_days, sweep_all
 
-from procure.evaluate import REGRET_FLOOR, find_hits, order
+from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
+from procure.explorer.candidates import Field
+from procure.explorer.engine import Progress, Rules, search
+from procure.explorer.observations import Known
+from procure.explorer.propose import make_proposer
 from procure.models import Surrogate, features
-from procure.package_ids import package_ids
-from procure.packages import PackageRules
-from procure.quotes import read_quotes
-from procure.search.engine import Progress, Rules, search
-from procure.search.field import Field
-from procure.search.known import Known, package_table
-from procure.search.propose import make_proposer
-from procure.search.space import Space, make_space
+from procure.packages import PackageRules, read_quotes
+from procure.packages.ids import package_ids
+from procure.packages.space import Space, make_space, package_table
 
 DAYS = ("2021-04-30", "2021-05-21", "2021-05-26", "2021-06-02")
 LARGE_DAY = "2021-04-30"
@@ -141,7 +140,7 @@ def measure_days(arguments: argparse.Namespace) -> None:
 
 
 def measure_large(arguments: argparse.Namespace) -> None:
-    from procure.search.run import Asked, run_search
+    from procure.explorer.run import Asked, run_search
     from procure.study import load_study
 
     base = (ROOT / "pipelines" / "large.toml").read_text(encoding="utf-8")

@@ -6,9 +6,8 @@ import resource
 import time
 from pathlib import Path
 
-from procure.costs import Costs, total_costs
-from procure.packages import PackageRules, count_packages, expand_packages
-from procure.quotes import read_quotes
+from procure.packages import PackageRules, count_packages, expand_packages, read_quotes
+from procure.packages.costs import Costs, total_costs
 from procure.workload import generate
 
 ROOT = Path(__file__).resolve().parent.parent

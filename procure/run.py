@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure import catalog
 from procure.errors import TableError
+from procure.policies import catalog
+from procure.policies.catalog import FAST_LANE_POLICY, refuse_multi_node
+from procure.schemas import JOB, NODE
 from procure.simulator import state as simulator_state
 from procure.simulator.arrays import Jobs, Kinds, durations, fits_empty, gpu_type_bits, job_arrays, node_kinds
 from procure.simulator.drive import drive
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
 from procure.simulator.state import FAR, Options
-from procure.tables import JOB, NODE, check
-from procure.workload.spec import scale_run_time
-
-FAST_LANE_POLICY = "best-fit"
+from procure.tables import check
+from procure.workload.speed import scale_run_time
 
 
 @dataclass(frozen=True)
@@ -90,19 +90,6 @@ def _prepare(jobs: pd.DataFrame, nodes: pd.DataFrame, kill_at_limit: bool, logge
     return Prepared(job_rows, kinds, kind_of, fits_empty(job_rows, kinds), took, killed)
 
 
-def refuse_multi_node(jobs: pd.DataFrame, policy: str) -> None:
-    """Refuse jobs of several nodes under a policy that places single-node jobs only, naming the first."""
-    several = jobs["n_nodes"].to_numpy() > 1
-    if several.any() and not catalog.entry(policy).multi_node:
-        first = jobs.loc[several].iloc[0]
-        able = [name for name, entry in catalog.POLICIES.items() if entry.multi_node]
-        raise TableError(
-            f"job {first['job_id']} asks for {first['n_nodes']} nodes, and {several.sum()} of {len(jobs)} "
-            f"jobs ask for more than one; policy {policy} places single-node jobs only; "
-            f"policies that place such jobs: {', '.join(able) or 'none yet'}"
-        )
-
-
 def simulate(
     jobs: pd.DataFrame,
     nodes: pd.DataFrame,
@@ -122,7 +109,7 @@ def simulate(
         Job and node tables; they are not modified. Due dates come from a column ``due_time`` (Unix
         seconds, empty = none) where the jobs have one.
     policy
-        A name from `procure.catalog.POLICIES`, or a callable of the policy protocol.
+        A name from `procure.policies.catalog.POLICIES`, or a callable of the policy protocol.
     kill_at_limit
         End a job at its ``requested_time`` (0 = no limit); such jobs are counted in ``n_killed``.
     logged_speed

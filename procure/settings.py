@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from procure.errors import TableError
-from procure.tables import nearest
+from procure.text import nearest
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NaturalInt = Annotated[int, Field(ge=0)]

@@ -11,16 +11,16 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
-from procure.choice import choose, pareto
 from procure.cli import ties
 from procure.cli.chosen_output import _models, no_better_than_mean
 from procure.cli.main import app, run
-from procure.constraints import parse, quantities
 from procure.errors import TableError
-from procure.figures import Figures
 from procure.models import Case
 from procure.objectives import OBJECTIVES
-from procure.pareto import front
+from procure.objectives.constraints import parse, quantities
+from procure.objectives.pareto import front
+from procure.recommender.rank import choose, pareto
+from procure.recommender.values import Figures
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 
@@ -89,7 +89,7 @@ def test_packages_that_leave_jobs_out_stand_last_unless_the_published_rule_is_as
 
 def test_a_prediction_that_breaks_a_constraint_when_simulated_leaves_the_list(monkeypatch):
     """And one that just missed it by prediction is tried, and enters."""
-    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 1)
     figures = figures_of([[NAN] * 4], p95_wait_time=[[NAN] * 4])
     guess = {"mean_wait_time mean": [10, 20, 30, 40], "p95_wait_time mean": [90, 95, 105, 300]}
     figures._guesses = {name: np.array(values, dtype=float) for name, values in guess.items()}
@@ -155,7 +155,7 @@ def test_where_nothing_satisfies_them_it_is_said_why():
 
 def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch):
     """Lucky predictions leave it, what they hid comes up, and constraints hold."""
-    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 1)
     figures = figures_of([[NAN, 50.0, NAN, NAN, 9.0]])
     figures._guesses = {"mean_wait_time mean": np.array([1.0, 50, 20, 30, 9])}
     simulate, asked = truth_of(mean_wait_time=[[70, 50, 25, 31, 9]])
@@ -169,7 +169,7 @@ def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch
 
 def test_the_best_by_an_axis_are_simulated_though_no_layer_of_the_front_holds_them(monkeypatch):
     """So a front begins with a package as good as the first of the list by that axis."""
-    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 2)
+    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 2)
     figures = figures_of([[NAN, NAN, NAN, 9.0, 50.0]])
     figures._guesses = {"mean_wait_time mean": np.array([30.0, 30, 10, 9, 50])}
     simulate, asked = truth_of(mean_wait_time=[[70, 70, 5, 9, 50]])

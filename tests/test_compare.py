@@ -13,11 +13,13 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.compare import compare, parts, replay
-from procure.compare.classes import metrics_by, resource_usage, size_class, user_class
-from procure.compare.gantt import gantt_text
-from procure.compare.paired import anova, paired_tests
+from procure.comparison import compare
+from procure.comparison import fidelity as replay
+from procure.comparison import slices as parts
+from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
+from procure.comparison.paired import anova, paired_tests
 from procure.errors import TableError
+from procure.page.gantt import gantt_text
 from procure.run import simulate
 
 

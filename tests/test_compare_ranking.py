@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from procure.compare import PUBLISHED_WEIGHTS, rank
+from procure.comparison import PUBLISHED_WEIGHTS, rank
 
 COLUMNS = ["makespan", "usage", "slowdown"]
 ZEWURA = pd.DataFrame(

@@ -10,26 +10,17 @@ import pytest
 from small_study import swept
 from typer.testing import CliRunner
 
-from procure.backlog import backlog_waits
 from procure.cli.cases import load
 from procure.cli.main import app
 from procure.cli.sure import coverage_lines, day_lines, sentences
-from procure.confidence import (
-    Spread,
-    bootstrap,
-    coverage,
-    left_out_days,
-    places,
-    redraws,
-    standing,
-    top_edge,
-    unseen_day,
-)
+from procure.evaluation.bootstrap import bootstrap, left_out_days, redraws, standing, top_edge, unseen_day
 from procure.models import Case, Predicted, Surrogate
-from procure.redraw import Assurance, _overlapping, redraw_bursts
-from procure.report import confidence
+from procure.models.fluid import backlog_waits
+from procure.models.intervals import Spread, coverage, places
+from procure.recommender.confidence import Assurance, _overlapping, redraw_bursts
+from procure.reports import confidence
 from procure.workload import generate
-from procure.workload.load import bursts
+from procure.workload.scale import bursts
 
 
 @pytest.mark.parametrize(

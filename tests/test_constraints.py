@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.constraints import UNITS, contradictions, explain, parse, parse_all, quantities
 from procure.errors import TableError
+from procure.objectives.constraints import UNITS, contradictions, explain, parse, parse_all, quantities
 
 KNOWN = quantities(["Small node", "Gpu-2"])
 

@@ -16,11 +16,12 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.costs import COST_UNITS, Costs, cost_notes, total_costs
 from procure.errors import TableError
-from procure.package_rules import PackageRules
-from procure.quotes import check_quotes
-from procure.tables import JOB, check
+from procure.packages import PackageRules
+from procure.packages.costs import Costs, cost_notes, total_costs
+from procure.packages.quotes import check_quotes
+from procure.schemas import COST_UNITS, JOB
+from procure.tables import check
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -2,7 +2,7 @@
 
 from concurrent.futures import CancelledError
 
-from procure.sweep.crew import _receipt
+from procure.sweep.workers import _receipt
 
 
 class LostBetween:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from procure.evaluate import (
+from procure.evaluation.ranking import (
     agreement,
     at_k,
     cheapest_per_cpu,

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.existing import coverage_notes, parse_nodes, read_existing, summarise_nodes
-from procure.quotes import check_quotes
-from procure.study import load_study
-from procure.sweep.plan import load_plan
-from procure.tables import JOB, check
+from procure.packages.quotes import check_quotes
+from procure.schemas import JOB
+from procure.study import load_plan, load_study
+from procure.study.existing import coverage_notes, parse_nodes, read_existing, summarise_nodes
+from procure.tables import check
 
 LINE = "NodeName={} CPUTot=8 Gres={} RealMemory=16000 State={} OS=Linux 6.1 #1 SMP Reason=a b=c [root@x]"
 STATES = ["IDLE", "ALLOCATED", "MIXED+PLANNED", "IDLE+DRAIN", "DOWN*", "DOWN+NOT_RESPONDING", "IDLE*", "FAIL"]

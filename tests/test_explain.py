@@ -10,18 +10,19 @@ import pytest
 from small_study import swept
 from typer.testing import CliRunner
 
-from procure.binding import CAUSES, find_binding
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.explain import Explained, marginal_values
-from procure.explain_words import says_against
+from procure.explanation.bottleneck import CAUSES, find_binding
+from procure.explanation.package import Explained, marginal_values
+from procure.explanation.wording import says_against
 from procure.models import Surrogate, make_case
 from procure.packages import package_nodes
 from procure.run import simulate
+from procure.schemas import JOB, NODE
 from procure.study import load_study
 from procure.sweep import load_plan, read_results
-from procure.tables import JOB, NODE, check
-from procure.trial import find_package
+from procure.sweep.trial import find_package
+from procure.tables import check
 
 
 def nodes_of(*rows: tuple[int, int, int, str]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 from procure.errors import TableError
-from procure.many_days import (
+from procure.evaluation.many_days import (
     Days,
     day_hits,
     days_of,
@@ -23,8 +23,8 @@ from procure.many_days import (
     threshold_table,
 )
 from procure.models import Case, together
-from procure.models.split import fold_of
-from procure.report import days as report_days
+from procure.models.crossfit import fold_of
+from procure.reports import days as report_days
 
 NAN = np.nan
 

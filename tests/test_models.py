@@ -10,11 +10,12 @@ import pytest
 
 from procure.errors import TableError
 from procure.models import Case, Surrogate, features, make_case, predict_packages, together
-from procure.models import split as split_module
-from procure.models.keep import learn
-from procure.models.split import correlations, fold_of
+from procure.models import crossfit as split_module
+from procure.models.cache import learn
+from procure.models.crossfit import correlations, fold_of
 from procure.models.surrogate import load
-from procure.tables import QUOTE, check
+from procure.schemas import QUOTE
+from procure.tables import check
 
 QUOTES = check(
     pd.DataFrame(
@@ -209,7 +210,7 @@ def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     case = make_case(packages, plain_quotes(), JOBS, make_results(packages), "day", "best-fit")
     first = learn(case, plain_quotes(), folder=tmp_path)
     calls = []
-    from procure.models import keep
+    from procure.models import cache as keep
 
     real = keep.predict_packages
     monkeypatch.setattr(keep, "predict_packages", lambda *a, **k: calls.append(1) or real(*a, **k))

@@ -12,10 +12,11 @@ from hypothesis.extra import numpy as hnp
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.costs import COST_UNITS
 from procure.errors import TableError
-from procure.objectives import HOW, OBJECTIVES, aggregate, available, objective, regrets, said
-from procure.tables import PACKAGE, RESULT
+from procure.objectives import OBJECTIVES, available, objective
+from procure.objectives.aggregate import HOW, aggregate, regrets
+from procure.schemas import COST_UNITS, PACKAGE, RESULT
+from procure.text import said
 
 NAN = np.nan
 WAITS = np.array([[10.0, 40.0, 0.0], [100.0, 40.0, 200.0], [60.0, 40.0, 10.0], [0.0, 40.0, 10.0]])

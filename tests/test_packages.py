@@ -16,9 +16,7 @@ from typer.testing import CliRunner
 
 from procure import tables
 from procure.cli.packages import packages as packages_command
-from procure.enumerate import blocks
 from procure.errors import TableError
-from procure.offer import make_offer
 from procure.packages import (
     PackageRules,
     TypeRule,
@@ -27,7 +25,9 @@ from procure.packages import (
     package_nodes,
     write_packages,
 )
-from procure.quotes import check_quotes, read_quotes
+from procure.packages.enumerate import blocks
+from procure.packages.offer import make_offer
+from procure.packages.quotes import check_quotes, read_quotes
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from procure.errors import TableError
-from procure.pareto import front, knee
+from procure.objectives.pareto import front, knee
 
 VALUES = st.one_of(st.integers(-3, 3).map(float), st.sampled_from([np.inf, -np.inf, np.nan, 1e-300, -0.0]))
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from policy_cases import found, job_table, node_table, pool_case
 
-from procure import catalog
 from procure import run as procure_run
-from procure.compare.gantt import gantt_text
 from procure.errors import TableError
+from procure.page.gantt import gantt_text
+from procure.policies import catalog
 from procure.simulator.drive import PolicyError
 from procure.simulator.state import WAIT
 

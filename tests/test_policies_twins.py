@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from policy_cases import as_dicts, found, pool_case, shared_case
 
-from procure import catalog
 from procure import run as procure_run
+from procure.policies import catalog
 
 TWINS = {
     "fcfs": lambda: naive.strict(lambda sim, j: 0),

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from procure.errors import TableError
-from procure.package_rules import Discount, PackageRules
-from procure.prices import order_cents, price_list
-from procure.quotes import check_quotes
+from procure.packages.prices import order_cents, price_list
+from procure.packages.quotes import check_quotes
+from procure.packages.rules import Discount, PackageRules
 
 
 def offers(**columns: list) -> pd.DataFrame:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from procure.errors import TableError
 from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.features import site_features
-from procure.tables import JOB, check
+from procure.schemas import JOB
+from procure.tables import check
 
 
 def random_jobs(seed: int, n: int = 60, span: int = 4000) -> pd.DataFrame:

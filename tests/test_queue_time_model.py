@@ -30,7 +30,8 @@ from procure.queue_time.predict import (
 )
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.ready import evaluate_ready, read_ready
-from procure.tables import JOB, check
+from procure.schemas import JOB
+from procure.tables import check
 
 QUICK = Settings(quantile_rounds=15, chance_rounds=15, max_pairs=5000, depth=3, holdout=0.2, members=2)
 

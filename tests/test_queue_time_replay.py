@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from procure.queue_time.features import site_features
 from procure.queue_time.replay import replay_queue
 from procure.run import simulate
-from procure.tables import JOB, NODE, check
+from procure.schemas import JOB, NODE
+from procure.tables import check
 from tests.test_queue_time_features import random_jobs
 
 

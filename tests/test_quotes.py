@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from procure.cli.quotes import app
 from procure.errors import TableError
-from procure.quotes import check_quotes, read_quotes, summarise_quotes
+from procure.packages.quotes import check_quotes, read_quotes, summarise_quotes
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 HEADER = "name,category,cpus,mem_gb,gpus,price_usd"

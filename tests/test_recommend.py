@@ -14,14 +14,8 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.models import Case, Predicted, Surrogate
-from procure.recommend import (
-    budget_by_category,
-    counts_of,
-    rank,
-    recommend,
-    records,
-    servers_by_type,
-)
+from procure.recommender.recommender import rank, recommend
+from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 
 QUOTES = pd.DataFrame(
     {
@@ -56,7 +50,7 @@ def test_packages_that_run_every_job_come_first_whatever_they_wait():
 
 def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch):
     """A prediction that proves too low falls back, and what moves up is simulated in turn."""
-    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 1)
     case = make_case([np.nan, 50, np.nan, np.nan, np.nan])
     truth = {"p0": 500.0, "p2": 20.0, "p3": 400.0, "p4": 90.0}
     asked: list[list[str]] = []
@@ -75,7 +69,7 @@ def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch
 
 def test_a_second_round_follows_if_the_first_disappoints(monkeypatch):
     """Both favourites prove bad: the next two are simulated as well."""
-    monkeypatch.setattr("procure.recommend.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 1)
     asked: list[list[str]] = []
 
     def simulate(ids: list[str]) -> np.ndarray:

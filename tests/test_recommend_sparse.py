@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.models import Case
-from procure.recommend import recommend
+from procure.recommender.recommender import recommend
 from procure.sweep import run as sweep_run
 from procure.tables import write
 from procure.workload import generate
@@ -206,7 +206,7 @@ def test_evaluate_by_the_published_rule_ranks_all_simulated_packages(tmp_path):
 
 def test_a_log_clock_is_drawn_in_hours():
     """A log that counts from its own start has no dates."""
-    from procure.report import charts
+    from procure.reports import charts
 
     jobs = pd.DataFrame({"submit_time": [5, 4000, 9000]})
     drawn = []

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.packages import PackageRules, expand_packages, package_nodes
+from procure.packages.runnable import jobs_left_out, mem_mb
 from procure.run import simulate
-from procure.runnable import jobs_left_out, mem_mb
-from procure.tables import JOB, QUOTE, check
+from procure.schemas import JOB, QUOTE
+from procure.tables import check
 
 TYPES = check(
     pd.DataFrame(

@@ -16,14 +16,14 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.explorer.candidates import Field, spread
+from procure.explorer.engine import Rules, search
+from procure.explorer.gaussian import GaussianProcess
+from procure.explorer.observations import Known
+from procure.explorer.propose import METHODS, make_proposer
+from procure.explorer.run import Asked, Found, run_search
 from procure.models import make_case, together
-from procure.search.engine import Rules, search
-from procure.search.field import Field, spread
-from procure.search.gaussian import GaussianProcess
-from procure.search.known import Known
-from procure.search.propose import METHODS, make_proposer
-from procure.search.run import Asked, Found, run_search
-from procure.search.space import make_space
+from procure.packages.space import make_space
 from procure.study import load_study
 from procure.sweep import load_plan
 from procure.tables import read
@@ -236,7 +236,7 @@ def test_what_the_sweep_has_simulated_is_known_and_free(tmp_path: Path) -> None:
 
 
 def _result_schema() -> object:
-    from procure.tables import RESULT
+    from procure.schemas import RESULT
 
     return RESULT
 

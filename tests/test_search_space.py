@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.package_ids import counts_of_ids, package_ids
-from procure.package_rules import PackageRules
-from procure.packages import expand_packages
-from procure.prices import order_cents
-from procure.quotes import check_quotes
-from procure.search.known import Known, package_table
-from procure.search.space import Space, distinct_rows, make_space, rows_in
+from procure.explorer.observations import Known
+from procure.packages import PackageRules, expand_packages
+from procure.packages.ids import counts_of_ids, package_ids
+from procure.packages.prices import order_cents
+from procure.packages.quotes import check_quotes
+from procure.packages.space import Space, distinct_rows, make_space, package_table, rows_in
 
 QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,power_w,rack_units,vendor,lot
 A1,compute,8,32,0,5000,300,1,Ada,one

@@ -25,7 +25,7 @@ from sweep_lab import (
 )
 
 from procure.study import load_study
-from procure.sweep.jobqueue import job_name
+from procure.sweep.connect import job_name
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUED = ("--farm", "slurm", "--jobs", "2", "--walltime", "0:10:00", "--memory", "1 GB")

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from procure.cli.study import app
 from procure.errors import TableError
-from procure.quotes import read_quotes
+from procure.packages import read_quotes
 from procure.study import Study, load_study
-from procure.study_plan import check_study, plan_size, study_text
-from procure.study_workloads import Workload
+from procure.study.check import check_study, plan_size, study_text
+from procure.study.workloads import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "pipelines" / "example.toml"

@@ -20,11 +20,12 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import package_nodes
 from procure.run import simulate
+from procure.schemas import METRICS, RESULT
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_packages, run_sweep
+from procure.sweep.batches import batches
 from procure.sweep.lock import locked
 from procure.sweep.store import study_status
-from procure.tables import METRICS, RESULT
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +144,7 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, undisturbed):
     process.wait()
     kept = len(list(parts.glob("*.parquet")))
     plan = load_plan(load_study(path))
-    assert 3 <= kept < len(plan.batches({}))
+    assert 3 <= kept < len(batches(plan, {}))
     summary = run_sweep(plan, "serial")
     assert 0 < summary.n_computed <= len(undisturbed) - 5 * kept + 5
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
@@ -215,7 +216,7 @@ def test_a_second_driver_is_told_who_holds_the_lock(tmp_path):
 
 def test_failed_run_is_a_row_with_its_reason(tmp_path, monkeypatch):
     """A run that fails is a row with status failed and its reason; the others are not lost."""
-    import procure.sweep.bench as bench
+    import procure.sweep.runner as bench
 
     def poisoned(jobs, nodes, *rest, **options):
         if len(nodes) % 2:
@@ -247,7 +248,7 @@ def test_manifest_says_what_the_results_depend_on(tmp_path):
 
 def test_unknown_farm_and_dead_address_are_clear_errors(tmp_path, monkeypatch):
     """A farm that is not there is one sentence, and the parts stay."""
-    monkeypatch.setattr("procure.sweep.jobqueue.CONNECT_TIMEOUT", "1s")
+    monkeypatch.setattr("procure.sweep.connect.CONNECT_TIMEOUT", "1s")
     plan = load_plan(load_study(make_study(tmp_path)))
     with pytest.raises(TableError, match="known: serial, local"):
         run_sweep(plan, "cloud")

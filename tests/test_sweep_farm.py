@@ -16,18 +16,19 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.study import load_plan as load
 from procure.study import load_study
 from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
-from procure.sweep.crew import Crew
-from procure.sweep.farm import Receipt, n_local_workers
-from procure.sweep.jobqueue import job_name, lifetime_arguments, make_cluster, read_scheduler_file
+from procure.sweep.batches import batches
+from procure.sweep.connect import job_name, lifetime_arguments, make_cluster, read_scheduler_file
 from procure.sweep.lock import locked
 from procure.sweep.parts import SCHEMA, begin_attempt, end_attempts, write_part
-from procure.sweep.plan import load_plan as load
+from procure.sweep.pending import MOST_POISON, TRIES, SweepWork
+from procure.sweep.protocol import Receipt, n_local_workers
 from procure.sweep.run import attempt_part, compute_part
 from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
 from procure.sweep.tls import dask_options, make_keys
-from procure.sweep.work import MOST_POISON, TRIES, SweepWork
+from procure.sweep.workers import Crew
 
 
 def small_plan(folder, **changes):
@@ -42,23 +43,23 @@ def undisturbed(tmp_path_factory) -> pd.DataFrame:
 def test_shards_hold_every_run_once(tmp_path):
     """Shards are disjoint, together everything, and the same whatever is done already."""
     plan = small_plan(tmp_path)
-    shards = [plan.batches({}, (i, 4)) for i in range(4)]
+    shards = [batches(plan, {}, (i, 4)) for i in range(4)]
     rows = np.concatenate([batch.rows for shard in shards for batch in shard])
     assert sorted(rows) == plan.sampled_rows.tolist()
     assert len(rows) == len(set(rows))
     done = {plan.pairs[0]: shards[0][0].rows}
-    again = np.concatenate([batch.rows for batch in plan.batches(done, (0, 4))])
+    again = np.concatenate([batch.rows for batch in batches(plan, done, (0, 4))])
     assert again.tolist() == [row for batch in shards[0][1:] for row in batch.rows]
 
 
 def test_many_workloads_are_cut_into_few_batches(tmp_path, monkeypatch):
     """Without a batch size of its own, a study has a bounded number of batches, and at least 50 runs in each."""
     plan = small_plan(tmp_path, batch_size="0", budget="900_000")
-    assert {len(batch.rows) for batch in plan.batches({})[:-1]} == {50}
-    assert len(plan.batches({})) > 4
-    monkeypatch.setattr("procure.sweep.plan.MOST_IN_ALL", 4)
-    assert len(plan.batches({})) <= 4
-    assert sum(len(batch.rows) for batch in plan.batches({})) == plan.n_runs
+    assert {len(batch.rows) for batch in batches(plan, {})[:-1]} == {50}
+    assert len(batches(plan, {})) > 4
+    monkeypatch.setattr("procure.study.plan.MOST_IN_ALL", 4)
+    assert len(batches(plan, {})) <= 4
+    assert sum(len(batch.rows) for batch in batches(plan, {})) == plan.n_runs
 
 
 def test_shards_merged_equal_the_whole(tmp_path, undisturbed):
@@ -175,7 +176,7 @@ def test_poison_is_found_by_halving(tmp_path, undisturbed):
     plan = small_plan(tmp_path, batch_size="16")
     stored_before, _ = open_folder(plan)
     notes: list[str] = []
-    work = SweepWork(plan, plan.batches(stored_before.done(plan)), "local", notes.append)
+    work = SweepWork(plan, batches(plan, stored_before.done(plan)), "local", notes.append)
     poison = undisturbed["package_id"].iloc[21]
     n_dead = drive(work, {poison}, tmp_path)
     assert n_dead == TRIES + 3 + TRIES  # the batch of 16, its halves of 8, 4 and 2, the run itself
@@ -192,7 +193,7 @@ def test_workers_that_always_die_are_no_poison(tmp_path, undisturbed):
     """When more than a few runs kill their workers, the sweep stops and asks about memory."""
     plan = small_plan(tmp_path)
     open_folder(plan)
-    work = SweepWork(plan, plan.batches({}), "local", lambda text: None)
+    work = SweepWork(plan, batches(plan, {}), "local", lambda text: None)
     deadly = set(undisturbed["package_id"].iloc[: MOST_POISON + 1])
     with pytest.raises(TableError, match="enough memory"):
         drive(work, deadly, tmp_path)
@@ -211,7 +212,7 @@ def test_a_written_part_is_not_computed_again(tmp_path):
     """A batch whose part is there, but whose receipt was lost with a worker, is not simulated twice."""
     plan = small_plan(tmp_path)
     open_folder(plan)
-    work = SweepWork(plan, plan.batches({}), "local", lambda text: None)
+    work = SweepWork(plan, batches(plan, {}), "local", lambda text: None)
     batch = work.take()
     arguments = work.arguments(batch)
     first = attempt_part(work.shared(work.key(batch)), *arguments)
@@ -220,7 +221,7 @@ def test_a_written_part_is_not_computed_again(tmp_path):
 
 def test_a_run_that_raises_is_a_row(tmp_path, monkeypatch):
     """Whatever a policy raises, the run becomes a row with the reason."""
-    import procure.sweep.bench as bench
+    import procure.sweep.runner as bench
 
     def broken(*arguments, **options):
         raise IndexError("no such node")
@@ -295,7 +296,7 @@ def test_scheduler_file(tmp_path, monkeypatch):
     path = tmp_path / "s.json"
     path.write_text(json.dumps({"address": "tcp://10.0.0.1:5"}))
     assert read_scheduler_file(path, print) == "tcp://10.0.0.1:5"
-    monkeypatch.setattr("procure.sweep.jobqueue.FILE_TIMEOUT", 0.0)
+    monkeypatch.setattr("procure.sweep.connect.FILE_TIMEOUT", 0.0)
     with pytest.raises(TableError, match="did not appear"):
         read_scheduler_file(tmp_path / "none.json", print)
 
@@ -334,9 +335,9 @@ def test_merge_command_fails_while_runs_are_missing(tmp_path):
 def test_a_large_plan_is_light(tmp_path):
     """Batches are views of one array: cutting 100,000 of them takes little time and memory."""
     plan = load(load_study(make_study(tmp_path, budget="5_600_000", batch_size="1", n_jobs="5")))
-    batches = plan.batches({})
-    assert len(batches) == plan.n_runs > 100_000
-    assert all(batch.rows.base is not None for batch in batches[:10])
+    cut = batches(plan, {})
+    assert len(cut) == plan.n_runs > 100_000
+    assert all(batch.rows.base is not None for batch in cut[:10])
 
 
 class FewWorkers:
@@ -351,8 +352,8 @@ class FewWorkers:
 
 
 def crew_of(n_workers, monkeypatch, hopeless=False, **options):
-    monkeypatch.setattr("procure.sweep.crew.TICK", 0.0)
-    monkeypatch.setattr("procure.sweep.crew.SAY_AFTER", 0.0)
+    monkeypatch.setattr("procure.sweep.workers.TICK", 0.0)
+    monkeypatch.setattr("procure.sweep.workers.SAY_AFTER", 0.0)
     notes: list[str] = []
     return Crew(
         FewWorkers(n_workers), FarmOptions(**options), notes.append, lambda: ("Slurm says no", hopeless)

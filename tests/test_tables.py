@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procure.tables import JOB, NODE, QUOTE, SCHEMAS, Column, Schema, TableError, check, read, write
+from procure.schemas import JOB, NODE, QUOTE, SCHEMAS, Column, Schema
+from procure.tables import TableError, check, read, write
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "tables.md"
 NODES = {"node_id": ["a", "b"], "cpus": [4, 8], "mem_mb": [1000, 2000]}

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.enumerate import blocks
 from procure.errors import TableError
-from procure.offer import make_offer
 from procure.packages import PackageRules, expand_packages
-from procure.quotes import check_quotes, read_quotes
+from procure.packages.enumerate import blocks
+from procure.packages.expiry import validity_notes
+from procure.packages.offer import make_offer
+from procure.packages.quotes import check_quotes, read_quotes
 from procure.study import load_study
-from procure.validity import validity_notes
 
 LETTERS = "ABC"
 ROOT = Path(__file__).resolve().parent.parent

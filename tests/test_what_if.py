@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.models import make_case
-from procure.other_budget import best_package, with_budget
-from procure.stability import GROWTHS, stability
+from procure.recommender.other_budget import best_package, with_budget
+from procure.recommender.sensitivity import GROWTHS, stability
+from procure.recommender.what_if import Changes, changed_jobs, parse_gpu_share, what_if
 from procure.study import load_study
 from procure.sweep import load_plan, read_results
-from procure.trial import find_package, try_counts
-from procure.what_if import Changes, changed_jobs, parse_gpu_share, what_if
+from procure.sweep.trial import find_package, try_counts
 from procure.workload import generate
 
 

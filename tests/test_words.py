@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from procure.words import counted, listed
+from procure.text import counted, listed
 
 
 @pytest.mark.parametrize(

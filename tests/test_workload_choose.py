@@ -11,10 +11,11 @@ import pytest
 from test_workload_cli import procure  # noqa: F401
 
 from procure.errors import TableError
+from procure.schemas import JOB
 from procure.study import load_study
-from procure.tables import JOB, check, read, write
+from procure.tables import check, read, write
 from procure.workload import day_table, generate, import_log, merge, slice_day, split_days
-from procure.workload.choose import by_calendar, by_group, by_hand, hardest, local_days, without_quiet
+from procure.workload.days import by_calendar, by_group, by_hand, hardest, local_days, without_quiet
 
 MIDNIGHT = 1_620_104_400  # 2021-05-04 00:00 in Chicago
 DAY = 86_400

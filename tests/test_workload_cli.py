@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from procure.tables import JOB, read
+from procure.schemas import JOB
+from procure.tables import read
 
 LOG = "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\njob1,1,1,0,9,5,1620129600\n"
 

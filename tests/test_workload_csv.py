@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.tables import JOB, check
+from procure.schemas import JOB
+from procure.tables import check
 from procure.workload import import_log
 from procure.workload.presets import load_preset, parse_column, preset_names
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from test_workload_cli import procure  # noqa: F401
 
 from procure.errors import TableError
-from procure.tables import JOB, check, read, write
+from procure.schemas import JOB
+from procure.tables import check, read, write
 from procure.workload import generate, merge, scale_load
-from procure.workload.load import bursts, cpu_seconds
+from procure.workload.scale import bursts, cpu_seconds
 
 DAY = 86_400
 START = 1_620_104_400

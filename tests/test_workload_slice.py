@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.tables import JOB, check
+from procure.schemas import JOB
+from procure.tables import check
 from procure.workload import describe, import_log, merge, overview, slice_day, slice_times
 
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.tables import JOB, read, write
+from procure.schemas import JOB
+from procure.tables import read, write
 from procure.workload import import_log, slice_day
 
 HEADER = "; Version: 2.2\n; UnixStartTime: 1000\n; Queue:  2 express  \n"

@@ -11,13 +11,13 @@ import typer
 
 from procure.cli import common
 from procure.cli.cases import Loaded, Rule
-from procure.words import listed
+from procure.text import listed
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from procure.many_days import Days
+    from procure.evaluation.many_days import Days
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Judged:
     counted
         On how many days each package is a hit, −1 where that is not known.
     scores
-        By (feature set, model), see `procure.many_days.Scores`.
+        By (feature set, model), see `procure.evaluation.many_days.Scores`.
     """
 
     days: Days
@@ -56,10 +56,10 @@ def judge(
     train_on
         Workloads of which a model of its own is learnt, as from one representative day.
     models
-        Of `procure.many_days.MODELS`; default: all.
+        Of `procure.evaluation.many_days.MODELS`; default: all.
     """
 
-    from procure.many_days import MODELS, days_of, hit_days
+    from procure.evaluation.many_days import MODELS, days_of, hit_days
 
     known = days_of(loaded.cases, rule.value)
     judged_by = days_of(loaded.cases, rule.value, truth)
@@ -81,7 +81,7 @@ def _learnt(loaded: Loaded, days: Days, feature_set: str, learns: str, share: fl
     import numpy as np
 
     from procure._version import __version__
-    from procure.many_days import predict_all_days
+    from procure.evaluation.many_days import predict_all_days
     from procure.models import features
     from procure.tables import whole_file
 
@@ -103,7 +103,7 @@ def _learnt(loaded: Loaded, days: Days, feature_set: str, learns: str, share: fl
 
 def ks_of(loaded: Loaded) -> tuple[int, ...]:
     """Return the study's list lengths, or the published ones where it names none."""
-    from procure.many_days import KS
+    from procure.evaluation.many_days import KS
 
     asked = loaded.plan.study.evaluate
     return asked.k if "k" in asked.model_fields_set else KS
@@ -113,7 +113,7 @@ def evaluate_days(
     loaded: Loaded, judged: Judged, thresholds: list[int], k: int, output: common.Format
 ) -> None:
     """Print the tables of hits at each threshold, how precision falls with it, and the robust choices."""
-    from procure.many_days import robust_choices, threshold_sweep, threshold_table
+    from procure.evaluation.many_days import robust_choices, threshold_sweep, threshold_table
 
     packages, n_days = loaded.cases[0].packages, len(loaded.cases)
     table = threshold_table(judged.scores, judged.counted, packages, thresholds, ks_of(loaded))

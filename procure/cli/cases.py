@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from procure.words import listed
+from procure.text import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ VerifyOption = Annotated[
 def feature_set_name(given: str | list[str] | None) -> str | list[str] | None:
     """Refuse a feature set that does not exist."""
     from procure.models.features import FEATURE_SETS
-    from procure.tables import nearest
+    from procure.text import nearest
 
     for name in [given] if isinstance(given, str) else given or []:
         if name not in FEATURE_SETS:
@@ -77,7 +77,7 @@ class Loaded:
 
     def learn(self, case: Case, feature_set: str | None = None, among: np.ndarray | None = None) -> Predicted:
         """Fit the study's model, or take up the one that was kept."""
-        from procure.models.keep import learn
+        from procure.models.cache import learn
 
         choice = self.plan.study.model
         return learn(
@@ -124,7 +124,7 @@ def load(study: Path, policy: str | None = None, workload: str | None = None) ->
     from procure.models import make_case
     from procure.study import load_study
     from procure.sweep import load_plan, read_results
-    from procure.tables import nearest
+    from procure.text import nearest
 
     plan = load_plan(load_study(study))
     policies = plan.study.simulate.policies

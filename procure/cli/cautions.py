@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from procure.cli import ties
 from procure.cli.cases import Loaded, Rule, workloads_of
 from procure.cli.chosen_output import no_better_than_mean, sentences
-from procure.words import be, counted, listed
+from procure.text import be, counted, listed
 
 if TYPE_CHECKING:
     from procure.cli.chosen import Chosen
@@ -147,7 +147,7 @@ def _nobody_runs_all(loaded: Loaded) -> str:
     """Say how many jobs no package runs, and the most demanding of them."""
     import pandas as pd
 
-    from procure.runnable import count_matrix, jobs_left_out, request_shapes
+    from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
 
     plan = loaded.plan
     # The most of each type that any package holds: what it leaves out, every package leaves out.
@@ -175,7 +175,7 @@ def _nobody_runs_all(loaded: Loaded) -> str:
 
 def _other_policies(loaded: Loaded, done: Ranked) -> list[str]:
     """Say how the answer changes under each other policy of the study, from packages simulated under both."""
-    from procure.evaluate import agreement
+    from procure.evaluation.ranking import agreement
 
     able = set(done.case.packages["package_id"].to_numpy()[done.case.runs_all])
     names = [case.name for case in loaded.cases]
@@ -241,8 +241,8 @@ def _without_purchase(loaded: Loaded) -> list[str]:
     import numpy as np
     import pandas as pd
 
-    from procure.runnable import jobs_left_out
-    from procure.sweep.bench import make_bench, simulate_batch
+    from procure.packages.runnable import jobs_left_out
+    from procure.sweep.runner import make_bench, simulate_batch
 
     plan, waited, n = loaded.plan, 0.0, 0.0
     nothing = pd.DataFrame([dict.fromkeys(plan.types, 0)])

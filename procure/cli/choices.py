@@ -13,8 +13,8 @@ from procure.cli.common import bad_option
 if TYPE_CHECKING:
     import pandas as pd
 
-    from procure.constraints import Constraint
     from procure.objectives import Quantity
+    from procure.objectives.constraints import Constraint
     from procure.study import Study
 
 ObjectiveOption = Annotated[
@@ -83,7 +83,7 @@ def wish(
     TableError
         The same of the study's own.
     """
-    from procure.constraints import parse_all, quantities
+    from procure.objectives.constraints import parse_all, quantities
 
     quotes = study.read_quotes()
     known = quantities(quotes["name"])

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from procure.choice import Simulate
-    from procure.figures import Figures
     from procure.models import Case, Predicted
-    from procure.recommend import Recommendation
+    from procure.recommender.rank import Simulate
+    from procure.recommender.recommender import Recommendation
+    from procure.recommender.values import Figures
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Chosen:
 
 def chosen(loaded: cases.Loaded, wanted: Wish, k: int, verify: bool, rule: cases.Rule) -> Chosen:
     """Rank by an objective under constraints, confirmed by simulation where asked."""
-    from procure.choice import choose
+    from procure.recommender.rank import choose
 
     known, simulate = _known(loaded, wanted, verify, rule)
     found = choose(known.figures, wanted.objective, wanted.constraints, k, simulate, rule)
@@ -70,7 +70,7 @@ def fronted(loaded: cases.Loaded, wanted: Wish, verify: bool, also: np.ndarray |
     also
         Rows of packages that are simulated in any case.
     """
-    from procure.choice import pareto
+    from procure.recommender.rank import pareto
 
     known, simulate = _known(loaded, wanted, verify, cases.Rule.RUNS_ALL)
     if simulate is not None and also is not None and len(also):
@@ -117,11 +117,11 @@ def figures_of(loaded: cases.Loaded, wanted: Wish) -> Figures:
     import numpy as np
     import pandas as pd
 
-    from procure.choice import result_columns
-    from procure.costs import COST_UNITS
-    from procure.figures import Figures
     from procure.models.case import simulated_values
     from procure.objectives import OBJECTIVES, objective
+    from procure.recommender.rank import result_columns
+    from procure.recommender.values import Figures
+    from procure.schemas import COST_UNITS
 
     results, study = loaded.results, loaded.plan.study
     there = {"price_usd", *COST_UNITS, *results.columns[results.notna().any()]}
@@ -142,8 +142,8 @@ def costs_of(loaded: cases.Loaded) -> pd.DataFrame:
     """Return what every distinct package costs by the study's ``[costs]``, and its watts with all nodes busy."""
     import numpy as np
 
-    from procure.costs import total_costs
-    from procure.runnable import count_matrix
+    from procure.packages.costs import total_costs
+    from procure.packages.runnable import count_matrix
 
     plan, study = loaded.plan, loaded.plan.study
     jobs = {case.name: plan.workloads[case.name] for case in loaded.cases}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from procure.cli import cases, common
 from procure.cli.chosen import Chosen
-from procure.words import counted
+from procure.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ def sentences(
     loaded: cases.Loaded, done: Chosen, asked: int, rule: cases.Rule, confirmed: bool, verified: bool
 ) -> list[str]:
     """Say what the order stands on, how many packages each constraint leaves, and what is predicted."""
-    from procure.costs import cost_notes
+    from procure.packages.costs import cost_notes
 
     figures, wanted = done.figures, done.wanted
     able, n = int(figures.whole.runs_all.sum()), len(figures.packages)
@@ -79,7 +79,7 @@ def _bounds(done: Chosen) -> list[str]:
 
 
 def _models(done: Chosen) -> list[str]:
-    from procure.objectives import said
+    from procure.text import said
 
     if not done.models:
         return []
@@ -109,7 +109,7 @@ def no_better_than_mean(models: Sequence[Predicted]) -> str:
 
 def print_list(loaded: cases.Loaded, done: Chosen, output: common.Format) -> None:
     """Print the first k with the objective's and the constraints' figures."""
-    from procure.recommend import records
+    from procure.recommender.summary import records
 
     found, of = done.ranked_list, done.wanted.objective
     top = found.ranking.head(found.k)
@@ -142,7 +142,7 @@ def print_list(loaded: cases.Loaded, done: Chosen, output: common.Format) -> Non
 
 def print_front(loaded: cases.Loaded, done: Chosen, output: common.Format) -> None:
     """Print the front, the knee marked."""
-    from procure.recommend import counts_of
+    from procure.recommender.summary import counts_of
 
     front, axes = done.the_front, done.wanted.axes
     table = front.drop(columns="row")

@@ -75,7 +75,7 @@ def time_zone(name: str | None) -> str | None:
 
 def farm_name(name: str) -> str:
     """Refuse a farm that does not exist."""
-    from procure.sweep.farm import check_farm
+    from procure.sweep.protocol import check_farm
 
     with bad_option():
         check_farm(name)
@@ -84,7 +84,7 @@ def farm_name(name: str) -> str:
 
 def walltime(text: str | None) -> str | None:
     """Refuse a limit that cannot be read."""
-    from procure.sweep.jobqueue import lifetime_arguments
+    from procure.sweep.connect import lifetime_arguments
 
     if text is not None:
         with bad_option():

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.cli import common
-from procure.words import counted
+from procure.text import counted
 
 if TYPE_CHECKING:
-    from procure.compare import Comparison
+    from procure.comparison import Comparison
 
 
 _SHOWN = (
@@ -58,10 +58,10 @@ def compare(
     procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay
     """
     from procure import tables
-    from procure.compare import compare as run_comparison
-    from procure.compare.parts import check_length
-    from procure.compare.side_by_side import check_policies
-    from procure.workload.spec import exact_speed
+    from procure.comparison import compare as run_comparison
+    from procure.comparison.side_by_side import check_policies
+    from procure.comparison.slices import check_length
+    from procure.workload.speed import exact_speed
 
     names = [name.strip() for name in policies.split(",") if name.strip()]
     with common.bad_option("--policies"):
@@ -86,7 +86,7 @@ def compare(
         progress=common.note,
     )
     if report is not None:
-        from procure.compare.report import write_report
+        from procure.comparison.report import write_report
 
         write_report(found, report, f"{jobs.name} ({counted(len(job_table), 'job')}) on {nodes.name}")
         common.note(f"report written to {report}")

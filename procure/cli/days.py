@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import common
-from procure.words import counted, listed
+from procure.text import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,7 @@ def days(
     if out is not None and by is None and not day:
         raise typer.BadParameter("nothing is chosen: give --by or --day", param_hint="--out")
     from procure.study import load_study
-    from procure.workload.choose import day_table, split_days, without_quiet
+    from procure.workload.days import day_table, split_days, without_quiet
 
     parts = split_days(_read(logs, log_format, preset, tz), tz)
     table = day_table(parts)
@@ -171,8 +171,9 @@ def load(
         raise typer.BadParameter(
             f"{factor:g} was given; a load is above 0, 1 being the table's own", param_hint="--load"
         )
-    from procure.tables import JOB, read, write
-    from procure.workload.load import TOLERANCE, bursts, cpu_seconds, scale_load
+    from procure.schemas import JOB
+    from procure.tables import read, write
+    from procure.workload.scale import TOLERANCE, bursts, cpu_seconds, scale_load
 
     table = read(jobs, JOB)
     scaled = scale_load(table, factor, seed, gap)
@@ -198,7 +199,8 @@ def load(
 
 def _read(logs: list[Path], form: common.LogFormat | None, preset: str | None, tz: str) -> pd.DataFrame:
     """Read logs or job tables as one; say what became of a log's rows."""
-    from procure.tables import JOB, read
+    from procure.schemas import JOB
+    from procure.tables import read
     from procure.workload import import_log, merge
     from procure.workload.presets import load_preset
 
@@ -231,7 +233,7 @@ def _choose(
     table: pd.DataFrame, by: By | None, named: list[str], n: int, per_month: int | None, seed: int
 ) -> pd.DataFrame:
     from procure.errors import TableError
-    from procure.workload import choose
+    from procure.workload import days as choose
 
     if (by or named) and table.empty:
         raise TableError("jobs wait on none of these days, so there is no day to choose")

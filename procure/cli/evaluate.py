@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import cases, common
-from procure.words import listed
+from procure.text import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,7 +107,7 @@ def _together(
 
     from procure.cli.all_days import evaluate_days, judge
     from procure.cli.cautions import about_results
-    from procure.tables import nearest
+    from procure.text import nearest
 
     names = [case.name for case in loaded.cases]
     if len(names) < 2:
@@ -138,7 +138,7 @@ def _apart(
 
     from procure.cli.cautions import about_results, few_simulated
     from procure.cli.sure import coverage_lines, day_lines
-    from procure.evaluate import evaluate_case
+    from procure.evaluation.ranking import evaluate_case
 
     settings = loaded.plan.study
     tables = []
@@ -213,9 +213,10 @@ def _explain(table: pd.DataFrame, found: list[Case]) -> None:
 def _true_waits(path: Path, loaded: cases.Loaded) -> list[np.ndarray]:
     """Return per case the true mean wait of each package, NaN where the truth does not have it."""
     from procure.errors import TableError
+    from procure.schemas import RESULT
     from procure.study import load_study
     from procure.sweep import read_results
-    from procure.tables import RESULT, read
+    from procure.tables import read
 
     rows = read_results(load_study(path)) if path.suffix == ".toml" else read(path, RESULT)
     rows = rows[(rows["status"] == "ok") & (rows["policy"] == loaded.policy)]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.cli import cases, common
-from procure.words import counted
+from procure.text import counted
 
 if TYPE_CHECKING:
-    from procure.explain import Explained
+    from procure.explanation.package import Explained
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _SHOWN = 8
@@ -42,9 +42,9 @@ def explain(
     procure explain pipelines/example.toml ComputeNode3=92,BigMemNode2=14,GPUNode4=4 ComputeNode1=100,GPUNode15=3
     procure explain pipelines/example.toml ComputeNode3=92,BigMemNode2=14,GPUNode4=4 --format json
     """
-    from procure.explain import explain as explain_package
+    from procure.explanation.package import explain as explain_package
     from procure.models import together
-    from procure.trial import find_package
+    from procure.sweep.trial import find_package
 
     if against == package:
         raise typer.BadParameter(
@@ -89,7 +89,7 @@ def longest_wait(wait: Any) -> float:
 
 def document(found: list[Explained]) -> dict[str, Any]:
     """Return everything as plain values: ``packages``, and with two ``differences``."""
-    from procure.explain_words import differences
+    from procure.explanation.wording import differences
 
     packages = []
     for one in found:
@@ -145,8 +145,8 @@ def _print_csv(found: list[Explained]) -> None:
 
 
 def _print(one: Explained, study: str) -> None:
-    from procure.explain_words import says
-    from procure.report.svg import duration
+    from procure.explanation.wording import says
+    from procure.text import duration
 
     typer.echo(f"{study}: {one.package_id}")
     for line in says(one):
@@ -172,7 +172,7 @@ def _print(one: Explained, study: str) -> None:
 
 
 def _print_over_time(name: str, binding: Any) -> None:
-    from procure.binding import CAUSES, WORDS
+    from procure.explanation.bottleneck import CAUSES, WORDS
 
     chart = binding.over_time(60)
     most = max(float(chart[list(CAUSES)].to_numpy().max()), 1e-9)
@@ -188,7 +188,7 @@ def _print_over_time(name: str, binding: Any) -> None:
 
 
 def _print_difference(one: Explained, other: Explained) -> None:
-    from procure.explain_words import differences, says_against
+    from procure.explanation.wording import differences, says_against
 
     table = differences(one, other)
     shown = {

@@ -27,7 +27,7 @@ def gantt(
     procure gantt schedule.csv --step 60
     """
     from procure import tables
-    from procure.compare.gantt import gantt_figure, gantt_text
+    from procure.page.gantt import gantt_figure, gantt_text
 
     if out is not None and out.suffix not in KINDS:
         raise typer.BadParameter(f"{out}: a chart is one of {', '.join(KINDS)}", param_hint="--out")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from procure.cli.common import Format, bad_option, note, print_table
 from procure.errors import TableError
-from procure.words import counted
+from procure.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from procure.package_rules import PackageRules
+    from procure.packages import PackageRules
 
 
 def show_costs(
@@ -24,10 +24,10 @@ def show_costs(
     output: Format,
 ) -> None:
     """Print ranges of the costs over all distinct packages, or the named packages side by side."""
-    from procure.costs import cost_notes, total_costs
     from procure.packages import expand_packages
+    from procure.packages.costs import cost_notes, total_costs
     from procure.study import load_study
-    from procure.sweep.plan import read_workload
+    from procure.study.plan import read_workload
     from procure.tables import write
 
     study = load_study(study_path)
@@ -67,7 +67,7 @@ def _ranges(costs: pd.DataFrame) -> pd.DataFrame:
     """Return lowest, median and highest value of each cost."""
     import pandas as pd
 
-    from procure.costs import COST_UNITS
+    from procure.schemas import COST_UNITS
 
     values = costs[list(COST_UNITS)].astype("float64")
     return pd.DataFrame(
@@ -85,7 +85,7 @@ def _side_by_side(costs: pd.DataFrame) -> pd.DataFrame:
     """Return a column per package."""
     import pandas as pd
 
-    from procure.costs import COST_UNITS
+    from procure.schemas import COST_UNITS
 
     columns = {"cost": list(COST_UNITS), "unit": list(COST_UNITS.values())}
     values = costs.set_index("package_id")[list(COST_UNITS)].astype("float64").T

@@ -13,7 +13,7 @@ from procure.cli.common import Format, FormatOption, bad_option, note, print_rec
 if TYPE_CHECKING:
     import pandas as pd
 
-    from procure.package_rules import PackageRules
+    from procure.packages import PackageRules
 
 
 def packages(
@@ -168,10 +168,9 @@ def _quotes_and_rules(
     quotes: Path | None, study: Path | None, given: dict[str, Any]
 ) -> tuple[pd.DataFrame, PackageRules]:
     """Read the quotes, put the options over the study's rules, and say which quotes have expired."""
-    from procure.package_rules import PackageRules
-    from procure.quotes import read_quotes
+    from procure.packages import PackageRules, read_quotes
+    from procure.packages.expiry import validity_notes
     from procure.settings import validated
-    from procure.validity import validity_notes
 
     if study is None:
         table = read_quotes(quotes or "")

@@ -25,7 +25,7 @@ def list_policies(output: common.FormatOption = common.Format.TABLE) -> None:
     """
     import pandas as pd
 
-    from procure.catalog import POLICIES
+    from procure.policies.catalog import POLICIES
 
     rows = [
         {"name": name, "summary": entry.summary, "compiled": bool(entry.loop), "multi_node": entry.multi_node}
@@ -48,7 +48,7 @@ def describe(
     """
     import inspect
 
-    from procure import catalog
+    from procure.policies import catalog
     from procure.policies.names import FITS, ORDERS
 
     entry = catalog.entry(name)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def read_log(path: Path, log_format: str | None, preset: str | None, tz: str | None) -> pd.DataFrame:
     """Read a job table (.parquet, or .csv with our columns) or import a log, by format or file name."""
-    from procure.tables import JOB, read
+    from procure.schemas import JOB
+    from procure.tables import read
     from procure.workload import import_log
 
     name = path.name.lower()
@@ -118,7 +119,7 @@ def formats_of(given: list[str]) -> tuple[Format, str | None]:
 def splits_of(given: list[str]) -> list[str]:
     """Check the names of splits; each once."""
     from procure.queue_time.evaluation import SPLITS
-    from procure.tables import nearest
+    from procure.text import nearest
 
     for name in given:
         if name not in SPLITS:

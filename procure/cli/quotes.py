@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli.common import Format, FormatOption, note, print_table, table_file
-from procure.words import counted
+from procure.text import counted
 
 app = typer.Typer(
     help="Vendors' offers: check a quote file; look at the nodes that you own already.",
@@ -39,7 +39,7 @@ def check_(
     procure quotes check quotes/example-2023.csv
     procure quotes check quotes/example-2023.csv --format json
     """
-    from procure.quotes import read_quotes, summarise_quotes
+    from procure.packages.quotes import read_quotes, summarise_quotes
 
     table = read_quotes(path)
     summary = summarise_quotes(table)
@@ -99,7 +99,7 @@ def nodes(
     procure quotes nodes nodes.txt
     procure quotes nodes nodes.txt --retire 'node[10-19]' --out nodes.csv
     """
-    from procure.existing import read_existing, summarise_nodes
+    from procure.study.existing import read_existing, summarise_nodes
     from procure.tables import write
 
     system = read_existing(path, retire or (), "leave-out" if leave_out_down else "keep")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import cases, choices, chosen, chosen_output, common
-from procure.words import counted
+from procure.text import counted
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
     from procure.models import Case, Predicted
-    from procure.recommend import Recommendation
+    from procure.recommender.recommender import Recommendation
 
 MOST_WITHOUT_MODEL = 200
 """So many packages are simulated outright where too few were swept to learn from."""
@@ -68,7 +68,7 @@ def recommend(
     """
     from procure.cli.cautions import cautions
     from procure.cli.sure import assured, sentences
-    from procure.recommend import records
+    from procure.recommender.summary import records
     from procure.study import load_study
     from procure.tables import write
 
@@ -150,7 +150,7 @@ def ranked(
     from procure.cli.cautions import few_simulated
     from procure.errors import TableError
     from procure.models import together
-    from procure.recommend import recommend as rank_packages
+    from procure.recommender.recommender import recommend as rank_packages
 
     case, settings = together(loaded.cases), loaded.plan.study
     wanted = wanted or choices.wish(settings)
@@ -204,7 +204,7 @@ def _simulator(loaded: cases.Loaded, whole: Case, reasons: list[str]) -> Callabl
 def _print(
     loaded: cases.Loaded, case: Case, found: Recommendation, output: common.Format, beside: pd.DataFrame
 ) -> None:
-    from procure.recommend import budget_by_category, servers_by_type
+    from procure.recommender.summary import budget_by_category, servers_by_type
 
     top = found.ranking.head(found.k)
     if output is common.Format.CSV:

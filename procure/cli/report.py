@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from procure.cli.recommend import Ranked
     from procure.models import Case
-    from procure.report import Contents
+    from procure.reports import Contents
 
 
 def report(
@@ -37,7 +37,7 @@ def report(
     procure report pipelines/example.toml
     procure report pipelines/example.toml -k 20 --out purchase.html
     """
-    from procure.report import render
+    from procure.reports import render
     from procure.tables import whole_file
 
     loaded = cases.load(study, policy, workload)
@@ -67,8 +67,8 @@ def _contents(
     from procure.cli.cautions import cautions
     from procure.cli.recommend import ranked
     from procure.cli.report_why import sections
-    from procure.evaluate import cheapest_per_cpu, evaluate_case
-    from procure.report import Contents
+    from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
+    from procure.reports import Contents
 
     plan, settings = loaded.plan, loaded.plan.study
     done = ranked(loaded, k, verify)
@@ -123,11 +123,11 @@ def _pareto(loaded: cases.Loaded, done: Ranked) -> str:
     """Return the section on wait against cost (and energy, where the quotes state watts)."""
     import numpy as np
 
-    from procure.choice import eligible
     from procure.cli import choices, chosen
-    from procure.costs import Costs
     from procure.objectives import OBJECTIVES
-    from procure.report import pareto
+    from procure.packages.costs import Costs
+    from procure.recommender.rank import eligible
+    from procure.reports import pareto
 
     wanted = choices.wish(loaded.plan.study)
     by_wait = wanted.objective.source == "result" and wanted.objective.unit == "s"
@@ -152,7 +152,7 @@ def _pareto(loaded: cases.Loaded, done: Ranked) -> str:
 def _days(loaded: cases.Loaded) -> str:
     """Return the section on days; empty for a study of one workload."""
     from procure.cli.all_days import judge
-    from procure.report import days
+    from procure.reports import days
 
     if len(loaded.cases) < 2:
         return ""

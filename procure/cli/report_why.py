@@ -9,14 +9,14 @@ import numpy as np
 from procure.cli.cases import Loaded
 from procure.cli.explain import longest_wait
 from procure.cli.sure import assured, coverage_lines, sentences
-from procure.explain import explain
-from procure.explain_words import says, says_against
+from procure.explanation.package import explain
+from procure.explanation.wording import says, says_against
 from procure.models import Predicted
-from procure.report import confidence, first_page
-from procure.report import explain as explain_section
-from procure.report.svg import duration
-from procure.run import FAST_LANE_POLICY
-from procure.stability import stability
+from procure.policies.catalog import FAST_LANE_POLICY
+from procure.recommender.sensitivity import stability
+from procure.reports import confidence, first_page
+from procure.reports import explain as explain_section
+from procure.text import duration
 
 if TYPE_CHECKING:
     from procure.cli.recommend import Ranked
@@ -76,7 +76,7 @@ def _changes(loaded: Loaded, counts: np.ndarray) -> list[str]:
 
 def _costs(loaded: Loaded, done: Ranked) -> list[str]:
     """Say what the first package costs, with what the study's costs add."""
-    from procure.costs import Costs, total_costs
+    from procure.packages.costs import Costs, total_costs
 
     plan, first = loaded.plan, done.case.packages.iloc[[int(done.found.ranking["row"].iloc[0])]]
     budget = float(plan.study.packages.budget_usd)

@@ -10,10 +10,10 @@ import typer
 
 from procure.cli import cases, common, farm_options
 from procure.cli.chosen_output import first_of
-from procure.words import counted
+from procure.text import counted
 
 if TYPE_CHECKING:
-    from procure.search.run import Asked, Found
+    from procure.explorer.run import Asked, Found
 
 
 class Method(StrEnum):
@@ -91,11 +91,12 @@ def search(
         raise typer.BadParameter(
             f"{share:g} was given; a share is above 0 and at most 1", param_hint="--share"
         )
-    from procure.search.run import Asked, run_search
+    from procure.explorer.run import Asked, run_search
     from procure.study import load_study
     from procure.sweep import FarmOptions
     from procure.sweep.farm import one_interrupt
-    from procure.tables import nearest, write
+    from procure.tables import write
+    from procure.text import nearest
 
     settings = load_study(study)
     policies = settings.simulate.policies

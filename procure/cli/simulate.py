@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
-from procure.words import counted, listed
+from procure.text import counted, listed
 
 
 def simulate(
@@ -53,9 +53,10 @@ def simulate(
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy --order sjf --fit best
     procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
     """
-    from procure import catalog, tables
+    from procure import tables
+    from procure.policies import catalog
     from procure.run import simulate as run_simulation
-    from procure.workload.spec import exact_speed
+    from procure.workload.speed import exact_speed
 
     with common.bad_option("--policy"):
         catalog.entry(policy)

@@ -10,7 +10,7 @@ import typer
 
 from procure.cli.common import Format, FormatOption, note, print_record, usd
 from procure.errors import TableError
-from procure.words import be, counted
+from procure.text import be, counted
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
 
@@ -43,7 +43,7 @@ def init(
     \b
     procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
     """
-    from procure.study_plan import study_text
+    from procure.study.check import study_text
 
     text = study_text(path, Path(os.path.relpath(quotes, path.parent)), float(budget))
     try:
@@ -67,7 +67,7 @@ def check_(
     procure study check pipelines/example.toml
     procure study check pipelines/example.toml --format json
     """
-    from procure.study_plan import check_study, study_notes
+    from procure.study.check import check_study, study_notes
 
     loaded, size = check_study(path)
     for text in study_notes(loaded):

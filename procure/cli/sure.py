@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from procure.cli.cases import Loaded, workloads_of
-from procure.words import counted
+from procure.text import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from procure.cli.recommend import Ranked
     from procure.models import Case, Predicted
-    from procure.redraw import Assurance
+    from procure.recommender.confidence import Assurance
 
 _NAMED = 12
 _ROUNDING = 1e-9
@@ -23,7 +23,7 @@ _MOST_PACKAGES = 300
 
 def assured(loaded: Loaded, done: Ranked, redraws: int | None = None, seed: int = 1) -> Assurance:
     """Redraw the workloads of a ranking."""
-    from procure.redraw import assure
+    from procure.recommender.confidence import assure
 
     return assure(loaded.plan, loaded.cases, loaded.policy, done.found, done.predicted, redraws, seed)
 
@@ -95,7 +95,7 @@ def _by_redraws(said: Assurance, head: str) -> list[str]:
 
 
 def _another_day(said: Assurance) -> list[str]:
-    from procure.report.svg import duration
+    from procure.text import duration
 
     if said.another_day is None:
         return []
@@ -117,7 +117,7 @@ def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | 
     """Say how many truths the 90 % ranges hold: of packages not simulated, or by halves of those that were."""
     import numpy as np
 
-    from procure.confidence import Spread, coverage
+    from procure.models.intervals import Spread, coverage
 
     if predicted is None:
         return []
@@ -148,8 +148,8 @@ def day_lines(loaded: Loaded) -> list[str]:
     """Say how well the other days foretell the waits of one, without and with the work that it submits known."""
     import numpy as np
 
-    from procure.backlog import backlog_waits
-    from procure.confidence import left_out_days
+    from procure.evaluation.bootstrap import left_out_days
+    from procure.models.fluid import backlog_waits
 
     plan, found = loaded.plan, loaded.cases
     known = np.flatnonzero(np.all([case.simulated & case.runs_all for case in found], axis=0))

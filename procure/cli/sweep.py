@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, farm_options
-from procure.words import counted
+from procure.text import counted
 
 
 def sweep(

@@ -15,7 +15,8 @@ _HEAVIER = "a heavier load says more (procure workload load)"
 
 def of_list(done: Ranked) -> list[str]:
     """Say that no simulated package lets jobs wait, or that the whole list shares the least figure."""
-    from procure.objectives import OBJECTIVES, said
+    from procure.objectives import OBJECTIVES
+    from procure.text import said
 
     table = done.found.ranking
     known = table[table["simulated"] & (table["jobs_left_out"] == table["jobs_left_out"].min())]

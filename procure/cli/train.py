@@ -37,7 +37,7 @@ def train(
     import pandas as pd
 
     from procure.cli.cautions import few_simulated
-    from procure.models.split import correlations
+    from procure.models.crossfit import correlations
 
     loaded = cases.load(study, policy)
     rows, pearson = [], {}

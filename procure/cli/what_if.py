@@ -44,9 +44,9 @@ def what_if(
     procure what-if pipelines/example.toml --package ComputeNode3=92,BigMemNode2=14,GPUNode4=4 \\
         --gpu-share 2x --policy easy --budget 1.2M --format json
     """
-    from procure.trial import find_package
-    from procure.what_if import Changes, parse_gpu_share
-    from procure.what_if import what_if as try_changes
+    from procure.recommender.what_if import Changes, parse_gpu_share
+    from procure.recommender.what_if import what_if as try_changes
+    from procure.sweep.trial import find_package
 
     with common.bad_option("--gpu-share"):
         share = parse_gpu_share(gpu_share)

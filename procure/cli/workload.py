@@ -24,7 +24,7 @@ from procure.cli.common import (
     table_file,
     time_zone,
 )
-from procure.words import counted
+from procure.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,7 +189,8 @@ def describe_(jobs: JobsArgument, output: FormatOption = Format.TABLE) -> None:
     procure workload describe jobs.parquet
     procure workload describe jobs.parquet --format json
     """
-    from procure.tables import JOB, read
+    from procure.schemas import JOB
+    from procure.tables import read
     from procure.workload import describe, overview
 
     table = read(jobs, JOB)
@@ -265,7 +266,8 @@ def slice_(
     """
     if (day is None) == (start is None and end is None):
         raise typer.BadParameter("give a --day, or --from and --to", param_hint="--day")
-    from procure.tables import JOB, read
+    from procure.schemas import JOB
+    from procure.tables import read
     from procure.workload import slice_day, slice_times
     from procure.workload.clock import day_bounds, moment
 
@@ -296,7 +298,8 @@ def merge_(
     \b
     procure workload merge march.parquet april.parquet may.parquet --out spring.parquet
     """
-    from procure.tables import JOB, read
+    from procure.schemas import JOB
+    from procure.tables import read
     from procure.workload import merge
 
     tables = [read(path, JOB) for path in jobs]

@@ -1,8 +1,8 @@
 """Models that predict a package's mean wait from what it holds, learnt from simulated packages."""
 
 from procure.models.case import Case, make_case, together
+from procure.models.crossfit import Predicted, predict_packages
 from procure.models.features import FEATURE_SETS, features
-from procure.models.split import Predicted, predict_packages
 from procure.models.surrogate import KINDS, Surrogate
 
 __all__ = [

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.objectives import aggregate
-from procure.runnable import jobs_left_out
+from procure.objectives.aggregate import aggregate, mean_wait
+from procure.packages.runnable import jobs_left_out
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def make_case(
     packages
         A package table; only distinct rows are kept.
     quotes, jobs, existing
-        As for `procure.runnable.jobs_left_out`.
+        As for `procure.packages.runnable.jobs_left_out`.
     results
         A result table of any origin; failed runs count as not simulated.
     workload, policy
@@ -141,3 +141,22 @@ def together(cases: Sequence[Case]) -> Case:
         sum(case.n_jobs for case in cases),
         cases[0].column,
     )
+
+
+def mean_over(
+    cases: Sequence[Case], runs: Sequence[pd.DataFrame], column: str = "mean_wait_time"
+) -> np.ndarray:
+    """Return the mean of a figure over the jobs that ran on all workloads, float64[n_packages].
+
+    Parameters
+    ----------
+    cases
+        One per workload; its weight is how often its jobs count.
+    runs
+        From `try_counts`, for each case the same packages.
+    """
+    ran = [
+        case.weight * (rows["n_jobs"] - rows["n_unrunnable"]).to_numpy(dtype="float64")
+        for case, rows in zip(cases, runs, strict=True)
+    ]
+    return mean_wait(np.stack([rows[column].to_numpy(dtype="float64") for rows in runs]), np.stack(ran))

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.runnable import count_matrix
-from procure.tables import nearest
+from procure.packages.runnable import count_matrix
+from procure.text import nearest
 
 FEATURE_SETS = ("composition", "totals")
 """Names that `features` knows."""

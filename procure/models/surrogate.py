@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from procure.errors import TableError
-from procure.tables import nearest, whole_file
+from procure.tables import whole_file
+from procure.text import nearest
 
 KINDS = ("xgboost", "gbt")
 """``xgboost``, or ``gbt``: scikit-learn's histogram gradient-boosted trees."""

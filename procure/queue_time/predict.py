@@ -19,7 +19,7 @@ from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published
 from procure.queue_time.store import HISTORY, SiteModel
 from procure.queue_time.trend import fit_trend
-from procure.tables import nearest
+from procure.text import nearest
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.page import svg
 from procure.queue_time.evaluation import Evaluation, coverage_by
 from procure.queue_time.features import PUBLISHED
 from procure.queue_time.metrics import HOURS, calibration_bins, confusion, covered
 from procure.queue_time.trend import fit_line, judge_trend, steps, windows
-from procure.report import svg
 
 _STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;margin:1rem 0;font-size:.85rem}td,th{padding:.25rem .6rem;border-bottom:1px solid #ddd;

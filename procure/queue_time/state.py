@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.tables import JOB, check
+from procure.schemas import JOB
+from procure.tables import check
 from procure.workload.clock import moment, zone
 from procure.workload.slurm_text import array_tasks, slurm_duration, slurm_memory
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from procure.tables import METRICS
+from procure.schemas import METRICS
 
 SLOWDOWN_FLOOR = 10
 """Seconds below which a run time does not make a slowdown look worse (the usual bound of 10 s)."""

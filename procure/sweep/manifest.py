@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from procure._version import __version__
 from procure.errors import TableError
-from procure.sweep.plan import Plan
+from procure.study import Plan
 
 MANIFEST = "manifest.json"
 _PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "xgboost", "scikit-learn")

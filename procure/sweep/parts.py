@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
-from procure.tables import RESULT
+from procure.schemas import RESULT
 
 _FINGERPRINT, _SECONDS = b"procure.fingerprint", b"procure.kernel_seconds"
 _TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_()}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from procure.errors import TableError
-from procure.study import Study, Sweep
-from procure.study_workloads import Workload
-from procure.sweep.plan import load_plan
+from procure.study import load_plan
+from procure.study.study import Study, Sweep
+from procure.study.workloads import Workload
 from procure.sweep.run import run_sweep
 from procure.sweep.store import read_results
 from procure.tables import write

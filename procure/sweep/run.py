@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from procure.study import Plan
 from procure.sweep import store
-from procure.sweep.bench import Bench, make_bench, simulate_batch, simulate_rows
-from procure.sweep.farm import FarmOptions, Receipt, n_local_workers, run_tasks
+from procure.sweep.batches import batches
+from procure.sweep.farm import run_tasks
 from procure.sweep.lock import locked
 from procure.sweep.parts import begin_attempt, end_attempts, kernel_seconds, write_part
-from procure.sweep.plan import Plan
-from procure.sweep.work import SweepWork
+from procure.sweep.pending import SweepWork
+from procure.sweep.protocol import FarmOptions, Receipt, n_local_workers
+from procure.sweep.runner import Bench, simulate_rows
 
 PAUSE = 1.0
 """Seconds before a suspect batch is tried: a nanny whose worker dies while it starts gives up itself."""
@@ -108,7 +109,7 @@ def run_sweep(
         found, notes = store.open_folder(plan)
         for text in notes:
             note(text)
-        work = SweepWork(plan, plan.batches(found.done(plan), shard), farm, note)
+        work = SweepWork(plan, batches(plan, found.done(plan), shard), farm, note)
         if farm == "local" and options.scheduler_file is None:
             options.jobs = max(1, min(n_local_workers(), work.n_batches))
         if work.n_batches:
@@ -142,11 +143,3 @@ def _compute(
             if given is not None:
                 work.put(*given)
             progress(work.n_done, work.n_runs)
-
-
-def run_packages(plan: Plan, package_ids: Iterable[str], workload: str, policy: str) -> pd.DataFrame:
-    """Simulate some packages here and now, without storing them: result rows in the order given."""
-    ids = list(package_ids)
-    counts = plan.packages.iloc[plan.row_of.loc[ids].to_numpy()][plan.types].to_numpy(np.int64)
-    rows, _ = simulate_batch(make_bench(plan, workload, policy), ids, counts)
-    return rows

@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from procure.errors import TableError
-from procure.study import Study
+from procure.schemas import RESULT
+from procure.study import Plan, Study
+from procure.sweep.batches import Batch
 from procure.sweep.lock import locked
 from procure.sweep.manifest import refuse_other_inputs, write_manifest
 from procure.sweep.parts import SCHEMA, Part, PartError, read_part, write_part
-from procure.sweep.plan import Batch, Plan
-from procure.tables import RESULT, check
+from procure.tables import check
 
 RESULTS, PARTS = "results.parquet", "parts"
 
@@ -197,7 +198,7 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
     TableError
         There are none yet, they belong to other inputs, or the result table cannot be read.
     """
-    from procure.sweep.plan import load_plan
+    from procure.study import load_plan
 
     plan = plan or load_plan(study)
     refuse_other_inputs(plan)

@@ -1,13 +1,13 @@
 """Workloads: logs in, job tables out; describe, slice, merge, choose days, generate, scale load and run times."""
 
-from procure.workload.choose import day_table, split_days
+from procure.workload.days import day_table, split_days
 from procure.workload.describe import describe, overview
 from procure.workload.generate import generate, load_recipe
 from procure.workload.importing import FORMATS, import_log
 from procure.workload.ledger import Imported
-from procure.workload.load import scale_load
+from procure.workload.scale import scale_load
 from procure.workload.slice import merge, slice_day, slice_times
-from procure.workload.spec import processor_speed, scale_run_time
+from procure.workload.speed import processor_speed, scale_run_time
 
 __all__ = [
     "FORMATS",

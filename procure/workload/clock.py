@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.tables import nearest
+from procure.text import nearest
 from procure.workload.ledger import Ledger, absent
 
 

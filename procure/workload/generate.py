@@ -10,8 +10,9 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from procure.errors import TableError
+from procure.schemas import JOB
 from procure.settings import read_toml
-from procure.tables import JOB, check
+from procure.tables import check
 
 DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
 """The recipe of the embedded default workload."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from procure.errors import TableError
-from procure.tables import nearest
+from procure.text import nearest
 from procure.workload.ledger import Imported
 from procure.workload.presets import ColumnMap, load_preset
 from procure.workload.read_csv import read_csv

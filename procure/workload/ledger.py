@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 
 from procure.errors import TableError
-from procure.tables import JOB, check
+from procure.schemas import JOB
+from procure.tables import check
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from procure.errors import TableError
+from procure.schemas import JOB
 from procure.settings import read_toml
-from procure.tables import JOB, nearest
+from procure.text import nearest
 from procure.workload.units import MEMORY_BYTES, PER, SECONDS
 
 FOLDER = Path(__file__).parent / "presets"

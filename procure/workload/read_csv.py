@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.tables import JOB, nearest
+from procure.schemas import JOB
+from procure.text import nearest
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, ColumnMap, Preset

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.tables import nearest
+from procure.text import nearest
 
 MEMORY_BYTES = {
     "B": 1,

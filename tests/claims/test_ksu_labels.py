@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from procure.evaluate import evaluate
+from procure.evaluation.ranking import evaluate
 from procure.models import Surrogate, features
-from procure.models.split import rmse
+from procure.models.crossfit import rmse
 
 PARTS = (
     ("ComputeNodeType", "NumComputeNodes"),

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from policy_cases import job_table, node_table, pool_case, shared_case
 
-from procure import catalog
 from procure import run as procure_run
+from procure.policies import catalog
 from procure.simulator import state as simulator_state
 from procure.simulator.state import WAIT
 

@@ -1,0 +1,130 @@
+"""Who waits: metrics per size class of job and per class of user, and the published resource usage."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from procure.run import Run
+from procure.schemas import METRICS
+from procure.simulator.metrics import SLOWDOWN_FLOOR
+
+SIZE_EDGES = (1, 4, 16, 64, 256)
+"""Upper bounds, CPUs of all nodes, of the size classes; the last class is open."""
+
+
+def size_class(jobs: pd.DataFrame) -> pd.Series:
+    """Name each job's size class by the CPUs that it asks for on all nodes: ``1``, ``2-4``, …, ``>256``."""
+    cpus = (jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]).to_numpy(np.int64)
+    names = [str(SIZE_EDGES[0])]
+    names += [f"{low + 1}-{high}" for low, high in pairwise(SIZE_EDGES)]
+    names.append(f">{SIZE_EDGES[-1]}")
+    place = np.searchsorted(SIZE_EDGES, cpus, side="left")
+    return pd.Series(pd.Categorical.from_codes(place, names, ordered=True), index=jobs.index)
+
+
+def user_class(jobs: pd.DataFrame) -> pd.Series:
+    """Name each job's user class by what the user's jobs take: ``heavy``, ``medium`` or ``light``.
+
+    Users stand in descending CPU-seconds; those who together take the first half are heavy, those up
+    to 90 % medium, the others light. Jobs without a user are one user.
+    """
+    work = jobs["run_time"] * jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]
+    per_user = work.groupby(jobs["user"]).sum().sort_values(ascending=False, kind="stable")
+    before = (per_user.cumsum() - per_user) / max(float(per_user.sum()), 1.0)
+    names = ["heavy", "medium", "light"]
+    of_user = pd.Series(np.searchsorted([0.5, 0.9], before, side="right"), index=per_user.index)
+    return pd.Series(
+        pd.Categorical.from_codes(jobs["user"].map(of_user).to_numpy(np.int64), names, ordered=True),
+        index=jobs.index,
+    )
+
+
+def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFrame:
+    """Return every metric of a run for each class of jobs.
+
+    Parameters
+    ----------
+    run
+        From `procure.run.simulate`.
+    nodes
+        The node table that it ran on.
+    classes
+        A class per job, in the job table's order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per class that has a job: ``class``, then `procure.tables.METRICS` over its jobs alone. A
+        class keeps its share of all nodes busy over the makespan of the whole run, so that the
+        classes' utilizations add up to the run's; ``max_queue_depth`` is the most of its jobs that
+        waited at once.
+    """
+    ran = run.schedule["start_time"].notna().to_numpy()
+    makespan = run.metrics["makespan"] or 0
+    names = {"cpu": "cpus", "mem": "mem_mb", "gpu": "gpus"}
+    possible = {short: float(nodes[name].astype(float).sum()) * makespan for short, name in names.items()}
+    rows = []
+    for name in classes.cat.categories:
+        among = (classes == name).to_numpy()
+        if among.any():
+            part = run.schedule.loc[among & ran]
+            counts = {
+                "n_jobs": int(among.sum()),
+                "n_completed": len(part),
+                "n_unrunnable": int((among & ~ran).sum()),
+                "n_killed": int(run.killed[among].sum()),
+            }
+            rows.append({"class": name} | counts | _measured(part, possible))
+    return pd.DataFrame(rows, columns=["class", *(column.name for column in METRICS)])
+
+
+def _measured(part: pd.DataFrame, possible: dict[str, float]) -> dict[str, float]:
+    """Measure jobs that ran; ``possible`` is what all nodes could have been busy, by resource."""
+    if part.empty:
+        return {}
+    submit, start, end = (part[name].to_numpy(np.int64) for name in ("submit_time", "start_time", "end_time"))
+    wait, run = start - submit, end - start
+    slowdown = np.maximum((end - submit) / np.maximum(run, SLOWDOWN_FLOOR), 1.0)
+    found = {
+        "mean_wait_time": wait.mean(),
+        "median_wait_time": np.median(wait),
+        "p95_wait_time": np.quantile(wait, 0.95),
+        "max_wait_time": float(wait.max()),
+        "mean_bounded_slowdown": slowdown.mean(),
+        "mean_turnaround_time": (end - submit).mean(),
+        "makespan": float(end.max() - submit.min()),
+        "max_queue_depth": _depth(submit, start),
+    }
+    for name, asked in (("cpu", "cpus_per_node"), ("mem", "mem_mb_per_node"), ("gpu", "gpus_per_node")):
+        busy = float((part[asked].to_numpy(float) * part["n_nodes"].to_numpy(float) * run).sum())
+        found[f"utilization_{name}"] = busy / possible[name] if possible[name] > 0 else np.nan
+    return found
+
+
+def _depth(submit: np.ndarray, start: np.ndarray) -> int:
+    """Return how many wait at most, after what happens at a moment has happened."""
+    moments, place = np.unique(np.concatenate([submit, start]), return_inverse=True)
+    change = np.bincount(place[: len(submit)], minlength=len(moments))
+    change = change - np.bincount(place[len(submit) :], minlength=len(moments))
+    return int(np.cumsum(change).max())
+
+
+def resource_usage(schedule: pd.DataFrame, total_cpus: int) -> float:
+    """Return Σ active / Σ min(available, requested) CPUs over time: idle CPUs that nobody wants don't count.
+
+    The usage of the published ranking, as a share; requested are those of queued and running jobs.
+    """
+    part = schedule.loc[schedule["start_time"].notna()]
+    cpus = (part["cpus_per_node"] * part["n_nodes"]).to_numpy(np.int64)
+    submit, start, end = (part[name].to_numpy(np.int64) for name in ("submit_time", "start_time", "end_time"))
+    moments = np.concatenate([submit, start, end])
+    wanted = np.concatenate([cpus, np.zeros_like(cpus), -cpus])
+    active = np.concatenate([np.zeros_like(cpus), cpus, -cpus])
+    order = np.argsort(moments, kind="stable")
+    length = np.diff(moments[order])
+    busy = float((np.cumsum(active[order])[:-1] * length).sum())
+    possible = float((np.minimum(np.cumsum(wanted[order])[:-1], total_cpus) * length).sum())
+    return busy / possible if possible > 0 else float("nan")

@@ -1,0 +1,197 @@
+"""Simulate one workload under several policies, and say which is better and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from procure.comparison import slices as parts
+from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
+from procure.comparison.fidelity import replay
+from procure.comparison.paired import anova, paired_tests
+from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relative_to_best
+from procure.errors import TableError
+from procure.policies import catalog
+from procure.run import Run, simulate
+
+ORACLE = "@oracle"
+"""After a policy's name: on the workload whose requests are its run times."""
+TESTED = ("mean_wait_time", "mean_bounded_slowdown")
+"""The metrics that the paired tests look at."""
+_HIGHER = {"usage", "utilization_cpu", "resource_usage"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison gave, one row per policy in the order given unless said otherwise.
+
+    Attributes
+    ----------
+    table
+        ``policy``, the metrics of a run on the whole workload, ``resource_usage``, ``elapsed``
+        (kernel seconds), ``score`` and ``rank`` of the multi-criteria ranking (1 = best).
+    relative
+        Wait, slowdown, makespan and utilization divided by the best policy's.
+    by_size, by_user
+        Every metric per policy and class, as `procure.comparison.classes.metrics_by` says.
+    parts
+        A row per part (slice and seed) and policy, if there are parts.
+    tests
+        Paired tests per metric against the first policy, if there are parts.
+    anova
+        p-value per metric.
+    fidelity
+        Per policy and size class, if a replay was asked for.
+    """
+
+    table: pd.DataFrame
+    ranking: Ranking
+    relative: pd.DataFrame
+    by_size: pd.DataFrame
+    by_user: pd.DataFrame
+    parts: pd.DataFrame = field(default_factory=pd.DataFrame)
+    tests: pd.DataFrame = field(default_factory=pd.DataFrame)
+    anova: dict[str, float] = field(default_factory=dict)
+    fidelity: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+def run_policy(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapping[str, Any]) -> Run:
+    """Simulate under a policy's name, which may end in ``@oracle``; options as in `procure.run.simulate`."""
+    if name.endswith(ORACLE):
+        return simulate(parts.oracle(jobs), nodes, name.removesuffix(ORACLE), **options)
+    return simulate(jobs, nodes, name, **options)
+
+
+def check_policies(policies: Sequence[str]) -> None:
+    """Raise if there is none, one stands twice, or one is unknown."""
+    if len(set(policies)) < len(policies) or not policies:
+        raise TableError("name at least one policy, and each only once")
+    for name in policies:
+        catalog.entry(name.removesuffix(ORACLE))
+
+
+def compare(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    policies: Sequence[str],
+    *,
+    slices: str | None = None,
+    seeds: int = 0,
+    with_replay: bool = False,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Comparison:
+    """Compare policies on a workload.
+
+    Parameters
+    ----------
+    policies
+        Names of the catalog, each once; ``sjf@oracle`` is sjf with run times as requests.
+    slices
+        ``day``, ``week`` or ``month``: repeat on each slice, from an empty system.
+    seeds
+        Repeat everything on so many shaken copies, of seeds 1 to n.
+    with_replay
+        Compare the waits with the logged ones as well.
+    options
+        Keyword arguments of `procure.run.simulate`.
+    progress
+        Told what is being simulated.
+
+    Raises
+    ------
+    TableError
+        An unknown or repeated policy, a bad table, or a replay of a log without start times.
+    """
+    options = options or {}
+    check_policies(policies)
+    runs = {}
+    for name in policies:
+        progress(f"{name} on {len(jobs):,} jobs")
+        runs[name] = run_policy(name, jobs, nodes, options)
+    table, ranking = _table(runs, int(nodes["cpus"].astype(int).sum()))
+    repeated = _parts(jobs, nodes, policies, slices, seeds, options, progress)
+    tests, p_values = _tests(repeated, policies[0])
+    names = ["mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu", "resource_usage"]
+    relative = relative_to_best(table.set_index("policy")[names].astype(float), _HIGHER).reset_index()
+    sizes, users = size_class(jobs), user_class(jobs)
+    return Comparison(
+        table,
+        ranking,
+        relative,
+        _stacked({name: metrics_by(run, nodes, sizes) for name, run in runs.items()}),
+        _stacked({name: metrics_by(run, nodes, users) for name, run in runs.items()}),
+        repeated,
+        tests,
+        p_values,
+        _stacked({name: replay(jobs, run) for name, run in runs.items()}) if with_replay else pd.DataFrame(),
+    )
+
+
+def _table(runs: Mapping[str, Run], total_cpus: int) -> tuple[pd.DataFrame, Ranking]:
+    table = pd.DataFrame(
+        [
+            {"policy": name}
+            | run.metrics
+            | {"resource_usage": resource_usage(run.schedule, total_cpus), "elapsed": run.elapsed}
+            for name, run in runs.items()
+        ]
+    )
+    criteria = pd.DataFrame(
+        {
+            "makespan": table["makespan"],
+            "slowdown": table["mean_bounded_slowdown"],
+            "usage": table["resource_usage"],
+        }
+    ).astype(float)
+    ranking = rank(criteria.set_axis(table["policy"]), PUBLISHED_WEIGHTS, _HIGHER)
+    table["score"] = ranking.score.to_numpy()
+    table["rank"] = table["score"].round(12).rank(ascending=False, method="min").astype(int)
+    return table, ranking
+
+
+def _stacked(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat([frame.assign(policy=name) for name, frame in frames.items()], ignore_index=True)
+
+
+def _parts(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    policies: Sequence[str],
+    length: str | None,
+    seeds: int,
+    options: Mapping[str, Any],
+    progress: Callable[[str], None],
+) -> pd.DataFrame:
+    if length is None and seeds == 0:
+        return pd.DataFrame()
+    rows = []
+    pieces = list(parts.slices(jobs, length)) if length else [("all", jobs)]
+    for label, piece in pieces:
+        for seed in range(1, seeds + 1) if seeds else [0]:
+            workload = parts.shaken(piece, seed) if seed else piece
+            progress(f"{label}, seed {seed}: {len(workload):,} jobs")
+            for name in policies:
+                metrics = run_policy(name, workload, nodes, options).metrics
+                rows.append({"part": label, "seed": seed, "policy": name} | metrics)
+    if not rows:
+        raise TableError(f"no {length} of the workload has {parts.FEWEST_JOBS} jobs")
+    return pd.DataFrame(rows)
+
+
+def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, dict[str, float]]:
+    if repeated.empty:
+        return pd.DataFrame(), {}
+    tests, p_values = [], {}
+    for metric in TESTED:
+        values = repeated.astype({metric: float}).pivot_table(
+            index=["part", "seed"], columns="policy", values=metric
+        )
+        if len(repeated["part"].unique()) > 1:  # shaken copies of one slice are not independent parts
+            values = values.groupby("part").mean()
+        tests.append(paired_tests(values, baseline).assign(metric=metric))
+        p_values[metric] = anova(values)
+    return pd.concat(tests, ignore_index=True), p_values

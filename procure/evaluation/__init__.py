@@ -1,0 +1,1 @@
+"""How good is a ranking? Hits, precision, regret; many workloads at once; the bootstrap."""

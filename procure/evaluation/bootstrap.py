@@ -1,0 +1,165 @@
+"""How sure a ranking is: ranges of predicted waits, of ranks, and of the wait on a day not yet seen.
+
+Everything works on arrays of waits, simulated or predicted, of any origin. A share of 0.9 is a nominal 90 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.models.intervals import SHARE, coverage, places
+
+TOP_SHARE = 0.05
+"""The packages that one would be content with: the best 5 %."""
+
+
+def unseen_day(
+    wait: np.ndarray, scale: np.ndarray, new_scale: np.ndarray, share: float = SHARE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the range of each package's mean wait, s, on a day that was not simulated.
+
+    Parameters
+    ----------
+    wait
+        Mean waits on the days that were, s, shape (days, packages).
+    scale
+        What was expected of each before any simulation, s, same shape (see `procure.models.fluid`); ones
+        use nothing of a day but that it is another.
+    new_scale
+        The same for the new day, shape (packages,).
+
+    Notes
+    -----
+    Per package, the ratios (wait + 60 s) / (scale + 60 s) of the days are taken as exchangeable with that of
+    the new day. That holds for a day drawn from the same months; not for a day in another season.
+    With fewer than 19 days, 90 % cannot be had: the range is that of all days (`places`).
+    """
+    ratio = np.sort((wait + 60.0) / (scale + 60.0), axis=0)
+    low, high = places(len(ratio), share)
+    return tuple(np.maximum(ratio[i] * (new_scale + 60.0) - 60.0, 0.0) for i in (low, high))  # type: ignore[return-value]
+
+
+def left_out_days(wait: np.ndarray, scale: np.ndarray, share: float = SHARE) -> pd.DataFrame:
+    """Hold each day against the range of all others.
+
+    Parameters
+    ----------
+    wait, scale
+        As for `unseen_day`, shape (days, packages).
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per day: ``coverage``, the share of its waits inside, and ``width``, the median over packages of
+        (high + 60 s) / (low + 60 s).
+    """
+    rows = []
+    for day in range(len(wait)):
+        rest = np.arange(len(wait)) != day
+        low, high = unseen_day(wait[rest], scale[rest], scale[day], share)
+        rows.append((coverage(low, high, wait[day]), float(np.median((high + 60) / (low + 60)))))
+    return pd.DataFrame(rows, columns=["coverage", "width"])
+
+
+def redraws(n: int, draws: int, seed: int) -> np.ndarray:
+    """Draw n of n units with replacement, so many times; int64, shape (draws, n)."""
+    return np.random.default_rng(seed).integers(0, n, (draws, n))
+
+
+def top_edge(figures: np.ndarray, top_share: float = TOP_SHARE) -> np.ndarray:
+    """Return the figure up to which a package is among the best; shape (draws,) of (draws, packages).
+
+    It is the ⌊share × packages⌋-th smallest, at least the first, as for the hits of `procure.evaluate`.
+    """
+    place = max(1, math.floor(round(top_share * figures.shape[-1], 9))) - 1
+    return np.partition(figures, place, axis=-1)[..., place]
+
+
+def bootstrap(
+    waits: np.ndarray,
+    total: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    draws: int = 1000,
+    seed: int = 1,
+) -> np.ndarray:
+    """Redraw the days of several workloads and sum each draw up, s, shape (draws, packages).
+
+    Parameters
+    ----------
+    waits
+        Shape (days, packages).
+    total
+        Takes the drawn rows of ``waits`` and which days they are, and returns a figure per package.
+    """
+    return np.stack([total(waits[days], days) for days in redraws(len(waits), draws, seed)])
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What redrawn workloads say of a list.
+
+    Attributes
+    ----------
+    table
+        A row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within), ``share_first`` of
+        the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %
+        (NaN = not known), and ``alike``: it cannot be told from the first.
+    first
+        The row that the others are compared with.
+    """
+
+    table: pd.DataFrame
+    first: int
+
+    @property
+    def n_alike(self) -> int:
+        """How many packages cannot be told apart, the first among them."""
+        return int(self.table["alike"].sum())
+
+
+def standing(
+    drawn: np.ndarray, first: int = 0, edges: np.ndarray | None = None, share: float = SHARE
+) -> Standing:
+    """Say how ranks vary over redrawn workloads, and which packages cannot be told from the first.
+
+    Parameters
+    ----------
+    drawn
+        Mean wait (or another figure, less is better) per draw and package, s, shape (draws, packages).
+    first
+        Row of the package that is to be bought.
+    edges
+        Per draw, the figure up to which a package is among the best `TOP_SHARE` of all packages, shape
+        (draws,); None = that is not known.
+    share
+        Of the draws that an interval holds.
+
+    Notes
+    -----
+    A package is **alike** if the range of its difference from the first, from the (1 − share)/2 to the
+    (1 + share)/2 quantile of the draws, reaches below 0, or if both are equal in every draw. So it is told
+    apart if it is hardly ever better, though it may be as good where nobody waits. The same draws
+    serve both, so that what makes all packages wait longer cancels. Equal figures share the better rank. The
+    first was chosen because it came out first, so the rule leans a little toward telling packages apart.
+    """
+    tails = ((1 - share) / 2, (1 + share) / 2)
+    ascending = np.sort(drawn, axis=1)
+    ranks = np.stack(
+        [np.searchsorted(row, one, side="left") + 1 for row, one in zip(ascending, drawn, strict=True)]
+    )
+    low, high = np.quantile(ranks, tails, axis=0, method="inverted_cdf")
+    gap = drawn - drawn[:, [first]]
+    table = pd.DataFrame(
+        {
+            "rank_low": low.astype(np.int64),
+            "rank_high": high.astype(np.int64),
+            "share_first": (ranks == 1).mean(axis=0),
+            "chance_top": np.nan if edges is None else (drawn <= edges[:, None]).mean(axis=0),
+            "alike": (np.quantile(gap, tails[0], axis=0) < 0) | (gap == 0).all(axis=0),
+        }
+    )
+    return Standing(table, first)

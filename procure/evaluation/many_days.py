@@ -1,0 +1,331 @@
+"""Packages that do well on many days: hits per day, hits over days, and models that learn from all days at once.
+
+The published study counts on how many of 25 days a package is among the best tenth, and calls it a hit
+if these are more than N days. Here likewise, judged out of fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.evaluation.ranking import cheapest_per_cpu, hit_count, order
+from procure.models import Case, Surrogate
+from procure.models.crossfit import fold_of
+from procure.objectives.aggregate import aggregate, regrets
+from procure.text import nearest
+
+KS = (10, 50, 100, 500, 1_000, 5_000, 10_000)
+"""List lengths of the published tables 3.7 to 3.9."""
+
+MODELS = ("normalised", "hit-days")
+"""What a model of all days may learn, see `predict_all_days`."""
+
+Scores = Mapping[tuple[str, str], np.ndarray]
+"""By (feature set, model): a score per package, lower is recommended first, NaN last."""
+
+
+@dataclass(frozen=True)
+class Days:
+    """The mean waits of packages on several days.
+
+    Attributes
+    ----------
+    names
+        Of the days.
+    wait
+        Mean wait, s, float64[days, packages]; NaN where it was not simulated.
+    able
+        Which packages can be hits on which day, bool[days, packages].
+    weight
+        What each day counts in a mean over days, float64[days].
+    n_jobs
+        Jobs that each package runs on each day, float64[days, packages].
+    """
+
+    names: tuple[str, ...]
+    wait: np.ndarray
+    able: np.ndarray
+    weight: np.ndarray
+    n_jobs: np.ndarray
+
+    @property
+    def simulated(self) -> np.ndarray:
+        """Which packages were simulated on every day."""
+        return ~np.isnan(self.wait).any(axis=0)
+
+
+def days_of(cases: Sequence[Case], rule: str = "runs-all", truth: np.ndarray | None = None) -> Days:
+    """Take cases of the same packages as days.
+
+    Parameters
+    ----------
+    rule
+        ``runs-all``: only packages that run all of a day's jobs can be hits on it. ``published``: all
+        can, by the mean wait over the jobs that ran.
+    truth
+        Mean waits to use instead of the cases', s, float64[days, packages].
+    """
+    able = np.array([case.runs_all for case in cases])
+    return Days(
+        tuple(case.name for case in cases),
+        np.array([case.wait for case in cases]) if truth is None else truth,
+        np.ones_like(able) if rule == "published" else able,
+        np.array([case.weight for case in cases], dtype="float64"),
+        np.array([case.n_ran for case in cases], dtype="float64"),
+    )
+
+
+def day_hits(wait: np.ndarray, able: np.ndarray, share: float = 0.1) -> np.ndarray:
+    """Mark each day's hits.
+
+    Parameters
+    ----------
+    wait
+        Mean wait, s, shape (days, packages), without NaN.
+    able
+        Which packages can be hits on which day.
+    share
+        Which part of the packages are hits on a day.
+
+    Returns
+    -------
+    numpy.ndarray
+        bool, shape (days, packages). With n = ⌊share × packages⌋, a hit's wait is ≤ the n-th smallest
+        among the able packages, so packages tied there are all hits; where fewer than n packages are
+        able, all of these are.
+    """
+    n_hits = hit_count(share, wait.shape[1])
+    hits = np.zeros(wait.shape, dtype=bool)
+    for day, (waits, can) in enumerate(zip(wait, able, strict=True)):
+        if n_hits and can.any():
+            last = min(n_hits, int(can.sum())) - 1
+            hits[day] = can & (waits <= np.partition(waits[can], last)[last])
+    return hits
+
+
+def normalised_wait(days: Days, among: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean over the days of (wait − min)/(max − min), one per package.
+
+    A day on which a package cannot be a hit counts as 1, the worst; one on which all waits are equal, 0.
+
+    Parameters
+    ----------
+    among
+        Packages of which each day's minimum and maximum are taken; default: those simulated. Others may
+        exceed 1; below 0 counts as 0.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64[packages], weighted by day; NaN where a day is not known.
+
+    References
+    ----------
+    Hutchison (2024), section 3.8: there one model learns every day's values as rows of their own, with
+    the same features; what it then predicts is their mean.
+    """
+    among = days.simulated if among is None else among
+    total = np.zeros(days.wait.shape[1])
+    for wait, able, weight in zip(days.wait, days.able, days.weight, strict=True):
+        held = wait[able & among]
+        low, high = (float(held.min()), float(held.max())) if len(held) else (0.0, 0.0)
+        value = (wait - low) / (high - low) if high > low else np.where(np.isnan(wait), np.nan, 0.0)
+        total += weight * np.where(able, np.maximum(value, 0.0), np.where(np.isnan(wait), np.nan, 1.0))
+    return total / days.weight.sum()
+
+
+def hit_days(days: Days, share: float = 0.1, among: np.ndarray | None = None) -> np.ndarray:
+    """Count on how many days each package is a hit among some; −1 for packages outside of these.
+
+    Parameters
+    ----------
+    among
+        Default: the packages that were simulated on every day.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64[packages].
+    """
+    rows = np.flatnonzero(days.simulated if among is None else among)
+    counted = np.full(days.wait.shape[1], -1, dtype="int64")
+    counted[rows] = day_hits(days.wait[:, rows], days.able[:, rows], share).sum(axis=0)
+    return counted
+
+
+def predict_all_days(
+    days: Days,
+    x: pd.DataFrame | np.ndarray,
+    learns: str = "normalised",
+    share: float = 0.1,
+    kind: str = "xgboost",
+    folds: int = 5,
+    seed: int = 1,
+) -> np.ndarray:
+    """Score every package by one model over all days; lower is better.
+
+    Everything that a model learns from comes from its own training folds: the minima and maxima of the
+    days, the edges of their hits, and the choice of the trees' settings.
+
+    Parameters
+    ----------
+    x
+        `procure.models.features` of the packages.
+    learns
+        ``normalised``: `normalised_wait`, as published. ``hit-days``: on how many days a package is a
+        hit, which is what it is judged by; the score is the negative number of days.
+    share
+        For ``hit-days``, as for `day_hits`.
+    kind, folds, seed
+        As for `procure.models.predict_packages`.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64[packages]: out of fold where a package was simulated on every day, by the model of the
+        whole sample elsewhere.
+
+    Raises
+    ------
+    TableError
+        An unknown label, or fewer simulated packages than two per fold.
+    """
+    if learns not in MODELS:
+        raise TableError(f"a model of {learns!r} is unknown; {nearest(learns, MODELS)}")
+    x, simulated = np.asarray(x, dtype="float64"), days.simulated
+    known = np.flatnonzero(simulated)
+    if len(known) < 2 * folds:
+        raise TableError(
+            f"{folds}-fold cross-validation needs at least {2 * folds} packages that are simulated on every "
+            f"day; there are {len(known)}: simulate more (sweep.sample), or lower model.folds"
+        )
+    dealt = fold_of(len(known), folds, seed)
+    score = np.full(len(simulated), np.nan)
+    parts = [(known[dealt != fold], known[dealt == fold]) for fold in range(folds)]
+    for rest, held in [*parts, (known, np.flatnonzero(~simulated))]:
+        if len(held):
+            among = np.zeros(len(simulated), dtype=bool)
+            among[rest] = True
+            counted = learns == "hit-days"
+            label = hit_days(days, share, among) if counted else normalised_wait(days, among)
+            found = Surrogate(kind, seed).fit(x[rest], label[rest].astype("float64")).predict(x[held])
+            score[held] = -found if counted else found
+    return score
+
+
+def threshold_table(
+    scores: Scores,
+    counted: np.ndarray,
+    packages: pd.DataFrame,
+    thresholds: Iterable[int],
+    ks: Sequence[int] = KS,
+) -> pd.DataFrame:
+    """Judge rankings by how many of the first k are hits on more than so many days.
+
+    Parameters
+    ----------
+    scores
+        See `Scores`.
+    counted
+        From `hit_days`; packages below 0 are not judged.
+    packages
+        The package table; equal scores go by lower price, then lower row.
+    thresholds
+        A hit is one on more than so many days.
+    ks
+        List lengths, ascending; n_hits is added, lengths beyond the list are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``threshold feature_set model k n_hits n_ranked precision recall f1``; recall is NaN where there
+        is no hit. Two baselines of feature set ``none`` stand last: ``cheapest-per-cpu``, and ``random``,
+        the expectation over all orders.
+
+    References
+    ----------
+    Hutchison (2024), tables 3.7 to 3.9.
+    """
+    ranked = np.flatnonzero(counted >= 0)
+    price = packages["price_usd"].to_numpy(dtype="float64")[ranked]
+    everyone = {**scores, ("none", "cheapest-per-cpu"): cheapest_per_cpu(packages)}
+    orders = {
+        who: order(np.where(np.isnan(one), np.inf, one)[ranked], price) for who, one in everyone.items()
+    }
+    rows = []
+    for threshold in thresholds:
+        hit = counted[ranked] > threshold
+        n_hits, n = int(hit.sum()), len(ranked)
+        lengths = sorted({k for k in {*ks, n_hits} if 0 < k <= n})
+        found = {who: np.cumsum(hit[best]) for who, best in orders.items()}
+        found[("none", "random")] = np.arange(1, n + 1) * n_hits / max(n, 1)
+        for (feature_set, model), among in found.items():
+            labels = {"threshold": threshold, "feature_set": feature_set, "model": model}
+            rows += [labels | _at(k, n_hits, n, float(among[k - 1])) for k in lengths]
+    return pd.DataFrame(rows, columns=["threshold", "feature_set", "model", *_at(1, 0, 0, 0.0)])
+
+
+def _at(k: int, n_hits: int, n_ranked: int, found: float) -> dict[str, float]:
+    return {
+        "k": k,
+        "n_hits": n_hits,
+        "n_ranked": n_ranked,
+        "precision": found / k,
+        "recall": found / n_hits if n_hits else np.nan,
+        "f1": 2 * found / (k + n_hits),
+    }
+
+
+def threshold_sweep(
+    scores: Scores, counted: np.ndarray, packages: pd.DataFrame, n_days: int, k: int = 50
+) -> pd.DataFrame:
+    """Return precision@k and recall@k at every threshold from 0 to one less than the days (figure 3.8).
+
+    Parameters and columns as for `threshold_table`; a list shorter than k is taken whole.
+    """
+    k = max(1, min(k, int((counted >= 0).sum())))
+    table = threshold_table(scores, counted, packages, range(n_days), (k,))
+    return table[table["k"] == k].reset_index(drop=True)
+
+
+CHOICES = ("mean", "worst", "cvar", "regret-max")
+"""By what the days are put together when one package is chosen, see `procure.objectives.aggregate`."""
+
+
+def robust_choices(days: Days, packages: pd.DataFrame, counted: np.ndarray) -> pd.DataFrame:
+    """Return the simulated package that each way to put days together would choose.
+
+    Only packages that run every job of every day are chosen from; if there is none, those that run the
+    most jobs. Equal ones go by lower price, then lower row.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``choice package_id price_usd``, then what that package comes to: ``mean`` (over all jobs, by
+        weight), ``worst`` and ``cvar`` in s, ``regret_max`` (share of max(the day's best, 60 s)),
+        ``regret_day`` (where that is), and ``hit_days``. Empty where nothing was simulated on every day.
+    """
+    done = np.flatnonzero(days.simulated)
+    n_run = days.n_jobs[:, done].sum(axis=0)
+    rows = done[n_run == n_run.max(initial=0)]
+    if not len(rows):
+        return pd.DataFrame(columns=["choice", "package_id"])
+    wait, price = days.wait[:, rows], packages["price_usd"].to_numpy(dtype="float64")[rows]
+    by_jobs = days.weight[:, None] * days.n_jobs[:, rows]
+    values = {how: aggregate(wait, how, by_jobs if how == "mean" else days.weight) for how in CHOICES}
+    far = np.argmax(regrets(wait), axis=0)
+    found = []
+    for how in CHOICES:
+        best = int(order(values[how], price)[0])
+        figures = {one.replace("-", "_"): float(value[best]) for one, value in values.items()}
+        found.append(
+            {"choice": how, "package_id": packages["package_id"].iloc[rows[best]], "price_usd": price[best]}
+            | figures
+            | {"regret_day": days.names[far[best]], "hit_days": int(counted[rows[best]])}
+        )
+    return pd.DataFrame(found)

@@ -1,0 +1,326 @@
+"""How good a ranking of packages is, against simulated waits: hits, regret, rank correlation.
+
+Everything here works on arrays of any origin: a row per ranked package, its true mean wait, what
+was predicted for it, and its price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+
+from procure.models.case import Case
+from procure.objectives.aggregate import REGRET_FLOOR
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Which packages count as found: ``n_hits`` by the share, ``is_hit`` with ties, as many as there are."""
+
+    n_hits: int
+    threshold: float
+    is_hit: np.ndarray
+
+    @property
+    def n_real(self) -> int:
+        """How many packages are hits, ties included."""
+        return int(self.is_hit.sum())
+
+
+def hit_count(share: float, n: int) -> int:
+    """Return how many of n packages are hits but for ties: ⌊share × n⌋."""
+    # As a fraction of the decimal that was written: 0.05 × 20 must be 1, whatever binary makes of it.
+    return int(Fraction(str(share)) * n)
+
+
+def find_hits(wait: np.ndarray, share: float = 0.05) -> Hits:
+    """Mark the packages whose wait is among the lowest share.
+
+    Parameters
+    ----------
+    wait
+        True mean wait of each ranked package, s.
+    share
+        Which part of the ranked packages are hits.
+
+    Returns
+    -------
+    Hits
+        ``n_hits`` = ⌊share × packages⌋; a hit's wait is ≤ the n_hits-th smallest, so packages tied
+        there are all hits. Fewer than 1 / share packages have no hit.
+    """
+    n_hits = hit_count(share, len(wait))
+    if n_hits == 0:
+        return Hits(0, np.nan, np.zeros(len(wait), dtype=bool))
+    threshold = float(np.partition(wait, n_hits - 1)[n_hits - 1])
+    return Hits(n_hits, threshold, wait <= threshold)
+
+
+def order(predicted: np.ndarray, price: np.ndarray) -> np.ndarray:
+    """Return rows from the lowest predicted wait up; equal ones by lower price, then lower row."""
+    return np.lexsort((price, predicted))
+
+
+@dataclass(frozen=True)
+class AtK:
+    """A ranking judged at one list length; ``k_used`` is what it was divided by."""
+
+    k: int
+    k_used: int
+    precision: float
+    recall: float
+    f1: float
+    regret_seconds: float
+    regret_share: float
+
+
+def at_k(ranking: np.ndarray, wait: np.ndarray, hits: Hits, k: int) -> AtK:
+    """Judge the first k of a ranking.
+
+    Parameters
+    ----------
+    ranking
+        Rows, best first.
+    wait
+        True mean wait per row, s.
+    hits
+        From `find_hits` of the same rows.
+    k
+        List length; one beyond the list is cut to it.
+
+    Returns
+    -------
+    AtK
+        precision = hits in the first k / k; recall = hits in the first k / all hits, ties included;
+        F1 their harmonic mean, 2 hits / (k + all hits); regret of the best of the first k against
+        the best of all: in seconds, and divided by max(the best mean wait, 60 s).
+
+    References
+    ----------
+    Hutchison (2024), section 3.5, for precision@k, recall@k and F1@k.
+    """
+    top = ranking[:k]
+    found = float(hits.is_hit[top].sum())
+    best = float(wait.min()) if len(wait) else np.nan
+    lost = float(wait[top].min()) - best if len(top) else np.nan
+    return _judged(k, len(top), found, hits.n_real, lost, best)
+
+
+def random_at_k(wait: np.ndarray, hits: Hits, k: int) -> AtK:
+    """Return what a random order of the packages achieves on average, exactly.
+
+    Parameters and result as `at_k`; the regret is the expected lowest wait among k packages drawn
+    without replacement, less the best.
+    """
+    ascending = np.sort(wait)
+    n, used = len(wait), min(k, len(wait))
+    if used == 0:
+        return _judged(k, 0, 0.0, 0, np.nan, np.nan)
+    # P(the lowest of the draw is the i-th smallest) = C(n-1-i, k-1) / C(n, k), by its ratio to the next.
+    rank = np.arange(n - used, dtype="float64")
+    chance = np.concatenate([[1.0], np.cumprod((n - used - rank) / (n - 1 - rank))]) * used / n
+    lost = float(chance @ ascending[: len(chance)] - ascending[0])
+    return _judged(k, used, used * hits.n_real / n, hits.n_real, max(lost, 0.0), float(ascending[0]))
+
+
+def _judged(k: int, used: int, found: float, n_real: int, lost: float, best: float) -> AtK:
+    return AtK(
+        k=k,
+        k_used=used,
+        precision=found / used if used else np.nan,
+        recall=found / n_real if n_real else np.nan,
+        f1=2 * found / (used + n_real) if used + n_real else np.nan,
+        regret_seconds=lost,
+        regret_share=lost / max(best, REGRET_FLOOR),
+    )
+
+
+def rank_correlation(predicted: np.ndarray, wait: np.ndarray) -> float:
+    """Return Spearman's rank correlation; NaN where either side is constant."""
+    if len(wait) < 2 or np.ptp(wait) == 0 or np.ptp(predicted) == 0:
+        return float("nan")
+    return float(spearmanr(predicted, wait).statistic)
+
+
+def list_lengths(ks: Sequence[int], n_hits: int) -> list[int]:
+    """Return the list lengths to judge, n_hits among them, ascending, each once."""
+    return sorted({*ks, n_hits} - {0})
+
+
+def evaluate(
+    predicted: np.ndarray,
+    wait: np.ndarray,
+    price: np.ndarray,
+    ks: Sequence[int] = (10, 50, 100, 500, 1000),
+    hit_share: float = 0.05,
+    **labels: object,
+) -> pd.DataFrame:
+    """Judge one ranking at every k.
+
+    Parameters
+    ----------
+    predicted
+        Predicted mean wait of each ranked package, s: lower is recommended first. Any score will do.
+    wait
+        True mean wait, s.
+    price
+        US$; decides between equal predictions.
+    ks
+        List lengths; n_hits is added.
+    hit_share
+        See `find_hits`.
+    labels
+        Columns to set before the figures, e.g. ``workload="day", model="xgboost"``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per k: the labels, ``k``, ``n_hits``, ``n_hits_real`` (with ties), ``n_ranked``, then
+        `AtK`'s figures and ``spearman``.
+    """
+    hits = find_hits(wait, hit_share)
+    ranking, rho = order(predicted, price), rank_correlation(predicted, wait)
+    judged = [at_k(ranking, wait, hits, k) for k in list_lengths(ks, hits.n_hits)]
+    return _rows(judged, hits, labels, rho)
+
+
+class Agreement(NamedTuple):
+    """How far two rankings of the same packages agree."""
+
+    correlation: float
+    k: int
+    n_shared: int
+    rank_of_first: int
+    best: int
+
+
+def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
+    """Compare the order of the same packages by two waits, e.g. under two policies.
+
+    Parameters
+    ----------
+    here, there
+        Mean waits, s, shape (packages,), two packages or more.
+    k
+        Length of the two lists whose common packages are counted; at most the packages there are.
+
+    Returns
+    -------
+    Agreement
+        Spearman's rank ``correlation`` (NaN where all waits are equal), ``k``, ``n_shared`` among the
+        first k of both, ``rank_of_first``: the rank there (1 = best) of the package that is first
+        here, and ``best``, the row that is first there. Ties go to the lower row.
+    """
+    k = min(k, len(here))
+    first_here, first_there = (np.argsort(wait, kind="stable") for wait in (here, there))
+    shared = np.intersect1d(first_here[:k], first_there[:k])
+    rank = int(np.flatnonzero(first_there == first_here[0])[0]) + 1
+    return Agreement(float(spearmanr(here, there).statistic), k, len(shared), rank, int(first_there[0]))
+
+
+def evaluate_random(
+    wait: np.ndarray,
+    ks: Sequence[int] = (10, 50, 100, 500, 1000),
+    hit_share: float = 0.05,
+    **labels: object,
+) -> pd.DataFrame:
+    """Return `evaluate`'s rows for a random order: expected values, so no seed is needed."""
+    hits = find_hits(wait, hit_share)
+    judged = [random_at_k(wait, hits, k) for k in list_lengths(ks, hits.n_hits)]
+    return _rows(judged, hits, labels, 0.0)
+
+
+def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
+    """Return the naive score of a package: US$ per CPU core."""
+    cpus = np.maximum(packages["total_cpus"].to_numpy(dtype="float64"), 1e-9)
+    return packages["price_usd"].to_numpy(dtype="float64") / cpus
+
+
+def _rows(judged: list[AtK], hits: Hits, labels: dict[str, object], rho: float) -> pd.DataFrame:
+    counted = {"n_hits": hits.n_hits, "n_hits_real": hits.n_real, "n_ranked": len(hits.is_hit)}
+    records = []
+    for one in judged:
+        figures = asdict(one)
+        records.append(labels | {"k": figures.pop("k")} | counted | figures | {"spearman": rho})
+    return pd.DataFrame(records)
+
+
+def evaluate_case(
+    case: Case,
+    predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]],
+    truth: np.ndarray | None = None,
+    ks: Sequence[int] = (10, 50, 100, 500, 1000),
+    hit_share: float = 0.05,
+    rule: str = "runs-all",
+) -> pd.DataFrame:
+    """Judge models and two baselines on the packages that run every job, and by the published rule beside.
+
+    Parameters
+    ----------
+    case
+        Packages, jobs left out, and the waits that models may have learnt from.
+    predictions
+        By (feature set, model): predicted wait per package for the packages that run every job, and
+        for all packages by the published rule (the mean over the jobs that ran, whatever was left out).
+    truth
+        Mean wait per package, s, NaN where unknown; default: the case's own waits. With a wider
+        truth, ``bought_regret_share`` is the regret of the best among the first k and the packages
+        that the case had simulated.
+    ks, hit_share
+        As for `evaluate`.
+    rule
+        ``published`` judges all packages by the published rule in the first place.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `evaluate`'s columns with ``workload feature_set model`` before them, then ``published_n_hits
+        published_precision published_recall published_f1`` at the same k, and ``bought_regret_share``.
+        The baselines are ``random`` (its expectation) and ``cheapest-per-cpu``, of feature set ``none``.
+    """
+    wider = truth is not None
+    wait = case.wait if truth is None else truth
+    every = np.flatnonzero(~np.isnan(wait))
+    ranked = every if rule == "published" else np.flatnonzero(case.runs_all & ~np.isnan(wait))
+    price, per_cpu = case.packages["price_usd"].to_numpy(dtype="float64"), cheapest_per_cpu(case.packages)
+    found = []
+    for (feature_set, model), (inner, outer) in {
+        **predictions,
+        ("none", "cheapest-per-cpu"): (per_cpu, per_cpu),
+    }.items():
+        inner = outer if rule == "published" else inner
+        labels = {"workload": case.name, "feature_set": feature_set, "model": model}
+        table = evaluate(inner[ranked], wait[ranked], price[ranked], ks, hit_share, **labels)
+        beside = evaluate(outer[every], wait[every], price[every], table["k"].tolist(), hit_share)
+        table = _beside(table, beside)
+        if wider:
+            table["bought_regret_share"] = _bought(case, inner, wait, ranked, price, table["k"].tolist())
+        found.append(table)
+    labels = {"workload": case.name, "feature_set": "none", "model": "random"}
+    table = evaluate_random(wait[ranked], ks, hit_share, **labels)
+    found.append(_beside(table, evaluate_random(wait[every], table["k"].tolist(), hit_share)))
+    return pd.concat(found, ignore_index=True)
+
+
+def _beside(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    names = ["n_hits", "precision", "recall", "f1"]
+    at = published.set_index("k")[names].reindex(table["k"]).add_prefix("published_").reset_index(drop=True)
+    return pd.concat([table, at], axis=1)
+
+
+def _bought(
+    case: Case, predicted: np.ndarray, wait: np.ndarray, ranked: np.ndarray, price: np.ndarray, ks: list[int]
+) -> list[float]:
+    if not len(ranked):
+        return [np.nan] * len(ks)
+    best, known = float(wait[ranked].min()), wait[ranked][case.simulated[ranked]]
+    at_hand = float(known.min()) if len(known) else np.inf
+    ranking = ranked[order(predicted[ranked], price[ranked])]
+    bought = [min(at_hand, float(wait[ranking[:k]].min())) for k in ks]
+    return [(one - best) / max(best, REGRET_FLOOR) for one in bought]

@@ -1,0 +1,1 @@
+"""Why does a package wait as it does?"""

@@ -1,0 +1,122 @@
+"""The search itself: rounds of proposals and answers until the budget is spent or the list is stable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from procure.explorer.candidates import Field
+from procure.explorer.observations import Known
+from procure.explorer.propose import FIRST, Proposer
+
+Answer = Callable[[np.ndarray], np.ndarray]
+"""From counts, int64 (packages, types), to mean waits, s; NaN where the simulation failed."""
+
+SHORTEST = 50
+"""A list of three stays as it is for long: at least the first so many must be stable."""
+
+GROWTH = 6
+"""A round is a sixth of what was asked before, but at least the batch."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a search ends, and how large its rounds are.
+
+    Attributes
+    ----------
+    n_packages
+        Packages to ask for at most.
+    k
+        Length of the list that must be stable; a shorter one than `SHORTEST` is judged by so many.
+    batch
+        Least size of a round.
+    stable_rounds
+        The search ends after so many rounds in a row that left the first k of the list as they were;
+        0 = only when the budget is spent.
+    """
+
+    n_packages: int
+    k: int = 50
+    batch: int = 24
+    stable_rounds: int = 5
+
+
+@dataclass
+class Progress:
+    """What a search has done: the rounds, as counts, and why it ended (``budget``, ``stable``, ``exhausted``)."""
+
+    rounds: list[np.ndarray] = field(default_factory=list)
+    n_asked: int = 0
+    n_unchanged: int = 0
+    ended: str = ""
+
+
+def search(
+    known: Known,
+    where: Field,
+    proposer: Proposer,
+    answer: Answer,
+    rules: Rules,
+    before: list[np.ndarray] | None = None,
+    told: Callable[[Progress], None] = lambda progress: None,
+    proposed: Callable[[list[np.ndarray]], None] = lambda rounds: None,
+) -> Progress:
+    """Ask for packages round by round.
+
+    Parameters
+    ----------
+    known
+        What is known at the beginning; modified.
+    where
+        The packages that may be asked for.
+    proposer, answer
+        Who proposes and who answers.
+    rules
+        When to end.
+    before
+        Rounds that were proposed by an earlier call with the same settings: they are gone through
+        again, without proposing, before new ones are made. A round that the budget cuts is kept
+        whole, so that a larger budget goes on where this one ended.
+    told
+        Called after each round.
+    proposed
+        Called with all rounds before a new one is answered, so that an interruption loses nothing.
+
+    Returns
+    -------
+    Progress
+        What was done. The list is stable if, for ``rules.stable_rounds`` rounds in a row that were
+        simulated whole, no package of the round came among the first k of all known packages.
+    """
+    done = Progress(rounds=list(before or []))
+    number, k = 0, max(rules.k, SHORTEST)
+    while True:
+        if done.n_asked >= rules.n_packages:
+            done.ended = "budget"
+        elif rules.stable_rounds and done.n_unchanged >= rules.stable_rounds:
+            done.ended = "stable"
+        if done.ended:
+            return done
+        if number == len(done.rounds):
+            size = max(rules.batch, FIRST if number == 0 else done.n_asked // GROWTH)
+            new = proposer.propose(known, number, size)
+            if not len(new):
+                done.ended = "exhausted"
+                return done
+            done.rounds.append(new)
+            proposed(done.rounds)
+        else:
+            proposer.replay(known, number)
+        counts = done.rounds[number][: rules.n_packages - done.n_asked]
+        done.n_asked += len(counts)
+        counts = counts[~known.has(counts)]
+        first = set(known.order()[:k].tolist())
+        if len(counts):
+            known.add(counts, answer(counts), where.left_out(counts))
+        same = first == set(known.order()[:k].tolist())
+        done.n_unchanged = done.n_unchanged + 1 if same and len(first) == k else 0
+        number += 1
+        told(done)

@@ -1,0 +1,259 @@
+"""Answers from the simulator: through the sweep's farm, kept in the study's folder, none computed twice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.packages.ids import counts_of_ids, package_ids
+from procure.packages.runnable import jobs_left_out
+from procure.packages.space import Space, make_space, package_table
+from procure.study import Study
+from procure.study.plan import read_inputs
+from procure.sweep import FarmOptions, Plan, run_sweep
+from procure.sweep.connect import connect
+from procure.sweep.parts import PartError, read_part
+from procure.sweep.protocol import QUEUES, n_local_workers
+from procure.sweep.store import PARTS, RESULTS
+from procure.tables import whole_file
+
+FOLDER = "search"
+"""Folder of a search's results within the study's."""
+
+
+class SearchPlan(Plan):
+    """A plan whose packages are those that a search has asked for: all are simulated."""
+
+    @cached_property
+    def sampled_rows(self) -> np.ndarray:
+        """Every row."""
+        return np.arange(len(self.packages))
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """What a run depends on: everything but the list of packages, for its counts are in its name."""
+        return {name: value for name, value in super().fingerprint.items() if name != "packages"}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Waits of packages over all workloads together; NaN where a run is missing or failed."""
+
+    counts: np.ndarray
+    wait: np.ndarray
+    left_out: np.ndarray
+
+
+class Simulator:
+    """Answers a search's questions by simulating, or from what this study has simulated before."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        policy: str,
+        space: Space,
+        farm: str,
+        options: FarmOptions,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Take up what the study's folder holds of this policy.
+
+        Raises
+        ------
+        TableError
+            The folder holds results of other inputs.
+        """
+        study = plan.study
+        self.folder = study.folder / FOLDER
+        inner = study.model_copy(
+            update={
+                "name": FOLDER,
+                "results": study.folder,
+                "simulate": study.simulate.model_copy(update={"policies": (policy,)}),
+                "sweep": study.sweep.model_copy(update={"sample": 1, "offset": 0, "batch_size": 0}),
+            }
+        )
+        self._plan = SearchPlan(
+            inner,
+            plan.quotes,
+            package_table(np.zeros((0, len(plan.types)), np.int64), space),
+            plan.workloads,
+            plan.existing,
+            plan.notes,
+        )
+        self._space, self._policy, self._farm, self._options, self._note = space, policy, farm, options, note
+        self._weights = {workload.name: workload.weight for workload in study.workloads}
+        self.n_computed = self.n_failed = 0
+        self.kernel_seconds = 0.0
+        self.swept = self._read(study)
+        self._stored = self._read(inner)
+
+    def __call__(self, counts: np.ndarray) -> np.ndarray:
+        """Return mean waits, s, over all jobs that ran, as often as their workload weighs; NaN where a run failed.
+
+        Raises
+        ------
+        TableError
+            The farm is not there, another driver holds the folder, or the disk is full.
+        """
+        ids = package_ids(counts, self._plan.types)
+        stored = self._stored
+        new = [name for name in ids if name not in stored.index]
+        if new:
+            every = pd.concat([self._plan.packages, package_table(counts, self._space)], ignore_index=True)
+            every = every[every["package_id"].isin(new)].drop_duplicates("package_id", ignore_index=True)
+            known = counts_of_ids(stored.index.tolist(), self._plan.types)
+            packages = pd.concat([package_table(known, self._space), every], ignore_index=True)
+            study = self._plan.study
+            size = max(1, -(-len(new) // 16)) if self._farm != "serial" else len(new)
+            study = study.model_copy(update={"sweep": study.sweep.model_copy(update={"batch_size": size})})
+            done = run_sweep(
+                replace(self._plan, study=study, packages=packages),
+                self._farm,
+                note=self._note,
+                options=self._options,
+            )
+            self.n_computed += done.n_computed
+            self.kernel_seconds += done.kernel_seconds
+            self._stored = self._read(study)
+        found = self._stored.reindex(ids)
+        self.n_failed += int(found["wait"].isna().sum())
+        return found["wait"].to_numpy(dtype="float64")
+
+    def counts_of(self, table: pd.DataFrame) -> Runs:
+        """Return some stored answers with their counts."""
+        counts = counts_of_ids(table.index.tolist(), self._plan.types)
+        return Runs(counts, table["wait"].to_numpy(float), table["left_out"].to_numpy(np.int64))
+
+    @property
+    def stored(self) -> pd.DataFrame:
+        """All answers of this study's searches, whatever their seed: ``wait left_out`` by package id."""
+        return self._stored
+
+    def _read(self, study: Study) -> pd.DataFrame:
+        """Read the answers in a folder, those that are complete: ``wait left_out`` by package id."""
+        tables = []
+        for path in (study.folder / RESULTS, *sorted((study.folder / PARTS).glob("*.parquet"))):
+            if not path.exists():
+                continue
+            try:
+                tables.append(read_part(path, self._plan.fingerprint).table)
+            except PartError as why:
+                self._note(f"{path} is {why}; it is not used")
+        if not tables:
+            return pd.DataFrame({"wait": [], "left_out": []}, dtype="float64")
+        columns = ["package_id", "workload", "policy", "status", "mean_wait_time", "n_unrunnable", "n_jobs"]
+        rows = pd.concat([table.select(columns).to_pandas() for table in tables], ignore_index=True)
+        rows = rows[(rows["policy"] == self._policy) & rows["workload"].isin(list(self._weights))]
+        rows = rows.drop_duplicates(["package_id", "workload"])
+        return _together(rows, self._weights)
+
+
+def _together(rows: pd.DataFrame, weights: dict[str, float]) -> pd.DataFrame:
+    """Take a package's workloads as one, as `procure.models.together` does, where all were simulated."""
+    ran = (rows["n_jobs"] - rows["n_unrunnable"].fillna(0)).astype("float64")
+    ran *= rows["workload"].map(weights).astype("float64")
+    waited = np.where(ran > 0, ran * rows["mean_wait_time"].astype("float64"), 0.0)
+    parts = pd.DataFrame(
+        {
+            "package_id": rows["package_id"].to_numpy(),
+            "wait": waited,
+            "failed": (rows["status"] != "ok").to_numpy(),
+            "ran": ran.to_numpy(),
+            "left_out": rows["n_unrunnable"].fillna(0).to_numpy(dtype="float64"),
+            "n": 1,
+        }
+    )
+    total = parts.groupby("package_id", sort=False).sum()
+    total["wait"] = np.where(
+        total["failed"] > 0, np.nan, total["wait"] / total["ran"].where(total["ran"] > 0, 1)
+    )
+    return total.loc[total["n"] == len(weights), ["wait", "left_out"]]
+
+
+@contextlib.contextmanager
+def held_farm(
+    farm: str, options: FarmOptions, note: Callable[[str], None] = lambda text: None
+) -> Iterator[str]:
+    """Come by workers once for all rounds: give the address of their scheduler, or the farm as it is."""
+    if farm not in ("local", *QUEUES) or options.scheduler_file is not None:
+        yield farm
+        return
+    if farm == "local":
+        options = replace(options, jobs=n_local_workers())
+    with connect(farm, options, note) as (client, _):
+        yield client.scheduler.address
+
+
+class RoundLog:
+    """The rounds of one search, as package ids in a JSON file: what a second call goes through again."""
+
+    def __init__(self, path: Path, settings: dict[str, Any], names: list[str]) -> None:
+        """Name the file; settings that decide what is proposed are kept in it."""
+        self._path, self._settings, self._names = path, settings, names
+
+    def read(self) -> list[np.ndarray]:
+        """Return the rounds as counts; none where there is no file.
+
+        Raises
+        ------
+        TableError
+            It is damaged, or of other settings.
+        """
+        if not self._path.exists():
+            return []
+        try:
+            document = json.loads(self._path.read_text(encoding="utf-8"))
+            settings, rounds = document["settings"], document["rounds"]
+            counts = [counts_of_ids(each, self._names) for each in rounds]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, TableError):
+            raise TableError(f"{self._path}: is no log of a search; move it away to begin anew") from None
+        if settings != self._settings:
+            raise TableError(f"{self._path}: is of other settings, {settings}; move it away to begin anew")
+        return counts
+
+    def write(self, rounds: list[np.ndarray]) -> None:
+        """Keep all rounds, whole or not at all."""
+        document = {
+            "settings": self._settings,
+            "rounds": [package_ids(counts, self._names) for counts in rounds],
+        }
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(self._path) as temporary:
+            temporary.write_text(json.dumps(document) + "\n", encoding="utf-8")
+
+
+def load_inputs(study: Study, policy: str) -> tuple[Plan, Space]:
+    """Read what a study names, but for the list of its packages.
+
+    Raises
+    ------
+    TableError
+        Anything that the study names is missing or wrong, or the policy cannot place a workload's jobs.
+    """
+    inputs = read_inputs(study, (policy,))
+    space = make_space(inputs.quotes, study.packages)
+    none = package_table(np.zeros((0, len(inputs.quotes)), dtype=np.int64), space)
+    return Plan(study, inputs.quotes, none, inputs.workloads, inputs.existing, inputs.notes), space
+
+
+def left_out_of(plan: Plan) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from counts to the jobs of all workloads that each package cannot run."""
+
+    def left_out(counts: np.ndarray) -> np.ndarray:
+        packages = pd.DataFrame(counts, columns=plan.types)
+        found = np.zeros(len(counts), dtype=np.int64)
+        for jobs in plan.workloads.values():
+            found += jobs_left_out(packages, plan.quotes, jobs, plan.existing)
+        return found
+
+    return left_out

@@ -1,0 +1,151 @@
+"""Predictions that no model could have looked up: out of fold for what it learnt from, honest elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.models.intervals import Spread
+from procure.models.surrogate import Surrogate
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predicted mean waits and how far off they were where that is known.
+
+    Attributes
+    ----------
+    wait
+        s, one per package: out of fold where the package was simulated, by the model fitted on the
+        whole sample elsewhere.
+    model
+        That model.
+    folds
+        A row per fold: ``fold``, ``n_fitted``, ``n_held_out``, ``rmse_seconds``.
+    rmse_seconds
+        Root mean squared error of all out-of-fold predictions.
+    constant_rmse_seconds
+        That of the mean of the other folds: what a model must beat.
+    errors
+        Out-of-fold ratio of truth and prediction, (wait + 1 s) / (prediction + 1 s), ascending.
+    at
+        The out-of-fold prediction, s, that each error was made at; None = not known, all errors are alike.
+    """
+
+    wait: np.ndarray
+    model: Surrogate
+    folds: pd.DataFrame
+    rmse_seconds: float
+    constant_rmse_seconds: float
+    errors: np.ndarray
+    at: np.ndarray | None = None
+
+    @property
+    def spread(self) -> Spread:
+        """The errors by predicted wait."""
+        return Spread(np.zeros(len(self.errors)) if self.at is None else self.at, self.errors)
+
+    @property
+    def relative_rmse(self) -> float:
+        """RMSE as a share of a constant's; below 1 is better than the mean."""
+        return self.rmse_seconds / self.constant_rmse_seconds if self.constant_rmse_seconds else float("nan")
+
+    def interval(self, wait: np.ndarray, share: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Return the range, s, that holds the truth of this share of the packages predicted like this."""
+        return self.spread.interval(wait, share)
+
+
+def fold_of(n: int, folds: int, seed: int) -> np.ndarray:
+    """Deal n rows to folds of equal size (±1) at random."""
+    dealt = np.arange(n) % folds
+    return np.random.default_rng(seed).permutation(dealt)
+
+
+def predict_packages(
+    x: pd.DataFrame | np.ndarray,
+    wait: np.ndarray,
+    kind: str = "xgboost",
+    folds: int = 5,
+    seed: int = 1,
+    n_jobs: int = 1,
+) -> Predicted:
+    """Cross-validate a surrogate on the simulated packages and predict all.
+
+    Parameters
+    ----------
+    x
+        `features` of all packages, shape (packages, features).
+    wait
+        Simulated mean wait, s; NaN where a package was not simulated.
+    kind, seed, n_jobs
+        As for `Surrogate`; the seed also deals the folds.
+    folds
+        Number of folds, at least 2.
+
+    Raises
+    ------
+    TableError
+        Fewer simulated packages than two per fold.
+    """
+    x, wait = np.asarray(x, dtype="float64"), np.asarray(wait, dtype="float64")
+    known = np.flatnonzero(~np.isnan(wait))
+    if len(known) < 2 * folds:
+        raise TableError(
+            f"{folds}-fold cross-validation needs at least {2 * folds} simulated packages that run every "
+            f"job; there are {len(known)}: simulate more (sweep.sample), or lower model.folds"
+        )
+    dealt = fold_of(len(known), folds, seed)
+    predicted = np.full(len(wait), np.nan)
+    constant = np.empty(len(known))
+    rows = []
+    for fold in range(folds):
+        held, rest = known[dealt == fold], known[dealt != fold]
+        predicted[held] = Surrogate(kind, seed, n_jobs).fit(x[rest], wait[rest]).predict(x[held])
+        constant[dealt == fold] = wait[rest].mean()
+        rows.append((fold + 1, len(rest), len(held), rmse(predicted[held], wait[held])))
+    model = Surrogate(kind, seed, n_jobs).fit(x[known], wait[known])
+    others = np.flatnonzero(np.isnan(wait))
+    if len(others):
+        predicted[others] = model.predict(x[others])
+    errors = (wait[known] + 1) / (predicted[known] + 1)
+    ascending = np.argsort(errors, kind="stable")
+    return Predicted(
+        predicted,
+        model,
+        pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
+        rmse(predicted[known], wait[known]),
+        rmse(constant, wait[known]),
+        errors[ascending],
+        predicted[known][ascending],
+    )
+
+
+def rmse(predicted: np.ndarray, wait: np.ndarray) -> float:
+    """Return the root mean squared error, s."""
+    return float(np.sqrt(np.mean((np.asarray(predicted) - np.asarray(wait)) ** 2)))
+
+
+def correlations(packages: pd.DataFrame, wait: np.ndarray) -> pd.DataFrame:
+    """Return Pearson's correlation between a package's totals, and with the mean wait.
+
+    Parameters
+    ----------
+    packages
+        A package table; only rows with a wait count.
+    wait
+        Simulated mean wait, s, NaN where unknown.
+
+    Returns
+    -------
+    pandas.DataFrame
+        4 × 4: ``total_mem_gb total_cpus total_gpus mean_wait_time``; NaN where one is constant.
+
+    References
+    ----------
+    Hutchison (2024), table 3.4.
+    """
+    table = packages[["total_mem_gb", "total_cpus", "total_gpus"]].assign(mean_wait_time=wait)
+    return table[~np.isnan(wait)].corr()

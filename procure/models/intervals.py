@@ -1,0 +1,102 @@
+"""Prediction intervals: split-conformal, by groups of the predicted wait."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+BORDERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Errors are kept apart by predicted wait at these quantiles: finely where a purchase is decided …"""
+
+
+FEWEST_PER_GROUP = 40
+"""… in groups of at least so many errors, so that 90 % does not hang on one."""
+
+
+SHARE = 0.9
+
+
+def places(n: int, share: float = SHARE) -> tuple[int, int]:
+    """Return which of n sorted errors bound the next one with this probability, counted from 0.
+
+    The next of n + 1 exchangeable values lies between the ⌊(n + 1)(1 − share)/2⌋-th and the
+    ⌈(n + 1)(1 + share)/2⌉-th of the others with at least this probability. Fewer than
+    2 / (1 − share) − 1 values are too few for that: then they are the smallest and the largest, which
+    hold the next one with probability (n − 1) / (n + 1).
+
+    References
+    ----------
+    Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World, chapter 2.
+    """
+    low = math.floor(round((n + 1) * (1 - share) / 2, 9)) - 1
+    high = math.ceil(round((n + 1) * (1 + share) / 2, 9)) - 1
+    return max(low, 0), min(high, n - 1)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far off predictions were, kept apart by how long a wait was predicted.
+
+    Attributes
+    ----------
+    at
+        Predicted waits, s, of packages whose truth is known and that the model had not seen.
+    ratio
+        (truth + 1 s) / (prediction + 1 s) of each.
+    """
+
+    at: np.ndarray
+    ratio: np.ndarray
+
+    @cached_property
+    def groups(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Inner borders between groups of predicted wait, s, and the sorted ratios of each group."""
+        ranked, last, cuts = np.sort(self.at), 0, []
+        for share in BORDERS:
+            cut = int(share * len(ranked))
+            if min(cut - last, len(ranked) - cut) >= FEWEST_PER_GROUP:
+                last = cut
+                cuts.append(cut)
+        # Equal predictions stay together, so groups may become fewer.
+        borders = np.unique(ranked[cuts])
+        borders = borders[borders > ranked[0]]
+        of = np.searchsorted(borders, self.at, side="right")
+        return borders, [np.sort(self.ratio[of == g]) for g in range(len(borders) + 1)]
+
+    def interval(self, wait: np.ndarray, share: float = SHARE) -> tuple[np.ndarray, np.ndarray]:
+        """Return the range, s, that holds the truth of so many of the packages predicted like this.
+
+        Parameters
+        ----------
+        wait
+            Predicted mean waits, s; NaN gives NaN.
+        share
+            Nominal coverage. It holds in each group of predicted waits (Mondrian conformal
+            prediction) as far as the packages asked about are like those that were simulated.
+        """
+        borders, groups = self.groups
+        bounds = np.array([ratios[list(places(len(ratios), share))] for ratios in groups])
+        of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
+        return np.maximum((wait + 1) * bounds[of, 0] - 1, 0.0), np.maximum(
+            (wait + 1) * bounds[of, 1] - 1, 0.0
+        )
+
+    def chance_below(self, wait: np.ndarray, threshold: float) -> np.ndarray:
+        """Return the probability that the truth is at most the threshold, s, given the predicted wait."""
+        borders, groups = self.groups
+        of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
+        needed = (threshold + 1) / (wait + 1)
+        chance = np.full(len(wait), np.nan)
+        for g, ratios in enumerate(groups):
+            here = (of == g) & ~np.isnan(wait)
+            chance[here] = np.searchsorted(ratios, needed[here], side="right") / len(ratios)
+        return chance
+
+
+def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
+    """Return the share of known truths that lie within their range; NaN where none is known."""
+    known = ~np.isnan(truth) & ~np.isnan(low)
+    return float(np.mean((low <= truth) & (truth <= high), where=known)) if known.any() else math.nan

@@ -1,0 +1,16 @@
+"""What makes one package better than another? Quantities, constraints, aggregates, Pareto fronts."""
+
+from procure.objectives.aggregate import CVAR_SHARE, HOW, REGRET_FLOOR, aggregate, regrets
+from procure.objectives.quantities import OBJECTIVES, Quantity, available, objective
+
+__all__ = [
+    "CVAR_SHARE",
+    "HOW",
+    "OBJECTIVES",
+    "REGRET_FLOOR",
+    "Quantity",
+    "aggregate",
+    "available",
+    "objective",
+    "regrets",
+]

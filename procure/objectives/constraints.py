@@ -1,0 +1,256 @@
+"""Bounds on a package's figures, such as ``p95_wait<=4h``: read, checked for sense, and explained."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from procure.errors import TableError
+from procure.objectives.quantities import OBJECTIVES, Quantity
+from procure.schemas import COST_UNITS, METRICS, PACKAGE
+from procure.text import nearest, said
+
+_EXPRESSION = re.compile(r"\s*([^<>=]+?)\s*(<=|>=|==|<|>)\s*([^<>=]*?)\s*")
+_VALUE = re.compile(
+    r"((?:US)?\$|USD)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z%]*)"
+)
+_SHAPE = "write NAME OP VALUE, e.g. 'p95_wait<=4h'; OP is one of <= < >= > =="
+
+UNITS: dict[str, dict[str, str]] = {
+    "s": {"s": "1", "m": "60", "min": "60", "h": "3600", "d": "86400"},
+    "US$": {"k": "1000", "K": "1000", "M": "1000000", "USD": "1"},
+    "kWh": {"kWh": "1", "MWh": "1000", "GWh": "1000000"},
+    "W": {"W": "1", "kW": "1000", "MW": "1000000"},
+    "share": {"%": "0.01"},
+    "GB": {"GB": "1", "TB": "1000"},
+    "U": {"U": "1"},
+}
+"""Per dimension, what may stand behind a number, and what it multiplies; without, it is in the first."""
+
+_MAX = ("max_wait_time", "makespan", "max_queue_depth")
+_COUNTS = ("n_jobs", "n_completed", "n_unrunnable", "n_killed")
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One bound.
+
+    Attributes
+    ----------
+    text
+        As the user wrote it.
+    of
+        What is bounded.
+    op
+        ``<=``, ``<``, ``>=``, ``>`` or ``==``.
+    value
+        In the unit of ``of``.
+    """
+
+    text: str
+    of: Quantity
+    op: str
+    value: float
+
+    def holds(self, values: np.ndarray) -> np.ndarray:
+        """Say which values satisfy it, bool; a NaN does not. ``==`` is to nine places."""
+        if self.op == "==":
+            return np.isclose(values, self.value, rtol=_CLOSE, atol=_CLOSE)
+        with np.errstate(invalid="ignore"):
+            if self.op[0] == "<":
+                return values <= self.value if self.op == "<=" else values < self.value
+            return values >= self.value if self.op == ">=" else values > self.value
+
+    def best(self, values: np.ndarray) -> float:
+        """Return the value that comes nearest to satisfying it, or that satisfies it most; NaN of none."""
+        known = values[~np.isnan(values)]
+        if not len(known):
+            return float("nan")
+        if self.op == "==":
+            return float(known[np.argmin(np.abs(known - self.value))])
+        return float(known.min() if self.op[0] == "<" else known.max())
+
+
+def quantities(types: Iterable[str] = ()) -> dict[str, Quantity]:
+    """Return what can be bounded, by name.
+
+    Parameters
+    ----------
+    types
+        Quoted types: the number of nodes of each.
+
+    Returns
+    -------
+    dict
+        Result columns (``p95_wait_time``, and ``p95_wait`` for short), objectives (``worst_day``),
+        package columns (``price_usd``, ``total_nodes``, ``jobs_left_out``), cost columns and ``power_w``
+        (all nodes busy), types.
+        Several workloads: the mean by jobs, but the largest of maxima.
+    """
+    found: dict[str, Quantity] = {}
+    for column in METRICS:
+        if column.name not in _COUNTS:
+            how = "max" if column.name in _MAX else "mean"
+            one = Quantity(column.name, column.name, "result", column.unit, column.meaning, how)
+            found[column.name] = found[column.name.removesuffix("_time")] = one
+    for name, objective in OBJECTIVES.items():
+        found.setdefault(name.replace("-", "_"), objective)
+    for column in PACKAGE.columns:
+        if column.dtype in ("int", "float"):
+            unit = column.unit.split(" =")[0]
+            found[column.name] = Quantity(column.name, column.name, "package", unit, column.meaning)
+    for name, unit, meaning in (
+        ("total_nodes", "nodes", "nodes of all types"),
+        ("jobs_left_out", "jobs", "jobs that the package cannot run"),
+    ):
+        found[name] = Quantity(name, name, "package", unit, meaning)
+    for name, unit in (COST_UNITS | {"power_w": "W"}).items():
+        found[name] = Quantity(name, name, "cost", unit, "from the quotes and the study's [costs]")
+    for name in types:
+        found[name] = Quantity(name, name, "package", "nodes", "nodes of this type")
+    return found
+
+
+def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
+    """Read one constraint.
+
+    Parameters
+    ----------
+    text
+        ``NAME OP VALUE[UNIT]``, e.g. ``p95_wait<=4h``, ``price_usd <= $900,000``, ``utilization_cpu>=50%``.
+    known
+        From `quantities`; None checks only how the text is written.
+
+    Raises
+    ------
+    TableError
+        It is no such expression, or its name or unit is unknown.
+    """
+    match = _EXPRESSION.fullmatch(text)
+    if match is None:
+        raise TableError(f"constraint {text!r} cannot be read; {_SHAPE}")
+    name, op, right = match.groups()
+    value = _VALUE.fullmatch(right)
+    if value is None:
+        raise TableError(f"constraint {text!r}: {right!r} is no number with a unit; {_SHAPE}")
+    if known is None:
+        return Constraint(text, Quantity(name, name, "", "", ""), op, float("nan"))
+    of = known.get(name) or known.get(name.replace("-", "_"))
+    if of is None:
+        raise TableError(f"constraint {text!r}: {name!r} is unknown; {_names(name, known)}")
+    return Constraint(text, of, op, _amount(text, of, *value.groups()))
+
+
+def _names(name: str, known: Mapping[str, Quantity]) -> str:
+    return nearest(name, known) if known else "nothing is known"
+
+
+def _amount(text: str, of: Quantity, currency: str | None, number: str, unit: str) -> float:
+    legal = UNITS.get(re.split("[ /]", of.unit)[0], {})
+    if (currency and "USD" not in legal) or (unit and unit not in legal):
+        given = unit if unit and unit not in legal else currency
+        allowed = ", ".join(legal) or "a plain number"
+        raise TableError(f"constraint {text!r}: {given!r} is no unit of {of.name}; allowed: {allowed}")
+    return float(Decimal(number.replace(",", "").replace("_", "")) * Decimal(legal.get(unit, "1")))
+
+
+def parse_all(texts: Sequence[str], known: Mapping[str, Quantity]) -> list[Constraint]:
+    """Read constraints, and refuse those that contradict each other whatever the packages are.
+
+    Raises
+    ------
+    TableError
+        As `parse`; or two bounds on one figure leave nothing, or one asks for less than nothing.
+    """
+    found = [parse(text, known) for text in texts]
+    lines = contradictions(found)
+    if lines:
+        raise TableError("the constraints cannot be satisfied by any package: " + "; ".join(lines))
+    return found
+
+
+def contradictions(constraints: Sequence[Constraint]) -> list[str]:
+    """Name each pair of bounds on one figure that excludes everything, and each below 0."""
+    lines = [
+        f"{one.text!r} asks for less than 0"
+        for one in constraints
+        if (one.op == "<" and one.value <= 0) or (one.op[0] in "<=" and one.value < 0)
+    ]
+    for one, other in itertools.combinations(constraints, 2):
+        if _same(one.of, other.of) and _empty(one, other):
+            lines.append(f"{one.text!r} and {other.text!r} contradict each other")
+    return lines
+
+
+def _same(one: Quantity, other: Quantity) -> bool:
+    return (one.column, one.source, one.how) == (other.column, other.source, other.how)
+
+
+def _empty(one: Constraint, other: Constraint) -> bool:
+    low = max(_lower(one), _lower(other))
+    high = min(_upper(one), _upper(other))
+    # Of two bounds at one place, the strict one leaves the place out.
+    return low[0] > high[0] or (low[0] == high[0] and (low[1] > 0 or high[1] < 0))
+
+
+def _lower(one: Constraint) -> tuple[float, int]:
+    return (-np.inf, 0) if one.op[0] == "<" else (one.value, int(one.op == ">"))
+
+
+def _upper(one: Constraint) -> tuple[float, int]:
+    return (np.inf, 0) if one.op[0] == ">" else (one.value, -int(one.op == "<"))
+
+
+def explain(
+    constraints: Sequence[Constraint], values: Sequence[np.ndarray], n_known: Sequence[int]
+) -> list[str]:
+    """Say why no package satisfies all constraints.
+
+    Parameters
+    ----------
+    constraints
+        Two or more, or one.
+    values
+        For each, its figure of every package in question, simulated or predicted.
+    n_known
+        For each, how many of these are not predicted.
+
+    Returns
+    -------
+    list of str
+        For each constraint how many satisfy it alone and the best that can be had; then the pairs that
+        exclude each other here.
+    """
+    held = [one.holds(figures) for one, figures in zip(constraints, values, strict=True)]
+    lines = []
+    for one, figures, ok, known in zip(constraints, values, held, n_known, strict=True):
+        source = "" if known == len(figures) else f" ({known:,} simulated, the others predicted)"
+        lines.append(
+            f"{one.text}: satisfied by {int(ok.sum()):,} of {len(figures):,} packages{source} when it stands "
+            f"alone; the {_extreme(one)} is {said(one.best(figures), one.of.unit)}"
+        )
+    pairs = [
+        (i, j)
+        for i, j in itertools.combinations(range(len(held)), 2)
+        if held[i].any() and held[j].any() and not (held[i] & held[j]).any()
+    ]
+    for i, j in pairs:
+        a, b = constraints[i], constraints[j]
+        lines.append(
+            f"{a.text} and {b.text} contradict each other among these packages: with the first, the "
+            f"{_extreme(b)} {b.of.name} is {said(b.best(values[j][held[i]]), b.of.unit)}; with the second, the "
+            f"{_extreme(a)} {a.of.name} is {said(a.best(values[i][held[j]]), a.of.unit)}"
+        )
+    if not pairs and len(held) > 2 and all(ok.any() for ok in held):
+        lines.append("each two of them can be satisfied together; all of them cannot")
+    return lines
+
+
+def _extreme(one: Constraint) -> str:
+    return {"<": "least", ">": "largest", "=": "nearest"}[one.op[0]]

@@ -1,0 +1,116 @@
+"""What packages are compared by: named objectives, and how several workloads become one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from procure.errors import TableError
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A figure of a package: to be made small, or to be kept within bounds.
+
+    Attributes
+    ----------
+    name
+        As in ``--objective`` or a constraint.
+    column
+        Of the result table, the package table, or `procure.packages.costs.total_costs`.
+    source
+        ``result``: known by simulation, predicted elsewhere; ``package`` and ``cost``: known for every
+        package.
+    unit
+        Of its values.
+    meaning
+        In a few words.
+    how
+        How workloads are put together, see `aggregate`; a cost is one figure anyhow.
+    """
+
+    name: str
+    column: str
+    source: str
+    unit: str
+    meaning: str
+    how: str = "mean"
+
+    @property
+    def per_workload(self) -> bool:
+        """Whether it turns on single workloads, so that a prediction is needed for each."""
+        return self.source == "result" and self.how in ("worst", "cvar", "regret-max")
+
+
+def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") -> Quantity:
+    return Quantity(name, column, "result", unit, meaning, how)
+
+
+def _cost(name: str, column: str, unit: str, meaning: str) -> Quantity:
+    return Quantity(name, column, "cost", unit, meaning)
+
+
+OBJECTIVES: dict[str, Quantity] = {
+    one.name: one
+    for one in (
+        _result("mean-wait", "mean_wait_time", "s", "mean wait over all jobs"),
+        _result("median-wait", "median_wait_time", "s", "median wait; several workloads: their mean by jobs"),
+        _result("p95-wait", "p95_wait_time", "s", "95th percentile of the wait; several: their mean by jobs"),
+        _result("max-wait", "max_wait_time", "s", "longest wait of any job", "max"),
+        _result("slowdown", "mean_bounded_slowdown", "", "mean bounded slowdown over all jobs"),
+        _result("turnaround", "mean_turnaround_time", "s", "mean of end − submit over all jobs"),
+        _result("worst-day", "mean_wait_time", "s", "mean wait on the workload where it is longest", "worst"),
+        _result("cvar", "mean_wait_time", "s", "mean wait over the worst share of the workloads", "cvar"),
+        _result(
+            "regret-max", "mean_wait_time", "share",
+            "largest over the workloads of (wait − the best there)/max(the best there, 60 s)", "regret-max",
+        ),
+        Quantity("price", "price_usd", "package", "US$", "purchase price"),
+        _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),
+        _cost("cost-per-job", "usd_per_job", "US$/job", "total cost of ownership per job"),
+        _cost("cost-per-core-hour", "usd_per_core_hour", "US$/core-hour", "total cost per core-hour used"),
+        _cost("energy", "energy_kwh_per_year", "kWh/year", "energy, cooling included"),
+    )
+}  # fmt: skip
+"""By name, in the order in which help shows them; less is better for each."""
+
+
+def objective(name: str, columns: Iterable[str] | None = None) -> Quantity:
+    """Look an objective up.
+
+    Parameters
+    ----------
+    name
+        One of `OBJECTIVES`.
+    columns
+        What the results and the cost table hold; default: everything.
+
+    Raises
+    ------
+    TableError
+        It is unknown, or these results do not hold its column: the message lists those that are there,
+        the nearest first.
+    """
+    there = available(columns)
+    if name in there:
+        return OBJECTIVES[name]
+    if name in OBJECTIVES:
+        raise TableError(
+            f"objective {name!r} needs column {OBJECTIVES[name].column}, which these results do not hold; "
+            f"available here: {_listed(name, there)}"
+        )
+    raise TableError(f"objective {name!r} is unknown; available here: {_listed(name, there)}")
+
+
+def available(columns: Iterable[str] | None = None) -> list[str]:
+    """Return the names of the objectives whose column is among these; default: all."""
+    if columns is None:
+        return list(OBJECTIVES)
+    there = set(columns)
+    return [name for name, one in OBJECTIVES.items() if one.column in there]
+
+
+def _listed(name: str, there: list[str]) -> str:
+    near = sorted(there, key=lambda one: -SequenceMatcher(None, name, one).ratio())
+    return ", ".join(near) or "none"

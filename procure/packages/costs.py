@@ -1,0 +1,287 @@
+"""What a package costs to buy and to run: energy, network, space, licences, support, staff; per job, per core-hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from procure.errors import TableError
+from procure.packages.prices import order_cents
+from procure.packages.runnable import count_matrix
+from procure.schemas import COST_UNITS
+from procure.settings import Money, Settings
+
+if TYPE_CHECKING:
+    from procure.packages.rules import PackageRules
+
+HOURS_PER_YEAR = 8760
+
+
+_PARTS = ("purchase", "fixed", "energy", "space", "network", "licence", "support", "staff")
+
+NonNegative = Annotated[float, Field(ge=0)]
+
+
+class Costs(Settings):
+    """Prices of running a system, as they stand in a study's ``[costs]``; what is not given costs nothing.
+
+    Parameters
+    ----------
+    years
+        How long the system runs. No interest, no inflation.
+    usd_per_kwh
+        US$ per kWh; None = energy is not priced.
+    pue
+        Power usage effectiveness: energy of the whole site / energy of the nodes and switches.
+    idle_share
+        Watts of an idle node as a share of the busy ones, where a quote has no ``idle_power_w``.
+    nodes_per_switch
+        A switch for every so many new nodes, rounded up; None = no switches.
+    switch_usd, switch_power_w, switch_rack_units
+        Of one switch.
+    cables_per_node, cable_usd
+        Cables of one new node, summed and rounded up, and the price of one.
+    usd_per_rack_unit_year
+        US$ for one rack unit for one year.
+    staff_usd_per_year, staff_usd_per_node_year
+        US$ for one year: for the whole system, and for each node, existing ones included.
+    """
+
+    years: Annotated[float, Field(gt=0, le=100)] = 5.0
+    usd_per_kwh: NonNegative | None = None
+    pue: Annotated[float, Field(ge=1)] = 1.0
+    idle_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    nodes_per_switch: Annotated[int, Field(ge=1)] | None = None
+    switch_usd: Annotated[Money, Field(ge=0)] = 0.0
+    switch_power_w: NonNegative = 0.0
+    switch_rack_units: NonNegative = 0.0
+    cables_per_node: NonNegative = 1.0
+    cable_usd: Annotated[Money, Field(ge=0)] = 0.0
+    usd_per_rack_unit_year: NonNegative = 0.0
+    staff_usd_per_year: Annotated[Money, Field(ge=0)] = 0.0
+    staff_usd_per_node_year: Annotated[Money, Field(ge=0)] = 0.0
+
+
+def total_costs(
+    packages: pd.DataFrame,
+    quotes: pd.DataFrame,
+    costs: Costs,
+    jobs_by_workload: Mapping[str, pd.DataFrame],
+    rules: PackageRules | None = None,
+    existing: pd.DataFrame | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> pd.DataFrame:
+    """Reckon what each package costs over the years, without simulation.
+
+    A workload asks for D = CPU-seconds submitted / seconds from its first submission to its last
+    (of one moment: its longest run time) CPUs at a time, run times as logged. Of a system with T
+    CPUs the share min(1, D / T) is busy, and min(1, T / D) of the jobs are served. With several
+    workloads shares and rates are their weighted means.
+
+    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year.
+    TCO = purchase + fixed + network + years × (energy + space + licences + support + staff).
+    Per job: TCO / jobs served in those years; per core-hour: TCO / busy core-hours in those years.
+
+    Parameters
+    ----------
+    packages
+        A package table.
+    quotes
+        The quote table.
+    costs
+        The prices.
+    jobs_by_workload
+        Job tables by name; at least one.
+    rules
+        Its ``discounts`` and ``fixed_cost_usd`` count; None: ``price_usd`` of the package table, no
+        fixed cost.
+    existing
+        Nodes that run too: they add CPUs, staff per node, and energy where their watts are known, from
+        their own ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``.
+    weights
+        Per workload; by default all alike.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per package, in order: ``package_id`` and the columns of `COST_UNITS`. Energy and rack
+        units that nothing prices are NaN where a quote does not state them.
+
+    Raises
+    ------
+    TableError
+        Energy or space has a price and a bought type has no watts or rack units; there is no workload.
+    """
+    counts = count_matrix(packages, quotes)
+    n_nodes = counts.sum(axis=1)
+    n_switches = np.zeros_like(n_nodes)
+    if costs.nodes_per_switch is not None:
+        n_switches = -(-n_nodes // costs.nodes_per_switch)
+    cpus = counts @ quotes["cpus"].to_numpy(dtype="int64")
+    n_existing = 0
+    if existing is not None:
+        cpus = cpus + int(existing["cpus"].sum())
+        n_existing = len(existing)
+    load = _load(cpus, jobs_by_workload, weights)
+    found = pd.DataFrame({"package_id": packages["package_id"].to_numpy()}, index=packages.index)
+    found["purchase_usd"] = packages["price_usd"].to_numpy(dtype="float64")
+    found["fixed_usd"] = 0.0
+    if rules is not None:
+        found["purchase_usd"] = order_cents(counts, quotes, rules) / 100
+        found["fixed_usd"] = rules.fixed_cost_usd
+    found["n_nodes"], found["busy_share"] = n_nodes, load["busy_share"]
+    watts = _watts(counts, load["busy_share"], quotes, costs, existing) + n_switches * costs.switch_power_w
+    units = _sums(counts, _rack_units(quotes, counts, costs)) + n_switches * costs.switch_rack_units
+    found = found.assign(**_running(watts, units, costs), n_switches=n_switches)
+    # 3 × 1.1 cables are 3.3, though the product of the floats may be a little more.
+    found["n_cables"] = np.ceil(np.round(n_nodes * costs.cables_per_node, 6)).astype("int64")
+    found["network_usd"] = n_switches * costs.switch_usd + found["n_cables"] * costs.cable_usd
+    for name in ("licence", "support"):
+        yearly = np.nan_to_num(_stated(quotes, f"{name}_usd_per_year"))
+        found[f"{name}_usd"] = counts @ yearly * costs.years
+    per_node = (n_nodes + n_existing) * costs.staff_usd_per_node_year
+    found["staff_usd"] = (costs.staff_usd_per_year + per_node) * costs.years
+    found["tco_usd"] = found[[f"{part}_usd" for part in _PARTS]].sum(axis=1)
+    for name, per_year in (("usd_per_job", "jobs"), ("usd_per_core_hour", "core_hours")):
+        done = load[f"{per_year}_per_year"] * costs.years
+        found[name] = found["tco_usd"] / np.where(done > 0, done, np.nan)
+    return found[["package_id", *COST_UNITS]]
+
+
+def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np.ndarray | float]:
+    """Return what power and space come to."""
+    kwh = watts / 1000 * HOURS_PER_YEAR * costs.pue
+    space = costs.usd_per_rack_unit_year
+    return {
+        "energy_kwh_per_year": kwh,
+        "energy_usd": 0.0 if costs.usd_per_kwh is None else kwh * costs.years * costs.usd_per_kwh,
+        "rack_units": units,
+        "space_usd": units * costs.years * space if space > 0 else 0.0,
+    }
+
+
+def _rack_units(quotes: pd.DataFrame, counts: np.ndarray, costs: Costs) -> np.ndarray:
+    asked = costs.usd_per_rack_unit_year > 0
+    return _per_node("rack_units", quotes, counts, asked, "usd_per_rack_unit_year")
+
+
+def _load(
+    cpus: np.ndarray, jobs_by_workload: Mapping[str, pd.DataFrame], weights: Mapping[str, float] | None
+) -> dict[str, np.ndarray]:
+    """Return busy share, jobs and core-hours served in a year, by package: weighted means over workloads."""
+    if not jobs_by_workload:
+        raise TableError("costs: a workload is needed to know how busy a system is")
+    share = {name: (weights or {}).get(name, 1.0) for name in jobs_by_workload}
+    total = sum(share.values())
+    busy, jobs_per_second = np.zeros(len(cpus)), np.zeros(len(cpus))
+    for name, jobs in jobs_by_workload.items():
+        seconds = _span(jobs)
+        run = jobs["run_time"].to_numpy(dtype="float64")
+        asked = (jobs["n_nodes"] * jobs["cpus_per_node"]).to_numpy(dtype="float64")
+        demand = float(run @ asked) / seconds
+        weight = share[name] / total
+        busy += weight * np.minimum(1.0, demand / cpus)
+        jobs_per_second += weight * len(jobs) / seconds * np.minimum(1.0, cpus / max(demand, 1e-300))
+    return {
+        "busy_share": busy,
+        "jobs_per_year": jobs_per_second * 3600 * HOURS_PER_YEAR,
+        "core_hours_per_year": busy * cpus * HOURS_PER_YEAR,
+    }
+
+
+def _span(jobs: pd.DataFrame) -> float:
+    """Return the seconds over which jobs were submitted."""
+    if not len(jobs):
+        return 1.0
+    span = int(jobs["submit_time"].max()) - int(jobs["submit_time"].min())
+    return float(span or max(1, int(jobs["run_time"].max())))
+
+
+def _watts(
+    counts: np.ndarray,
+    busy_share: np.ndarray,
+    quotes: pd.DataFrame,
+    costs: Costs,
+    existing: pd.DataFrame | None,
+) -> np.ndarray:
+    """Return the mean watts of each package's nodes and of the existing ones that state theirs."""
+    asked = costs.usd_per_kwh is not None
+    busy = _per_node("power_w", quotes, counts, asked, "usd_per_kwh")
+    hint = "; [costs] idle_share gives it as a share of power_w"
+    idle = _idle(quotes, busy, costs)
+    idle = _per_node("idle_power_w", quotes.assign(idle_power_w=idle), counts, asked, "usd_per_kwh", hint)
+    watts = _sums(counts, idle) + busy_share * _sums(counts, busy - idle)
+    if existing is not None:
+        own_busy, own_idle = existing_watts(existing, quotes, costs)
+        known = ~np.isnan(own_idle)
+        watts = watts + own_idle[known].sum() + busy_share * (own_busy - own_idle)[known].sum()
+    return np.asarray(watts)
+
+
+def _idle(table: pd.DataFrame, busy: np.ndarray, costs: Costs) -> np.ndarray:
+    """Return the idle watts that a table states, or else the given share of the busy ones."""
+    idle = _stated(table, "idle_power_w")
+    share = np.nan if costs.idle_share is None else costs.idle_share
+    # Of a node that takes no power at all, idle watts need not be stated.
+    return np.where(np.isnan(idle), np.where(busy == 0, 0.0, busy * share), idle)
+
+
+def existing_watts(
+    existing: pd.DataFrame, quotes: pd.DataFrame, costs: Costs
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return busy and idle watts of existing nodes, NaN where neither they nor a quote of their kind say."""
+    kind = existing["kind"].astype(str)
+
+    def known(column: str) -> pd.Series:
+        own = pd.Series(_stated(existing, column), index=existing.index)
+        return own.fillna(kind.map(dict(zip(quotes["name"], _stated(quotes, column), strict=True))))
+
+    busy = known("power_w").to_numpy(dtype="float64")
+    return busy, _idle(pd.DataFrame({"idle_power_w": known("idle_power_w")}), busy, costs)
+
+
+def _stated(table: pd.DataFrame, column: str) -> np.ndarray:
+    """Return a column that a table need not have, float64, NaN where nothing is stated."""
+    return table.get(column, pd.Series(np.nan, index=table.index)).to_numpy(dtype="float64")
+
+
+def _per_node(
+    column: str, quotes: pd.DataFrame, counts: np.ndarray, asked: bool, key: str, hint: str = ""
+) -> np.ndarray:
+    """Return a figure of each type, NaN where it is not stated; complain if a bought type needs it."""
+    values = _stated(quotes, column)
+    missing = np.flatnonzero(np.isnan(values) & counts.any(axis=0))
+    if asked and missing.size:
+        raise TableError(
+            f"costs.{key}: needs the {column} of every quote that is bought; "
+            f"{quotes['name'].iloc[int(missing[0])]} has none in column {column}{hint}"
+        )
+    return values
+
+
+def _sums(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return counts times values, NaN only where a type that is bought has none."""
+    stated = counts @ np.nan_to_num(values)
+    return np.where((counts[:, np.isnan(values)] > 0).any(axis=1), np.nan, stated)
+
+
+def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> list[str]:
+    """Say in sentences what the costs leave out, and which nodes take no power."""
+    notes = []
+    if costs.usd_per_kwh is None:
+        notes.append("costs: energy is not priced; [costs] usd_per_kwh prices it")
+    if "power_w" in quotes and (quotes["power_w"] == 0).any():
+        names = ", ".join(quotes.loc[quotes["power_w"] == 0, "name"])
+        notes.append(f"costs: power_w is 0 W for {names}; these nodes take no energy")
+    if existing is not None and len(existing):
+        unknown = int(np.isnan(existing_watts(existing, quotes, costs)[1]).sum())
+        if unknown:
+            notes.append(
+                f"costs: the energy of {unknown:,} of {len(existing):,} existing nodes is not counted: their "
+                "watts are not known (columns power_w and idle_power_w, or a quote named as their kind)"
+            )
+    return notes

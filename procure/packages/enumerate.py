@@ -1,0 +1,272 @@
+"""The enumeration behind `procure.packages`: which counts of each offered type the rules allow.
+
+Packages come in blocks of rows, combination by combination, so that any number of them fits in memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from procure.packages.offer import Choice, Offer
+
+Held = frozenset[tuple[int, int]]
+"""What is bought: (row of the type, count) pairs."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some packages of one combination of types.
+
+    ``counts`` is int64 (rows, types); ``rest`` is what they leave of each limit, int64
+    (rows, limits), discounts included; ``distinct`` is bool (rows).
+    """
+
+    choices: tuple[Choice, ...]
+    counts: np.ndarray
+    rest: np.ndarray
+    distinct: np.ndarray
+
+
+def combinations(offer: Offer) -> Iterator[tuple[Choice, ...]]:
+    """Yield every largest legal choice of types, categories and types in quote order.
+
+    Legal are at most ``types_per_category`` types of each category and one vendor of each lot, with
+    all mandatory types; largest means that no further type could be chosen. Lots are awarded in the
+    order of their quotes (the first lot's vendor changing slowest), then the first category's types
+    change slowest.
+    """
+    types = [choice for choices in offer.categories for choice in choices]
+    vendors: dict[str, list[tuple[str, str]]] = {}
+    for choice in types:
+        if choice.award is not None and choice.award not in vendors.setdefault(choice.award[0], []):
+            vendors[choice.award[0]].append(choice.award)
+    seen: set[tuple[Choice, ...]] = set()
+    for awarded in itertools.product(*vendors.values()):
+        parts = []
+        for choices in offer.categories:
+            open_ = [choice for choice in choices if choice.award is None or choice.award in awarded]
+            must = {choice for choice in choices if choice.mandatory}
+            m = len(open_) if offer.types_per_category is None else offer.types_per_category
+            found = itertools.combinations(open_, min(m, len(open_)))
+            parts.append([part for part in found if must.issubset(part)])
+        for part in itertools.product(*parts):
+            chosen = tuple(itertools.chain(*part))
+            if vendors:
+                if chosen in seen or any(_may_join(offer, choice, chosen) for choice in types):
+                    continue
+                seen.add(chosen)
+            if chosen:
+                yield chosen
+
+
+def _may_join(offer: Offer, choice: Choice, chosen: tuple[Choice, ...]) -> bool:
+    """Tell whether a type could be chosen beside others."""
+    if choice in chosen:
+        return False
+    category = next(choices for choices in offer.categories if choice in choices)
+    held = sum(other in category for other in chosen)
+    rivals = any(
+        choice.award and other.award and choice.award[0] == other.award[0] and choice.award != other.award
+        for other in chosen
+    )
+    return not rivals and (offer.types_per_category is None or held < offer.types_per_category)
+
+
+def blocks(offer: Offer, size: int = 1_000_000) -> Iterator[Block]:
+    """Yield all packages of an offer in order, at most about ``size`` rows at a time.
+
+    The order is by combination of types, see `combinations`, then the last type's count ascending,
+    and so on to the first type's, which changes fastest.
+    """
+    limits = np.asarray(offer.limits, dtype=np.int64)[np.newaxis]
+    seen: set[Held] = set()
+    tied = offer.prices is not None or any(c.award for choices in offer.categories for c in choices)
+    for choices in combinations(offer):
+        empty = np.zeros((1, len(choices)), dtype=np.int64)
+        # A level holds its own copy of the rows; with many types there are many levels.
+        rows = max(1, min(size, 10_000_000 // len(choices) ** 2))
+        if offer.prices is None:
+            found = _fill(offer, choices, len(choices) - 1, empty, limits, rows)
+        else:
+            found = _discounted(offer, choices, empty, limits, rows)
+        for counts, rest in found:
+            if not len(counts):
+                continue
+            if tied:
+                distinct = _unseen(choices, counts, seen)
+            else:
+                distinct = _first_of_its_kind(offer, choices, counts, rest)
+            yield Block(choices, counts, rest, distinct)
+
+
+def _fill(
+    offer: Offer,
+    choices: tuple[Choice, ...],
+    level: int,
+    counts: np.ndarray,
+    rest: np.ndarray,
+    size: int,
+    stop: int = -1,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows with every allowed count of type ``level`` and all before it, to ``stop``."""
+    keep = _enough(offer, choices, level, counts, rest)
+    counts, rest = counts[keep], rest[keep]
+    if level == stop:
+        if stop < 0:
+            keep = np.logical_or.reduce([counts[:, j] > 0 for j in range(len(choices))])
+            if offer.maximal:
+                for j, choice in enumerate(choices):
+                    keep &= ~choice.can_grow(counts[:, j], rest)
+            counts, rest = counts[keep], rest[keep]
+        yield counts, rest
+        return
+    choice = choices[level]
+    n_allowed = choice.n_allowed(choice.most(rest))
+    first = np.zeros_like(n_allowed)
+    if level == 0 and offer.maximal:
+        # A smaller count of the last type to be filled could always grow.
+        first = np.maximum(n_allowed - 1, 0)
+    ends = np.cumsum(n_allowed - first)
+    total = int(ends[-1]) if len(ends) else 0
+    for start in range(0, total, size):
+        place = np.arange(start, min(start + size, total))
+        row = np.searchsorted(ends, place, side="right")
+        index = place - ends[row] + n_allowed[row]
+        filled, left = counts[row], rest[row]
+        filled[:, level] = choice.nth(index)
+        left -= filled[:, level, np.newaxis] * np.asarray(choice.costs, dtype=np.int64)
+        yield from _fill(offer, choices, level - 1, filled, left, size, stop)
+
+
+def _enough(
+    offer: Offer, choices: tuple[Choice, ...], level: int, counts: np.ndarray, rest: np.ndarray
+) -> np.ndarray:
+    """Tell which rows hold, or can still get, the least numbers of nodes that the rules ask for."""
+    keep = np.ones(len(counts), dtype=bool)
+    for rule in offer.least:
+        nodes = np.zeros(len(counts), dtype=np.int64)
+        for j, choice in enumerate(choices):
+            if choice.row in rule.rows:
+                nodes += counts[:, j] if j > level else choice.most(rest)
+        keep &= nodes >= rule.n
+    return keep
+
+
+def _discounted(
+    offer: Offer, choices: tuple[Choice, ...], empty: np.ndarray, limits: np.ndarray, size: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows of a combination whose discounted price fits.
+
+    The rows are those that the least conceivable prices allow, less those that cost too much.
+    """
+    assert offer.prices is not None
+    prices = offer.prices.of_types([choice.row for choice in choices])
+
+    def with_rest(counts: np.ndarray) -> np.ndarray:
+        costs = np.array([choice.costs for choice in choices], dtype=np.int64)
+        rest = limits - counts @ costs
+        rest[:, 0] = limits[0, 0] - prices.order_cents(counts)
+        return np.asarray(rest)
+
+    if not offer.maximal:
+        for counts, _ in _fill(offer, choices, len(choices) - 1, empty, limits, size):
+            rest = with_rest(counts)
+            fits = rest[:, 0] >= 0
+            yield counts[fits], rest[fits]
+        return
+    # Rows that cannot hold enough nodes are missing; none of them lies between two that can.
+    found = list(_fill(offer, choices, len(choices) - 1, empty, limits, size, stop=0))
+    if not found:
+        return
+    counts, left = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    index = choices[0].n_allowed(choices[0].most(left)) - 1
+    counts[:, 0] = choices[0].nth(np.maximum(index, 0))
+    over = np.flatnonzero((index < 0) | (prices.order_cents(counts) > limits[0, 0]))
+    while over.size:
+        index[over] -= 1
+        over = over[index[over] >= 0]
+        counts[over, 0] = choices[0].nth(index[over])
+        over = over[prices.order_cents(counts[over]) > limits[0, 0]]
+    keep = (index >= 0) & ~_is_below(counts[:, 1:], index)
+    keep &= counts.any(axis=1) & _enough(offer, choices, -1, counts, left)
+    counts = counts[keep]
+    for start in range(0, len(counts), size):
+        yield counts[start : start + size], with_rest(counts[start : start + size])
+
+
+def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
+    """Tell which rows are below another one, with at least as many nodes of every type.
+
+    ``others`` is int64 (rows, types), all different, and where two rows stand, so do those between
+    them; ``height`` is the most of the first type that a row can have, −1 for none. A running maximum
+    along one type after the other gives the greatest height at or beyond each row; a row is below if
+    one step along some type already reaches its height.
+    """
+    n_rows, n_types = others.shape
+    beyond = height.astype(np.int64)
+    orders = []
+    above = int(height.max(initial=0)) + 2
+    for j in range(n_types):
+        rest = np.delete(others, j, axis=1)
+        order = np.lexsort((-others[:, j], *rest.T))
+        line = np.zeros(n_rows, dtype=np.int64)
+        line[1:] = np.cumsum((np.diff(rest[order], axis=0) != 0).any(axis=1))
+        orders.append((order, line))
+        # Lines are lifted above each other, so that the maximum starts anew in each.
+        lift = line * above
+        beyond[order] = np.maximum.accumulate(beyond[order] + lift) - lift
+    below = np.zeros(n_rows, dtype=bool)
+    for order, line in orders:
+        further = np.full(n_rows, -1, dtype=np.int64)
+        same = np.flatnonzero(line[1:] == line[:-1])
+        further[order[same + 1]] = beyond[order[same]]
+        below |= further >= height
+    return below
+
+
+def _first_of_its_kind(
+    offer: Offer, choices: tuple[Choice, ...], counts: np.ndarray, rest: np.ndarray
+) -> np.ndarray:
+    """Tell which rows no earlier combination of types holds, where neither lots nor discounts tie types.
+
+    A zero count leaves open which type of the category was chosen. The same counts are a row of
+    another combination if each type that stands there with zero may have zero, and, where packages
+    are maximal, cannot grow. That is a question to each category alone, so the first combination
+    takes the first such types of each, and a row is the first if none that is not chosen comes before
+    a chosen one with zero.
+    """
+    distinct = np.ones(len(counts), dtype=bool)
+    for category in offer.categories:
+        chosen = [j for j, choice in enumerate(choices) if choice in category]
+        for j in chosen:
+            zeros = np.flatnonzero(counts[:, j] == 0)
+            for earlier in category:
+                if earlier.row == choices[j].row or not zeros.size:
+                    break
+                if any(earlier.row == choices[i].row for i in chosen):
+                    continue
+                if offer.maximal:
+                    grows = earlier.can_grow(np.zeros(zeros.size, dtype=np.int64), rest[zeros])
+                    distinct[zeros[~grows]] = False
+                else:
+                    distinct[zeros] = False
+    return distinct
+
+
+def _unseen(choices: tuple[Choice, ...], counts: np.ndarray, seen: set[Held]) -> np.ndarray:
+    """Tell which rows no earlier combination of types held; ``seen`` remembers those that might return.
+
+    A combination is the largest choice, so only a row with a zero count can stand in another one.
+    """
+    distinct = np.ones(len(counts), dtype=bool)
+    types = [choice.row for choice in choices]
+    rows = np.flatnonzero((counts == 0).any(axis=1))
+    for row, bought in zip(rows.tolist(), counts[rows].tolist(), strict=True):
+        held = frozenset(pair for pair in zip(types, bought, strict=True) if pair[1])
+        distinct[row] = held not in seen
+        seen.add(held)
+    return distinct

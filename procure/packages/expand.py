@@ -1,0 +1,216 @@
+"""Quotes and a budget become the package table: every count of servers that the rules allow."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from procure.errors import TableError
+from procure.packages.enumerate import Block, blocks
+from procure.packages.ids import id_array
+from procure.packages.infeasible import explain_infeasible
+from procure.packages.offer import Offer, make_offer
+from procure.packages.quotes import check_quotes
+from procure.packages.rules import PackageRules
+from procure.schemas import PACKAGE
+from procure.tables import whole_file
+
+
+def expand_packages(quotes: pd.DataFrame, rules: PackageRules) -> pd.DataFrame:
+    """List every package that the rules allow.
+
+    A package takes one type of each category, in any count. With ``rules.maximal`` (the published
+    rule) only those stay to which no chosen type can be added: not the next allowed count of any of
+    them (one more node; the first ``min_count`` nodes of a type with none yet; one more pack) fits
+    the budget, the caps and its ``max_count``. A package without any node is none.
+
+    Parameters
+    ----------
+    quotes
+        The quote table.
+    rules
+        Budget, counts, caps.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The package table: ``package_id price_usd total_cpus total_mem_gb total_gpus distinct`` and a
+        count per type in quote order. Rows are ordered by combination of types (categories and types
+        in quote order, the first category's type changing slowest), then by the last category's
+        count ascending, to the first category's, which changes fastest.
+
+    Raises
+    ------
+    TableError
+        The rules contradict the quotes, or no package is feasible: then it says which rule excluded
+        the last candidates.
+
+    References
+    ----------
+    Hutchison (2024), section 3.4.1: 126,688 rows for its 21 quotes at $1,000,000.
+    """
+    quotes = check_quotes(quotes)
+    offer = make_offer(quotes, rules)
+    found = list(_feasible_blocks(offer))
+    return _table(quotes, offer, found).to_pandas().astype({"package_id": object})
+
+
+def count_packages(
+    quotes: pd.DataFrame, rules: PackageRules, progress: Callable[[int], None] | None = None
+) -> dict[str, int | float]:
+    """Sum up the package table without holding it.
+
+    Parameters
+    ----------
+    quotes, rules
+        As for `expand_packages`, which raises the same errors.
+    progress
+        Called with the number of rows so far.
+
+    Returns
+    -------
+    dict
+        ``n_packages``, ``n_distinct``, and the lowest and highest ``price_usd``, ``total_cpus``,
+        ``total_mem_gb`` and ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
+    """
+    quotes = check_quotes(quotes)
+    offer = make_offer(quotes, rules)
+    summary = _Summary()
+    for block in _feasible_blocks(offer):
+        summary.add(block.distinct, _totals(quotes, offer, block))
+        if progress is not None:
+            progress(summary.n_packages)
+    return summary.record()
+
+
+def write_packages(
+    quotes: pd.DataFrame,
+    rules: PackageRules,
+    path: str | Path,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, int | float]:
+    """Write the package table to Parquet or CSV, by the file name, in pieces: whole or not at all.
+
+    Parameters
+    ----------
+    quotes, rules
+        As for `expand_packages`, which raises the same errors.
+    path
+        The file to write; it holds what `expand_packages` returns.
+    progress
+        Called with the number of rows so far.
+
+    Returns
+    -------
+    dict
+        As `count_packages` returns.
+
+    Raises
+    ------
+    TableError
+        Beside those, the file cannot be written.
+    """
+    quotes, path = check_quotes(quotes), Path(path)
+    offer = make_offer(quotes, rules)
+    summary = _Summary()
+    with whole_file(path) as temporary, contextlib.ExitStack() as stack:
+        writer = None
+        for batch in _batches(_feasible_blocks(offer)):
+            table = _table(quotes, offer, batch)
+            if writer is None:
+                kind = pq.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
+                writer = stack.enter_context(kind(temporary, table.schema))
+            writer.write_table(table)
+            for block in batch:
+                summary.add(block.distinct, _totals(quotes, offer, block))
+            if progress is not None:
+                progress(summary.n_packages)
+    return summary.record()
+
+
+def _feasible_blocks(offer: Offer) -> Iterator[Block]:
+    """Yield the offer's blocks; complain if there is none."""
+    block = None
+    for block in blocks(offer):
+        yield block
+    if block is None:
+        raise TableError(explain_infeasible(offer))
+
+
+def _batches(found: Iterable[Block], size: int = 200_000) -> Iterator[list[Block]]:
+    """Gather blocks until they hold so many rows; a row group for each combination would be tiny."""
+    batch: list[Block] = []
+    for block in found:
+        batch.append(block)
+        if sum(len(each.counts) for each in batch) >= size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+class _Summary:
+    """Counts and ranges over blocks."""
+
+    def __init__(self) -> None:
+        self.n_packages = 0
+        self._n_distinct = 0
+        self._ranges: dict[str, tuple[float, float]] = {}
+
+    def add(self, distinct: np.ndarray, totals: dict[str, np.ndarray]) -> None:
+        self.n_packages += len(distinct)
+        self._n_distinct += int(distinct.sum())
+        for name, values in totals.items():
+            low, high = self._ranges.get(name, (np.inf, -np.inf))
+            self._ranges[name] = (min(low, values.min().item()), max(high, values.max().item()))
+
+    def record(self) -> dict[str, int | float]:
+        record: dict[str, int | float] = {"n_packages": self.n_packages, "n_distinct": self._n_distinct}
+        for name, (low, high) in self._ranges.items():
+            record |= {f"min_{name}": low, f"max_{name}": high}
+        return record
+
+
+def _totals(quotes: pd.DataFrame, offer: Offer, block: Block) -> dict[str, np.ndarray]:
+    """Return price and totals of a block's rows."""
+    types = quotes.iloc[[choice.row for choice in block.choices]]
+    return {
+        "price_usd": (offer.limits[0] - block.rest[:, 0]) / 100,
+        "total_cpus": block.counts @ types["cpus"].to_numpy(),
+        "total_mem_gb": block.counts @ types["mem_gb"].to_numpy(),
+        "total_gpus": block.counts @ types["gpus"].to_numpy(),
+    }
+
+
+def _ids(names: pd.Series, block: Block) -> pa.Array:
+    """Name a block's rows, types in quote order."""
+    rows = np.array([choice.row for choice in block.choices])
+    order = np.argsort(rows)
+    return id_array(block.counts[:, order], names.iloc[rows[order]].tolist())
+
+
+def _table(quotes: pd.DataFrame, offer: Offer, found: list[Block]) -> pa.Table:
+    """Build the package table of some blocks."""
+    totals = [_totals(quotes, offer, block) for block in found]
+    columns: dict[str, Any] = {
+        "package_id": pa.chunked_array([_ids(quotes["name"], block) for block in found])
+    }
+    columns |= {name: np.concatenate([each[name] for each in totals]) for name in totals[0]}
+    columns["distinct"] = np.concatenate([block.distinct for block in found])
+    counts = np.zeros((len(quotes), len(columns["distinct"])), dtype=np.int64)
+    start = 0
+    for block in found:
+        stop = start + len(block.counts)
+        for j, choice in enumerate(block.choices):
+            counts[choice.row, start:stop] = block.counts[:, j]
+        start = stop
+    assert list(columns) == PACKAGE.names
+    return pa.table(columns | dict(zip(quotes["name"], counts, strict=True)))

@@ -1,0 +1,82 @@
+"""Why an offer has no package at all: which rule excluded the last ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from procure.packages.enumerate import blocks, combinations
+from procure.packages.offer import SCALES, UNBOUNDED, Least, Offer
+
+
+def explain_infeasible(offer: Offer) -> str:
+    """Say which rule excluded the last packages of an offer that has none, and what it would have to be.
+
+    The rules are taken in this order: counts, with the lots, budget, power, rack units.
+    """
+    counts = _too_few(offer)
+    if counts:
+        return counts
+    for k in range(len(offer.limits)):
+        if not _feasible(offer.with_limits(offer.limits[: k + 1])):
+            break
+    name = offer.limit_names[k]
+    needed = _least_limit(offer, k) / SCALES[name]
+    given = offer.limits[k] / SCALES[name]
+    if name == "budget":
+        return (
+            f"packages: the budget excludes every package: ${given:,.2f} after fixed costs, "
+            f"and the cheapest package that the counts allow costs ${needed:,.2f}"
+        )
+    return (
+        f"packages: {name} = {given:g} excludes every package that the budget allows; "
+        f"at least {needed:g} is needed"
+    )
+
+
+def _too_few(offer: Offer) -> str:
+    """Say which least numbers of nodes no choice of types can reach, if there are such."""
+    most = dict.fromkeys(offer.least, 0)
+    together = False
+    for choices in combinations(offer):
+        found = {
+            rule: sum(min(choice.last, UNBOUNDED) for choice in choices if choice.row in rule.rows)
+            for rule in offer.least
+        }
+        most = {rule: max(most[rule], n) for rule, n in found.items()}
+        together |= all(n >= rule.n for rule, n in found.items())
+    for rule, n in most.items():
+        if n < rule.n:
+            nodes = "nodes with GPUs" if rule.name == "min_gpu_nodes" else "such nodes"
+            return f"packages: {_spelled(rule)} excludes every package; the other counts allow at most {n} {nodes}"
+    if together:
+        return ""
+    m = "any" if offer.types_per_category is None else offer.types_per_category
+    return (
+        f"packages: {' and '.join(map(_spelled, offer.least))} together exclude every package: "
+        f"no choice of types allows all of them (types_per_category = {m}, one_vendor_per_lot, mandatory types)"
+    )
+
+
+def _spelled(rule: Least) -> str:
+    return f"{rule.name} = {rule.n}"
+
+
+def _feasible(offer: Offer) -> bool:
+    # Any package grows into a maximal one, and of those there are far fewer to go through; but under
+    # discounts the maximal ones are known only when a whole combination is.
+    return next(blocks(replace(offer, maximal=offer.prices is None), size=4096), None) is not None
+
+
+def _least_limit(offer: Offer, k: int) -> int:
+    """Return the least value of limit ``k`` under which, with the limits before it, a package exists."""
+
+    def feasible(value: int) -> bool:
+        return _feasible(offer.with_limits((*offer.limits[:k], value)))
+
+    low, high = offer.limits[k], max(1, offer.limits[k])
+    while high < 2**61 and not feasible(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if feasible(middle) else (middle, high)
+    return high

@@ -1,0 +1,75 @@
+"""From a package to the node table that it buys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.packages.quotes import check_quotes
+from procure.packages.runnable import mem_mb
+from procure.schemas import NODE, PACKAGE
+from procure.tables import check
+from procure.text import nearest
+
+
+def package_nodes(
+    package: Mapping[str, Any] | pd.Series, quotes: pd.DataFrame, existing: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """List the nodes of a package.
+
+    Parameters
+    ----------
+    package
+        Counts by type, or a row of the package table; a type that is not named has none.
+    quotes
+        The quote table.
+    existing
+        A node table that stands before the package's own nodes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The node table: types in quote order, each as often as its count; ``node_id`` like
+        ``ComputeNode3-001`` (``new-ComputeNode3-001`` where an existing node has that name), ``kind`` the
+        type, ``mem_mb`` = ``mem_gb`` × 1,000 rounded up, ``speed`` the quote's ``spec_rate``.
+
+    Raises
+    ------
+    TableError
+        A type that is not quoted, or a count that is no whole number.
+    """
+    quotes = check_quotes(quotes)
+    for name in package.keys():  # noqa: SIM118 - a Series iterates over its values
+        if name not in PACKAGE.by_name and name not in set(quotes["name"]):
+            raise TableError(f"package: no quote is named {name!r}; {nearest(str(name), quotes['name'])}")
+    counts = [_count(package.get(name, 0), name) for name in quotes["name"]]
+    rows = quotes.loc[np.repeat(quotes.index, counts)]
+    number = np.concatenate([np.arange(1, count + 1) for count in counts])
+    nodes = pd.DataFrame(
+        {
+            "node_id": [f"{name}-{i:03d}" for name, i in zip(rows["name"], number, strict=True)],
+            "kind": rows["name"].to_numpy(),
+            "cpus": rows["cpus"].to_numpy(),
+            "mem_mb": mem_mb(rows["mem_gb"]),
+            "gpus": rows["gpus"].to_numpy(),
+            "gpu_type": rows["gpu_type"].to_numpy(),
+            "speed": rows["spec_rate"].to_numpy() if "spec_rate" in rows else np.nan,
+        }
+    )
+    if existing is not None:
+        existing = check(existing, NODE)
+        # The existing system may be an earlier purchase with names made here.
+        while (taken := nodes["node_id"].isin(existing["node_id"])).any():
+            nodes["node_id"] = nodes["node_id"].mask(taken, "new-" + nodes["node_id"])
+        nodes = pd.concat([existing, nodes], ignore_index=True)
+    return check(nodes, NODE, "package")
+
+
+def _count(value: Any, name: str) -> int:
+    if pd.isna(value) or value < 0 or value != int(value):
+        raise TableError(f"package, {name}: {value!r} was given; a count is a whole number of nodes")
+    return int(value)

@@ -1,0 +1,183 @@
+"""What the vendors charge for an order: list prices less the tiered discounts that it reaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.text import nearest
+
+if TYPE_CHECKING:
+    from procure.packages.rules import Discount, PackageRules
+
+_WHOLE = 10_000
+"""Percentages go to two places, so a share is a whole number of ten-thousandths."""
+
+_SCOPES = {"vendor": "vendor", "lot": "lot", "category": "category", "type": "name"}
+"""A discount's key and the quote column that it is compared with."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One discount on some types: from so many nodes and cents of them, so much off all of them.
+
+    ``share`` is in ten-thousandths of the list price; where ``cents_off`` is not zero it counts
+    instead, per node.
+    """
+
+    from_count: int
+    from_cents: int
+    share: int
+    cents_off: int
+
+    def reduction(self, n_nodes: np.ndarray, cents: np.ndarray) -> np.ndarray:
+        """Return what is taken off, in whole cents: a fraction of a cent stays with the vendor."""
+        if self.cents_off:
+            off = n_nodes * self.cents_off
+        else:
+            # cents * share // _WHOLE, in two parts that do not overflow.
+            off = cents // _WHOLE * self.share + cents % _WHOLE * self.share // _WHOLE
+        return np.where((n_nodes >= self.from_count) & (cents >= self.from_cents), off, 0)
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """List prices and discounts in cents, ready for many orders.
+
+    Attributes
+    ----------
+    list_cents
+        int64[types], one node of each type.
+    least_cents
+        int64[types]: no order costs less than counts × these. Without discounts, the list prices.
+    scopes
+        Per scope, the bool[types] it is about and its tiers.
+    """
+
+    list_cents: np.ndarray
+    least_cents: np.ndarray
+    scopes: tuple[tuple[np.ndarray, tuple[Tier, ...]], ...]
+
+    def order_cents(self, counts: np.ndarray) -> np.ndarray:
+        """Return the int64[n] cents of orders, int64[n, types]."""
+        counts = np.asarray(counts, dtype=np.int64)
+        total = counts @ self.list_cents
+        for members, tiers in self.scopes:
+            n_nodes = counts[:, members].sum(axis=1)
+            cents = counts[:, members] @ self.list_cents[members]
+            total -= np.max([tier.reduction(n_nodes, cents) for tier in tiers], axis=0)
+        return total
+
+    def of_types(self, rows: list[int]) -> PriceList:
+        """Return the price list of orders of some types only, in the order of ``rows``."""
+        scopes = ((members[rows], tiers) for members, tiers in self.scopes)
+        return PriceList(
+            self.list_cents[rows],
+            self.least_cents[rows],
+            tuple((members, tiers) for members, tiers in scopes if members.any()),
+        )
+
+
+def order_cents(counts: np.ndarray, quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
+    """Give what the vendors charge for orders, after discounts.
+
+    The list price of all nodes, less for each scope (see `Discount`) the largest reduction among its
+    tiers that the order reaches. Scopes are reckoned one beside the other, each on list prices, so
+    their order does not matter. A percentage is taken of the sum over the scope and rounded down to
+    the cent. A tier counts for all nodes of its scope, so a larger order may cost less than a smaller.
+
+    Parameters
+    ----------
+    counts
+        int64[n, types]: nodes of each type, in quote order.
+    quotes
+        The quote table.
+    rules
+        Its ``discounts``; ``fixed_cost_usd`` is not part of the result.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64[n], cents.
+
+    Raises
+    ------
+    TableError
+        What `price_list` complains of.
+    """
+    return price_list(quotes, rules).order_cents(counts)
+
+
+def price_list(quotes: pd.DataFrame, rules: PackageRules) -> PriceList:
+    """Prepare list prices and discounts for `PriceList.order_cents`.
+
+    Raises
+    ------
+    TableError
+        A discount names what no quote has, is no reduction, or the discounts of a type could add up
+        to its whole price.
+    """
+    cents = np.rint(quotes["price_usd"].to_numpy() * 100).astype(np.int64)
+    grouped: dict[tuple[str | None, ...], tuple[np.ndarray, list[Tier]]] = {}
+    for i, discount in enumerate(rules.discounts):
+        where = f"packages.discounts[{i + 1}]"
+        members = _members(discount, quotes, where)
+        scope = tuple(getattr(discount, key) for key in _SCOPES)
+        grouped.setdefault(scope, (members, []))[1].append(_tier(discount, cents[members], where))
+    scopes = tuple((members, tuple(tiers)) for members, tiers in grouped.values())
+    return PriceList(cents, _least_cents(cents, scopes, quotes), scopes)
+
+
+def _members(discount: Discount, quotes: pd.DataFrame, where: str) -> np.ndarray:
+    """Tell which quotes a discount is about: those that match all that it names."""
+    members = np.ones(len(quotes), dtype=bool)
+    for key, column in _SCOPES.items():
+        wanted = getattr(discount, key)
+        if wanted is None:
+            continue
+        known = quotes[column] if column in quotes else pd.Series("", index=quotes.index)
+        members &= (known == wanted).to_numpy()
+        if not (known == wanted).any():
+            legal = [name for name in known.unique() if name]
+            raise TableError(f"{where}.{key}: no quote has the {key} {wanted!r}; {nearest(wanted, legal)}")
+    if not members.any():
+        named = ", ".join(f"{key} {getattr(discount, key)!r}" for key in _SCOPES if getattr(discount, key))
+        raise TableError(f"{where}: no quote has {named} together")
+    return members
+
+
+def _tier(discount: Discount, cents: np.ndarray, where: str) -> Tier:
+    share = cents_off = 0
+    if discount.price_usd is None:
+        assert discount.percent is not None
+        share = round(discount.percent * 100)
+    else:
+        # price_usd needs a type, and names are unique: there is one member.
+        cents_off = int(cents[0]) - round(discount.price_usd * 100)
+        if cents_off <= 0:
+            raise TableError(
+                f"{where}.price_usd: {discount.price_usd:,.2f} was given; a discount must be below "
+                f"the quote's price_usd, {cents[0] / 100:,.2f}"
+            )
+    return Tier(discount.from_count, round(discount.from_usd * 100), share, cents_off)
+
+
+def _least_cents(
+    cents: np.ndarray, scopes: tuple[tuple[np.ndarray, tuple[Tier, ...]], ...], quotes: pd.DataFrame
+) -> np.ndarray:
+    """Return what a node of each type costs at least, all its discounts reached, rounded down."""
+    least = cents * _WHOLE
+    for members, tiers in scopes:
+        off = [np.full(len(cents), t.cents_off * _WHOLE) if t.cents_off else cents * t.share for t in tiers]
+        least = np.where(members, least - np.max(off, axis=0), least)
+    bad = np.flatnonzero((least <= 0) & (cents > 0))
+    if bad.size:
+        raise TableError(
+            f"packages.discounts: those on {quotes['name'].iloc[bad[0]]} could add up to its whole price; "
+            "they must stay below it together"
+        )
+    return np.asarray(least // _WHOLE, dtype=np.int64)

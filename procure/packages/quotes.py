@@ -1,0 +1,131 @@
+"""Vendor files become one quote table: every row checked, every error with its row and column."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.schemas import PACKAGE, QUOTE
+from procure.tables import check, read
+
+_ILLEGAL_IN_NAMES = ",=\"'\n\r\t"
+_LARGEST = 1e12
+"""Sums of larger prices or powers would not be exact."""
+
+
+def read_quotes(path: str | Path) -> pd.DataFrame:
+    """Read a quote table from CSV (plain or compressed) or Parquet.
+
+    Parameters
+    ----------
+    path
+        The file. Columns ``name, category, cpus, mem_gb, gpus, price_usd`` are required
+        (1 GB = 1,000 MB); the others of `procure.tables.QUOTE` are optional.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per server type, in the file's order.
+
+    Raises
+    ------
+    TableError
+        What `procure.tables.read` or `check_quotes` complains of, with file, row and column.
+    """
+    return check_quotes(read(path, QUOTE), str(path))
+
+
+def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFrame:
+    """Return the quotes in their schema, after the checks that need more than one cell.
+
+    Raises
+    ------
+    TableError
+        A name that cannot be a column of the package table, ``min_count`` above ``max_count``,
+        ``idle_power_w`` above ``power_w``, a price that is not in whole cents, or a
+        ``valid_until`` that is no date; and all that `procure.tables.check` complains of.
+    """
+    quotes = check(quotes, QUOTE, source)
+    for column in ("name", "category"):
+        for row, text in enumerate(quotes[column]):
+            where = f"{source}, row {row + 1}, column {column}"
+            _check_name(text, where)
+            if column == "name" and text in PACKAGE.by_name:
+                raise TableError(f"{where}: {text!r} is a column of every package table; choose another name")
+    _check_order(quotes, "min_count", "max_count", source)
+    _check_order(quotes, "idle_power_w", "power_w", source)
+    for column in ("price_usd", "power_w", "rack_units"):
+        _check_size(quotes, column, source)
+    _check_cents(quotes, source)
+    for row, text in enumerate(quotes["valid_until"]):
+        _check_date(text, f"{source}, row {row + 1}, column valid_until")
+    return quotes
+
+
+def _check_name(text: str, where: str) -> None:
+    bad = next((letter for letter in text if letter in _ILLEGAL_IN_NAMES), None)
+    if bad is not None:
+        raise TableError(
+            f"{where}: {text!r} holds {bad!r}; a name may not hold commas, '=', quotes or breaks"
+        )
+    if text != text.strip():
+        raise TableError(f"{where}: {text!r} begins or ends with a space")
+
+
+def _check_order(quotes: pd.DataFrame, low: str, high: str, source: str) -> None:
+    if low not in quotes or high not in quotes:
+        return
+    bad = np.flatnonzero((quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool))
+    if bad.size:
+        row = int(bad[0])
+        raise TableError(
+            f"{source}, row {row + 1}, column {low}: {quotes[low].iloc[row]:g} was given; "
+            f"at most {high} is allowed, {quotes[high].iloc[row]:g}"
+        )
+
+
+def _check_size(quotes: pd.DataFrame, column: str, source: str) -> None:
+    bad = np.flatnonzero((quotes[column] > _LARGEST).to_numpy()) if column in quotes else np.zeros(0, int)
+    if bad.size:
+        row = int(bad[0])
+        raise TableError(
+            f"{source}, row {row + 1}, column {column}: {quotes[column].iloc[row]:g} was given; "
+            f"at most {_LARGEST:g} is allowed"
+        )
+
+
+def _check_cents(quotes: pd.DataFrame, source: str) -> None:
+    prices = quotes["price_usd"].to_numpy()
+    bad = np.flatnonzero(np.round(prices, 2) != prices)
+    if bad.size:
+        row = int(bad[0])
+        raise TableError(
+            f"{source}, row {row + 1}, column price_usd: {prices[row]!r} was given; prices go to the cent"
+        )
+
+
+def _check_date(text: str, where: str) -> None:
+    try:
+        if text and (len(text) != 10 or datetime.date.fromisoformat(text) is None):
+            raise ValueError
+    except ValueError:
+        raise TableError(f"{where}: {text!r} is no date; write it as 2023-06-30") from None
+
+
+def summarise_quotes(quotes: pd.DataFrame) -> pd.DataFrame:
+    """Give per category the number of types and the ranges of their figures (Table 3.1 of the study).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per category in the quotes' order: ``category n_types`` and the lowest and highest
+        ``mem_gb`` (1 GB = 1,000 MB), ``cpus``, ``gpus`` and ``price_usd`` of one node.
+    """
+    columns = ("mem_gb", "cpus", "gpus", "price_usd")
+    ranges = {f"{name}_{how}": (name, how) for name in columns for how in ("min", "max")}
+    grouped = quotes.groupby("category", sort=False)
+    return grouped.agg(n_types=("name", "size"), **ranges).reset_index()

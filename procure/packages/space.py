@@ -1,0 +1,287 @@
+"""A space of packages that need not be enumerated: drawn at random, filled up, exchanged.
+
+Everything works on count tables, int64 (packages, types) in quote order, many packages at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.packages.enumerate import blocks
+from procure.packages.feasible import Legal, make_legal
+from procure.packages.ids import package_ids
+from procure.packages.infeasible import explain_infeasible
+from procure.packages.offer import Offer, make_offer
+from procure.packages.prices import order_cents
+from procure.packages.quotes import check_quotes
+from procure.packages.rules import PackageRules
+
+MOST_LISTED = 2_000_000
+"""A space with at most so many different packages is enumerated: then the search ranks all of it."""
+
+_MOST_WORK = 20_000_000
+_LARGEST_TABLE = 100_000_000
+_TRIES = 40
+_WALKS = 20_000
+
+
+@dataclass(frozen=True)
+class Space:
+    """All packages that the rules allow, without a list of them."""
+
+    quotes: pd.DataFrame
+    rules: PackageRules
+    offer: Offer
+    legal: Legal
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw different packages at random.
+
+        Types that may stand together are drawn first; then each, in a random order, gets any allowed
+        count that is affordable, and what is left is spent as far as it goes. Half of the draws keep
+        to one to four types as long as these take up the money; half begin with the least numbers
+        that the rules ask for. Every package can come up; how often is not uniform.
+
+        Parameters
+        ----------
+        n
+            How many; fewer are returned where the space seems to hold no more.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64 (packages, types), all different.
+        """
+        found = np.empty((0, self.legal.n_types), dtype=np.int64)
+        for _ in range(_TRIES):
+            before = len(found)
+            found = distinct_rows(np.concatenate([found, self._draw(max(256, 2 * (n - before)), rng)]))
+            if len(found) >= n or (before and len(found) - before <= before // 200):
+                break
+        return found[:n]
+
+    def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        legal = self.legal
+        chosen = legal.complete(np.tile(legal.mandatory, (n, 1)), legal.shuffled(n, rng))
+        counts = np.where(chosen & ~legal.zero, legal.first, 0)
+        for rule in self.offer.least:
+            counts = self._seed(counts, chosen, sorted(rule.rows), rule.n, rng)
+        keep = legal.affordable(counts)
+        counts, chosen = counts[keep], chosen[keep]
+        return self._spend(counts, chosen, rng)
+
+    def _seed(
+        self, counts: np.ndarray, chosen: np.ndarray, members: list[int], n: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Give half of the rows the least number of a rule, in one type that may be bought for it."""
+        counts, rows = counts.copy(), np.arange(len(counts))
+        liked = np.where(chosen[:, members], rng.random((len(counts), len(members))), -1.0)
+        j = np.asarray(members)[np.argmax(liked, axis=1)]
+        wanted = n - counts[:, members].sum(axis=1) + counts[rows, j]
+        enough = np.maximum(self.legal.first[j], -(-wanted // self.legal.step[j]) * self.legal.step[j])
+        use = (
+            (liked.max(axis=1, initial=-1.0) >= 0)
+            & (wanted > counts[rows, j])
+            & (rng.random(len(rows)) < 0.5)
+        )
+        counts[rows[use], j[use]] = np.minimum(enough, self.legal.last[j])[use]
+        return counts
+
+    def _spend(self, counts: np.ndarray, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Give chosen types random counts, then spend what is left; drop what the rules forbid."""
+        legal, rows = self.legal, np.arange(len(counts))
+        order = np.where(_take(chosen, shuffled := legal.shuffled(len(counts), rng)), shuffled, -1)
+        order = _to_front(order)
+        few = np.where(rng.random(len(counts)) < 0.5, rng.integers(1, 5, len(counts)), legal.n_types)
+        for place in range(order.shape[1]):
+            ask = np.flatnonzero((order[:, place] >= 0) & (place < few))
+            if ask.size:
+                j = order[ask, place]
+                now, top = counts[ask, j], legal.most(counts[ask], j)
+                drawn = now + np.floor(rng.random(ask.size) * (np.maximum(top, now) - now + 1)).astype(
+                    np.int64
+                )
+                counts[rows[ask], j] = np.maximum(legal.at_most(j, drawn), now)
+        spend = np.ones(len(counts), dtype=bool) if self.offer.maximal else rng.random(len(counts)) < 0.5
+        last_first = np.where((np.arange(order.shape[1]) < few[:, None]) & (order >= 0), order, -1)
+        counts[spend] = legal.fill(legal.fill(counts[spend], last_first[spend, ::-1]), order[spend])
+        return distinct_rows(counts[legal.affordable(counts) & legal.enough(counts)])
+
+    def neighbours(self, counts: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw packages that differ from the given ones by one exchange and are again filled up.
+
+        An exchange gives up some nodes of one type (one step to all of them), buys one step or as
+        many as possible of another, which may be a type that was not bought, and spends what is left
+        on any types. A type for which there is no place drives out those that are in its way.
+
+        Parameters
+        ----------
+        counts
+            int64 (packages, types): legal packages.
+        n
+            How many exchanges to try for each.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64 (packages, types), all different, without those given.
+        """
+        if not len(counts) or n < 1:
+            return counts[:0]
+        legal = self.legal
+        new = np.repeat(counts, n, axis=0)
+        rows = np.arange(len(new))
+        given = np.argmax(np.where(new > 0, rng.random(new.shape), -1.0), axis=1)
+        wanted = np.where(legal.offered, rng.random(new.shape) + (new > 0) * rng.random((len(new), 1)), -1.0)
+        wanted[rows, given] = -1.0
+        taken = np.argmax(wanted, axis=1)
+        steps = np.minimum(rng.geometric(0.3, len(new)), 1 + new[rows, given] // legal.step[given])
+        all_of_it = rng.random(len(new)) < 0.15
+        left = np.where(all_of_it, 0, new[rows, given] - steps * legal.step[given])
+        new[rows, given] = np.maximum(legal.at_most(given, np.maximum(left, 0)), 0)
+        out = legal.excluded_by(taken, (new > 0) | legal.mandatory)
+        new[out] = 0
+        stays = ~(out & legal.mandatory).any(axis=1) & (wanted.max(axis=1) >= 0)
+        new = self._exchanged(new[stays], given[stays], taken[stays], rng)
+        new = distinct_rows(new[legal.affordable(new) & legal.enough(new)])
+        return new[~rows_in(new, counts)]
+
+    def _exchanged(
+        self, new: np.ndarray, given: np.ndarray, taken: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Buy the wanted type, then spend what is left."""
+        legal, bought = self.legal, new > 0
+        bought[np.arange(len(new)), taken] = legal.offered[taken]
+        chosen = legal.complete(bought | legal.mandatory, legal.shuffled(len(new), rng))
+        new = np.where(chosen & ~legal.zero, np.maximum(new, legal.first), new)
+        keep = legal.affordable(new)
+        new, given, taken, chosen = new[keep], given[keep], taken[keep], chosen[keep]
+        rows = np.arange(len(new))
+        top, now = legal.most(new, taken), new[rows, taken]
+        one = np.minimum(np.where(now == 0, legal.first[taken], now + legal.step[taken]), top)
+        new[rows, taken] = np.maximum(now, np.where(rng.random(len(new)) < 0.5, one, top))
+        if not self.offer.maximal:
+            return new
+        back = legal.shuffled(len(new), rng)
+        # The type that was given up is mostly the one that takes what is left.
+        first = np.where(rng.random(len(new)) < 0.5, given, back[:, 0])
+        order = np.concatenate([first[:, None], back], axis=1)
+        return legal.fill(new, np.where(_take(chosen, order), order, -1))
+
+    def size(self, rng: np.random.Generator | None = None) -> float:
+        """Estimate how many packages an enumeration would go through, by random walks down its tree.
+
+        References
+        ----------
+        Knuth (1975), Estimating the efficiency of backtrack programs.
+        """
+        rng, legal = rng or np.random.default_rng(0), self.legal
+        most = self.offer.types_per_category
+        n_choices = math.prod(math.comb(len(c), min(most or len(c), len(c))) for c in self.offer.categories)
+        chosen = legal.complete(np.tile(legal.mandatory, (_WALKS, 1)), legal.shuffled(_WALKS, rng))
+        counts = np.zeros(chosen.shape, dtype=np.int64)
+        weight = np.ones(len(counts))
+        order = np.where(chosen, np.arange(legal.n_types), legal.n_types)
+        order = np.sort(order, axis=1)[:, : int(chosen.sum(axis=1).max())]
+        for place in range(order.shape[1] - 1, 0, -1):
+            ask = np.flatnonzero(order[:, place] < legal.n_types)
+            j = order[ask, place]
+            top = legal.most(counts[ask], j)
+            n = legal.zero[j] + np.maximum((top - legal.first[j]) // legal.step[j] + 1, 0)
+            weight[ask] *= n
+            index = np.floor(rng.random(ask.size) * n).astype(np.int64)
+            some = legal.first[j] + (index - legal.zero[j]) * legal.step[j]
+            counts[ask, j] = np.where(n > 0, np.where((index == 0) & legal.zero[j], 0, some), 0)
+        return float(weight.mean() * n_choices)
+
+    def listed(self, most: int = MOST_LISTED) -> np.ndarray | None:
+        """Enumerate the different packages, in the order of the package table; None if they are too many.
+
+        Raises
+        ------
+        TableError
+            The rules leave no package.
+        """
+        if self.size() > max(_MOST_WORK, 10 * most):
+            return None
+        parts, n = [], 0
+        for block in blocks(self.offer):
+            counts = np.zeros((int(block.distinct.sum()), self.legal.n_types), dtype=np.int64)
+            counts[:, [choice.row for choice in block.choices]] = block.counts[block.distinct]
+            parts.append(counts)
+            n += len(counts)
+            if n > most:
+                return None
+        if not n:
+            raise TableError(explain_infeasible(self.offer))
+        return np.concatenate(parts)
+
+
+def make_space(quotes: pd.DataFrame, rules: PackageRules) -> Space:
+    """Prepare the space of the packages that the rules allow.
+
+    Raises
+    ------
+    TableError
+        The rules contradict the quotes.
+    """
+    quotes = check_quotes(quotes)
+    offer = make_offer(quotes, rules)
+    return Space(quotes, rules, offer, make_legal(offer, len(quotes)))
+
+
+def too_many(quotes: pd.DataFrame, rules: PackageRules) -> float | None:
+    """Return about how many packages there are if that is beyond any list, else None.
+
+    With one type per category it never is: a table of $10,000,000 has some 10^7 rows.
+    """
+    if rules.types_per_category == 1:
+        return None
+    about = make_space(quotes, rules).size()
+    return about if about > _LARGEST_TABLE else None
+
+
+def distinct_rows(counts: np.ndarray) -> np.ndarray:
+    """Drop repeated rows, keeping the first of each in place."""
+    _, first = np.unique(_as_keys(counts), return_index=True)
+    return counts[np.sort(first)]
+
+
+def rows_in(counts: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Tell which rows stand in another count table."""
+    return np.isin(_as_keys(counts), _as_keys(known))
+
+
+def _as_keys(counts: np.ndarray) -> np.ndarray:
+    """See each row as one opaque value."""
+    rows = np.ascontiguousarray(counts, dtype=np.int64)
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+
+
+def _take(flags: np.ndarray, order: np.ndarray) -> np.ndarray:
+    return np.asarray(np.take_along_axis(flags, order, axis=1))
+
+
+def _to_front(order: np.ndarray) -> np.ndarray:
+    """Move the −1 of each row to its end."""
+    place = np.argsort(order < 0, axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(order, place, axis=1))
+
+
+def package_table(counts: np.ndarray, space: Space) -> pd.DataFrame:
+    """Return a package table of some packages, in the order given."""
+    quotes = space.quotes
+    frame = {
+        "package_id": np.array(package_ids(counts, quotes["name"].tolist()), dtype=object),
+        "price_usd": order_cents(counts, quotes, space.rules) / 100,
+        "total_cpus": counts @ quotes["cpus"].to_numpy(dtype=np.int64),
+        "total_mem_gb": counts @ quotes["mem_gb"].to_numpy(),
+        "total_gpus": counts @ quotes["gpus"].to_numpy(dtype=np.int64),
+        "distinct": np.ones(len(counts), dtype=bool),
+    }
+    return pd.DataFrame(frame | {name: counts[:, j] for j, name in enumerate(quotes["name"])})

@@ -1,0 +1,1 @@
+"""How does anything become one page? Drawings that every report shares."""

@@ -1,0 +1,111 @@
+"""Figures as SVG inside a page: no file beside it, no address in it, no two equal ids."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+from procure.text import duration
+
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#666666",
+)  # fmt: skip
+"""Okabe and Ito's palette, which colour-blind readers can tell apart."""
+
+PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
+
+_TICKS: dict[float, str] = {
+    0: "0", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h",
+    86_400: "1 d", 864_000: "10 d", 8_640_000: "100 d",
+}  # fmt: skip
+
+_BETWEEN: dict[float, str] = {
+    30: "30 s", 120: "2 min", 300: "5 min", 1200: "20 min", 7200: "2 h", 18_000: "5 h", 172_800: "2 d",
+    432_000: "5 d", 1_728_000: "20 d", 4_320_000: "50 d",
+}  # fmt: skip
+
+
+def figure(width: float = 7.2, height: float = 3.2, columns: int = 1) -> tuple[Any, Any]:
+    """Return an empty figure (inches) and its axes, in the report's style."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context({"font.size": 9}):
+        made = Figure(figsize=(width, height), dpi=150, layout="constrained")
+        axes = made.subplots(1, columns, squeeze=False)[0]
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+        one.grid(True, color="#dddddd", linewidth=0.6)
+        one.set_axisbelow(True)
+        one.tick_params(labelsize=8)
+    return made, axes[0] if columns == 1 else axes
+
+
+def wait_axis(axes: Any, which: str, low: float, high: float) -> None:
+    """Give an axis of waits (s) a logarithmic scale, linear below 10 s, with ticks that people read."""
+    scale, limits, ticks = (
+        (axes.set_xscale, axes.set_xlim, axes.set_xticks)
+        if which == "x"
+        else (axes.set_yscale, axes.set_ylim, axes.set_yticks)
+    )
+    scale("symlog", linthresh=10)
+    high = max(high * 1.3, 1.0)
+    low = 0.0 if low < 10 else low / 1.3
+    limits(low, high)
+    shown: list[float] = [tick for tick in _TICKS if low <= tick <= high and (tick not in (1,) or high < 100)]
+    if len(shown) < 4:
+        shown = [tick for tick in sorted(_TICKS | _BETWEEN) if low <= tick <= high and tick != 1]
+    if len(shown) < 2:
+        shown = sorted({*shown, *(round(x) for x in (low, high))})
+    ticks(shown, [(_TICKS | _BETWEEN).get(tick) or duration(tick) for tick in shown])
+    (axes.xaxis if which == "x" else axes.yaxis).set_minor_locator(_no_minor())
+
+
+def _no_minor() -> Any:
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
+
+
+def captioned(chart: str, caption: str, kind: str = "") -> str:
+    """Return SVG text with its caption under it as HTML; ``kind`` is a class of the page's style."""
+    from html import escape
+
+    opened = f'<figure class="{kind}">' if kind else "<figure>"
+    return f"{opened}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def inline(made: Any, name: str, label: str) -> str:
+    """Return a figure as SVG text to stand inside HTML.
+
+    Parameters
+    ----------
+    made
+        A matplotlib figure.
+    name
+        Prefix of every id, so that figures on one page do not take each other's clips and glyphs.
+    label
+        What a screen reader says.
+    """
+    from html import escape
+
+    from matplotlib import rc_context
+
+    out = io.StringIO()
+    with rc_context({"svg.hashsalt": name, "svg.fonttype": "path"}):
+        made.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'href="#', f'href="#{name}-', text)
+    text = re.sub(r"url\(#", f"url(#{name}-", text)
+    text = re.sub(
+        r'<svg\b[^>]*?(viewBox="[^"]*")[^>]*>',
+        rf'<svg role="img" aria-label="{escape(label)}" \1>',
+        text,
+        count=1,
+    )
+    return text.strip()

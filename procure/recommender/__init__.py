@@ -1,0 +1,1 @@
+"""Which package should we buy, and how sure is that?"""

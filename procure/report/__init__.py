@@ -1,5 +1,0 @@
-"""The report: one HTML file that holds everything, for the mail to the committee and for the printer."""
-
-from procure.report.page import Contents, render
-
-__all__ = ["Contents", "render"]

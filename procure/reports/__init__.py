@@ -1,0 +1,5 @@
+"""The report: one HTML file that holds everything, for the mail to the committee and for the printer."""
+
+from procure.reports.page import Contents, render
+
+__all__ = ["Contents", "render"]

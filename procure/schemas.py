@@ -1,0 +1,231 @@
+"""The five tables of procure, each written once as data: column, dtype, unit, meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    ``dtype`` is ``int``, ``float``, ``str`` or ``bool``. A column that is not ``required`` may be
+    absent; then it is filled with ``default``, or left out where the default is None. A ``nullable``
+    int is pandas' ``Int64``. ``money`` accepts currency text such as ``$6,960``.
+    """
+
+    name: str
+    dtype: str
+    unit: str
+    meaning: str
+    required: bool = True
+    default: object = None
+    nullable: bool = False
+    minimum: float | None = None
+    money: bool = False
+
+    @property
+    def pandas_dtype(self) -> str:
+        """The dtype that a checked frame holds."""
+        if self.dtype == "int":
+            return "Int64" if self.nullable else "int64"
+        return {"float": "float64", "str": "object", "bool": "bool"}[self.dtype]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A table's columns in order; ``unique`` names the column whose values may not repeat.
+
+    An ``open`` table may carry further columns (a count per quoted type, a log's own extras); they
+    stand after the known ones, unchecked.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    unique: str | None = None
+    open: bool = False
+    version: int = 1
+    by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index the columns by name."""
+        object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names in order."""
+        return [column.name for column in self.columns]
+
+
+def _int(name: str, unit: str, meaning: str, **rest: object) -> Column:
+    rest.setdefault("minimum", 0)
+    return Column(name, "int", unit, meaning, **rest)  # type: ignore[arg-type]
+
+
+def _float(name: str, unit: str, meaning: str, **rest: object) -> Column:
+    rest.setdefault("minimum", 0)
+    return Column(name, "float", unit, meaning, **rest)  # type: ignore[arg-type]
+
+
+def _str(name: str, meaning: str, **rest: object) -> Column:
+    return Column(name, "str", "", meaning, **rest)  # type: ignore[arg-type]
+
+
+_OPTIONAL: dict[str, object] = {"required": False, "nullable": True}
+
+
+QUOTE = Schema(
+    "quote",
+    (
+        _str("name", "the vendor's name of the server type; a column of the package table"),
+        _str("category", "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says"),
+        _int("cpus", "CPUs", "CPU cores per node", minimum=1),
+        _float("mem_gb", "GB = 1,000 MB", "memory per node"),
+        _int("gpus", "GPUs", "GPUs per node"),
+        _float("price_usd", "US$", "price of one node; text such as $6,960 is accepted", money=True),
+        _str("vendor", "who quoted", required=False, default=""),
+        _str("gpu_type", "GPU model; empty = any", required=False, default=""),
+        _str("processor", "processor model, for information", required=False, default=""),
+        _float("spec_rate", "any speed", "speed of one core; empty = ratio 1.0", **_OPTIONAL),
+        _float("power_w", "W", "power of one busy node", **_OPTIONAL),
+        _float("idle_power_w", "W", "power of one idle node", **_OPTIONAL),
+        _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL),
+        _int("min_count", "nodes", "at least so many if the type is bought", **_OPTIONAL),
+        _int("max_count", "nodes", "at most so many", **_OPTIONAL),
+        _int(
+            "pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1
+        ),
+        _str(
+            "lot",
+            "the lot that the type is offered for; a lot goes to one vendor",
+            required=False,
+            default="",
+        ),
+        Column("mandatory", "bool", "", "the type is in every package", required=False, default=False),
+        _str("valid_until", "last day of the offer, YYYY-MM-DD", required=False, default=""),
+        _float("licence_usd_per_year", "US$/year", "licences per node", money=True, **_OPTIONAL),
+        _float("support_usd_per_year", "US$/year", "support per node", money=True, **_OPTIONAL),
+        _str("source", "where the figures come from", required=False, default=""),
+    ),
+    unique="name",
+)
+
+
+PACKAGE = Schema(
+    "package",
+    (
+        _str("package_id", "type=count pairs joined by commas, in quote-file order, without zeros"),
+        _float("price_usd", "US$", "price of all nodes of the package"),
+        _int("total_cpus", "CPUs", "CPU cores of all nodes"),
+        _float("total_mem_gb", "GB = 1,000 MB", "memory of all nodes"),
+        _int("total_gpus", "GPUs", "GPUs of all nodes"),
+        Column("distinct", "bool", "", "the first row with these counts; only these are simulated"),
+    ),
+    open=True,
+)
+
+
+JOB = Schema(
+    "job",
+    (
+        _str("job_id", "the log's own identifier"),
+        _str("user", "who submitted; empty = unknown", required=False, default=""),
+        _int("submit_time", "s, Unix, UTC", "when the job was submitted", minimum=None),
+        _int("requested_time", "s", "the user's limit; 0 = none", required=False, default=0),
+        _int("run_time", "s", "what it took on the logged system"),
+        _int("n_nodes", "nodes", "nodes, each with the amounts below", required=False, default=1, minimum=1),
+        _int("cpus_per_node", "CPUs", "CPUs asked for on each node"),
+        _int("mem_mb_per_node", "MB", "memory asked for on each node", required=False, default=0),
+        _int("gpus_per_node", "GPUs", "GPUs asked for on each node", required=False, default=0),
+        _str("gpu_type", "GPU model asked for; empty = any", required=False, default=""),
+        _str("partition", "partition or queue; empty = unknown", required=False, default=""),
+        _str("account", "account or group", required=False),
+        _str("qos", "quality of service", required=False),
+        _float("priority", "", "priority as logged", required=False, nullable=True, minimum=None),
+        _str("state", "final state as logged, e.g. COMPLETED", required=False),
+        _int("eligible_time", "s, Unix, UTC", "when the job could first start", minimum=None, **_OPTIONAL),
+        _int("start_time", "s, Unix, UTC", "when it started; empty = never", minimum=None, **_OPTIONAL),
+        _int("end_time", "s, Unix, UTC", "when it ended; empty = not yet", minimum=None, **_OPTIONAL),
+        _str("node_ids", "the nodes that it got, separated by commas", required=False),
+    ),
+    open=True,
+)
+
+
+NODE = Schema(
+    "node",
+    (
+        _str("node_id", "name of the server"),
+        _str("kind", "its server type", required=False, default="node"),
+        _int("cpus", "CPUs", "CPU cores"),
+        _int("mem_mb", "MB", "memory"),
+        _int("gpus", "GPUs", "GPUs", required=False, default=0),
+        _str("gpu_type", "GPU model; empty = any", required=False, default=""),
+        _float("speed", "any speed", "speed of one core; empty = ratio 1.0", **_OPTIONAL),
+        _float("power_w", "W", "power of the busy node", **_OPTIONAL),
+        _float("idle_power_w", "W", "power of the idle node", **_OPTIONAL),
+        _int("leaf", "", "leaf switch", **_OPTIONAL),
+        _int("pod", "", "pod of the fat-tree", **_OPTIONAL),
+    ),
+    unique="node_id",
+)
+
+
+METRICS = (
+    _int("n_jobs", "jobs", "jobs in the workload"),
+    _int("n_completed", "jobs", "jobs that ran, killed ones included", nullable=True),
+    _int("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", nullable=True),
+    _int("n_killed", "jobs", "jobs cut at their limit", nullable=True),
+    _float("mean_wait_time", "s", "mean of start − submit over the jobs that ran", nullable=True),
+    _float("median_wait_time", "s", "median wait", nullable=True),
+    _float("p95_wait_time", "s", "95th percentile of the wait, linear interpolation", nullable=True),
+    _float("max_wait_time", "s", "longest wait", nullable=True),
+    _float("mean_bounded_slowdown", "", "mean of max(1, (end − submit)/max(run, 10 s))", nullable=True),
+    _float("mean_turnaround_time", "s", "mean of end − submit", nullable=True),
+    _float("makespan", "s", "last end − first submit, over the jobs that ran", nullable=True),
+    _float("utilization_cpu", "share", "busy CPU-seconds / (CPUs × makespan)", nullable=True),
+    _float("utilization_mem", "share", "busy MB-seconds / (MB × makespan)", nullable=True),
+    _float("utilization_gpu", "share", "busy GPU-seconds / (GPUs × makespan)", nullable=True),
+    _int("max_queue_depth", "jobs", "most jobs waiting after the decisions of a moment", nullable=True),
+)
+"""What one run is measured by, in the order in which `simulate` reports it."""
+
+
+RESULT = Schema(
+    "result",
+    (
+        _str("package_id", "which package was simulated"),
+        _str("workload", "which workload"),
+        _str("policy", "which policy"),
+        _str("status", "ok, or failed"),
+        _str("reason", "why a run failed; empty if it did not"),
+        *METRICS,
+        _int("schema_version", "", "version of this table"),
+    ),
+    open=True,
+)
+
+
+SCHEMAS = {schema.name: schema for schema in (QUOTE, PACKAGE, JOB, NODE, RESULT)}
+
+
+COST_UNITS = {
+    "purchase_usd": "US$",
+    "fixed_usd": "US$",
+    "n_nodes": "nodes",
+    "busy_share": "share",
+    "energy_kwh_per_year": "kWh/year",
+    "energy_usd": "US$",
+    "rack_units": "U",
+    "space_usd": "US$",
+    "n_switches": "switches",
+    "n_cables": "cables",
+    "network_usd": "US$",
+    "licence_usd": "US$",
+    "support_usd": "US$",
+    "staff_usd": "US$",
+    "tco_usd": "US$",
+    "usd_per_job": "US$/job",
+    "usd_per_core_hour": "US$/core-hour",
+}
+"""The columns of `total_costs` and their units, in order."""

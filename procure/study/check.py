@@ -1,0 +1,119 @@
+"""What surrounds a study file: the text to begin with, and the check that says all that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from string import Template
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from procure.errors import TableError
+from procure.packages import count_packages, read_quotes
+from procure.packages.expiry import validity_notes
+from procure.packages.space import too_many
+from procure.settings import complaint, problems, validate
+from procure.study.study import Study, load_study, read_values
+
+TEMPLATE = Path(__file__).parent / "study_template.toml"
+Result = TypeVar("Result")
+
+
+def study_text(path: Path, quotes: Path, budget_usd: float) -> str:
+    """Write a study file's text, every setting shown with its default.
+
+    Parameters
+    ----------
+    path
+        Where it will stand; the study takes its name.
+    quotes
+        The quote file, relative to the study file.
+    budget_usd
+        US$.
+    """
+    budget = f"{budget_usd:_.2f}".removesuffix(".00")
+    words = {"file": path.name, "name": path.stem, "quotes": quotes.as_posix(), "budget": budget}
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(words)
+
+
+def plan_size(study: Study) -> dict[str, int]:
+    """Count what a sweep of the study comes to.
+
+    Returns
+    -------
+    dict
+        ``n_packages``, ``n_distinct``, ``n_sampled`` (distinct packages to simulate), ``n_runs``; or
+        ``about_packages`` alone, where they are too many for a sweep and only a search will do.
+
+    Raises
+    ------
+    TableError
+        The quotes are wrong, or no package is feasible.
+    """
+    quotes = study.read_quotes()
+    about = too_many(quotes, study.packages)
+    if about is not None:
+        return {"about_packages": int(about)}
+    size = count_packages(quotes, study.packages)
+    n_distinct = int(size["n_distinct"])
+    n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))
+    n_runs = n_sampled * len(study.workloads) * len(study.simulate.policies)
+    return {
+        "n_packages": int(size["n_packages"]),
+        "n_distinct": n_distinct,
+        "n_sampled": n_sampled,
+        "n_runs": n_runs,
+    }
+
+
+def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
+    """Check a study file and the quote and node files that it names.
+
+    Returns
+    -------
+    Study, dict
+        The study and what `plan_size` says of it.
+
+    Raises
+    ------
+    TableError
+        Everything that is wrong, one line each.
+    """
+    path = Path(path)
+    values = read_values(path)
+    lines: list[str] = []
+    try:
+        validate(Study, values, path.parent)
+    except ValidationError as error:
+        lines += problems(error)
+        quotes = path.parent / str(values.get("quotes"))
+        if quotes.is_file():
+            _try(lines, lambda: read_quotes(quotes))
+        raise TableError(complaint(str(path), lines)) from None
+    study = load_study(path)
+    table = _try(lines, study.read_quotes)
+    _try(lines, study.read_existing_nodes)
+    size: dict[str, int] | None = None
+    if table is not None:
+        for workload in study.workloads:
+            _try(lines, partial(workload.speed, table))
+        size = _try(lines, lambda: plan_size(study))
+    if size is None or lines:
+        raise TableError(complaint(str(path), lines))
+    return study, size
+
+
+def study_notes(study: Study) -> list[str]:
+    """Say what a study leaves out: quotes that have expired, existing nodes that go."""
+    system = study.read_existing_system()
+    return [*validity_notes(study.read_quotes(), study.packages), *(system.notes if system else ())]
+
+
+def _try(lines: list[str], call: Callable[[], Result]) -> Result | None:
+    try:
+        return call()
+    except TableError as error:
+        lines.append(str(error))
+        return None

@@ -1,0 +1,277 @@
+"""The system that is there already: its nodes from a node table or from Slurm, all kept or some retired."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.packages.runnable import jobs_left_out
+from procure.schemas import NODE
+from procure.tables import check, existing_file, read
+from procure.text import nearest
+from procure.workload.slurm_text import expand_nodes, parse_tres
+
+Unavailable = Literal["keep", "leave-out"]
+
+_KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_]*)=")
+_AWAY = {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "UNKNOWN"}
+_UNREAL = "FUTURE"
+_MARKS = "*~#!%$@^-"
+_GPU = re.compile(r"gpu(?::(?P<model>[^:]+))?:(?P<count>\d+)")
+
+
+@dataclass(frozen=True)
+class ExistingSystem:
+    """The nodes that stay, and how they were chosen.
+
+    Attributes
+    ----------
+    nodes
+        The node table of those that stay.
+    listed
+        All that the file lists: the node table with the columns ``state`` (as Slurm writes it, empty
+        from a node table), ``available`` and ``stays``.
+    notes
+        Sentences for the user: nodes that are down or drained, left out, retired, of mixed GPU models.
+    """
+
+    nodes: pd.DataFrame
+    listed: pd.DataFrame
+    notes: tuple[str, ...]
+
+
+def read_existing(
+    path: str | Path, retire: Sequence[str] = (), unavailable: Unavailable = "keep"
+) -> ExistingSystem:
+    """Read the nodes of an existing system.
+
+    Parameters
+    ----------
+    path
+        A node table (`procure.tables.NODE`, CSV or Parquet), or the text that ``scontrol show node``
+        prints, with or without ``-o``.
+    retire
+        What goes: node names in Slurm's notation, such as ``node01`` or ``node[10-19]``, or kinds.
+    unavailable
+        Whether nodes that are down, drained or failing are kept or left out.
+
+    Raises
+    ------
+    TableError
+        The file is neither, a node is incomplete, or ``retire`` names what is not there.
+    """
+    path = existing_file(path)
+    text = _slurm_text(path)
+    if text is None:
+        listed = read(path, NODE).assign(state="")
+    else:
+        listed = parse_nodes(text, str(path))
+    listed = listed.assign(available=[_is_available(state) for state in listed["state"]])
+    retired = _retired(listed, retire, str(path))
+    stays = ~retired & (listed["available"].to_numpy() | (unavailable == "keep"))
+    listed = listed.assign(stays=stays)
+    nodes = check(listed.loc[stays].drop(columns=["state", "available", "stays"]), NODE, str(path))
+    return ExistingSystem(nodes, listed, tuple(_notes(listed, retired)))
+
+
+def parse_nodes(text: str, source: str = "scontrol show node") -> pd.DataFrame:
+    """Read what ``scontrol show node`` prints, with or without ``-o``.
+
+    ``cpus`` are those that jobs can get (CPUEfctv, else CPUTot); ``mem_mb`` is RealMemory less
+    MemSpecLimit, in Slurm's megabytes; GPUs come from Gres, else from CfgTRES. Several GPU models in
+    one node leave ``gpu_type`` empty. Slurm tells no server type, so ``kind`` is spelled from the
+    figures, e.g. ``64c-512g-4xa100``. Nodes in state FUTURE do not exist and are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The node table with the further column ``state``.
+
+    Raises
+    ------
+    TableError
+        A node lacks its name, CPUs or memory, a figure is unreadable, or no node is left.
+    """
+    rows = []
+    for number, record in enumerate(re.split(r"^(?=NodeName=)", text, flags=re.MULTILINE)[1:], start=1):
+        fields = _fields(record)
+        if fields["NodeName"] and _UNREAL not in _states(fields.get("State", "")):
+            rows.append(_node(fields, f"{source}, node {number}"))
+    if not rows:
+        raise TableError(f"{source}: holds no node; lines that begin with NodeName= are needed")
+    frame = pd.DataFrame(rows)
+    nodes = check(frame.drop(columns="state"), NODE, source)
+    return nodes.assign(state=frame["state"].to_numpy())
+
+
+def _slurm_text(path: Path) -> str | None:
+    """Return the text of a file that Slurm wrote, None for a table."""
+    with path.open("rb") as stream:
+        if not stream.read(4096).lstrip().startswith(b"NodeName="):
+            return None
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _fields(record: str) -> dict[str, str]:
+    """Split ``Key=value Key=value``, where a value may hold spaces; the first of a repeated key counts."""
+    found: dict[str, str] = {}
+    keys = list(_KEY.finditer(record))
+    for key, following in zip(keys, [*keys[1:], None], strict=True):
+        value = record[key.end() : following.start() if following else len(record)]
+        found.setdefault(key.group(1), value.strip())
+    return found
+
+
+def _node(fields: dict[str, str], where: str) -> dict[str, object]:
+    name = fields["NodeName"]
+
+    def whole(*keys: str, default: str | None = None) -> int:
+        key = next((key for key in keys if key in fields), keys[-1])
+        value = fields.get(key, default)
+        if value is None or not value.isascii() or not value.isdigit():
+            raise TableError(f"{where} ({name}): {key}={value or ''} was given; a whole number is needed")
+        return int(value)
+
+    cpus = whole("CPUEfctv", "CPUTot")
+    mem_mb = whole("RealMemory") - whole("MemSpecLimit", default="0")
+    gpus, model = _gpus(fields, f"{where} ({name})")
+    kind = f"{cpus}c-{mem_mb / 1000:.12g}g" + (f"-{gpus}x{model or 'gpu'}" if gpus else "")
+    return {
+        "node_id": name, "kind": kind, "cpus": cpus, "mem_mb": mem_mb, "gpus": gpus, "gpu_type": model,
+        "state": fields.get("State", ""),
+    }  # fmt: skip
+
+
+def _gpus(fields: dict[str, str], where: str) -> tuple[int, str]:
+    """Return the number of GPUs and their model, empty if there are several or none is named."""
+    gres = fields.get("Gres", "(null)")
+    if gres in ("", "(null)"):
+        gpus, model, bad = parse_tres(fields.get("CfgTRES", ""))[3:]
+        if bad:
+            raise TableError(f"{where}: CfgTRES={fields['CfgTRES']} is unreadable")
+        return (0 if math.isnan(gpus) else int(gpus)), model
+    n, models = 0, []
+    # Cores in brackets, as in gpu:a100:4(S:0-1,3), hold commas of their own.
+    for item in filter(None, re.sub(r"\([^)]*\)", "", gres).split(",")):
+        item = item.replace(":no_consume", "")
+        if item.split(":")[0] != "gpu":
+            continue
+        match = _GPU.fullmatch(item)
+        if match is None:
+            raise TableError(f"{where}: Gres={gres} is unreadable; GPUs are written gpu:2 or gpu:MODEL:2")
+        n += int(match["count"])
+        models.append(match["model"] or "")
+    return n, models[0] if len(set(models)) == 1 else ""
+
+
+def _states(text: str) -> set[str]:
+    return {part.strip(_MARKS) for part in text.upper().split("+")}
+
+
+def _is_available(state: str) -> bool:
+    # A state ending in * belongs to a node that does not respond.
+    return not (_states(state) & _AWAY) and not state.endswith("*")
+
+
+def _retired(listed: pd.DataFrame, retire: Iterable[str], source: str) -> np.ndarray:
+    """Tell which nodes go; an entry is a kind if there is such, else node names."""
+    gone = np.zeros(len(listed), dtype=bool)
+    names, kinds = listed["node_id"], listed["kind"]
+    for entry in retire:
+        if (kinds == entry).any() and not (names == entry).any():
+            gone |= (kinds == entry).to_numpy()
+            continue
+        expanded = expand_nodes(entry)
+        if not expanded:
+            raise TableError(f"packages.retire: {entry!r} names no node; a range is like old[1-3]")
+        for name in expanded:
+            if not (names == name).any():
+                legal = [*kinds.unique(), *names]
+                raise TableError(
+                    f"packages.retire: {source} has no node or kind {name!r}; {_few(name, legal)}"
+                )
+            gone |= (names == name).to_numpy()
+    return gone
+
+
+def _few(name: str, legal: list[str]) -> str:
+    hint = nearest(name, legal)
+    return hint if hint.startswith("did") else nearest(name, [*legal[:8], "…"] if len(legal) > 8 else legal)
+
+
+def _notes(listed: pd.DataFrame, retired: np.ndarray) -> list[str]:
+    notes = []
+    stays, away = listed["stays"].to_numpy(), ~listed["available"].to_numpy()
+    for which, what in (
+        (away & stays, "down, drained or failing, and counted as nodes that will work"),
+        (away & ~stays & ~retired, "down, drained or failing, and left out"),
+        (retired, "retired"),
+    ):
+        if which.any():
+            notes.append(f"existing system: {int(which.sum())} of {len(listed)} nodes are {what}: "
+                         f"{_some(listed.loc[which, 'node_id'])}")  # fmt: skip
+    open_model = (listed["gpus"] > 0) & (listed["gpu_type"] == "") & stays
+    if open_model.any():
+        names = _some(listed.loc[open_model, "node_id"])
+        notes.append(f"existing system: no GPU model, or several, in {names}: any request for a model fits")
+    if not stays.any():
+        notes.append("existing system: no node stays; packages stand alone")
+    return notes
+
+
+def _some(names: pd.Series) -> str:
+    shown = ", ".join(names.iloc[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def coverage_notes(
+    workloads: Mapping[str, pd.DataFrame], nodes: pd.DataFrame, quotes: pd.DataFrame
+) -> list[str]:
+    """Say how many jobs of each workload the existing nodes can run without any purchase."""
+    nothing = pd.DataFrame(0, index=[0], columns=quotes["name"].tolist())
+    left_out = {name: int(jobs_left_out(nothing, quotes, jobs, nodes)[0]) for name, jobs in workloads.items()}
+    notes = []
+    whole = pd.Series([name for name, n in left_out.items() if n == 0], dtype=object)
+    if len(whole):
+        notes.append(
+            f"existing system: it can already run every job of {_some(whole)}; "
+            "there a purchase changes only how long jobs wait"
+        )
+    part = pd.Series(
+        [
+            f"{len(workloads[name]) - n:,} of {len(workloads[name]):,} of {name}"
+            for name, n in left_out.items()
+            if n
+        ],
+        dtype=object,
+    )
+    if len(part):
+        notes.append(f"existing system: jobs that it can run without a purchase: {_some(part)}")
+    return notes
+
+
+def summarise_nodes(system: ExistingSystem) -> pd.DataFrame:
+    """Count the nodes of each kind.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per kind in the file's order: ``kind n_nodes n_unavailable n_staying`` and per node
+        ``cpus mem_mb gpus gpu_type``.
+    """
+    listed = system.listed
+    shape = ["kind", "cpus", "mem_mb", "gpus", "gpu_type"]
+    return (
+        listed.assign(unavailable=~listed["available"])
+        .groupby(shape, sort=False)
+        .agg(n_nodes=("node_id", "size"), n_unavailable=("unavailable", "sum"), n_staying=("stays", "sum"))
+        .reset_index()[["kind", "n_nodes", "n_unavailable", "n_staying", *shape[1:]]]
+    )

@@ -1,0 +1,216 @@
+"""A study: the quotes, the budget, the workloads and every choice of one question, in one TOML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from procure.errors import TableError
+from procure.objectives import objective
+from procure.objectives.aggregate import CVAR_SHARE
+from procure.objectives.constraints import parse
+from procure.packages import PackageRules, read_quotes
+from procure.packages.costs import Costs
+from procure.settings import (
+    Folder,
+    InputFile,
+    Name,
+    NaturalInt,
+    PositiveInt,
+    Settings,
+    read_toml,
+    validated,
+)
+from procure.study.existing import ExistingSystem, read_existing
+from procure.study.workloads import Workload, read_workloads
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Simulate(Settings):
+    """Which policies decide, and whether a job ends at its limit."""
+
+    policies: Annotated[tuple[str, ...], Field(min_length=1)] = ("best-fit",)
+    kill_at_limit: bool = False
+
+    @field_validator("policies")
+    @classmethod
+    def _once_each(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(policies)) < len(policies):
+            raise ValueError("each policy may stand once")
+        return policies
+
+
+class Sweep(Settings):
+    """Which distinct packages are simulated: ``offset``, ``offset + sample``, ``offset + 2 sample`` …"""
+
+    sample: PositiveInt = 10
+    offset: NaturalInt = 0
+    batch_size: NaturalInt = 0
+
+    @model_validator(mode="after")
+    def _offset_below_sample(self) -> Sweep:
+        if self.offset >= self.sample:
+            raise ValueError(f"offset must be below sample: {self.offset} and {self.sample} were given")
+        return self
+
+
+class ModelChoice(Settings):
+    """Which model predicts the packages that were not simulated."""
+
+    kind: Literal["xgboost", "gbt"] = "xgboost"
+    feature_set: Literal["composition", "totals"] = "composition"
+    folds: Annotated[int, Field(ge=2)] = 5
+    seed: NaturalInt = 1
+
+
+class Evaluate(Settings):
+    """What a hit is, and the list lengths at which hits are counted.
+
+    With ``hit_threshold`` several workloads are judged together: a hit is among the best ``hit_share``
+    on more than so many of them.
+    """
+
+    hit_share: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    hit_threshold: NaturalInt | None = None
+    k: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (10, 50, 100, 500, 1000)
+
+
+class Recommend(Settings):
+    """How many packages are recommended and confirmed by simulation, by which objective, within which bounds.
+
+    ``objective`` is one of `procure.objectives.OBJECTIVES`; ``constraints`` are written as
+    `procure.objectives.constraints.parse` reads them; ``cvar_share`` is the share of the workloads' weight that the
+    objective ``cvar`` is the mean of.
+    """
+
+    k: PositiveInt = 50
+    objective: str = "mean-wait"
+    constraints: tuple[str, ...] = ()
+    cvar_share: Annotated[float, Field(gt=0, le=1)] = CVAR_SHARE
+
+    @field_validator("objective")
+    @classmethod
+    def _known_objective(cls, name: str) -> str:
+        try:
+            return objective(name).name
+        except TableError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("constraints")
+    @classmethod
+    def _readable(cls, constraints: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            for text in constraints:
+                parse(text)
+        except TableError as error:
+            raise ValueError(str(error)) from None
+        return constraints
+
+
+class Search(Settings):
+    """How much an active search may simulate, and when it ends; ``runs``, where given, instead of ``share``."""
+
+    runs: PositiveInt | None = None
+    share: Annotated[float, Field(gt=0, le=1)] = 0.01
+    seed: NaturalInt = 1
+    batch: PositiveInt = 24
+    k: PositiveInt = 50
+    stable_rounds: NaturalInt = 5
+
+
+class Study(Settings):
+    """One study file, checked; all paths are absolute or relative to the working folder."""
+
+    name: Name
+    quotes: InputFile
+    results: Folder = Path("results")
+    packages: PackageRules
+    workloads: tuple[Workload, ...]
+    simulate: Simulate = Simulate()
+    sweep: Sweep = Sweep()
+    search: Search = Search()
+    model: ModelChoice = ModelChoice()
+    evaluate: Evaluate = Evaluate()
+    recommend: Recommend = Recommend()
+    costs: Costs = Costs()
+    _path: Path = PrivateAttr(default=Path("study.toml"))
+
+    @field_validator("workloads")
+    @classmethod
+    def _named_once(cls, workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
+        if not workloads:
+            raise ValueError("at least one [[workloads]] table is needed")
+        names = [workload.name for workload in workloads]
+        again = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if again:
+            raise ValueError(f"two workloads are named {again[0]!r}")
+        return workloads
+
+    @property
+    def path(self) -> Path:
+        """The study file."""
+        return self._path
+
+    @property
+    def folder(self) -> Path:
+        """Where this study's tables go: the results folder and the study's name."""
+        return self.results / self.name
+
+    def read_quotes(self) -> pd.DataFrame:
+        """Read the study's quote table."""
+        return read_quotes(self.quotes)
+
+    def read_existing_system(self) -> ExistingSystem | None:
+        """Read the existing system, those of its nodes that stay and what is to be said of them, or None."""
+        rules = self.packages
+        if rules.existing_nodes is None:
+            return None
+        return read_existing(rules.existing_nodes, rules.retire, rules.existing_down)
+
+    def read_existing_nodes(self) -> pd.DataFrame | None:
+        """Read the node table that is added to every package, or None where no node stays."""
+        system = self.read_existing_system()
+        return None if system is None or system.nodes.empty else system.nodes
+
+    def document(self) -> dict[str, Any]:
+        """Give every setting, defaults included, as plain values; paths are relative to the study file."""
+        return self.model_dump(mode="json", context={"folder": self.path.parent})
+
+
+def load_study(path: str | Path) -> Study:
+    """Read a study file.
+
+    Parameters
+    ----------
+    path
+        A TOML file. Paths inside it are relative to its folder; ``name`` defaults to the file's name
+        and ``results`` to the folder ``results`` beside it.
+
+    Raises
+    ------
+    TableError
+        The file is missing or no TOML (with the line), or holds unknown keys, illegal values, or
+        input files that do not exist: all of them, one line each.
+    """
+    path = Path(path)
+    study = validated(Study, read_values(path), str(path), folder=path.parent)
+    study._path = path
+    return study
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Read a study file's plain values, not yet checked.
+
+    Raises
+    ------
+    TableError
+        The file is missing or no TOML (with the line).
+    """
+    values = read_toml(path)
+    if isinstance(values.get("workloads"), str):
+        values["workloads"] = read_workloads(path.parent / values["workloads"], path.parent)
+    return {"name": path.stem, "results": "results"} | values

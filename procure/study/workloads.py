@@ -1,0 +1,163 @@
+"""The workloads of a study: job tables, logs or seeds, as they stand in its TOML file or in one of their own."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
+
+from procure.errors import TableError
+from procure.settings import InputFile, Name, NaturalInt, PositiveInt, Settings, read_toml
+from procure.workload.presets import ColumnMap, parse_column
+from procure.workload.speed import processor_speed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _decimal(value: Any) -> Any:
+    # str() of a float is the shortest text that reads back as it: the decimal that the user wrote.
+    return Decimal(str(value)) if isinstance(value, float) else value
+
+
+Speed = Annotated[
+    Decimal, BeforeValidator(_decimal), Field(gt=0), PlainSerializer(str, return_type=str, when_used="always")
+]
+
+
+_OF_A_LOG = (
+    "format", "preset", "columns", "clock", "log_tz", "cpus_per_node", "mem_unit", "strict", "skip_bad_rows"
+)  # fmt: skip
+
+
+class Generate(Settings):
+    """The embedded default workload, from a seed."""
+
+    seed: NaturalInt = 1
+    n_jobs: PositiveInt | None = None
+
+
+class Workload(Settings):
+    """One job table: generated, read from a job table, or from a log.
+
+    With ``format`` or ``preset`` the file is a log, read by `procure.workload.import_log` with
+    ``preset columns clock cpus_per_node mem_unit strict skip_bad_rows``, dates without an offset in
+    the zone ``log_tz`` (by default ``tz``). A column is written as ``"COLUMN:UNIT:PER"``.
+    ``day`` cuts one local day of the time zone ``tz`` out of it. ``logged_processor`` (a processor
+    of the quote file) or ``logged_speed`` (any number, in the unit of the quotes' ``spec_rate``)
+    says how fast the logged system was; with neither, run times are left as logged on every node.
+    ``weight`` says how much it counts where several workloads are taken together by mean, e.g. the
+    number of days that a day stands for.
+    """
+
+    name: Name
+    generate: Generate | None = None
+    jobs: InputFile | None = None
+    format: Literal["csv", "swf", "sacct"] | None = None
+    preset: str | None = None
+    columns: dict[str, ColumnMap] | None = None
+    clock: Literal["unix", "log", "local"] | None = None
+    log_tz: str | None = None
+    cpus_per_node: PositiveInt = 1
+    mem_unit: str | None = None
+    strict: bool = False
+    skip_bad_rows: bool = False
+    day: datetime.date | None = None
+    tz: str | None = None
+    logged_processor: str | None = None
+    logged_speed: Speed | None = None
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+
+    @field_validator("preset")
+    @classmethod
+    def _beside_the_study(cls, preset: str | None, info: ValidationInfo) -> str | None:
+        folder = (info.context or {}).get("folder")
+        if preset is None or folder is None or not preset.endswith(".toml"):
+            return preset
+        return (Path(folder) / preset).as_posix()
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _columns_from_text(cls, columns: Any) -> Any:
+        if not isinstance(columns, dict):
+            return columns
+        texts = {field: value for field, value in columns.items() if isinstance(value, str)}
+        return columns | dict(parse_column(f"{field}={text}") for field, text in texts.items())
+
+    @field_validator("tz", "log_tz")
+    @classmethod
+    def _known_zone(cls, tz: str | None) -> str | None:
+        if tz is not None:
+            try:
+                ZoneInfo(tz)
+            except (KeyError, ValueError, OSError):
+                raise ValueError(f"{tz!r} is no time zone; names are like 'America/Chicago'") from None
+        return tz
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Workload:
+        if (self.generate is None) == (self.jobs is None):
+            raise ValueError("give exactly one of generate and jobs")
+        how = [key for key in _OF_A_LOG if getattr(self, key) != type(self).model_fields[key].default]
+        if how and self.jobs is None:
+            raise ValueError(f"{how[0]} belongs to jobs, and a workload that is generated has none")
+        if how and self.format is None and self.preset is None:
+            raise ValueError(f"{how[0]} needs format or preset; without them, jobs is a job table")
+        if self.day is not None and self.tz is None:
+            raise ValueError("day needs tz, the time zone whose day is meant, e.g. tz = 'America/Chicago'")
+        if self.logged_processor is not None and self.logged_speed is not None:
+            raise ValueError("give at most one of logged_processor and logged_speed")
+        return self
+
+    def speed(self, quotes: pd.DataFrame) -> str | None:
+        """Return the speed of the logged system as decimal text, or None for the ratio 1.0 everywhere.
+
+        Parameters
+        ----------
+        quotes
+            The quote table; a ``logged_processor`` is looked up in its ``processor`` column.
+
+        Raises
+        ------
+        TableError
+            No quote has that processor with a ``spec_rate``, or two of them differ in it.
+        """
+        if self.logged_speed is not None:
+            return str(self.logged_speed)
+        if self.logged_processor is None:
+            return None
+        try:
+            return str(processor_speed(self.logged_processor, quotes))
+        except TableError as error:
+            raise TableError(f"workload {self.name}, logged_processor: {error}") from None
+
+
+def read_workloads(path: Path, folder: Path) -> Any:
+    """Read the workloads that stand in a file of their own, not yet checked.
+
+    Parameters
+    ----------
+    path
+        A TOML file of ``[[workloads]]`` tables; paths in it are relative to its folder.
+    folder
+        The study's, to which the paths returned are relative.
+
+    Raises
+    ------
+    TableError
+        The file is missing or no TOML (with the line).
+    """
+    found = read_toml(path, "; workloads is a file of [[workloads]] tables, or these tables").get(
+        "workloads", []
+    )
+    for table in found if isinstance(found, list) else []:
+        for key in ("jobs", "preset"):
+            named = table.get(key)
+            if isinstance(named, str) and (key == "jobs" or named.endswith(".toml")):
+                table[key] = os.path.relpath(path.parent / named, folder or ".")
+    return found

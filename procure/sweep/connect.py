@@ -1,0 +1,274 @@
+"""How a Dask comes about: local workers, jobs of a batch system, or one that runs already."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import hashlib
+import importlib.util
+import json
+import logging
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from procure.errors import TableError
+from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
+from procure.sweep.tls import make_security
+
+CONNECT_TIMEOUT = "10s"
+FILE_TIMEOUT = 120.0
+"""How many seconds a scheduler file may take to appear."""
+_CLASSES = dict(zip(QUEUES, ("SLURMCluster", "PBSCluster", "LSFCluster", "SGECluster"), strict=True))
+_ONE_THREAD = [f"export {name}_NUM_THREADS=1" for name in ("OMP", "MKL", "OPENBLAS")]
+
+Explain = Callable[[], tuple[str, bool]]
+
+
+@contextlib.contextmanager
+def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
+    """Give a Dask client, and a function that says why there is no worker and whether that is final.
+
+    Raises
+    ------
+    TableError
+        The farm cannot be had: no answer, an option refused, a package missing.
+    """
+    import dask
+    import distributed  # noqa: F401 - brings its settings' defaults
+
+    for name in ("", ".client", ".worker", ".nanny", ".scheduler"):
+        logging.getLogger(f"distributed{name}").setLevel(logging.CRITICAL)
+    how = _local if farm == "local" else _queue if farm in QUEUES else _address
+    # Attempts are counted by the tasks themselves, so Dask never gives a batch up; and a worker that
+    # is silent for a minute counts as lost.
+    settings: dict[str, Any] = {"distributed.scheduler.allowed-failures": 1000}
+    if dask.config.get("distributed.scheduler.worker-ttl", None) in (None, "5 minutes"):
+        settings["distributed.scheduler.worker-ttl"] = "60s"
+    with dask.config.set(settings), how(farm, options, note) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
+    from distributed import Client, LocalCluster
+
+    n_workers = max(1, min(n_local_workers(), options.jobs))
+    # Workers share this terminal: without this, Ctrl-C would end them before the driver has said goodbye.
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    try:
+        cluster = LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
+            silence_logs=logging.CRITICAL,
+        )
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
+    with cluster, Client(cluster, set_as_default=False) as client:
+        cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
+        _say_dashboard(client, note)
+        yield client, lambda: ("no local worker could start; is there memory left?", False)
+
+
+@contextlib.contextmanager
+def _address(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
+    from distributed import Client
+
+    security = make_security(options.folder) if options.tls else None
+    named = f", named by {options.scheduler_file}" if options.scheduler_file else ""
+    try:
+        client = Client(farm, timeout=CONNECT_TIMEOUT, set_as_default=False, security=security)
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        raise TableError(f"farm {farm}: no Dask scheduler answers there{named}: {error}") from None
+    with client:
+        _say_dashboard(client, note)
+        yield client, lambda: (f"none has joined the Dask scheduler at {farm}", False)
+
+
+def read_scheduler_file(path: Path, note: Callable[[str], None]) -> str:
+    """Return the address that a Dask scheduler left in a file; wait for the file to appear.
+
+    Raises
+    ------
+    TableError
+        It does not appear, or names no address.
+    """
+    until = time.monotonic() + FILE_TIMEOUT
+    said = False
+    while True:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return str(json.loads(path.read_text(encoding="utf-8"))["address"])
+        if time.monotonic() > until:
+            what = "names no Dask scheduler" if path.exists() else f"did not appear in {FILE_TIMEOUT:.0f} s"
+            raise TableError(f"{path}: {what}; dask scheduler --scheduler-file writes it")
+        if not said:
+            note(f"waiting for {path}")
+            said = True
+        time.sleep(0.5)
+
+
+@contextlib.contextmanager
+def _queue(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
+    from distributed import Client
+
+    name = job_name(options.folder)
+    _cancel(farm, name)
+    with contextlib.ExitStack() as stack:
+        # However this ends, and whatever Dask has lost sight of: no job of this study is left.
+        stack.callback(_cancel, farm, name)
+        cluster = stack.enter_context(make_cluster(farm, options))
+        words = refusal(farm, cluster.job_script())
+        if words:
+            raise TableError(f"farm {farm}: a worker's job is refused: {words}")
+        note(f"{options.jobs} jobs named {name}; their output goes to {options.folder / 'logs'}")
+        cluster.adapt(minimum_jobs=options.jobs, maximum_jobs=options.jobs)
+        client = stack.enter_context(Client(cluster, set_as_default=False))
+        _say_dashboard(client, note)
+        yield client, lambda: _explain(farm, name, cluster.job_script())
+
+
+def job_name(folder: Path) -> str:
+    """Name the jobs of a study's folder: whoever holds its lock may cancel what bears this name."""
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+    return f"procure-{folder.name[:40]}-{digest}"
+
+
+def make_cluster(farm: str, options: FarmOptions) -> Any:
+    """Make dask-jobqueue's cluster for a batch system; no job is submitted yet.
+
+    What is not given comes from the site's ``~/.config/dask/jobqueue.yaml``, then from us: one core
+    and 2 GB.
+    """
+    import dask
+
+    dask_jobqueue = _import_dask_jobqueue(farm)
+
+    def site(key: str) -> Any:
+        return dask.config.get(f"jobqueue.{farm}.{key}", None)
+
+    cores = options.cores or site("cores") or 1
+    walltime = options.walltime or site("walltime")
+    arguments = list(site("worker-extra-args") or ())
+    if walltime is not None:
+        arguments += lifetime_arguments(str(walltime))
+    (options.folder / "logs").mkdir(parents=True, exist_ok=True)
+    keywords: dict[str, Any] = {
+        "cores": cores,
+        "processes": cores,
+        "memory": options.memory or site("memory") or "2 GB",
+        "walltime": walltime,
+        "queue": options.partition,
+        "account" if farm in ("slurm", "pbs") else "project": options.account,
+        "job_name": job_name(options.folder),
+        "log_directory": str((options.folder / "logs").resolve()),
+        "worker_extra_args": arguments,
+        "job_script_prologue": [*(site("job-script-prologue") or ()), *_ONE_THREAD],
+        "scheduler_options": {"dashboard_address": ":0"} | dict(site("scheduler-options") or {}),
+        "silence_logs": logging.CRITICAL,
+    }
+    if options.tls:
+        keywords |= {"security": make_security(options.folder), "protocol": "tls://"}
+    logging.getLogger("dask_jobqueue").setLevel(logging.CRITICAL)
+    try:
+        return getattr(dask_jobqueue, _CLASSES[farm])(**keywords)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise TableError(f"farm {farm}: {str(error).splitlines()[0]}") from None
+
+
+def _import_dask_jobqueue(farm: str) -> Any:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        import dask_jobqueue
+    except ImportError:
+        raise TableError(
+            f"farm {farm} needs dask-jobqueue; install it with: pip install 'procure-hpc[hpc]'"
+        ) from None
+    # On import it makes Ctrl-C a silent exit with code 0, for the whole process.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+    return dask_jobqueue
+
+
+def lifetime_arguments(walltime: str) -> list[str]:
+    """Let a worker leave before its job's limit, and not all workers at one moment.
+
+    Parameters
+    ----------
+    walltime
+        ``D-HH:MM:SS``, ``HH:MM:SS``, ``HH:MM`` (hours and minutes, as LSF writes it) or minutes.
+    """
+    days, _, rest = walltime.rpartition("-")
+    try:
+        fields = [int(part) for part in rest.split(":")]
+        if len(fields) == 1:
+            seconds = fields[0] * (3600 if days else 60)
+        else:
+            hours, minutes, *more = fields
+            seconds = hours * 3600 + minutes * 60 + sum(more)
+        seconds = -1 if walltime.startswith("-") else seconds + int(days or 0) * 86400
+    except ValueError:
+        seconds = 0
+    if seconds <= 0:
+        raise TableError(f"walltime {walltime!r} was given; write hours:minutes:seconds, e.g. 1:00:00")
+    stagger = min(150, seconds // 10)
+    return ["--lifetime", f"{seconds - 2 * stagger}s", "--lifetime-stagger", f"{stagger}s"]
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
+    """Ask the batch system something; None if it does not answer. Signals to this process spare it."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, start_new_session=True)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def _cancel(farm: str, name: str) -> None:
+    if farm == "slurm":
+        _run("scancel", f"--user={getpass.getuser()}", f"--name={name}")
+
+
+def refusal(farm: str, script: str) -> str:
+    """Return the batch system's words if it would refuse a job; empty if it would take it."""
+    if farm != "slurm":
+        return ""
+    with tempfile.NamedTemporaryFile("w", suffix=".sh") as stream:
+        stream.write(script)
+        stream.flush()
+        asked = _run("sbatch", "--test-only", stream.name)
+    if asked is None:
+        return "sbatch does not answer; is this a login node?"
+    return " ".join(asked.stderr.split()) if asked.returncode else ""
+
+
+def _explain(farm: str, name: str, script: str) -> tuple[str, bool]:
+    if farm != "slurm":
+        return f"look at the {farm} queue for jobs named {name}", False
+    asked = _run("squeue", f"--user={getpass.getuser()}", f"--name={name}", "-h", "-o", "%T (%r), start %S")
+    if asked is None or asked.returncode:
+        return "Slurm does not answer", False
+    states = sorted(set(asked.stdout.splitlines()))
+    if states:
+        return f"Slurm says of {len(asked.stdout.splitlines())} jobs named {name}: {', '.join(states)}", False
+    words = refusal(farm, script)
+    return f"no job named {name} is in Slurm's queue: {words or 'they ended; look at their logs'}", bool(
+        words
+    )
+
+
+def _has_dashboard() -> bool:
+    return importlib.util.find_spec("bokeh") is not None
+
+
+def _say_dashboard(client: Any, note: Callable[[str], None]) -> None:
+    if _has_dashboard() and client.dashboard_link:
+        note(f"dashboard: {client.dashboard_link}")

@@ -1,0 +1,80 @@
+"""What a sweep and a farm say to each other: tasks, receipts, the work, and how to obtain workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from procure.errors import TableError
+
+QUEUES = ("slurm", "pbs", "lsf", "sge")
+
+
+class Receipt(NamedTuple):
+    """What a task returns: how many runs it made and the kernel seconds that they took.
+
+    ``died`` says that workers died over this batch before; ``refused`` why this worker may not compute.
+    """
+
+    n_runs: int
+    kernel_seconds: float
+    died: bool = False
+    refused: str = ""
+
+
+Task = Callable[..., Receipt]
+
+
+class Work(Protocol):
+    """What is to be computed. A batch that is given back may stand in the queue again afterwards."""
+
+    def take(self) -> Any | None:
+        """Return the next batch, or None while there is none."""
+
+    def key(self, batch: Any) -> Hashable:
+        """Name what the batch shares with others."""
+
+    def shared(self, key: Any) -> Any:
+        """Make what batches share; it is sent once to each worker."""
+
+    def arguments(self, batch: Any) -> tuple[Any, ...]:
+        """Return the rest of a task's arguments."""
+
+
+@dataclass
+class FarmOptions:
+    """How workers are come by; what a farm does not need is not looked at.
+
+    ``cores`` and ``memory`` (text such as ``"8 GB"``) are those of one queued job, ``walltime`` its
+    limit as the queue writes it. ``wait`` is after how many seconds without any worker the sweep gives
+    up, 0 = never. ``folder`` takes logs and keys. ``n_workers`` is filled in: the most seen at once.
+    """
+
+    jobs: int = 1
+    cores: int | None = None
+    memory: str | None = None
+    walltime: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    scheduler_file: Path | None = None
+    tls: bool = False
+    wait: float = 0
+    folder: Path = Path()
+    n_workers: int = field(default=0, init=False)
+
+
+def n_local_workers() -> int:
+    """Count the processors that this process may use: Slurm's word first, then the affinity mask."""
+    given = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(int(given), allowed) if given.isdigit() and int(given) > 0 else allowed
+
+
+def check_farm(farm: str) -> None:
+    """Raise if there is no such farm: say which there are."""
+    if farm not in ("serial", "local", *QUEUES) and "://" not in farm:
+        known = ", ".join(("serial", "local", *QUEUES))
+        raise TableError(f"farm {farm!r} is not known; known: {known}, or an address such as tcp://host:8786")

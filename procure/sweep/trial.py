@@ -1,0 +1,97 @@
+"""Try a package out here and now: find it by its id, change it or its jobs, simulate it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.packages.ids import package_ids
+from procure.study import Plan
+from procure.sweep.runner import make_bench, simulate_batch
+from procure.text import nearest
+
+
+def find_package(plan: Plan, package_id: str) -> np.ndarray:
+    """Return a package's counts, int64[n_types], types in quote order.
+
+    Raises
+    ------
+    TableError
+        The study has no such package; the message names the nearest one.
+    """
+    if package_id in plan.row_of.index:
+        return plan.packages.iloc[int(plan.row_of.loc[package_id])][plan.types].to_numpy(np.int64)
+    wanted = np.zeros(len(plan.types), dtype=np.int64)
+    for part in package_id.split(","):
+        name, _, count = part.partition("=")
+        if name.strip() not in plan.types:
+            raise TableError(
+                f"package {package_id!r}: no quote is named {name.strip()!r}; {nearest(name.strip(), plan.types)}"
+            )
+        if not count.strip().isdecimal() or len(count) > 9:
+            raise TableError(
+                f"package {package_id!r}: {part!r} is not TYPE=COUNT, as in {plan.row_of.index[0]!r}"
+            )
+        wanted[plan.types.index(name.strip())] += int(count)
+    counts = plan.packages.iloc[plan.row_of.to_numpy()][plan.types].to_numpy(np.int64)
+    off = np.abs(counts - wanted).sum(axis=1)
+    row = int(off.argmin())
+    if off[row] == 0:
+        return counts[row]
+    raise TableError(
+        f"package {package_id!r} is not among the study's {len(counts):,} packages "
+        f"(each uses up the budget); the nearest is {plan.row_of.index[row]!r}"
+    )
+
+
+def try_counts(
+    plan: Plan,
+    counts: np.ndarray,
+    workload: str,
+    policy: str,
+    jobs: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Simulate some packages on one workload of a study.
+
+    Parameters
+    ----------
+    counts
+        int64[n_packages, n_types]; any counts, whatever the study's rules.
+    workload, policy
+        Names; the policy need not be among the study's.
+    jobs
+        Other jobs in the workload's place.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Result rows in the order given.
+
+    Raises
+    ------
+    TableError
+        A run failed.
+    """
+    if jobs is not None:
+        plan = replace(plan, workloads=plan.workloads | {workload: jobs})
+    ids = package_ids(counts, plan.types)
+    rows, _ = simulate_batch(
+        make_bench(plan, workload, policy), ids, np.ascontiguousarray(counts, dtype=np.int64)
+    )
+    failed = rows[rows["status"] != "ok"]
+    if len(failed):
+        first = failed.iloc[0]
+        raise TableError(f"package {first['package_id']} on {workload} under {policy}: {first['reason']}")
+    return rows
+
+
+def run_packages(plan: Plan, package_ids: Iterable[str], workload: str, policy: str) -> pd.DataFrame:
+    """Simulate some packages here and now, without storing them: result rows in the order given."""
+    ids = list(package_ids)
+    counts = plan.packages.iloc[plan.row_of.loc[ids].to_numpy()][plan.types].to_numpy(np.int64)
+    rows, _ = simulate_batch(make_bench(plan, workload, policy), ids, counts)
+    return rows

@@ -1,0 +1,180 @@
+"""Which days of a log to ask a purchase question for: by hand, by calendar, by groups of like days, the hardest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.text import nearest
+from procure.workload.clock import zone
+from procure.workload.slice import refuse_log_clock
+
+QUIET = 60.0
+"""Seconds; a day whose median mean wait over the probed packages is below this says nothing about packages."""
+
+FEATURES = (
+    "n_jobs", "cpu_hours", "mem_gb_hours", "gpu_hours", "mean_cpus", "mean_mem_gb", "busiest_hour_share",
+)  # fmt: skip
+"""What days are grouped by, each as log(1 + x), standardised."""
+
+
+def local_days(jobs: pd.DataFrame, tz: str) -> np.ndarray:
+    """Return the local day of submission of each job, ``YYYY-MM-DD``.
+
+    Raises
+    ------
+    TableError
+        The table's times are not Unix seconds, or ``tz`` is no time zone.
+    """
+    refuse_log_clock(jobs)
+    seconds, row = np.unique(jobs["submit_time"].to_numpy(), return_inverse=True)
+    local = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(zone(tz))
+    return local.strftime("%Y-%m-%d").to_numpy(dtype=object)[row]
+
+
+def split_days(jobs: pd.DataFrame, tz: str) -> dict[str, pd.DataFrame]:
+    """Cut a log into its local days, ascending; row order is kept, days without jobs do not appear."""
+    days = local_days(jobs, tz)
+    found = {}
+    for day, part in jobs.groupby(days, sort=True):
+        part = part.reset_index(drop=True)
+        part.attrs = dict(jobs.attrs)
+        found[str(day)] = part
+    return found
+
+
+def day_table(days: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Describe days by what their jobs ask for and take.
+
+    Parameters
+    ----------
+    days
+        Job tables by day, from `split_days`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``day weekday n_jobs n_users`` (0 where the log names none), ``cpu_hours mem_gb_hours gpu_hours``
+        (amount × run time of the jobs submitted that day), ``gpu_jobs``, ``mean_cpus mean_mem_gb`` (of
+        the whole job), ``busiest_hour_share`` (share of the CPU-hours that is submitted in the hour that
+        submits most).
+    """
+    return pd.DataFrame([{"day": day} | _figures(day, jobs) for day, jobs in days.items()])
+
+
+def _figures(day: str, jobs: pd.DataFrame) -> dict[str, object]:
+    nodes = jobs["n_nodes"].to_numpy(dtype="float64")
+    cpus, mem, gpus = (
+        jobs[name].to_numpy(dtype="float64") * nodes
+        for name in ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
+    )
+    hours = jobs["run_time"].to_numpy(dtype="float64") / 3600
+    submit, users = jobs["submit_time"].to_numpy(), jobs["user"]
+    by_hour = np.bincount((submit - submit.min()) // 3600, weights=cpus * hours)
+    cpu_hours = float(by_hour.sum())
+    return {
+        "weekday": pd.Timestamp(day).day_name()[:3],
+        "n_jobs": len(jobs),
+        "n_users": int(users[users != ""].nunique()),
+        "cpu_hours": cpu_hours,
+        "mem_gb_hours": float((mem * hours).sum()) / 1000,
+        "gpu_jobs": int((gpus > 0).sum()),
+        "gpu_hours": float((gpus * hours).sum()),
+        "mean_cpus": float(cpus.mean()),
+        "mean_mem_gb": float(mem.mean()) / 1000,
+        "busiest_hour_share": float(by_hour.max()) / cpu_hours if cpu_hours else 0.0,
+    }
+
+
+def by_hand(table: pd.DataFrame, days: Sequence[str]) -> pd.DataFrame:
+    """Choose the days named; each weighs 1.
+
+    Parameters
+    ----------
+    table
+        From `day_table`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``day weight``, days ascending; likewise for the other rules.
+
+    Raises
+    ------
+    TableError
+        No job was submitted on one of them.
+    """
+    known = table["day"].tolist()
+    for day in days:
+        if day not in known:
+            raise TableError(f"no job was submitted on {day!r}; {nearest(day, known)}")
+    return _chosen(sorted(set(days)))
+
+
+def by_calendar(table: pd.DataFrame, n: int = 25, per_month: int | None = None) -> pd.DataFrame:
+    """Choose days evenly: ``n`` over the whole log, or ``per_month`` in each month; each weighs 1.
+
+    Of m days, n are taken at places ⌊(i + ½) m / n⌋; a month with fewer days than asked for gives all.
+    """
+    days = table["day"].to_numpy(dtype=object)
+    if per_month is None:
+        return _chosen(_evenly(days, n))
+    months = pd.Series(days).str.slice(0, 7).to_numpy()
+    return _chosen([day for month in np.unique(months) for day in _evenly(days[months == month], per_month)])
+
+
+def by_group(table: pd.DataFrame, n: int = 25, seed: int = 1) -> pd.DataFrame:
+    """Choose few days that stand for all: k-means groups of like days, of each the day nearest its centre.
+
+    Days are compared by `FEATURES`. A chosen day's weight is the number of days in its group, so that
+    the weights add up to the days of the table.
+
+    Parameters
+    ----------
+    seed
+        Of the first centres; the same seed gives the same days.
+    """
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    values = np.log1p(table[list(FEATURES)].to_numpy(dtype="float64"))
+    spread = values.std(axis=0)
+    values = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    n = min(n, len(np.unique(values, axis=0)))
+    with threadpool_limits(1):
+        groups = KMeans(n, n_init=10, random_state=seed).fit(values)
+    away = ((values - groups.cluster_centers_[groups.labels_]) ** 2).sum(axis=1)
+    found = table[["day"]].assign(group=groups.labels_, away=away).sort_values(["group", "away", "day"])
+    first = found.drop_duplicates("group")
+    weight = found.groupby("group").size().reindex(first["group"]).to_numpy()
+    return _chosen(first["day"].tolist(), weight)
+
+
+def hardest(table: pd.DataFrame, n: int = 25) -> pd.DataFrame:
+    """Choose the days with the largest ``median_wait``, equal ones by the earlier day; each weighs 1."""
+    ranked = table.sort_values("median_wait", ascending=False, kind="stable")
+    return _chosen(ranked["day"].tolist()[:n])
+
+
+def without_quiet(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Part the days on which jobs wait from those below `QUIET`, which are returned by name.
+
+    A table without the column ``median_wait`` (s) was not probed: nothing is known to be quiet.
+    """
+    if "median_wait" not in table:
+        return table, []
+    waits = table["median_wait"].to_numpy(dtype="float64") >= QUIET
+    return table[waits].reset_index(drop=True), table["day"][~waits].tolist()
+
+
+def _evenly(days: np.ndarray, n: int) -> list[str]:
+    n = min(n, len(days))
+    return [str(days[(2 * i + 1) * len(days) // (2 * n)]) for i in range(n)]
+
+
+def _chosen(days: Sequence[str], weight: np.ndarray | None = None) -> pd.DataFrame:
+    found = pd.DataFrame({"day": list(days), "weight": 1 if weight is None else weight})
+    return found.sort_values("day", ignore_index=True)

@@ -1,0 +1,121 @@
+"""Run times on another processor: logged run time × logged speed / node speed, rounded up exactly."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.text import nearest
+
+Speed = str | int | float | Decimal | None
+"""Any positive number, read as the decimal that it is written as; None, empty or NaN is unknown."""
+
+
+def exact_speed(speed: Speed, what: str = "a speed") -> Fraction | None:
+    """Return a speed as an exact fraction, None where it is unknown.
+
+    Raises
+    ------
+    TableError
+        Not a number, infinite, or not above 0.
+    """
+    if speed is None or speed is pd.NA or str(speed).strip().lower() in ("", "nan"):
+        return None
+    try:
+        number = Decimal(repr(float(speed)) if isinstance(speed, float) else str(speed).strip())
+    except InvalidOperation:
+        raise TableError(f"{what}: {speed!r} is not a number") from None
+    if not number.is_finite() or number <= 0:
+        raise TableError(f"{what}: {speed!r} was given; a speed is a number above 0")
+    return Fraction(number)
+
+
+def scale_run_time(run_time: np.ndarray, logged_speed: Speed, node_speed: Speed) -> np.ndarray:
+    """Return ⌈run time × logged speed / node speed⌉ in whole seconds.
+
+    Speeds are taken as the decimals that they are written as, and the arithmetic is in integers, so
+    that 1 s at speed 2.1 is exactly 7 s at 0.3 (floating point makes it 8). A run time of 0 stays 0.
+    Where either speed is unknown the ratio is 1.
+
+    Parameters
+    ----------
+    run_time
+        Logged run times, whole seconds, any shape.
+    logged_speed, node_speed
+        Speed of one core of the logged system and of the node, in the same measure (SPECrate 2017 per
+        core, say, or one of your own).
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 seconds, of the same shape.
+
+    Raises
+    ------
+    TableError
+        A speed is not a number above 0, a run time is negative, or a result exceeds int64.
+
+    References
+    ----------
+    The procurement study that procure follows scales logged durations by the ratio of base scores in
+    SPEC CPU2017; rounding up is ours, so that no job gets shorter than it can be.
+    """
+    seconds = np.asarray(run_time, dtype=np.int64)
+    logged, node = exact_speed(logged_speed, "logged speed"), exact_speed(node_speed, "node speed")
+    if seconds.size and seconds.min() < 0:
+        raise TableError(f"run time {int(seconds.min())} s is negative")
+    if logged is None or node is None or logged == node or not seconds.size:
+        return seconds.copy()
+    ratio = logged / node
+    largest = int(seconds.max()) * ratio.numerator + ratio.denominator
+    if math.ceil(int(seconds.max()) * ratio) >= 2**63:
+        raise TableError(f"run time {int(seconds.max())} s × {float(ratio):g} is too large")
+    if largest < 2**63:
+        return (seconds * ratio.numerator + (ratio.denominator - 1)) // ratio.denominator
+    exact = [-(-int(value) * ratio.numerator // ratio.denominator) for value in seconds.flat]
+    return np.array(exact, dtype=np.int64).reshape(seconds.shape)
+
+
+def processor_speed(
+    name: str, table: pd.DataFrame, speed: str = "spec_rate", processor: str = "processor"
+) -> float:
+    """Look a processor's speed up by its name, capitals and spaces aside.
+
+    Parameters
+    ----------
+    name
+        E.g. ``AMD EPYC 7542``.
+    table
+        Any table with a column of processors and one of speeds, such as a quote table.
+    speed, processor
+        The two columns' names.
+
+    Raises
+    ------
+    TableError
+        A column is missing, the processor is not in the table (the nearest names are offered), it has
+        no speed, or rows disagree about it.
+    """
+    for column in (speed, processor):
+        if column not in table.columns:
+            raise TableError(f"no column {column!r}; {nearest(column, map(str, table.columns))}")
+    names = table[processor].astype(str).str.strip()
+    known = sorted({text for text in names if text})
+    rows = table.loc[names.map(_plain) == _plain(name), speed].dropna()
+    if not len(rows):
+        if _plain(name) in map(_plain, known):
+            raise TableError(f"processor {name!r} has no {speed}")
+        raise TableError(f"unknown processor {name!r}; {nearest(name, known)}")
+    speeds = {exact_speed(value, f"{speed} of {name}") for value in rows}
+    if len(speeds) > 1:
+        raise TableError(f"processor {name!r} has several values of {speed}: {', '.join(map(str, rows))}")
+    return float(rows.iloc[0])
+
+
+def _plain(name: str) -> str:
+    return " ".join(str(name).lower().split())
