@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.cli.cases import Loaded, Rule, load
+from procure.cli.cases import Rule
 from procure.evaluation.many_days import (
     Days,
     days_of,
@@ -32,6 +32,7 @@ from procure.evaluation.many_days import (
 from procure.evaluation.ranking import REGRET_FLOOR, evaluate, order
 from procure.models import features, together
 from procure.objectives.aggregate import aggregate
+from procure.recommender.results import StudyResults, load_results
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.probe import probe_days
@@ -85,14 +86,14 @@ def sweep(path: Path) -> None:
         print(f"{path.stem}: {summary.n_computed:,} runs in {took:,.1f} s, {rate}\n", flush=True)
 
 
-def true_waits(path: Path, loaded: Loaded) -> np.ndarray:
+def true_waits(path: Path, loaded: StudyResults) -> np.ndarray:
     rows = read_results(load_study(path))
     ids = loaded.cases[0].packages["package_id"]
     by_day = {name: part.set_index("package_id")["mean_wait_time"] for name, part in rows.groupby("workload")}
     return np.array([by_day[case.name].reindex(ids).to_numpy(dtype="float64") for case in loaded.cases])
 
 
-def print_thresholds(loaded: Loaded, rule: str, truth: np.ndarray | None) -> None:
+def print_thresholds(loaded: StudyResults, rule: str, truth: np.ndarray | None) -> None:
     packages = loaded.cases[0].packages
     sample = days_of(loaded.cases, rule)
     judged = sample if truth is None else days_of(loaded.cases, rule, truth)
@@ -124,7 +125,7 @@ def print_markdown(table: pd.DataFrame, title: str) -> None:
     print(flush=True)
 
 
-def single_days(loaded: Loaded, truth: np.ndarray | None) -> None:
+def single_days(loaded: StudyResults, truth: np.ndarray | None) -> None:
     """Each day's own model: on that day against the truth, and over all days by hits on more than 6."""
     packages = loaded.cases[0].packages
     price = packages["price_usd"].to_numpy(dtype="float64")
@@ -163,7 +164,7 @@ def against_truth(
     }
 
 
-def all_days(loaded: Loaded, truth: np.ndarray) -> None:
+def all_days(loaded: StudyResults, truth: np.ndarray) -> None:
     """The mean over all jobs of all days, and the robust choices, from every tenth package, against the truth."""
     whole = together(loaded.cases)
     price = whole.packages["price_usd"].to_numpy(dtype="float64")
@@ -194,7 +195,7 @@ def choice_regrets(sample: Days, truth: Days, able: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["choice", "best of the sample", "best of all", "loss"])
 
 
-def other_samples(loaded: Loaded, truth: np.ndarray) -> None:
+def other_samples(loaded: StudyResults, truth: np.ndarray) -> None:
     """Six other ways to take every tenth package, each judged out of fold."""
     packages = loaded.cases[0].packages
     x = features(packages, loaded.plan.quotes).to_numpy()
@@ -224,7 +225,7 @@ def main() -> None:
     days = choose_days(options.data, options.folder, options.n)
     year = study_file(options.folder, "year", days, 10)
     sweep(year)
-    loaded, truth = load(year), None
+    loaded, truth = load_results(year), None
     if options.truth:
         exhaustive = study_file(options.folder, "truth25", days, 1)
         sweep(exhaustive)

@@ -25,13 +25,14 @@ from procure.objectives import OBJECTIVES
 from procure.objectives.aggregate import REGRET_FLOOR
 from procure.objectives.pareto import front
 from procure.recommender.rank import result_columns
+from procure.recommender.results import StudyResults, load_results
 from procure.recommender.values import Figures
 
 RESULT = [one for one in OBJECTIVES.values() if one.source == "result"]
 AXES = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])
 
 
-def truth_of(loaded: cases.Loaded, path: Path) -> Figures:
+def truth_of(loaded: StudyResults, path: Path) -> Figures:
     columns = result_columns(RESULT)
     held = ["package_id", "workload", "policy", "status", "reason", *columns]
     results = pd.read_parquet(path, columns=held)
@@ -45,7 +46,7 @@ def truth_of(loaded: cases.Loaded, path: Path) -> Figures:
     return Figures(loaded.cases, values)
 
 
-def judge(loaded: cases.Loaded, truth: Figures, name: str, k: int) -> str:
+def judge(loaded: StudyResults, truth: Figures, name: str, k: int) -> str:
     began, objective = time.perf_counter(), OBJECTIVES[name]
     found = chosen.chosen(loaded, choices.Wish(objective), k, True, cases.Rule.RUNS_ALL).ranked_list
     taken = time.perf_counter() - began
@@ -63,7 +64,7 @@ def judge(loaded: cases.Loaded, truth: Figures, name: str, k: int) -> str:
     )
 
 
-def compare_fronts(loaded: cases.Loaded, truth: Figures) -> str:
+def compare_fronts(loaded: StudyResults, truth: Figures) -> str:
     found = chosen.fronted(loaded, choices.Wish(AXES[0], (), AXES), True)
     assert found.front is not None
     rows = np.flatnonzero(truth.whole.runs_all)
@@ -92,7 +93,7 @@ def main() -> None:
     parser.add_argument("--objective", nargs="*", default=[one.name for one in RESULT])
     parser.add_argument("-k", type=int, default=50)
     asked = parser.parse_args()
-    loaded = cases.load(asked.study)
+    loaded = load_results(asked.study)
     truth = truth_of(loaded, asked.truth)
     n_able, n_known = int(truth.whole.runs_all.sum()), int((truth.simulated & truth.whole.runs_all).sum())
     print(

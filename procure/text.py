@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 _NAMED = 3
 
 
@@ -46,7 +44,7 @@ def duration(seconds: float | None) -> str:
 
 def said(value: float, unit: str = "") -> str:
     """Write a value with its unit, e.g. ``14,400 s`` or ``US$ 900,000``."""
-    if np.isnan(value):
+    if value != value:
         return "unknown"
     whole = abs(value) >= 1000 or value == round(value)
     number = f"{value:,.0f}" if whole else f"{value:,.4g}"

@@ -20,6 +20,7 @@ from procure.objectives import OBJECTIVES
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.pareto import front
 from procure.recommender.rank import choose, pareto
+from procure.recommender.results import load_results
 from procure.recommender.values import Figures
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
@@ -239,9 +240,9 @@ def ask(path: Path, *arguments: str) -> Result:
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Figures:
     """All packages of the same study."""
-    from procure.cli import cases, choices, chosen
+    from procure.cli import choices, chosen
 
-    loaded = cases.load(made(tmp_path_factory.mktemp("truth"), sample=1))
+    loaded = load_results(made(tmp_path_factory.mktemp("truth"), sample=1))
     every = [one for one in OBJECTIVES.values() if one.source == "result"]
     return chosen.figures_of(loaded, choices.Wish(OBJECTIVES["tco"], axes=(*every, OBJECTIVES["energy"])))
 

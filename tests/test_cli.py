@@ -14,11 +14,11 @@ import typer.main
 from small_study import swept
 from typer.testing import CliRunner
 
-from procure.cli.cases import workloads_of
 from procure.cli.cautions import _speeds
 from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.recommender.results import workloads_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,11 +26,12 @@ ROOT = Path(__file__).resolve().parent.parent
 def every_command(command=None, path=()):
     """Walk all commands of the tree with their full names."""
     command = command or typer.main.get_command(app)
-    children = getattr(command, "commands", None)
-    if children is None:
+    if not hasattr(command, "list_commands"):
         yield " ".join(path)
         return
-    for name, child in children.items():
+    context = typer.Context(command)
+    for name in command.list_commands(context):
+        _, child, _ = command.resolve_command(context, [name])
         yield from every_command(child, (*path, name))
 
 

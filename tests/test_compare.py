@@ -13,8 +13,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.comparison import compare
-from procure.comparison import fidelity as replay
+from procure.comparison import compare, replay
 from procure.comparison import slices as parts
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
 from procure.comparison.paired import anova, paired_tests

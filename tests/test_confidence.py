@@ -10,7 +10,6 @@ import pytest
 from small_study import swept
 from typer.testing import CliRunner
 
-from procure.cli.cases import load
 from procure.cli.main import app
 from procure.cli.sure import coverage_lines, day_lines, sentences
 from procure.evaluation.bootstrap import bootstrap, left_out_days, redraws, standing, top_edge, unseen_day
@@ -18,6 +17,7 @@ from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage, places
 from procure.recommender.confidence import Assurance, _overlapping, redraw_bursts
+from procure.recommender.results import load_results
 from procure.reports import confidence
 from procure.workload import generate
 from procure.workload.scale import bursts
@@ -205,8 +205,8 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
 
 def test_days_left_out_are_told_only_where_there_are_several():
     """Each of five days against the other four: a line with both shares; one day has nothing to say."""
-    (line,) = day_lines(load(swept(5)))
+    (line,) = day_lines(load_results(swept(5)))
     assert line.startswith("an unseen day: of 5 days, each left out in turn, the range of the others holds")
-    assert day_lines(load(swept())) == []
+    assert day_lines(load_results(swept())) == []
     wait = np.array([[1.0, 5.0], [2.0, 1.0], [3.0, 3.0], [4.0, 4.0]])
     assert left_out_days(wait, np.zeros_like(wait))["coverage"].tolist() == [0.0, 0.5, 1.0, 0.5]

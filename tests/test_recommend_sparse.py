@@ -14,7 +14,8 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.models import Case
 from procure.recommender.recommender import recommend
-from procure.sweep import run as sweep_run
+from procure.recommender.results import StudyResults, load_results
+from procure.sweep import trial
 from procure.tables import write
 from procure.workload import generate
 
@@ -113,14 +114,14 @@ def test_where_no_package_runs_every_job_all_are_ranked_and_it_is_said(tmp_path)
 def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkeypatch):
     """The run of the favourite fails: no abort, the package is marked, the reason is told."""
     path = make_study(tmp_path, 2)
-    true_run = sweep_run.simulate_batch
+    true_run = trial.simulate_batch
 
     def break_first(bench, ids, counts):
         rows, seconds = true_run(bench, ids, counts)
         rows.loc[rows.index[0], ["status", "reason", "mean_wait_time"]] = ["failed", "out of luck", np.nan]
         return rows, seconds
 
-    monkeypatch.setattr(sweep_run, "simulate_batch", break_first)
+    monkeypatch.setattr(trial, "simulate_batch", break_first)
     rows, err = ask("recommend", path, "-k", "500")
     assert sum(not row["simulated"] for row in rows) >= 1
     assert "1 confirming run failed" in err and "out of luck" in err
@@ -226,14 +227,13 @@ def test_a_log_clock_is_drawn_in_hours():
 
 def test_failed_runs_of_the_sweep_are_counted_with_a_reason(tmp_path):
     """The count comes from the folder, the reason from the first failed row."""
-    from procure.cli import cases
     from procure.cli.cautions import about_results
 
-    loaded = cases.load(make_study(tmp_path, 4))
+    loaded = load_results(make_study(tmp_path, 4))
     rows = loaded.results.copy()
     rows.loc[0, ["status", "reason"]] = ["failed", "out of luck"]
     counts = {"n_missing": 0, "n_runs_planned": 9, "n_failed": 1, "n_beyond_plan": 0}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("procure.sweep.store.study_status", lambda plan: counts)
-        (line,) = about_results(cases.Loaded(loaded.plan, loaded.policy, rows, loaded.cases))
+        (line,) = about_results(StudyResults(loaded.plan, loaded.policy, rows, loaded.cases))
     assert line.startswith("1 run of the sweep failed") and line.endswith(": out of luck")

@@ -57,7 +57,7 @@ def test_many_workloads_are_cut_into_few_batches(tmp_path, monkeypatch):
     plan = small_plan(tmp_path, batch_size="0", budget="900_000")
     assert {len(batch.rows) for batch in batches(plan, {})[:-1]} == {50}
     assert len(batches(plan, {})) > 4
-    monkeypatch.setattr("procure.study.plan.MOST_IN_ALL", 4)
+    monkeypatch.setattr("procure.sweep.batches.MOST_IN_ALL", 4)
     assert len(batches(plan, {})) <= 4
     assert sum(len(batch.rows) for batch in batches(plan, {})) == plan.n_runs
 

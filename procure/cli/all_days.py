@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from procure.cli import common
-from procure.cli.cases import Loaded, Rule
+from procure.cli.cases import Rule
+from procure.recommender.results import StudyResults
 from procure.text import listed
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Judged:
 
 
 def judge(
-    loaded: Loaded,
+    loaded: StudyResults,
     feature_sets: list[str],
     rule: Rule = Rule.RUNS_ALL,
     truth: np.ndarray | None = None,
@@ -76,7 +77,7 @@ def judge(
     return Judged(judged_by, hit_days(judged_by, share), scores)
 
 
-def _learnt(loaded: Loaded, days: Days, feature_set: str, learns: str, share: float) -> np.ndarray:
+def _learnt(loaded: StudyResults, days: Days, feature_set: str, learns: str, share: float) -> np.ndarray:
     """Score all packages, or take up the scores that were kept beside the study's results."""
     import numpy as np
 
@@ -101,7 +102,7 @@ def _learnt(loaded: Loaded, days: Days, feature_set: str, learns: str, share: fl
     return score
 
 
-def ks_of(loaded: Loaded) -> tuple[int, ...]:
+def ks_of(loaded: StudyResults) -> tuple[int, ...]:
     """Return the study's list lengths, or the published ones where it names none."""
     from procure.evaluation.many_days import KS
 
@@ -110,7 +111,7 @@ def ks_of(loaded: Loaded) -> tuple[int, ...]:
 
 
 def evaluate_days(
-    loaded: Loaded, judged: Judged, thresholds: list[int], k: int, output: common.Format
+    loaded: StudyResults, judged: Judged, thresholds: list[int], k: int, output: common.Format
 ) -> None:
     """Print the tables of hits at each threshold, how precision falls with it, and the robust choices."""
     from procure.evaluation.many_days import robust_choices, threshold_sweep, threshold_table
@@ -133,7 +134,7 @@ def evaluate_days(
         _print_choices(choices)
 
 
-def _explain(loaded: Loaded, judged: Judged, thresholds: list[int]) -> None:
+def _explain(loaded: StudyResults, judged: Judged, thresholds: list[int]) -> None:
     n_days, folds = len(loaded.cases), loaded.plan.study.model.folds
     ranked = int((judged.counted >= 0).sum())
     if not judged.scores:
@@ -157,7 +158,7 @@ def _who(table: pd.DataFrame) -> pd.Series:
     return table["model"].where(table["feature_set"] == "none", table["model"] + " " + table["feature_set"])
 
 
-def _print_hits(loaded: Loaded, rows: pd.DataFrame, threshold: int) -> None:
+def _print_hits(loaded: StudyResults, rows: pd.DataFrame, threshold: int) -> None:
     import pandas as pd
 
     study, n_days = loaded.plan.study, len(loaded.cases)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from procure.cli import ties
-from procure.cli.cases import Loaded, Rule, workloads_of
+from procure.cli.cases import Rule
 from procure.cli.chosen_output import no_better_than_mean, sentences
+from procure.recommender.results import StudyResults, workloads_of
 from procure.text import be, counted, listed
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from procure.models import Case
 
 
-def cautions(loaded: Loaded, done: Ranked, asked: int | None = None) -> list[str]:
+def cautions(loaded: StudyResults, done: Ranked, asked: int | None = None) -> list[str]:
     """Say in a few sentences where the ranking comes from and how it might be wrong.
 
     Parameters
@@ -41,7 +42,7 @@ def cautions(loaded: Loaded, done: Ranked, asked: int | None = None) -> list[str
     ]
 
 
-def about_front(loaded: Loaded, front: Chosen, verified: bool) -> list[str]:
+def about_front(loaded: StudyResults, front: Chosen, verified: bool) -> list[str]:
     """Say the same of a Pareto front."""
     confirmed = bool(front.the_front["simulated"].all())
     return [
@@ -62,7 +63,7 @@ def few_simulated(case: Case, folds: int) -> str:
     )
 
 
-def about_results(loaded: Loaded) -> list[str]:
+def about_results(loaded: StudyResults) -> list[str]:
     """Say which runs of the study are missing, failed, or beyond its plan."""
     from procure.sweep.store import study_status
 
@@ -124,7 +125,7 @@ def _sources(done: Ranked) -> list[str]:
     return lines
 
 
-def _coverage(loaded: Loaded, done: Ranked, asked: int) -> list[str]:
+def _coverage(loaded: StudyResults, done: Ranked, asked: int) -> list[str]:
     case, k = done.case, done.found.k
     able, lines = int(case.runs_all.sum()), []
     if asked > k:
@@ -143,7 +144,7 @@ def _coverage(loaded: Loaded, done: Ranked, asked: int) -> list[str]:
     return lines
 
 
-def _nobody_runs_all(loaded: Loaded) -> str:
+def _nobody_runs_all(loaded: StudyResults) -> str:
     """Say how many jobs no package runs, and the most demanding of them."""
     import pandas as pd
 
@@ -173,7 +174,7 @@ def _nobody_runs_all(loaded: Loaded) -> str:
     )
 
 
-def _other_policies(loaded: Loaded, done: Ranked) -> list[str]:
+def _other_policies(loaded: StudyResults, done: Ranked) -> list[str]:
     """Say how the answer changes under each other policy of the study, from packages simulated under both."""
     from procure.evaluation.ranking import agreement
 
@@ -208,7 +209,7 @@ def _failures(done: Ranked) -> list[str]:
     ]
 
 
-def _speeds(loaded: Loaded) -> list[str]:
+def _speeds(loaded: StudyResults) -> list[str]:
     plan, lines = loaded.plan, []
     speeds = {case.name: plan.logged_speed(case.name) for case in loaded.cases}
     without = [name for name, speed in speeds.items() if speed is None]
@@ -224,7 +225,7 @@ def _speeds(loaded: Loaded) -> list[str]:
     return lines
 
 
-def _existing(loaded: Loaded) -> list[str]:
+def _existing(loaded: StudyResults) -> list[str]:
     nodes = loaded.plan.existing
     if nodes is None or not len(nodes):
         return []
@@ -236,7 +237,7 @@ def _existing(loaded: Loaded) -> list[str]:
     ]
 
 
-def _without_purchase(loaded: Loaded) -> list[str]:
+def _without_purchase(loaded: StudyResults) -> list[str]:
     """Say what the jobs wait on the existing nodes alone, if these run every job."""
     import numpy as np
     import pandas as pd

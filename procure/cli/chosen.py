@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from procure.cli import cases, common
 from procure.cli.choices import Wish
+from procure.recommender.results import StudyResults
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +54,7 @@ class Chosen:
         return self.front
 
 
-def chosen(loaded: cases.Loaded, wanted: Wish, k: int, verify: bool, rule: cases.Rule) -> Chosen:
+def chosen(loaded: StudyResults, wanted: Wish, k: int, verify: bool, rule: cases.Rule) -> Chosen:
     """Rank by an objective under constraints, confirmed by simulation where asked."""
     from procure.recommender.rank import choose
 
@@ -62,7 +63,7 @@ def chosen(loaded: cases.Loaded, wanted: Wish, k: int, verify: bool, rule: cases
     return replace(known, found=found)
 
 
-def fronted(loaded: cases.Loaded, wanted: Wish, verify: bool, also: np.ndarray | None = None) -> Chosen:
+def fronted(loaded: StudyResults, wanted: Wish, verify: bool, also: np.ndarray | None = None) -> Chosen:
     """Find the Pareto front, confirmed by simulation where asked.
 
     Parameters
@@ -79,7 +80,7 @@ def fronted(loaded: cases.Loaded, wanted: Wish, verify: bool, also: np.ndarray |
 
 
 def _known(
-    loaded: cases.Loaded, wanted: Wish, verify: bool, rule: cases.Rule
+    loaded: StudyResults, wanted: Wish, verify: bool, rule: cases.Rule
 ) -> tuple[Chosen, Simulate | None]:
     """Gather and learn; where too little was simulated to learn from, simulate what is missing if it is little."""
     import numpy as np
@@ -106,7 +107,7 @@ def _known(
     return Chosen(wanted, figures, models, int(simulated.sum()), reasons), simulate
 
 
-def figures_of(loaded: cases.Loaded, wanted: Wish) -> Figures:
+def figures_of(loaded: StudyResults, wanted: Wish) -> Figures:
     """Gather what the results and the costs say of every package.
 
     Raises
@@ -138,7 +139,7 @@ def figures_of(loaded: cases.Loaded, wanted: Wish) -> Figures:
     return Figures(loaded.cases, values, costs, study.recommend.cvar_share)
 
 
-def costs_of(loaded: cases.Loaded) -> pd.DataFrame:
+def costs_of(loaded: StudyResults) -> pd.DataFrame:
     """Return what every distinct package costs by the study's ``[costs]``, and its watts with all nodes busy."""
     import numpy as np
 
@@ -158,7 +159,7 @@ def costs_of(loaded: cases.Loaded) -> pd.DataFrame:
     return costs.assign(power_w=np.where(counts[:, unstated].any(axis=1), np.nan, known))
 
 
-def learn(loaded: cases.Loaded, figures: Figures, wanted: Wish, rule: cases.Rule) -> list[Learnt] | None:
+def learn(loaded: StudyResults, figures: Figures, wanted: Wish, rule: cases.Rule) -> list[Learnt] | None:
     """Predict what is needed of the packages that were not simulated; None if too few were."""
     models: list[Learnt] = []
 
@@ -190,7 +191,7 @@ def learn(loaded: cases.Loaded, figures: Figures, wanted: Wish, rule: cases.Rule
     return models
 
 
-def simulator(loaded: cases.Loaded, columns: Sequence[str], reasons: list[str]) -> Simulate:
+def simulator(loaded: StudyResults, columns: Sequence[str], reasons: list[str]) -> Simulate:
     """Return a function from package ids to result columns, float64[workloads, packages].
 
     The values of a failed run are NaN, and its reason is added to ``reasons``.

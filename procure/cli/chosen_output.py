@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from procure.cli import cases, common
 from procure.cli.chosen import Chosen
+from procure.recommender.results import StudyResults, workloads_of
 from procure.text import counted
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sentences(
-    loaded: cases.Loaded, done: Chosen, asked: int, rule: cases.Rule, confirmed: bool, verified: bool
+    loaded: StudyResults, done: Chosen, asked: int, rule: cases.Rule, confirmed: bool, verified: bool
 ) -> list[str]:
     """Say what the order stands on, how many packages each constraint leaves, and what is predicted."""
     from procure.packages.costs import cost_notes
@@ -107,7 +108,7 @@ def no_better_than_mean(models: Sequence[Predicted]) -> str:
     return f": {which} no better than that, so do not trust what is predicted; simulate more packages (sweep.sample)"
 
 
-def print_list(loaded: cases.Loaded, done: Chosen, output: common.Format) -> None:
+def print_list(loaded: StudyResults, done: Chosen, output: common.Format) -> None:
     """Print the first k with the objective's and the constraints' figures."""
     from procure.recommender.summary import records
 
@@ -136,11 +137,11 @@ def print_list(loaded: cases.Loaded, done: Chosen, output: common.Format) -> Non
                 shown[_heading(bound.of)] = _rounded(top[bound.of.name])
         if top["jobs_left_out"].any():
             shown["left_out"] = top["jobs_left_out"]
-        where = f"{loaded.plan.study.name}, {cases.workloads_of(done.figures.whole)}"
+        where = f"{loaded.plan.study.name}, {workloads_of(done.figures.whole)}"
         common.print_table(shown, output, f"{where}: {first_of(found.k)}, by {_heading(of)}")
 
 
-def print_front(loaded: cases.Loaded, done: Chosen, output: common.Format) -> None:
+def print_front(loaded: StudyResults, done: Chosen, output: common.Format) -> None:
     """Print the front, the knee marked."""
     from procure.recommender.summary import counts_of
 
@@ -160,7 +161,7 @@ def print_front(loaded: cases.Loaded, done: Chosen, output: common.Format) -> No
         table = table.assign(knee=["knee" if one else "" for one in table["knee"]]).rename(columns=names)
         what = f"{counted(len(table), 'package')} that no other beats in all of {', '.join(names)}"
         common.print_table(
-            table, output, f"{loaded.plan.study.name}, {cases.workloads_of(done.figures.whole)}: {what}"
+            table, output, f"{loaded.plan.study.name}, {workloads_of(done.figures.whole)}: {what}"
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import cases, common
+from procure.recommender.results import StudyResults, load_results
 from procure.text import listed
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def evaluate(
 
     from procure.models import FEATURE_SETS
 
-    loaded = cases.load(study, policy)
+    loaded = load_results(study, policy)
     mine, settings = loaded.plan.study.model.feature_set, loaded.plan.study.evaluate
     known = _true_waits(truth, loaded) if truth else None
     if hit_threshold is None and settings.hit_threshold is not None:
@@ -95,7 +96,7 @@ def evaluate(
 
 
 def _together(
-    loaded: cases.Loaded,
+    loaded: StudyResults,
     feature_sets: list[str],
     rule: cases.Rule,
     known: list[np.ndarray] | None,
@@ -128,7 +129,7 @@ def _together(
 
 
 def _apart(
-    loaded: cases.Loaded,
+    loaded: StudyResults,
     feature_sets: list[str],
     rule: cases.Rule,
     known: list[np.ndarray] | None,
@@ -210,7 +211,7 @@ def _explain(table: pd.DataFrame, found: list[Case]) -> None:
             )
 
 
-def _true_waits(path: Path, loaded: cases.Loaded) -> list[np.ndarray]:
+def _true_waits(path: Path, loaded: StudyResults) -> list[np.ndarray]:
     """Return per case the true mean wait of each package, NaN where the truth does not have it."""
     from procure.errors import TableError
     from procure.schemas import RESULT

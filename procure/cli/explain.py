@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.cli import cases, common
+from procure.recommender.results import load_results
 from procure.text import counted
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def explain(
         raise typer.BadParameter(
             "the same package is given twice; give another, or only one", param_hint="ID2"
         )
-    loaded = cases.load(study, policy, workload)
+    loaded = load_results(study, policy, workload)
     with common.bad_option("ID"):
         chosen = [find_package(loaded.plan, name) for name in (package, against) if name is not None]
     if len(chosen) == 2 and (chosen[0] == chosen[1]).all():

@@ -2,58 +2,82 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import typer.core
 
 from procure._version import __version__
-from procure.cli import (
-    compare,
-    evaluate,
-    explain,
-    gantt,
-    packages,
-    policies,
-    queue,
-    quotes,
-    recommend,
-    report,
-    search,
-    simulate,
-    study,
-    sweep,
-    train,
-    what_if,
-    workload,
-)
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
+
+COMMANDS = {
+    "quotes": "Vendors' offers: check a quote file; look at the nodes that you own already.",
+    "packages": "List every package that a budget allows: one type of each category, in any count.",
+    "workload": "Job logs in, job tables out: import, describe, days, generate, slice, merge, load.",
+    "simulate": "Simulate a workload on nodes under a policy; times in seconds, utilization as a share.",
+    "study": "Study files: write one, check one, see how far its sweep is.",
+    "sweep": "Simulate the packages of a study; an interrupted sweep computes only what is missing.",
+    "search": "Find the best packages with few simulations: a model proposes, the simulator answers.",
+    "train": "Cross-validate the study's model on the simulated packages, and keep it.",
+    "evaluate": "Judge the study's model against what was simulated, beside a random and a naive choice.",
+    "recommend": "Rank every package by mean wait or another objective; those that run every job first.",
+    "what-if": "Simulate a package as it is, under each change alone, and under all together.",
+    "explain": "Say why a package waits as it does, what its jobs lack, and what one more node is worth.",
+    "report": "Write the report: one HTML file that refers to nothing outside itself.",
+    "queue": "When will my job start? Train on a log, predict, watch, judge.",
+    "compare": "Compare schedulers on one workload.",
+    "policies": "List and describe the scheduling policies.",
+    "gantt": "Draw which job ran on which node, and when.",
+}
+"""Every command in the order of the flow, with its line of help: its module is imported when it is used."""
 
 
-class InOrder(typer.core.TyperGroup):
-    """Lists the commands in the order of the flow instead of commands first, groups after."""
+class Flow(typer.core.TyperGroup):
+    """Lists the commands in the order of the flow, and imports a command's module when it is called."""
 
-    flow = (
-        "quotes", "packages", "workload", "simulate", "study", "sweep", "search", "train", "evaluate", "recommend",
-        "what-if", "explain", "report",
-        "queue", "compare", "policies", "gantt",
-    )  # fmt: skip
-
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, as help and completion show them."""
-        return sorted(super().list_commands(ctx), key=self.flow.index)
+        return list(COMMANDS)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> typer.core.TyperCommand | None:
+        """Return a command's name and line of help, which is all that a listing needs."""
+        return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is to run, or whose options are to be completed, and import it."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, name and _load(name), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an argument that the library refuses is bad usage of the option of that name."""
+        try:
+            return super().invoke(ctx)
+        except ArgumentError as error:
+            raise typer.BadParameter(str(error), param_hint=f"--{error.argument.replace('_', '-')}") from None
+
+
+def _load(name: str) -> Any:
+    module = importlib.import_module(f"procure.cli.{name.replace('-', '_')}")
+    command = getattr(module, "app", None)
+    if command is None:
+        command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_SETTINGS)
+        command.command(name)(getattr(module, name.replace("-", "_")))
+    return typer.main.get_command(command)
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="procure",
-    cls=InOrder,
+    cls=Flow,
     help="Which servers should an HPC centre buy, and when will a job start?",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
 )
 
 
@@ -74,25 +98,6 @@ def root(
     quotes → packages → workload → simulate → sweep → train → evaluate → recommend → report;
     beside it, queue-time prediction for users and the comparison of schedulers.
     """
-
-
-app.add_typer(quotes.app, name="quotes")
-app.command("packages")(packages.packages)
-app.add_typer(workload.app, name="workload")
-app.command("simulate")(simulate.simulate)
-app.command("sweep")(sweep.sweep)
-app.command("search")(search.search)
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
-app.command("recommend")(recommend.recommend)
-app.command("what-if")(what_if.what_if)
-app.command("explain")(explain.explain)
-app.command("report")(report.report)
-app.add_typer(study.app, name="study")
-app.add_typer(queue.app, name="queue")
-app.command("compare")(compare.compare)
-app.add_typer(policies.app, name="policies")
-app.command("gantt")(gantt.gantt)
 
 
 def run() -> None:

@@ -9,7 +9,10 @@ import typer
 from procure.cli import common
 
 app = typer.Typer(
-    help="List and describe the scheduling policies.", no_args_is_help=True, rich_markup_mode="rich"
+    add_completion=False,
+    help="List and describe the scheduling policies.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
 )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 app = typer.Typer(
+    add_completion=False,
     help="When will my job start? Train on a log, predict, watch, judge.",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -11,6 +11,7 @@ from procure.cli.common import Format, FormatOption, note, print_table, table_fi
 from procure.text import counted
 
 app = typer.Typer(
+    add_completion=False,
     help="Vendors' offers: check a quote file; look at the nodes that you own already.",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import cases, choices, chosen, chosen_output, common
+from procure.recommender.results import StudyResults, load_results, workloads_of
 from procure.text import counted
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def recommend(
 
     # Contradictions are named before anything is read or computed.
     wanted = choices.wish(load_study(study), objective, constraint, pareto)
-    loaded = cases.load(study, policy, workload)
+    loaded = load_results(study, policy, workload)
     if wanted.axes:
         _front(loaded, wanted, verify, rule, out, output)
         return
@@ -100,7 +101,7 @@ def recommend(
 
 
 def _front(
-    loaded: cases.Loaded,
+    loaded: StudyResults,
     wanted: choices.Wish,
     verify: bool,
     rule: cases.Rule,
@@ -140,7 +141,7 @@ class Ranked:
 
 
 def ranked(
-    loaded: cases.Loaded,
+    loaded: StudyResults,
     k: int | None = None,
     verify: bool = True,
     rule: cases.Rule = cases.Rule.RUNS_ALL,
@@ -174,7 +175,7 @@ def ranked(
     return Ranked(case, predicted, found, rule, verify, reasons)
 
 
-def _simulator(loaded: cases.Loaded, whole: Case, reasons: list[str]) -> Callable[[list[str]], np.ndarray]:
+def _simulator(loaded: StudyResults, whole: Case, reasons: list[str]) -> Callable[[list[str]], np.ndarray]:
     """Return a function from package ids to mean waits over the chosen workloads together.
 
     The wait of a failed run is NaN, and its reason is added to ``reasons``.
@@ -202,7 +203,7 @@ def _simulator(loaded: cases.Loaded, whole: Case, reasons: list[str]) -> Callabl
 
 
 def _print(
-    loaded: cases.Loaded, case: Case, found: Recommendation, output: common.Format, beside: pd.DataFrame
+    loaded: StudyResults, case: Case, found: Recommendation, output: common.Format, beside: pd.DataFrame
 ) -> None:
     from procure.recommender.summary import budget_by_category, servers_by_type
 
@@ -222,7 +223,7 @@ def _print(
         shown["left_out"] = top["jobs_left_out"]
     for name, values in _sureness(beside.head(found.k)).items():
         shown[name] = values
-    where, first = f"{loaded.plan.study.name}, {cases.workloads_of(case)}", chosen_output.first_of(found.k)
+    where, first = f"{loaded.plan.study.name}, {workloads_of(case)}", chosen_output.first_of(found.k)
     common.print_table(shown, output, f"{where}: {first}, by mean wait in seconds")
     chosen, quotes = case.packages.iloc[top["row"].to_numpy()], loaded.plan.quotes
     types = servers_by_type(chosen, quotes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from procure.cli import cases, common
+from procure.recommender.results import StudyResults, load_results
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +41,7 @@ def report(
     from procure.reports import render
     from procure.tables import whole_file
 
-    loaded = cases.load(study, policy, workload)
+    loaded = load_results(study, policy, workload)
     path = out or loaded.plan.study.folder / "report.html"
     text = render(_contents(study, loaded, k, verify, _options(policy, workload)))
     with whole_file(path) as temporary:
@@ -59,7 +60,7 @@ def _options(policy: str | None, workload: str | None) -> dict[str, str]:
 
 
 def _contents(
-    study: Path, loaded: cases.Loaded, k: int | None, verify: bool, options: dict[str, str]
+    study: Path, loaded: StudyResults, k: int | None, verify: bool, options: dict[str, str]
 ) -> Contents:
     from importlib.metadata import version
 
@@ -119,7 +120,7 @@ def _ranked_by(done: Ranked) -> dict[str, str]:
     return {"ranked_by": text + (f", of those that satisfy {bounds}" if bounds else "")}
 
 
-def _pareto(loaded: cases.Loaded, done: Ranked) -> str:
+def _pareto(loaded: StudyResults, done: Ranked) -> str:
     """Return the section on wait against cost (and energy, where the quotes state watts)."""
     import numpy as np
 
@@ -149,7 +150,7 @@ def _pareto(loaded: cases.Loaded, done: Ranked) -> str:
     return pareto.section(front.front, axes, values, front.figures.simulated[rows], int(first[0]))
 
 
-def _days(loaded: cases.Loaded) -> str:
+def _days(loaded: StudyResults) -> str:
     """Return the section on days; empty for a study of one workload."""
     from procure.cli.all_days import judge
     from procure.reports import days
@@ -165,7 +166,7 @@ def _days(loaded: cases.Loaded) -> str:
     )
 
 
-def _rankings(loaded: cases.Loaded, case: Case) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _rankings(loaded: StudyResults, case: Case) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Predict by both feature sets, the study's first: for the ranked set, and by the published rule."""
     from procure.models import FEATURE_SETS
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from procure.cli.cases import Loaded
 from procure.cli.explain import longest_wait
 from procure.cli.sure import assured, coverage_lines, sentences
 from procure.explanation.package import explain
 from procure.explanation.wording import says, says_against
 from procure.models import Predicted
 from procure.policies.catalog import FAST_LANE_POLICY
+from procure.recommender.results import StudyResults
 from procure.recommender.sensitivity import stability
 from procure.reports import confidence, first_page
 from procure.reports import explain as explain_section
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 2
 
 
-def sections(loaded: Loaded, done: Ranked, predicted: Predicted | None) -> tuple[str, list[str]]:
+def sections(loaded: StudyResults, done: Ranked, predicted: Predicted | None) -> tuple[str, list[str]]:
     """Return the first page and the sections on how sure and why, as HTML.
 
     Under a policy that is simulated slowly, what would change the answer is left to ``what-if``.
@@ -61,7 +61,7 @@ def sections(loaded: Loaded, done: Ranked, predicted: Predicted | None) -> tuple
     ]
 
 
-def _changes(loaded: Loaded, counts: np.ndarray) -> list[str]:
+def _changes(loaded: StudyResults, counts: np.ndarray) -> list[str]:
     lines = []
     for row in stability(loaded.plan, loaded.cases, loaded.policy, counts).itertuples():
         where = (
@@ -74,7 +74,7 @@ def _changes(loaded: Loaded, counts: np.ndarray) -> list[str]:
     return lines
 
 
-def _costs(loaded: Loaded, done: Ranked) -> list[str]:
+def _costs(loaded: StudyResults, done: Ranked) -> list[str]:
     """Say what the first package costs, with what the study's costs add."""
     from procure.packages.costs import Costs, total_costs
 

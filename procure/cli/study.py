@@ -15,6 +15,7 @@ from procure.text import be, counted
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
 
 app = typer.Typer(
+    add_completion=False,
     help="Study files: write one, check one, see how far its sweep is.",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from procure.cli.cases import Loaded, workloads_of
+from procure.recommender.results import StudyResults, workloads_of
 from procure.text import counted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _FEWEST_DAYS = 5
 _MOST_PACKAGES = 300
 
 
-def assured(loaded: Loaded, done: Ranked, redraws: int | None = None, seed: int = 1) -> Assurance:
+def assured(loaded: StudyResults, done: Ranked, redraws: int | None = None, seed: int = 1) -> Assurance:
     """Redraw the workloads of a ranking."""
     from procure.recommender.confidence import assure
 
@@ -144,7 +144,7 @@ def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | 
     ]
 
 
-def day_lines(loaded: Loaded) -> list[str]:
+def day_lines(loaded: StudyResults) -> list[str]:
     """Say how well the other days foretell the waits of one, without and with the work that it submits known."""
     import numpy as np
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import cases, common
+from procure.recommender.results import load_results
 
 
 def train(
@@ -39,7 +40,7 @@ def train(
     from procure.cli.cautions import few_simulated
     from procure.models.crossfit import correlations
 
-    loaded = cases.load(study, policy)
+    loaded = load_results(study, policy)
     rows, pearson = [], {}
     for case in loaded.cases:
         found = loaded.learn_if_possible(case, feature_set)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import cases, common
+from procure.recommender.results import load_results
 
 
 def what_if(
@@ -55,7 +56,7 @@ def what_if(
     )
     with common.bad_option():
         changes.check()
-    loaded = cases.load(study, None, workload)
+    loaded = load_results(study, None, workload)
     with common.bad_option("--package"):
         counts = find_package(loaded.plan, package)
     table = try_changes(loaded.plan, loaded.cases, loaded.policy, counts, changes)

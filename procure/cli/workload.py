@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from procure.workload import Imported
 
 app = typer.Typer(
+    add_completion=False,
     help="Job logs in, job tables out: import, describe, days, generate, slice, merge, load.",
     no_args_is_help=True,
     rich_markup_mode="rich",

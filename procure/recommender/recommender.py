@@ -16,9 +16,6 @@ MOST_ROUNDS = 10
 FEWEST_CONFIRMED = 50
 """At least so many packages at the head are simulated, so that a short list is no worse than a long one's head."""
 
-RULES = ("runs-all", "published")
-"""``runs-all``: packages that run every job first; ``published``: by the mean over the jobs that ran."""
-
 _FEWEST_ROWS = 20
 
 
