@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files import existing_file, read_bytes, read_rows
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
 from procure.text import nearest
 
@@ -206,22 +207,6 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     return checked
 
 
-def existing_file(path: str | Path) -> Path:
-    """Return the path of a file that is there.
-
-    Raises
-    ------
-    TableError
-        It is a folder, or there is nothing.
-    """
-    path = Path(path)
-    if path.is_dir():
-        raise TableError(f"{path}: is a folder; name a file")
-    if not path.is_file():
-        raise TableError(f"{path}: no such file")
-    return path
-
-
 def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     """Read and check a table from CSV (plain or compressed) or Parquet, by its file name.
 
@@ -235,11 +220,13 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
         else:
-            frame = pd.read_csv(path, dtype=str, keep_default_na=False, skipinitialspace=True)
+            frame = read_rows(read_bytes(path), str(path))
     except pd.errors.EmptyDataError:
         raise TableError(
             f"{path}: the file is empty; a header with {', '.join(schema.names[:4])} … is needed"
         ) from None
+    except TableError:
+        raise
     except Exception as error:  # every reader and decompressor raises its own classes for a damaged file
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TableError(f"{path}: cannot be read as {path.suffix.lstrip('.') or 'CSV'}: {reason}") from None

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 def read_log(path: Path, log_format: str | None, preset: str | None, tz: str | None) -> pd.DataFrame:
     """Read a job table (.parquet, or .csv with our columns) or import a log, by format or file name."""
+    from procure.files import existing_file
     from procure.schemas import JOB
     from procure.tables import read
     from procure.workload import import_log
 
     name = path.name.lower()
-    if not path.is_file():
-        raise TableError(f"{path}: no such file")
+    existing_file(path)
     if name.endswith(".parquet") or (
         log_format in (None, "csv") and preset is None and ".csv" in name and _is_job_table(path)
     ):
@@ -45,9 +45,9 @@ def read_log(path: Path, log_format: str | None, preset: str | None, tz: str | N
 
 def _swf_origin(path: Path) -> int:
     """Return the Unix second at which an SWF log's own clock shows 0, as its header says; 0 if it does not."""
-    from procure.workload.ledger import read_bytes
+    from procure.workload.ledger import log_bytes
 
-    found = re.search(rb"^;\s*UnixStartTime:\s*(\d+)", read_bytes(path), re.MULTILINE)
+    found = re.search(rb"^;\s*UnixStartTime:\s*(\d+)", log_bytes(path), re.MULTILINE)
     return int(found[1]) if found else 0
 
 
@@ -55,7 +55,8 @@ def _is_job_table(path: Path) -> bool:
     import pandas as pd
 
     try:
-        return {"submit_time", "cpus_per_node"} <= set(pd.read_csv(path, nrows=0).columns)
+        header = pd.read_csv(path, nrows=0, sep="[,;\t]", engine="python").columns
+        return {"submit_time", "cpus_per_node"} <= set(header.str.strip(' "'))
     except (ValueError, OSError, EOFError):
         return False
 

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files import as_utf8, existing_file, read_bytes
 from procure.packages.runnable import jobs_left_out
 from procure.schemas import NODE
-from procure.tables import check, existing_file, read
+from procure.tables import check, read
 from procure.text import nearest
 from procure.workload.slurm_text import expand_nodes, parse_tres
 
@@ -114,10 +115,10 @@ def parse_nodes(text: str, source: str = "scontrol show node") -> pd.DataFrame:
 
 def _slurm_text(path: Path) -> str | None:
     """Return the text of a file that Slurm wrote, None for a table."""
-    with path.open("rb") as stream:
-        if not stream.read(4096).lstrip().startswith(b"NodeName="):
-            return None
-    return path.read_text(encoding="utf-8", errors="replace")
+    content = b"" if path.suffix == ".parquet" else as_utf8(read_bytes(path))
+    if not content.lstrip().startswith(b"NodeName="):
+        return None
+    return content.decode("utf-8", errors="replace")
 
 
 def _fields(record: str) -> dict[str, str]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from procure.errors import TableError
+from procure.files import as_utf8, read_bytes
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -126,36 +122,15 @@ def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
     return np.where(unreadable | huge, np.nan, values)
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """Return a file's content, decompressed by its suffix (.gz .bz2 .xz .zst).
+def log_bytes(path: str | Path) -> bytes:
+    """Return a log's text in UTF-8, decompressed by its suffix.
 
     Raises
     ------
     TableError
         The file is missing, empty, truncated or damaged.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise TableError(f"{path}: is a folder; name a file" if path.is_dir() else f"{path}: no such file")
-    try:
-        content = _decompress(path)
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise TableError(f"{path}: cannot be read, is it truncated or damaged? {reason}") from None
+    content = as_utf8(read_bytes(path))
     if not content.strip():
         raise TableError(f"{path}: the file is empty; it holds no job")
     return content
-
-
-def _decompress(path: Path) -> bytes:
-    packed = path.read_bytes()
-    if path.suffix == ".gz":
-        return gzip.decompress(packed)
-    if path.suffix == ".bz2":
-        return bz2.decompress(packed)
-    if path.suffix == ".xz":
-        return lzma.decompress(packed)
-    if path.suffix == ".zst":
-        with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
-            return bytes(stream.read())
-    return packed

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files import read_rows
 from procure.schemas import JOB
 from procure.text import nearest
 from procure.workload.clock import unix_seconds
-from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
+from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, ColumnMap, Preset
 from procure.workload.slurm_text import node_names
 from procure.workload.units import by_value, memory_mb, per_node, seconds
@@ -79,19 +79,10 @@ def read_csv(
 
 
 def _table(path: str | Path) -> pd.DataFrame:
-    content = read_bytes(path)
     try:
-        frame = pd.read_csv(
-            io.BytesIO(content),
-            dtype=str,
-            keep_default_na=False,
-            skipinitialspace=True,
-            encoding_errors="replace",
-            index_col=False,
-        )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise TableError(f"{path}: cannot be read as CSV: {str(error).strip().splitlines()[0]}") from None
-    return frame.rename(columns=lambda name: str(name).strip())
+        return read_rows(log_bytes(path), str(path), "replace")
+    except pd.errors.EmptyDataError as error:
+        raise TableError(f"{path}: cannot be read as CSV: {error}") from None
 
 
 def _mapping(

@@ -11,7 +11,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.workload.clock import unix_seconds
-from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
+from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.slurm_text import array_tasks, node_names, parse_tres, slurm_duration, slurm_memory
 from procure.workload.units import by_value
 
@@ -111,7 +111,7 @@ _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 
 def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
     """Split the file into text columns; lines with another number of fields than the header are bad."""
-    lines = read_bytes(path).decode("utf-8", errors="replace").splitlines()
+    lines = log_bytes(path).decode("utf-8", errors="replace").splitlines()
     numbered = [(number, line) for number, line in enumerate(lines) if line.strip()]
     header, body = numbered[0][1], numbered[1:]
     if "|" not in header or not re.search(r"\bJobID", header, re.IGNORECASE):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.workload.ledger import Imported, Ledger, numbers, read_bytes
+from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.units import memory_mb, per_node
 
 _NAMES = [
@@ -102,7 +102,7 @@ def read_swf(
 
 def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.DataFrame, Ledger]:
     """Split the log into its header and a frame of text fields, 18 or more a row."""
-    lines = read_bytes(path).decode("utf-8", errors="replace").splitlines()
+    lines = log_bytes(path).decode("utf-8", errors="replace").splitlines()
     comments = [line for line in lines if line.lstrip().startswith(";")]
     body = [
         (i, line)

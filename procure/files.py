@@ -1,0 +1,154 @@
+"""Bytes and rows of the files that users have: compressed, from a pipe, with a byte-order mark, of any separator."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import functools
+import gzip
+import io
+import lzma
+import sys
+import warnings
+import zlib
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from procure.errors import TableError
+
+_SEPARATORS = ",;\t"
+_LONGEST_FIELD = 2**27
+
+
+def existing_file(path: str | Path) -> Path:
+    """Return the path of a file or pipe that is there; ``-`` is standard input.
+
+    Raises
+    ------
+    TableError
+        It is a folder, or there is nothing.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise TableError(f"{path}: is a folder; name a file")
+    if not path.exists() and str(path) != "-":
+        raise TableError(f"{path}: no such file")
+    return path
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return a file's content, decompressed by its suffix (.gz .bz2 .xz .zst); ``-`` is standard input.
+
+    Raises
+    ------
+    TableError
+        The file is missing, truncated or damaged.
+    """
+    path = existing_file(path)
+    try:
+        packed = _standard_input() if str(path) in ("-", "/dev/stdin") else path.read_bytes()
+        return _decompressed(packed, path.suffix)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise TableError(f"{path}: cannot be read, is it truncated or damaged? {reason}") from None
+
+
+@functools.cache
+def _standard_input() -> bytes:
+    return sys.stdin.buffer.read()
+
+
+def _decompressed(packed: bytes, suffix: str) -> bytes:
+    if suffix == ".gz":
+        return gzip.decompress(packed)
+    if suffix == ".bz2":
+        return bz2.decompress(packed)
+    if suffix == ".xz":
+        return lzma.decompress(packed)
+    if suffix == ".zst":
+        with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
+            return bytes(stream.read())
+    return packed
+
+
+def as_utf8(content: bytes) -> bytes:
+    """Return text without its byte-order mark, in UTF-8; UTF-16, which spreadsheets write, is known by its mark."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", errors="replace").encode("utf-8")
+    return content.removeprefix(codecs.BOM_UTF8)
+
+
+def read_rows(content: bytes, source: str, encoding_errors: str = "strict") -> pd.DataFrame:
+    """Read delimited text with a header as text columns, their names stripped.
+
+    Parameters
+    ----------
+    content
+        UTF-8, or UTF-16 with a byte-order mark. Commas, semicolons or tabs separate, whichever splits
+        the header into the most fields.
+    source
+        What to call it in an error.
+    encoding_errors
+        ``strict``, or ``replace`` for logs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A cell that a short row lacks is empty. Fields beyond the header's are left out where they are
+        empty in every row, as a spreadsheet's trailing commas are; so is a column without name and content.
+
+    Raises
+    ------
+    TableError
+        A row has more fields than the header, or the text is no delimited text.
+    pandas.errors.EmptyDataError
+        There is no header.
+    """
+    content = as_utf8(content)
+    form = {
+        "sep": _separator(content), "dtype": str, "keep_default_na": False, "skipinitialspace": True,
+        "encoding_errors": encoding_errors,
+    }  # fmt: skip
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(io.BytesIO(content), index_col=False, **form)  # type: ignore[call-overload]
+    except (pd.errors.ParserWarning, pd.errors.ParserError):  # a row has more fields than the header
+        trimmed = _without_extra_fields(content.decode("utf-8", encoding_errors), form["sep"], source)
+        frame = pd.read_csv(trimmed, index_col=False, **form)  # type: ignore[call-overload]
+    nameless = [n for n in frame.columns if str(n).startswith("Unnamed: ") and not frame[n].any()]
+    return frame.drop(columns=nameless).rename(columns=lambda name: str(name).strip())
+
+
+def _separator(content: bytes) -> str:
+    header = next((line for line in content[:65536].splitlines() if line.strip()), b"").decode(
+        "utf-8", "replace"
+    )
+    return max(_SEPARATORS, key=lambda sep: len(next(csv.reader([header], delimiter=sep))))
+
+
+def _without_extra_fields(text: str, separator: str, source: str) -> io.StringIO:
+    """Return the text without the fields beyond the header's, if they are empty in every row."""
+    out = io.StringIO()
+    before = csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row)
+        header = next(rows)
+        writer = csv.writer(out, delimiter=separator)
+        writer.writerow(header)
+        for number, row in enumerate(rows, start=1):
+            if any(cell.strip() for cell in row[len(header) :]):
+                raise TableError(
+                    f"{source}, row {number}: cannot be read as CSV: {len(row)} fields where the header has {len(header)}; "
+                    "is a separator inside a value that is not quoted?"
+                )
+            writer.writerow(row[: len(header)])
+    except csv.Error as error:
+        raise TableError(f"{source}: cannot be read as CSV: {error}") from None
+    finally:
+        csv.field_size_limit(before)
+    out.seek(0)
+    return out
