@@ -142,8 +142,8 @@ def _without_extra_fields(text: str, separator: str, source: str) -> io.StringIO
         for number, row in enumerate(rows, start=1):
             if any(cell.strip() for cell in row[len(header) :]):
                 raise TableError(
-                    f"{source}, row {number}: cannot be read as CSV: {len(row)} fields where the header has {len(header)}; "
-                    "is a separator inside a value that is not quoted?"
+                    f"{source}, row {number}: cannot be read as CSV: {len(row)} fields where the header has "
+                    f"{len(header)}; is a separator inside a value that is not quoted?"
                 )
             writer.writerow(row[: len(header)])
     except csv.Error as error:
