@@ -13,6 +13,7 @@ import sys
 import warnings
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -108,17 +109,18 @@ def read_rows(content: bytes, source: str, encoding_errors: str = "strict") -> p
         There is no header.
     """
     content = as_utf8(content)
-    form = {
-        "sep": _separator(content), "dtype": str, "keep_default_na": False, "skipinitialspace": True,
+    separator = _separator(content)
+    form: dict[str, Any] = {
+        "sep": separator, "dtype": str, "keep_default_na": False, "skipinitialspace": True,
         "encoding_errors": encoding_errors,
     }  # fmt: skip
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(io.BytesIO(content), index_col=False, **form)  # type: ignore[call-overload]
+            frame = pd.read_csv(io.BytesIO(content), index_col=False, **form)
     except (pd.errors.ParserWarning, pd.errors.ParserError):  # a row has more fields than the header
-        trimmed = _without_extra_fields(content.decode("utf-8", encoding_errors), form["sep"], source)
-        frame = pd.read_csv(trimmed, index_col=False, **form)  # type: ignore[call-overload]
+        trimmed = _without_extra_fields(content.decode("utf-8", encoding_errors), separator, source)
+        frame = pd.read_csv(trimmed, index_col=False, **form)
     nameless = [n for n in frame.columns if str(n).startswith("Unnamed: ") and not frame[n].any()]
     return frame.drop(columns=nameless).rename(columns=lambda name: str(name).strip())
 
