@@ -1,0 +1,108 @@
+"""The layout of the package: few modules at its root, few floors, no circle of files or of folders."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "procure"
+MOST_ROOT_MODULES, MOST_FLOORS = 9, 9
+
+
+def module_name(path: Path) -> str:
+    """Name a file as an import does."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(source: str) -> Iterator[str]:
+    """Yield what a source imports anywhere: at its top, inside functions, under TYPE_CHECKING."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def import_graph(sources: dict[str, str]) -> dict[str, set[str]]:
+    """Return which modules each module imports; a name of a module counts as the module."""
+    graph: dict[str, set[str]] = {}
+    for name, source in sources.items():
+        found = {each if each in sources else each.rpartition(".")[0] for each in imported(source)}
+        graph[name] = {each for each in found if each in sources} - {name}
+    return graph
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Return one circle of a graph, or an empty list."""
+    finished: set[str] = set()
+    path: list[str] = []
+
+    def visit(name: str) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in finished:
+            return []
+        path.append(name)
+        for other in sorted(graph[name]):
+            if found := visit(other):
+                return found
+        finished.add(path.pop())
+        return []
+
+    return next((found for name in sorted(graph) if (found := visit(name))), [])
+
+
+def rooms(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Bring a graph of modules to rooms: the folders of the package, and the modules at its root."""
+    found: dict[str, set[str]] = {}
+    for name, others in graph.items():
+        room = ".".join(name.split(".")[:2])
+        found.setdefault(room, set()).update(".".join(other.split(".")[:2]) for other in others)
+    return {room: others - {room} for room, others in found.items()}
+
+
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    # The package's own face imports every room when it is used, and its version is a string.
+    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE or path.stem[0] != "_"]
+    return import_graph({module_name(path): path.read_text(encoding="utf-8") for path in paths})
+
+
+def test_a_circle_is_found():
+    """A function-level import that closes a circle is found, and a graph without one passes."""
+    sources = {"a": "import b", "b": "def f():\n    from a import x", "c": "from a import x"}
+    assert circle(import_graph(sources)) == ["a", "b", "a"]
+    assert circle(import_graph(sources | {"b": ""})) == []
+
+
+def test_no_circle_of_files(graph):
+    """No module imports itself by way of others, imports inside functions and for types included."""
+    assert circle(graph) == []
+
+
+def test_no_circle_of_folders(graph):
+    """No room imports itself by way of others."""
+    assert circle(rooms(graph)) == []
+
+
+def test_few_floors(graph):
+    """A room stands on the floor above all that it imports; there are at most nine floors."""
+    below = rooms(graph)
+
+    def floor(room: str) -> int:
+        return 1 + max((floor(other) for other in below[room]), default=0)
+
+    assert max(map(floor, below)) <= MOST_FLOORS
+
+
+def test_few_modules_at_the_root():
+    """The root of the package shows the rooms, not their contents."""
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_ROOT_MODULES
+
+
+def test_only_the_command_line_imports_the_command_line(graph):
+    """Nothing outside `procure.cli` imports it."""
+    outside = {name: others for name, others in graph.items() if not name.startswith("procure.cli")}
+    assert [name for name, others in outside.items() if any(o.startswith("procure.cli") for o in others)] == []
