@@ -25,6 +25,7 @@ from procure.errors import TableError
 _HOME = {
     "PackageRules": "procure.packages",
     "check": "procure.tables",
+    "compare": "procure.comparison",
     "describe": "procure.workload",
     "expand_packages": "procure.packages",
     "generate": "procure.workload",

@@ -28,7 +28,7 @@ def size_class(jobs: pd.DataFrame) -> pd.Series:
 def user_class(jobs: pd.DataFrame) -> pd.Series:
     """Name each job's user class by what the user's jobs take: ``heavy``, ``medium`` or ``light``.
 
-    Users stand in descending CPU-seconds; those who together take the first half are heavy, those up
+    Users stand in descending CPU-seconds; the users of the first half are heavy, those up
     to 90 % medium, the others light. Jobs without a user are one user.
     """
     work = jobs["run_time"] * jobs["cpus_per_node"].clip(lower=1) * jobs["n_nodes"]

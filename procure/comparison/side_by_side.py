@@ -66,7 +66,7 @@ def run_policy(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapp
 
 
 def check_policies(policies: Sequence[str]) -> None:
-    """Raise if there is none, one stands twice, or one is unknown."""
+    """Raise unless there is at least one policy, each is known, and none is repeated."""
     if len(set(policies)) < len(policies) or not policies:
         raise TableError("name at least one policy, and each only once")
     for name in policies:
@@ -93,13 +93,13 @@ def compare(
     slices
         ``day``, ``week`` or ``month``: repeat on each slice, from an empty system.
     seeds
-        Repeat everything on so many shaken copies, of seeds 1 to n.
+        Repeat everything on n shaken copies of the workload, with seeds 1 to n.
     with_replay
         Compare the waits with the logged ones as well.
     options
         Keyword arguments of `procure.run.simulate`.
     progress
-        Told what is being simulated.
+        Called with a line of progress for each simulation.
 
     Raises
     ------

@@ -32,7 +32,7 @@ class Predicted:
     errors
         Out-of-fold ratio of truth and prediction, (wait + 1 s) / (prediction + 1 s), ascending.
     at
-        The out-of-fold prediction, s, that each error was made at; None = not known, all errors are alike.
+        The out-of-fold prediction, s, that each error was made at; None = unknown; all errors form one group.
     """
 
     wait: np.ndarray

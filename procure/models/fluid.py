@@ -20,7 +20,7 @@ def backlog_waits(
 
     Jobs are grouped by the node types that can hold them. For each group and each resource (CPUs, memory,
     GPUs), the work of all jobs that fit nowhere else (resource × run time, s) flows in as it is submitted
-    and is drained by the nodes that can hold the group; what is left at a moment, what has just come in
+    and is drained by the nodes that can hold the group; the backlog at a moment, the work just submitted
     included, divided by the rate at which it drains, is the delay. A job's delay is the largest of the
     three; the result is their mean.
 

@@ -9,14 +9,11 @@ from functools import cached_property
 import numpy as np
 
 BORDERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Errors are kept apart by predicted wait at these quantiles: finely where a purchase is decided …"""
-
-
+"""Quantiles of the predicted wait that separate the groups of errors: finer at the low end, where a purchase is decided."""
 FEWEST_PER_GROUP = 40
-"""… in groups of at least so many errors, so that 90 % does not hang on one."""
-
-
+"""Fewest errors per group, so that a 90 % range does not hang on one of them."""
 SHARE = 0.9
+"""Share of the truths that a range is to hold."""
 
 
 def places(n: int, share: float = SHARE) -> tuple[int, int]:

@@ -27,7 +27,7 @@ NonNegative = Annotated[float, Field(ge=0)]
 
 
 class Costs(Settings):
-    """Prices of running a system, as they stand in a study's ``[costs]``; what is not given costs nothing.
+    """Prices of running a system, as a study's ``[costs]`` gives them; an omitted price is 0.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Costs(Settings):
     idle_share
         Watts of an idle node as a share of the busy ones, where a quote has no ``idle_power_w``.
     nodes_per_switch
-        A switch for every so many new nodes, rounded up; None = no switches.
+        Nodes per switch; the number of switches is rounded up. None = no switches.
     switch_usd, switch_power_w, switch_rack_units
         Of one switch.
     cables_per_node, cable_usd
@@ -103,7 +103,7 @@ def total_costs(
         Nodes that run too: they add CPUs, staff per node, and energy where their watts are known, from
         their own ``power_w`` and ``idle_power_w`` or from the quote whose name is their ``kind``.
     weights
-        Per workload; by default all alike.
+        Per workload; default: equal weights.
 
     Returns
     -------

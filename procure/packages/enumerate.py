@@ -14,7 +14,7 @@ import numpy as np
 from procure.packages.offer import Choice, Offer
 
 Held = frozenset[tuple[int, int]]
-"""What is bought: (row of the type, count) pairs."""
+"""The nodes bought, as (row of the type, count) pairs."""
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def _feasible_blocks(offer: Offer) -> Iterator[Block]:
 
 
 def _batches(found: Iterable[Block], size: int = 200_000) -> Iterator[list[Block]]:
-    """Gather blocks until they hold so many rows; a row group for each combination would be tiny."""
+    """Gather blocks until they hold at least n rows; one row group per combination would be tiny."""
     batch: list[Block] = []
     for block in found:
         batch.append(block)

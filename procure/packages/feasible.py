@@ -135,7 +135,7 @@ class Legal:
             over = over[top[over] >= 0]
 
     def fill(self, counts: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Raise every type as far as what is left affords, in the order given; −1 in an order is skipped.
+        """Raise every type as far as the rest of the budget affords, in the order given; −1 is skipped.
 
         Under discounts a larger order can cost less, so the types are gone through until none grows.
         """

@@ -44,7 +44,7 @@ class Choice:
     mandatory: bool = False
 
     def most(self, rest: np.ndarray) -> np.ndarray:
-        """Return how many nodes what is left affords; ``rest`` is (rows, limits)."""
+        """Return how many nodes the rest of the budget affords; ``rest`` is (rows, limits)."""
         most = np.full(len(rest), self.last, dtype=np.int64)
         for k, cost in enumerate(self.costs):
             if cost > 0:
@@ -63,7 +63,7 @@ class Choice:
     def can_grow(self, counts: np.ndarray, rest: np.ndarray) -> np.ndarray:
         """Tell where the next allowed count is still affordable."""
         further = np.where(counts == 0, self.first, counts + self.step)
-        # Not last - counts, for what is left may afford more than last.
+        # Not last - counts, since the rest may afford more than last.
         return (further <= self.last) & (further - counts <= self.most(rest))
 
 
@@ -93,7 +93,7 @@ class Offer:
     prices: PriceList | None = None
 
     def with_limits(self, limits: tuple[int, ...]) -> Offer:
-        """Return the offer under the first so many limits, at other values."""
+        """Return the offer under the first limits only, at other values."""
         n = len(limits)
         categories = tuple(
             tuple(replace(choice, costs=choice.costs[:n]) for choice in choices)

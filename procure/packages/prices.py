@@ -23,7 +23,7 @@ _SCOPES = {"vendor": "vendor", "lot": "lot", "category": "category", "type": "na
 
 @dataclass(frozen=True)
 class Tier:
-    """One discount on some types: from so many nodes and cents of them, so much off all of them.
+    """One discount on some types: from a number of nodes and cents on, a share off the price of all of them.
 
     ``share`` is in ten-thousandths of the list price; where ``cents_off`` is not zero it counts
     instead, per node.
@@ -35,7 +35,7 @@ class Tier:
     cents_off: int
 
     def reduction(self, n_nodes: np.ndarray, cents: np.ndarray) -> np.ndarray:
-        """Return what is taken off, in whole cents: a fraction of a cent stays with the vendor."""
+        """Return the amount taken off, in whole cents: a fraction of a cent stays with the vendor."""
         if self.cents_off:
             off = n_nodes * self.cents_off
         else:

@@ -36,7 +36,7 @@ class Discount(Settings):
     Parameters
     ----------
     from_count, from_usd
-        The order holds at least so many nodes of the scope, and so many US$ of them at list price.
+        The order holds at least this many nodes of the scope, and at least this much of them in US$ at list price.
     percent
         % (two decimal places) off the list price of all nodes of the scope, not only of the further
         ones; rounded down to the cent.
@@ -83,11 +83,11 @@ class PackageRules(Settings):
     max_power_w, max_rack_units
         Caps on the sums of the quotes' ``power_w`` and ``rack_units``; None = no cap.
     types_per_category
-        At most so many types of each category in one package, or ``"any"``; 1 is the published rule.
+        Most types of each category in one package, or ``"any"``; 1 is the published rule.
     discounts
         Tiered discounts of the vendors; see `Discount`.
     one_vendor_per_lot
-        What is bought of one ``lot`` comes from one ``vendor``: a lot is awarded as a whole.
+        All nodes of one ``lot`` come from one ``vendor``: a lot is awarded as a whole.
     as_of
         The day on which quotes must still be valid by their ``valid_until``; None = not asked.
     expired

@@ -92,7 +92,7 @@ def jobs_left_out(
     quotes
         The quote table whose types the packages count.
     jobs
-        A job table; a job on several nodes needs so many nodes that each hold its share.
+        A job table; a job on several nodes needs that many nodes, each of which holds its share.
     existing
         A node table of servers that every package adds to, if any.
 

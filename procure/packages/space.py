@@ -22,7 +22,7 @@ from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
 
 MOST_LISTED = 2_000_000
-"""A space with at most so many different packages is enumerated: then the search ranks all of it."""
+"""A space of at most this many distinct packages is enumerated, so that the search ranks all of it."""
 
 _MOST_WORK = 20_000_000
 _LARGEST_TABLE = 100_000_000
@@ -42,8 +42,8 @@ class Space:
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw different packages at random.
 
-        Types that may stand together are drawn first; then each, in a random order, gets any allowed
-        count that is affordable, and what is left is spent as far as it goes. Half of the draws keep
+        Compatible types are drawn first; then each, in a random order, gets any allowed, affordable
+        count, and the rest of the budget is spent as far as it goes. Half of the draws keep
         to one to four types as long as these take up the money; half begin with the least numbers
         that the rules ask for. Every package can come up; how often is not uniform.
 
@@ -93,7 +93,7 @@ class Space:
         return counts
 
     def _spend(self, counts: np.ndarray, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Give chosen types random counts, then spend what is left; drop what the rules forbid."""
+        """Give the chosen types random counts, then spend the rest; drop packages that the rules forbid."""
         legal, rows = self.legal, np.arange(len(counts))
         order = np.where(_take(chosen, shuffled := legal.shuffled(len(counts), rng)), shuffled, -1)
         order = _to_front(order)
@@ -154,7 +154,7 @@ class Space:
     def _exchanged(
         self, new: np.ndarray, given: np.ndarray, taken: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Buy the wanted type, then spend what is left."""
+        """Buy the wanted type, then spend the rest."""
         legal, bought = self.legal, new > 0
         bought[np.arange(len(new)), taken] = legal.offered[taken]
         chosen = legal.complete(bought | legal.mandatory, legal.shuffled(len(new), rng))
@@ -168,7 +168,7 @@ class Space:
         if not self.offer.maximal:
             return new
         back = legal.shuffled(len(new), rng)
-        # The type that was given up is mostly the one that takes what is left.
+        # The type that was given up usually takes the rest of the budget.
         first = np.where(rng.random(len(new)) < 0.5, given, back[:, 0])
         order = np.concatenate([first[:, None], back], axis=1)
         return legal.fill(new, np.where(_take(chosen, order), order, -1))
