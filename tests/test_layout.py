@@ -105,4 +105,6 @@ def test_few_modules_at_the_root():
 def test_only_the_command_line_imports_the_command_line(graph):
     """Nothing outside `procure.cli` imports it."""
     outside = {name: others for name, others in graph.items() if not name.startswith("procure.cli")}
-    assert [name for name, others in outside.items() if any(o.startswith("procure.cli") for o in others)] == []
+    assert [
+        name for name, others in outside.items() if any(o.startswith("procure.cli") for o in others)
+    ] == []

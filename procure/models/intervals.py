@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 BORDERS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Quantiles of the predicted wait that separate the groups of errors: finer at the low end, where a purchase is decided."""
+"""Quantiles of the predicted wait that separate the groups of errors: finer where a purchase is decided."""
 FEWEST_PER_GROUP = 40
 """Fewest errors per group, so that a 90 % range does not hang on one of them."""
 SHARE = 0.9
