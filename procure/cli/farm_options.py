@@ -32,3 +32,35 @@ WalltimeOption = Annotated[
 ]
 PartitionOption = Annotated[str | None, typer.Option(help="Partition or queue.", rich_help_panel=_QUEUE)]
 AccountOption = Annotated[str | None, typer.Option(help="Account or project.", rich_help_panel=_QUEUE)]
+InterfaceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Network interface on which scheduler and workers listen, e.g. ib0.", rich_help_panel=_QUEUE
+    ),
+]
+DashboardOption = Annotated[
+    bool,
+    typer.Option(
+        "--dashboard",
+        help="Open Dask's dashboard on loopback, where every user of this node can see it; with Dask only.",
+    ),
+]
+TlsOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--tls/--no-tls",
+        help="Keys made and kept in the study's results folder: queued jobs have them unless --no-tls; "
+        "a Dask that runs already, with --tls.",
+        show_default=False,
+    ),
+]
+
+
+def check_options(farm: str, tls: bool | None, dashboard: bool) -> None:
+    """Refuse what a farm has no use for."""
+    if tls is not None and farm in ("serial", "local"):
+        raise typer.BadParameter(
+            f"--farm {farm} stays on this node and has no use for it", param_hint="--tls / --no-tls"
+        )
+    if dashboard and (farm == "serial" or "://" in farm):
+        raise typer.BadParameter(f"--farm {farm} has none that procure could open", param_hint="--dashboard")

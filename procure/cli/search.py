@@ -56,6 +56,9 @@ def search(
     walltime: farm_options.WalltimeOption = None,
     partition: farm_options.PartitionOption = None,
     account: farm_options.AccountOption = None,
+    interface: farm_options.InterfaceOption = None,
+    tls: farm_options.TlsOption = None,
+    dashboard: farm_options.DashboardOption = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -91,6 +94,7 @@ def search(
         raise typer.BadParameter(
             f"{share:g} was given; a share is above 0 and at most 1", param_hint="--share"
         )
+    farm_options.check_options(farm, tls, dashboard)
     from procure.explorer.run import Asked, run_search
     from procure.study import load_study
     from procure.sweep import FarmOptions
@@ -109,7 +113,10 @@ def search(
     table = settings.search.model_dump()
     budget = {"runs": runs} if runs else {"runs": None, "share": share} if share else {}
     asked = Asked(**(table | budget | chosen), method=method.value, policy=policy, farm=farm)
-    options = FarmOptions(jobs, cores, memory, walltime, partition, account, folder=settings.folder)
+    options = FarmOptions(
+        jobs, cores, memory, walltime, partition, account, tls=tls, folder=settings.folder,
+        interface=interface, dashboard=dashboard,
+    )  # fmt: skip
     with one_interrupt(last=True):
         try:
             found = run_search(settings, asked, options=options, note=common.note, told=_tell)

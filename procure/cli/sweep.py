@@ -31,9 +31,9 @@ def sweep(
             metavar="FILE", help="A file that `dask scheduler --scheduler-file` writes, instead of --farm."
         ),
     ] = None,
-    tls: Annotated[
-        bool, typer.Option("--tls", help="Encrypt, with keys made and kept in the study's results folder.")
-    ] = False,
+    interface: farm_options.InterfaceOption = None,
+    tls: farm_options.TlsOption = None,
+    dashboard: farm_options.DashboardOption = False,
     wait: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="Give up after so long without a worker; 0 = never."),
@@ -60,10 +60,7 @@ def sweep(
     part = _shard(shard) if shard else None
     if scheduler_file is not None and farm != "local":
         raise typer.BadParameter("give --farm or --scheduler-file", param_hint="--scheduler-file")
-    if tls and scheduler_file is None and farm in ("serial", "local"):
-        raise typer.BadParameter(
-            f"--farm {farm} stays on this node and has no use for it", param_hint="--tls"
-        )
+    farm_options.check_options("tcp://" if scheduler_file else farm, tls, dashboard)
     from procure.study import load_study
     from procure.sweep import FarmOptions, load_plan, run_sweep
     from procure.sweep.farm import one_interrupt
@@ -76,8 +73,9 @@ def sweep(
         common.print_record(_planned(plan, study_status(plan)), output, f"{study} would compute:")
         return
     options = FarmOptions(
-        jobs, cores, memory, walltime, partition, account, scheduler_file, tls, wait, plan.study.folder
-    )
+        jobs, cores, memory, walltime, partition, account, scheduler_file, tls, wait, plan.study.folder,
+        interface, dashboard,
+    )  # fmt: skip
     with one_interrupt(last=True):
         try:
             with _progress() as show:

@@ -189,8 +189,9 @@ def held_farm(
         yield farm
         return
     if farm == "local":
-        options = replace(options, jobs=n_local_workers())
+        options.jobs = n_local_workers()
     with connect(farm, options, note) as (client, _):
+        options.held_security = client.security
         yield client.scheduler.address
 
 

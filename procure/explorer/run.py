@@ -103,8 +103,9 @@ def run_search(
             f"no package found runs every job; the best leave out {where.level:,}, and only such are simulated"
         )
     log = _log(study, policy, asked, rules, plan.types)
-    with held_farm(asked.farm, options or FarmOptions(), note) as farm:
-        simulator = Simulator(plan, policy, space, farm, options or FarmOptions(), note)
+    options = options or FarmOptions()
+    with held_farm(asked.farm, options, note) as farm:
+        simulator = Simulator(plan, policy, space, farm, options, note)
         known = Known(space)
         if asked.method == "model" and len(simulator.swept):
             swept = simulator.counts_of(simulator.swept)

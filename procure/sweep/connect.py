@@ -19,13 +19,17 @@ from typing import Any
 
 from procure.errors import TableError
 from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
-from procure.sweep.tls import make_security
+from procure.sweep.tls import make_security, one_run_security
 
 CONNECT_TIMEOUT = "10s"
+LOOPBACK = "127.0.0.1:0"
 FILE_TIMEOUT = 120.0
 """How many seconds a scheduler file may take to appear."""
 _CLASSES = dict(zip(QUEUES, ("SLURMCluster", "PBSCluster", "LSFCluster", "SGECluster"), strict=True))
 _ONE_THREAD = [f"export {name}_NUM_THREADS=1" for name in ("OMP", "MKL", "OPENBLAS")]
+
+HEADLESS = ("--no-dashboard", "--worker-class", "procure.sweep.headless.Worker")
+"""What keeps ``dask worker`` from opening an HTTP server."""
 
 Explain = Callable[[], tuple[str, bool]]
 
@@ -56,19 +60,33 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
 
 @contextlib.contextmanager
 def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
-    from distributed import Client, LocalCluster
+    """Start workers here that nobody else can speak to: loopback is every local user's, so all ports want keys."""
+    from distributed import Client, Nanny, SpecCluster
+
+    from procure.sweep import headless
 
     n_workers = max(1, min(n_local_workers(), options.jobs))
+    common = {"host": "127.0.0.1", "protocol": "tls://", "security": one_run_security()}
+    worker = {
+        "cls": Nanny,
+        "options": common
+        | {
+            "worker_class": headless.Worker,
+            "nthreads": 1,
+            "memory_limit": 1.0 / n_workers,
+            "dashboard": False,
+            "silence_logs": logging.CRITICAL,
+        },
+    }
     # Workers share this terminal: without this, Ctrl-C would end them before the driver has said goodbye.
     main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:
-        cluster = LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            host="127.0.0.1",
+        cluster = SpecCluster(
+            scheduler=_scheduler(options, common | {"port": 0}),
+            worker=worker,
+            workers=dict.fromkeys(range(n_workers), worker),
+            security=common["security"],
             silence_logs=logging.CRITICAL,
         )
     finally:
@@ -76,22 +94,37 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
             signal.signal(signal.SIGINT, before)
     with cluster, Client(cluster, set_as_default=False) as client:
         cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
-        _say_dashboard(client, note)
+        _say_dashboard(client, options, note)
         yield client, lambda: ("no local worker could start; is there memory left?", False)
+
+
+def _scheduler(options: FarmOptions, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Say which scheduler to start: one without an HTTP server, unless the dashboard is asked for."""
+    from distributed import Scheduler
+
+    from procure.sweep import headless
+
+    if not options.dashboard:
+        return {"cls": headless.Scheduler, "options": keywords | {"dashboard": False}}
+    return {"cls": Scheduler, "options": keywords | {"dashboard_address": LOOPBACK}}
 
 
 @contextlib.contextmanager
 def _address(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     from distributed import Client
 
-    security = make_security(options.folder) if options.tls else None
+    security = options.held_security
+    if security is None:
+        security = make_security(options.folder) if options.tls else None
+        if security is None and farm.startswith("tcp://"):
+            note(f"warning: {farm} has no TLS: whoever reaches its port can run code as you; see --tls")
     named = f", named by {options.scheduler_file}" if options.scheduler_file else ""
     try:
         client = Client(farm, timeout=CONNECT_TIMEOUT, set_as_default=False, security=security)
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         raise TableError(f"farm {farm}: no Dask scheduler answers there{named}: {error}") from None
     with client:
-        _say_dashboard(client, note)
+        _say_dashboard(client, options, note)
         yield client, lambda: (f"none has joined the Dask scheduler at {farm}", False)
 
 
@@ -127,13 +160,15 @@ def _queue(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
         # However this ends, and whatever Dask has lost sight of: no job of this study is left.
         stack.callback(_cancel, farm, name)
         cluster = stack.enter_context(make_cluster(farm, options))
+        if options.tls is False:
+            note("warning: no TLS: whoever reaches the scheduler's or a worker's port can run code as you")
         words = refusal(farm, cluster.job_script())
         if words:
             raise TableError(f"farm {farm}: a worker's job is refused: {words}")
         note(f"{options.jobs} jobs named {name}; their output goes to {options.folder / 'logs'}")
         cluster.adapt(minimum_jobs=options.jobs, maximum_jobs=options.jobs)
         client = stack.enter_context(Client(cluster, set_as_default=False))
-        _say_dashboard(client, note)
+        _say_dashboard(client, options, note)
         yield client, lambda: _explain(farm, name, cluster.job_script())
 
 
@@ -158,9 +193,13 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
 
     cores = options.cores or site("cores") or 1
     walltime = options.walltime or site("walltime")
-    arguments = list(site("worker-extra-args") or ())
+    arguments = [*(site("worker-extra-args") or ()), *HEADLESS]
     if walltime is not None:
         arguments += lifetime_arguments(str(walltime))
+    of_site = dict(site("scheduler-options") or {})
+    if options.interface:
+        of_site = {key: value for key, value in of_site.items() if key not in ("host", "interface")}
+    scheduler = _scheduler(options, of_site)
     (options.folder / "logs").mkdir(parents=True, exist_ok=True)
     keywords: dict[str, Any] = {
         "cores": cores,
@@ -173,10 +212,12 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
         "log_directory": str((options.folder / "logs").resolve()),
         "worker_extra_args": arguments,
         "job_script_prologue": [*(site("job-script-prologue") or ()), *_ONE_THREAD],
-        "scheduler_options": {"dashboard_address": ":0"} | dict(site("scheduler-options") or {}),
+        "interface": options.interface,
+        "scheduler_cls": scheduler["cls"],
+        "scheduler_options": scheduler["options"],
         "silence_logs": logging.CRITICAL,
     }
-    if options.tls:
+    if options.tls is not False:
         keywords |= {"security": make_security(options.folder), "protocol": "tls://"}
     logging.getLogger("dask_jobqueue").setLevel(logging.CRITICAL)
     try:
@@ -265,10 +306,7 @@ def _explain(farm: str, name: str, script: str) -> tuple[str, bool]:
     )
 
 
-def _has_dashboard() -> bool:
-    return importlib.util.find_spec("bokeh") is not None
-
-
-def _say_dashboard(client: Any, note: Callable[[str], None]) -> None:
-    if _has_dashboard() and client.dashboard_link:
-        note(f"dashboard: {client.dashboard_link}")
+def _say_dashboard(client: Any, options: FarmOptions, note: Callable[[str], None]) -> None:
+    if options.dashboard and client.dashboard_link:
+        missing = "" if importlib.util.find_spec("bokeh") else " (most pages need bokeh: pip install bokeh)"
+        note(f"dashboard: {client.dashboard_link}{missing}")

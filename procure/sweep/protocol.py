@@ -49,8 +49,12 @@ class FarmOptions:
     """How workers are come by; what a farm does not need is not looked at.
 
     ``cores`` and ``memory`` (text such as ``"8 GB"``) are those of one queued job, ``walltime`` its
-    limit as the queue writes it. ``wait`` is after how many seconds without any worker the sweep gives
-    up, 0 = never. ``folder`` takes logs and keys. ``n_workers`` is filled in: the most seen at once.
+    limit as the queue writes it, ``interface`` the network interface on which scheduler and workers
+    listen; what is None is as the site's file says. ``tls`` None means True for queued jobs, which get keys
+    in ``folder``, and False for a Dask that runs already; local workers always have keys, of their own.
+    ``dashboard`` opens Dask's dashboard on loopback. ``wait`` is after how many seconds without any worker
+    the sweep gives up, 0 = never. ``folder`` takes logs and keys. ``n_workers`` is filled in: the most seen
+    at once; so is ``held_security``, with what to join the workers that several sweeps share.
     """
 
     jobs: int = 1
@@ -60,10 +64,13 @@ class FarmOptions:
     partition: str | None = None
     account: str | None = None
     scheduler_file: Path | None = None
-    tls: bool = False
+    tls: bool | None = None
     wait: float = 0
     folder: Path = Path()
+    interface: str | None = None
+    dashboard: bool = False
     n_workers: int = field(default=0, init=False)
+    held_security: Any = field(default=None, init=False)
 
 
 def n_local_workers() -> int:

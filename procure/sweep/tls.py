@@ -1,19 +1,24 @@
-"""Keys with which drivers, schedulers and workers of one study know each other."""
+"""Keys with which drivers, schedulers and workers of one study, or of one run, know each other."""
 
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from procure.errors import TableError
 
-DAYS = "365"
+DAYS = 365
+_RENEW = 30 * 86_400
+"""So many seconds before they expire keys are made anew."""
 
 
 def make_keys(folder: Path) -> tuple[Path, Path]:
-    """Return a study's certificate and key; make them if there are none.
+    """Return a study's certificate and key; make them if there are none, or if they soon expire.
 
     One self-signed certificate is everybody's, and the only authority. Both files are for their owner
     alone.
@@ -21,40 +26,83 @@ def make_keys(folder: Path) -> tuple[Path, Path]:
     Raises
     ------
     TableError
-        ``openssl`` is not there or fails.
+        ``openssl`` is not there or fails, or the keys may be known to others: a file or the folder is
+        not ours, is a link, or others may read or write it.
     """
     where = folder / "tls"
     cert, key = where / "cert.pem", where / "key.pem"
-    if cert.exists() and key.exists():
-        return cert, key
-    command = (
-        "openssl", "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-days", DAYS,
-        "-subj", "/CN=procure", "-keyout", str(key), "-out", str(cert),
-    )  # fmt: skip
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in (key, cert):
-            path.touch(mode=0o600)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        _refuse_shared(where, stat.S_ISDIR)
+        there = [path for path in (cert, key) if os.path.lexists(path)]
+        for path in there:
+            _refuse_shared(path, stat.S_ISREG)
+        if len(there) == 2 and time.time() - cert.stat().st_mtime < DAYS * 86_400 - _RENEW:
+            return cert, key
+        # The pair is made aside: another driver finds both files or none.
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=where) as aside:
+            _generate(Path(aside))
+            for path in (key, cert):
+                (Path(aside) / path.name).replace(path)
+    except OSError as error:
+        raise TableError(f"{where}: keys for TLS cannot be made: {error}") from None
+    return cert, key
+
+
+def _refuse_shared(path: Path, kind: Any) -> None:
+    found = path.lstat()
+    if not kind(found.st_mode):
+        wrong = "is a link or no plain file"
+    elif found.st_uid != os.geteuid():
+        wrong = f"belongs to the user with the id {found.st_uid}, not to you"
+    elif found.st_mode & 0o077:
+        wrong = f"has mode {stat.S_IMODE(found.st_mode):04o}, so that others may use it"
+    else:
+        return
+    raise TableError(
+        f"{path}: {wrong}; whoever has the keys can run code as you. Remove the folder "
+        f"{path if path.is_dir() else path.parent}, and new keys are made"
+    )
+
+
+def _generate(folder: Path) -> None:
+    """Write ``cert.pem`` and ``key.pem``, both 0600, into a folder of mode 0700."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    command = (
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+        "-days", str(DAYS), "-subj", "/CN=procure", "-keyout", str(key), "-out", str(cert),
+    )  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, umask=0o077)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise TableError(f"{where}: keys for TLS cannot be made with openssl: {error}") from None
+        raise TableError(
+            f"keys for TLS cannot be made with openssl: {error}; install it, or use --farm serial, which needs none"
+        ) from None
     if done.returncode:
-        key.unlink(missing_ok=True)
-        raise TableError(f"{where}: openssl made no keys: {done.stderr.strip().splitlines()[-1]}")
+        raise TableError(f"openssl made no keys for TLS: {' '.join(done.stderr.split())[-200:]}")
     for path in (key, cert):
         path.chmod(0o600)
-    return cert, key
 
 
 def make_security(folder: Path) -> Any:
     """Return Dask's security settings for a study's keys."""
+    return _security(*(os.fspath(path.resolve()) for path in make_keys(folder)))
+
+
+def one_run_security() -> Any:
+    """Return Dask's security settings with keys of their own, which stand on no disk once this returns."""
+    with tempfile.TemporaryDirectory(prefix="procure-") as folder:  # mode 0700
+        _generate(Path(folder))
+        return _security(*(Path(folder, name).read_text() for name in ("cert.pem", "key.pem")))
+
+
+def _security(cert: str, key: str) -> Any:
     from distributed.security import Security
 
-    cert, key = (os.fspath(path.resolve()) for path in make_keys(folder))
     roles = {
-        f"tls_{role}_{what}": path
+        f"tls_{role}_{what}": value
         for role in ("client", "scheduler", "worker")
-        for what, path in (("cert", cert), ("key", key))
+        for what, value in (("cert", cert), ("key", key))
     }
     return Security(tls_ca_file=cert, require_encryption=True, **roles)
 
