@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -25,14 +24,13 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from procure.errors import TableError
-from procure.text import nearest
+from procure.text import money, nearest
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NaturalInt = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
 UNKNOWN_KEY = "unknown_key"
-_CURRENCY = re.compile(r"(?:US)?\$?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*(?:USD|\$)?")
 
 
 class Settings(BaseModel):
@@ -65,9 +63,7 @@ def _line(detail: ErrorDetails, model: type[BaseModel]) -> InitErrorDetails:
 def _money(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError(f"{str(value).lower()} was given; US$ are a number")
-    if isinstance(value, str) and (match := _CURRENCY.fullmatch(value.strip())):
-        return match.group(1).replace(",", "")
-    return value
+    return money(value) if isinstance(value, str) else value
 
 
 def _whole_cents(value: float) -> float:
@@ -79,7 +75,7 @@ def _whole_cents(value: float) -> float:
 
 
 Money = Annotated[float, BeforeValidator(_money), AfterValidator(_whole_cents)]
-"""US$ to the cent; text such as ``"$1,000,000"`` is accepted."""
+"""US$ to the cent; text such as ``"$1,000,000"`` or ``"1.2M"`` is accepted."""
 
 
 def _resolved(path: Path, info: ValidationInfo) -> Path:

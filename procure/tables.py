@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import existing_file, read_bytes, read_rows
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
-from procure.text import nearest
+from procure.text import money, nearest
 
 __all__ = [
     "JOB",
@@ -52,17 +52,15 @@ def _where(source: str, row: int | None, column: str | None) -> str:
     return ", ".join(parts) + ": " if parts else ""
 
 
-# A comma separates thousands and nothing else, so that a decimal comma is an error and not 100 times the price.
-_CURRENCY = re.compile(
-    r"^\s*(-?)\s*(?:USD?|US\$|\$)?\s*(-?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d*\.?\d+(?:[eE][-+]?\d+)?))\s*(?:USD|\$)?\s*$"
-)
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0", ""}
 
 
-def _money(text: str) -> str:
-    """Turn currency text into the number in it; leave what is none as it is."""
-    match = _CURRENCY.match(text)
-    return match.group(1) + match.group(2).replace(",", "") if match else text
+def _money(given: str) -> str:
+    """Turn currency text into the number in it; leave other text as it is."""
+    try:
+        return repr(money(given))
+    except ValueError:
+        return given
 
 
 def _is_missing(values: pd.Series) -> np.ndarray:
@@ -236,8 +234,15 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
 
 
 @contextlib.contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """Give a temporary name to write to, which becomes ``path`` only when the block ends without error.
+def whole_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
+    """Give a temporary file to write to, which becomes ``path`` only when the block ends without error.
+
+    Parameters
+    ----------
+    path
+        Where the file is to be; a file of that name is replaced.
+    durable
+        Flush the file to the disk before it is renamed, so that it outlives a power cut.
 
     Raises
     ------
@@ -245,19 +250,16 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         The folder is missing, the disk is full, or writing is not allowed.
     """
     path = Path(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{path.suffix}")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+        temporary.open("xb").close()  # a plain open gives the file the permissions of the user's umask
     except OSError as error:
         raise TableError(f"{path}: cannot be written: {error.strerror}") from None
-    temporary = Path(name)
     try:
-        os.close(handle)
         yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        if durable:
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
         raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None

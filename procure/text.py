@@ -1,11 +1,74 @@
-"""Numbers and names as sentences hold them."""
+"""Numbers and names in sentences, and amounts of money and time that people write."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
+NUMBER = (
+    r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|\.\d+(?:[eE][-+]?\d{1,3})?)"
+)
+"""A number of at least 0; a comma separates thousands only, so that a decimal comma is an error."""
+
+MONEY_UNITS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000, "USD": 1}
+TIME_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_CURRENCY = r"(?:US\s?\$|USD?|\$)?"
+_MONEY = re.compile(rf"(-?)\s*{_CURRENCY}\s*(-?)({NUMBER})\s*([kKmM]?)\s*(?:USD|\$)?")
+_SECONDS = re.compile(rf"({NUMBER})\s*({'|'.join(TIME_UNITS)})?")
+_CLOCK = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
 _NAMED = 3
+
+
+def number(text: str) -> Decimal:
+    """Return the exact value of a text that `NUMBER` matches."""
+    return Decimal(text.replace(",", "").replace("_", ""))
+
+
+def money(text: str) -> float:
+    """Read US$: ``1000000``, ``1_000_000``, ``$1,000,000``, ``USD 6960.50``, ``1.2M``, ``900k``.
+
+    Raises
+    ------
+    ValueError
+        The text is no amount.
+    """
+    match = _MONEY.fullmatch(text.strip())
+    if match is None or (match[1] and match[2]):
+        raise ValueError(f"{text!r} is no amount in US$; write 1000000, $1,000,000 or 1.2M")
+    amount = float(number(match[3]) * MONEY_UNITS.get(match[4], 1))
+    return -amount if match[1] or match[2] else amount
+
+
+def seconds(text: str) -> float:
+    """Read a length of time: ``3600``, ``90m``, ``2 h``, ``1.5d``, or as `clock_seconds` does.
+
+    Raises
+    ------
+    ValueError
+        The text is no length of time.
+    """
+    if match := _SECONDS.fullmatch(text.strip()):
+        return float(number(match[1]) * TIME_UNITS[match[2] or "s"])
+    return clock_seconds(text.strip())
+
+
+def clock_seconds(text: str) -> float:
+    """Read a length of time as Slurm writes it: ``D-HH:MM:SS``, ``HH:MM:SS``, ``MM:SS``, ``D-HH``, ``D-HH:MM``.
+
+    Raises
+    ------
+    ValueError
+        The text is no such length of time.
+    """
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a length of time such as 8:00:00, 2-00:00:00, 90m, 2h or 1d")
+    days, hours, minutes, last = match.groups()
+    if days and hours is None:  # after days, what is left out stands at the end; otherwise at the beginning
+        hours, minutes, last = (last, 0, 0) if minutes is None else (minutes, last, 0)
+    return float(int(days or 0) * 86_400 + int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(last))
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.errors import TableError
+from procure.text import money
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,20 +102,11 @@ JobsOutOption = Annotated[
 
 
 def usd(text: str | None) -> str | None:
-    """Read an amount of money from an option: ``1000000``, ``1_000_000``, ``$1,000,000``, ``1.2M``, ``900k``.
-
-    Raises
-    ------
-    typer.BadParameter
-        It is none of these.
-    """
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(?:US)?\$?\s*((?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)\s*([kKmM]?)\s*", text)
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is no amount in US$; write 1000000, $1,000,000 or 1.2M")
-    number = match.group(1).replace(",", "").replace("_", "")
-    return str(Decimal(number) * {"": 1, "k": 1_000, "m": 1_000_000}[match.group(2).lower()])
+    """Turn an amount of money in an option's value into a plain number; see `procure.text.money`."""
+    try:
+        return None if text is None else str(money(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def note(text: str) -> None:

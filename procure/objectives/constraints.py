@@ -13,17 +13,15 @@ import numpy as np
 from procure.errors import TableError
 from procure.objectives.quantities import OBJECTIVES, Quantity
 from procure.schemas import COST_UNITS, METRICS, PACKAGE
-from procure.text import nearest, said
+from procure.text import MONEY_UNITS, NUMBER, TIME_UNITS, nearest, number, said
 
 _EXPRESSION = re.compile(r"\s*([^<>=]+?)\s*(<=|>=|==|<|>)\s*([^<>=]*?)\s*")
-_VALUE = re.compile(
-    r"((?:US)?\$|USD)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z%]*)"
-)
+_VALUE = re.compile(rf"((?:US)?\$|USD)?\s*({NUMBER})\s*([A-Za-z%]*)")
 _SHAPE = "write NAME OP VALUE, e.g. 'p95_wait<=4h'; OP is one of <= < >= > =="
 
 UNITS: dict[str, dict[str, str]] = {
-    "s": {"s": "1", "m": "60", "min": "60", "h": "3600", "d": "86400"},
-    "US$": {"k": "1000", "K": "1000", "M": "1000000", "USD": "1"},
+    "s": {unit: str(seconds) for unit, seconds in TIME_UNITS.items()},
+    "US$": {unit: str(usd) for unit, usd in MONEY_UNITS.items()},
     "kWh": {"kWh": "1", "MWh": "1000", "GWh": "1000000"},
     "W": {"W": "1", "kW": "1000", "MW": "1000000"},
     "share": {"%": "0.01"},
@@ -151,13 +149,13 @@ def _names(name: str, known: Mapping[str, Quantity]) -> str:
     return nearest(name, known) if known else "nothing is known"
 
 
-def _amount(text: str, of: Quantity, currency: str | None, number: str, unit: str) -> float:
+def _amount(text: str, of: Quantity, currency: str | None, digits: str, unit: str) -> float:
     legal = UNITS.get(re.split("[ /]", of.unit)[0], {})
     if (currency and "USD" not in legal) or (unit and unit not in legal):
         given = unit if unit and unit not in legal else currency
         allowed = ", ".join(legal) or "a plain number"
         raise TableError(f"constraint {text!r}: {given!r} is no unit of {of.name}; allowed: {allowed}")
-    return float(Decimal(number.replace(",", "").replace("_", "")) * Decimal(legal.get(unit, "1")))
+    return float(number(digits) * Decimal(legal.get(unit, "1")))
 
 
 def parse_all(texts: Sequence[str], known: Mapping[str, Quantity]) -> list[Constraint]:

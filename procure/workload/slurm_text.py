@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_DURATION = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
+from procure.text import clock_seconds
 
 
 def slurm_duration(text: str) -> float:
@@ -14,15 +14,10 @@ def slurm_duration(text: str) -> float:
     """
     if text.upper() in ("UNLIMITED", "PARTITION_LIMIT", "INFINITE", "INVALID", ""):
         return 0.0
-    match = _DURATION.fullmatch(text)
-    if not match:
+    try:
+        return clock_seconds(text)
+    except ValueError:
         return float("nan")
-    days, first, second, third = match.groups()
-    if days and second is None:
-        return int(days) * 86400.0 + int(third) * 3600.0
-    if days and first is None:
-        return int(days) * 86400.0 + int(second) * 3600.0 + int(third) * 60.0
-    return int(days or 0) * 86400.0 + int(first or 0) * 3600.0 + int(second or 0) * 60.0 + int(third)
 
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([cn]?)")

@@ -1,0 +1,144 @@
+"""How numbers and names stand in sentences, and how amounts that people write are read."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from procure.errors import TableError
+from procure.objectives.constraints import parse, quantities
+from procure.packages import PackageRules
+from procure.schemas import QUOTE
+from procure.tables import check
+from procure.text import MONEY_UNITS, TIME_UNITS, clock_seconds, counted, duration, listed, money, seconds
+
+
+@pytest.mark.parametrize(
+    ("n", "said"), [(0, "0 jobs"), (1, "1 job"), (2, "2 jobs"), (1234, "1,234 jobs"), (-1, "-1 jobs")]
+)
+def test_one_is_singular(n, said):
+    """And all other numbers plural, thousands set apart."""
+    assert counted(n, "job") == said
+
+
+def test_a_plural_of_its_own():
+    """Where an s is not enough."""
+    assert (
+        counted(2, "category", "categories") == "2 categories" and counted(1, "category", "x") == "1 category"
+    )
+
+
+def test_many_names_are_cut_to_three():
+    """One more than three is named, as to count it would be no shorter."""
+    names = [f"day-{i}" for i in range(25)]
+    assert listed(names) == "day-0, day-1, day-2 and 22 more"
+    assert listed(names[:4]) == "day-0, day-1, day-2, day-3" and listed([]) == ""
+
+
+@given(
+    st.integers(1, 10**12),
+    st.sampled_from(
+        ["{:d}", "{:_d}", "{:,d}", "${:,d}", "US$ {:,d}", "USD {:d}", "{:d} USD", "{:d}.00", "{:d}$"]
+    ),
+    st.sampled_from(["", "-"]),
+)
+def test_money_in_every_spelling_is_the_number(usd, spelling, sign):
+    """Thousands set apart by commas or underscores, with or without the currency."""
+    assert money(sign + spelling.format(usd)) == float(f"{sign}{usd}")
+
+
+@given(st.integers(1, 10**6), st.sampled_from([*MONEY_UNITS]))
+def test_money_in_thousands_and_millions_is_exact(tenths, unit):
+    """1.1M is 1,100,000 and not 1,100,000.0000000001."""
+    assert money(f"{tenths // 10}.{tenths % 10}{unit}") == tenths * MONEY_UNITS[unit] / 10
+
+
+@given(st.integers(0, 10**6), st.integers(0, 9999))
+def test_a_decimal_comma_is_refused(whole, part):
+    """Never read as thousands, which would be up to 1,000 times the price; 1,234 is thousands."""
+    text = f"{whole},{part}"
+    if not (len(str(part)) == 3 and len(str(whole)) <= 3):
+        with pytest.raises(ValueError, match="is no amount in US"):
+            money(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "$", "1.2.3", "1,5", "1.000,00", "1 000", "--5", "-$-5", "1_", "5B", "nan", "ten"]
+)
+def test_what_is_no_money_is_refused_everywhere(text):
+    """The same texts in an option, a study, a constraint and a quote file."""
+    with pytest.raises(ValueError, match="is no amount in US"):
+        money(text)
+    with pytest.raises(ValueError, match="is no amount in US"):
+        PackageRules(budget_usd=text)
+    with pytest.raises(TableError):
+        parse(f"price_usd<={text}", quantities())
+    with pytest.raises(TableError):
+        check(_quote(text), QUOTE)
+
+
+@pytest.mark.parametrize("text", ["1200000", "1_200_000", "$1,200,000", "1.2M", "1200k", "1.2e6", "USD 1.2m"])
+def test_money_is_read_alike_everywhere(text):
+    """In a study, a constraint and a quote file."""
+    assert money(text) == PackageRules(budget_usd=text).budget_usd == 1_200_000
+    assert parse(f"price_usd<={text}", quantities()).value == 1_200_000
+    assert check(_quote(text), QUOTE)["price_usd"].tolist() == [1_200_000]
+
+
+def _quote(price: str) -> pd.DataFrame:
+    row = {"name": "a", "category": "c", "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": price}
+    return pd.DataFrame([row])
+
+
+@given(st.integers(0, 10**6), st.sampled_from([*TIME_UNITS]), st.sampled_from(["", " "]))
+def test_seconds_in_every_unit(n, unit, space):
+    """A number of one unit; without a unit it is in seconds."""
+    assert seconds(f"{n}{space}{unit}") == n * TIME_UNITS[unit] and seconds(str(n)) == n
+
+
+@given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
+def test_seconds_as_slurm_writes_them(d, h, m, s):
+    """Days, hours, minutes and seconds; what is left out stands at the end only behind days."""
+    whole = ((d * 24 + h) * 60 + m) * 60 + s
+    assert seconds(f"{d}-{h:02d}:{m:02d}:{s:02d}") == whole
+    assert seconds(f"{d}-{h:02d}:{m:02d}") == whole - s and seconds(f"{d}-{h:02d}") == whole - s - 60 * m
+    assert (
+        seconds(f"{h:02d}:{m:02d}:{s:02d}") == h * 3600 + m * 60 + s
+        and seconds(f"{m:02d}:{s:02d}") == m * 60 + s
+    )
+
+
+@given(st.text(max_size=8))
+def test_other_text_is_no_length_of_time(text):
+    """Whatever is read is finite and not negative; the rest is refused, not guessed."""
+    for read in (seconds, clock_seconds):
+        try:
+            assert 0 <= read(text) < float("inf")
+        except ValueError as error:
+            assert "is not a length of time" in str(error)
+
+
+@pytest.mark.parametrize("text", ["", "-1h", "1,5h", "8:00h", "2 days", "1-", "h", "1:2:3:4"])
+def test_a_length_of_time_without_sense_is_refused(text):
+    """Neither negative, nor with a decimal comma, nor of two spellings."""
+    with pytest.raises(ValueError, match="is not a length of time"):
+        seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.0 s"),
+        (42, "42 s"),
+        (119, "119 s"),
+        (210, "3.5 min"),
+        (7200, "2.0 h"),
+        (10**6, "11.6 d"),
+        (None, "–"),
+    ],
+)
+def test_a_duration_is_written_for_people(value, text):
+    """In the largest unit of which there are two or more."""
+    assert duration(value) == text
