@@ -1,20 +1,32 @@
-"""Bytes and rows of the files that users have: compressed, from a pipe, with a byte-order mark, of any separator."""
+"""Files that users have (compressed, from a pipe, of any separator), and files that are written whole or not at all.
+
+A fitted model is kept as an archive: a zip file with a JSON head, NumPy arrays without pickles, and
+trees as UBJSON. Nothing in it can execute code when it is read.
+"""
 
 from __future__ import annotations
 
 import bz2
 import codecs
+import contextlib
 import csv
 import functools
 import gzip
 import io
+import json
 import lzma
+import os
+import secrets
 import sys
 import warnings
+import zipfile
 import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -154,3 +166,106 @@ def _without_extra_fields(text: str, separator: str, source: str) -> io.StringIO
         csv.field_size_limit(before)
     out.seek(0)
     return out
+
+
+@contextlib.contextmanager
+def whole_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
+    """Give a temporary file to write to, which becomes ``path`` only when the block ends without error.
+
+    Parameters
+    ----------
+    path
+        Where the file is to be; a file of that name is replaced.
+    durable
+        Flush the file to the disk before it is renamed, so that it outlives a power cut.
+
+    Raises
+    ------
+    TableError
+        The folder is missing, the disk is full, or writing is not allowed.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{path.suffix}")
+    try:
+        temporary.open("xb").close()  # a plain open gives the file the permissions of the user's umask
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
+    try:
+        yield temporary
+        if durable:
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A fitted model as plain data: ``head`` for JSON, ``arrays`` by name, ``trees`` as UBJSON by name."""
+
+    head: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    trees: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def write_archive(path: str | Path, archive: Archive) -> None:
+    """Write an archive, whole or not at all; the same content is the same bytes.
+
+    Raises
+    ------
+    TableError
+        The file cannot be written.
+    ValueError
+        An array holds Python objects.
+    """
+    packed = io.BytesIO()
+    for name, array in archive.arrays.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"array {name} holds Python objects")
+    np.savez(packed, **dict(archive.arrays))  # type: ignore[arg-type]  # NumPy's types end at allow_pickle
+    parts = {"head.json": json.dumps(dict(archive.head)).encode(), "arrays.npz": packed.getvalue()}
+    parts |= {f"{name}.ubj": content for name, content in archive.trees.items()}
+    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w") as file:
+        for name, content in parts.items():  # an entry without a date, so that equal models are equal bytes
+            file.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 6)
+
+
+def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
+    """Read an archive whose head states a schema.
+
+    Parameters
+    ----------
+    schema
+        What ``head["schema"]`` must be.
+    hint
+        What to do where there is no such file, for the error.
+
+    Raises
+    ------
+    TableError
+        No such file, a damaged one, or one of another schema or version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TableError(f"{path}: no such file{hint}")
+    try:
+        with zipfile.ZipFile(path) as file:
+            head = json.loads(file.read("head.json"))
+            if head.get("schema") != schema:
+                raise TableError(
+                    f"{path}: the model's schema is {head.get('schema')!r}, this version reads {schema!r}; "
+                    "train it again"
+                )
+            with np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False) as packed:
+                arrays = {name: packed[name] for name in packed.files}
+            trees = {n.removesuffix(".ubj"): file.read(n) for n in file.namelist() if n.endswith(".ubj")}
+    except TableError:
+        raise
+    except Exception as error:  # a damaged file fails in zipfile, zlib, json or NumPy, each in its own way
+        raise TableError(
+            f"{path}: not a whole model file of this version of procure ({type(error).__name__}); train it again"
+        ) from None
+    return Archive(head, arrays, trees)

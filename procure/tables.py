@@ -6,18 +6,14 @@ the meaning; `check` coerces a frame to it or says in one sentence what is wrong
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import existing_file, read_bytes, read_rows
+from procure.files import existing_file, read_bytes, read_rows, whole_file
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
 from procure.text import money, nearest
 
@@ -231,40 +227,6 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     if frame.empty:
         raise TableError(f"{path}: holds no {schema.name}; at least one row is needed")
     return check(frame, schema, str(path))
-
-
-@contextlib.contextmanager
-def whole_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
-    """Give a temporary file to write to, which becomes ``path`` only when the block ends without error.
-
-    Parameters
-    ----------
-    path
-        Where the file is to be; a file of that name is replaced.
-    durable
-        Flush the file to the disk before it is renamed, so that it outlives a power cut.
-
-    Raises
-    ------
-    TableError
-        The folder is missing, the disk is full, or writing is not allowed.
-    """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{path.suffix}")
-    try:
-        temporary.open("xb").close()  # a plain open gives the file the permissions of the user's umask
-    except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
-    try:
-        yield temporary
-        if durable:
-            with temporary.open("rb") as stream:
-                os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def check_name(path: str | Path) -> Path:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
 from procure.errors import TableError
+from procure.files import Archive, read_archive, whole_file, write_archive
 from procure.packages import read_quotes
 from procure.schemas import JOB, NODE
 from procure.study.existing import read_existing
@@ -111,3 +114,54 @@ def test_standard_input_is_read(name):
             input=text, capture_output=True, text=True, env=os.environ,
         )  # fmt: skip
         assert wanted in done.stdout, done.stderr
+
+
+def test_a_file_that_fails_halfway_leaves_the_old_one(tmp_path):
+    """Neither a half-written file nor a temporary one stays behind."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), whole_file(path) as temporary:
+        temporary.write_text("ne")
+        raise RuntimeError
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+    with pytest.raises(TableError, match="cannot be written"), whole_file(tmp_path / "no" / "b.txt"):
+        pass
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_written_file_has_the_users_permissions(tmp_path, umask):
+    """As every file that a program creates; the process's umask is not touched on the way."""
+    code = f"import os, procure.files as f; os.umask({umask}); toggled = []; os.umask = toggled.append\n"
+    code += f"with f.whole_file({str(tmp_path / 'a')!r}) as t: t.write_text('x')\nassert not toggled"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_an_archive_comes_back_and_is_the_same_bytes(tmp_path):
+    """Head, arrays and trees, at any time; an array of Python objects is refused."""
+    one = Archive({"schema": "s/1", "x": [1, None]}, {"a": np.array([1.5, np.nan])}, {"t": b"{}"})
+    for name in ("a.zip", "b.zip"):
+        write_archive(tmp_path / name, one)
+    again = read_archive(tmp_path / "a.zip", "s/1")
+    assert again.head == one.head and again.trees == one.trees
+    np.testing.assert_array_equal(again.arrays["a"], one.arrays["a"])
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    with pytest.raises(ValueError, match="Python objects"):
+        write_archive(tmp_path / "c.zip", Archive({}, {"a": np.array([object()])}))
+    with pytest.raises(TableError, match="schema is 's/1', this version reads 's/2'; train it again"):
+        read_archive(tmp_path / "a.zip", "s/2")
+
+
+def test_a_damaged_archive_is_one_error(tmp_path):
+    """Cut off anywhere, or with one byte changed, it is read as it was or refused."""
+    path = tmp_path / "a.zip"
+    write_archive(path, Archive({"schema": "s"}, {"a": np.arange(50)}))
+    whole = path.read_bytes()
+    for cut in range(0, len(whole), 7):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(TableError, match="not a whole model file"):
+            read_archive(path, "s")
+    for at in range(0, len(whole), 5):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        with contextlib.suppress(TableError):
+            assert (read_archive(path, "s").arrays["a"] == np.arange(50)).all()

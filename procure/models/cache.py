@@ -1,24 +1,24 @@
-"""Keep what was learnt beside a study's results, and take it up again only if nothing has changed since."""
+"""Cache fitted models next to the results; reuse them while the inputs are unchanged."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from procure._version import __version__
 from procure.errors import TableError
+from procure.files import Archive, read_archive, write_archive
 from procure.models.case import Case
 from procure.models.crossfit import Predicted, predict_packages
 from procure.models.features import features
-from procure.models.surrogate import load
-from procure.tables import whole_file
+from procure.models.surrogate import SCHEMA, from_archive
 
 _ARRAYS = ("wait", "errors", "at")
+_FIGURES = ("rmse_seconds", "constant_rmse_seconds")
 
 
 def learn(
@@ -31,7 +31,7 @@ def learn(
     among: np.ndarray | None = None,
     folder: Path | None = None,
 ) -> Predicted:
-    """Cross-validate and fit a surrogate on a case's simulated packages, or read what was kept.
+    """Cross-validate and fit a surrogate on a case's simulated packages, or read it from the cache.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def learn(
     among
         Which packages to learn from and predict, bool; default: those that run every job.
     folder
-        Where to keep model and predictions: they are used again while packages, waits and settings
-        are the same. None keeps nothing.
+        Where to cache model and predictions: they are reused while packages, waits and settings are
+        the same. None caches nothing.
 
     Returns
     -------
@@ -72,43 +72,30 @@ def learn(
         found = predict_packages(x, wait, kind, folds, seed)
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(found, path, digest.hexdigest())
+            _write(path, digest.hexdigest(), found)
     predicted = np.full(len(among), np.nan)
     predicted[rows] = found.wait
     return Predicted(**(vars(found) | {"wait": predicted}))
 
 
-def _write(found: Predicted, path: Path, digest: str) -> None:
-    found.model.save(path)
-    figures = {
-        "digest": digest,
-        "folds": found.folds.to_dict(orient="list"),
-        "rmse_seconds": found.rmse_seconds,
-        "constant_rmse_seconds": found.constant_rmse_seconds,
-    }
-    beside = path.with_suffix(".json")
-    with whole_file(beside) as temporary:
-        temporary.write_text(json.dumps(figures, indent=1), encoding="utf-8")
-    with whole_file(path.with_suffix(".npz")) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(stream, **{name: getattr(found, name) for name in _ARRAYS})
+def _write(path: Path, digest: str, found: Predicted) -> None:
+    model = found.model.archive()
+    head = {"digest": digest, "folds": found.folds.to_dict(orient="list")}
+    head |= {name: getattr(found, name) for name in _FIGURES}
+    arrays = {name: getattr(found, name) for name in _ARRAYS}
+    write_archive(path, Archive({**model.head, **head}, {**model.arrays, **arrays}, model.trees))
 
 
 def _read(path: Path, digest: str) -> Predicted | None:
-    """Return what was kept, or None where it is absent, damaged or of other inputs."""
+    """Return the cached model and predictions; None where they are absent, damaged or of other inputs."""
     try:
-        figures = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if figures["digest"] != digest:
+        cached = read_archive(path, SCHEMA)
+        if cached.head["digest"] != digest:
             return None
-        with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
-            wait, errors, at = (arrays[name] for name in _ARRAYS)
+        values: dict[str, Any] = {name: float(cached.head[name]) for name in _FIGURES}
+        values |= {name: cached.arrays[name] for name in _ARRAYS}
         return Predicted(
-            wait,
-            load(path),
-            pd.DataFrame(figures["folds"]),
-            float(figures["rmse_seconds"]),
-            float(figures["constant_rmse_seconds"]),
-            errors,
-            at,
+            model=from_archive(cached, str(path)), folds=pd.DataFrame(cached.head["folds"]), **values
         )
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, TableError):
+    except (TableError, KeyError, ValueError, TypeError):
         return None

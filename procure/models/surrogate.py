@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+from xgboost import DMatrix, XGBRegressor
 
 from procure.errors import TableError
-from procure.tables import whole_file
+from procure.files import Archive, read_archive, write_archive
 from procure.text import nearest
+
+SCHEMA = "procure-model/2"
 
 KINDS = ("xgboost", "gbt")
 """``xgboost``, or ``gbt``: scikit-learn's histogram gradient-boosted trees."""
@@ -126,8 +128,6 @@ class Surrogate:
         """
         if self.kind != "xgboost":
             raise TableError(f"model.kind {self.kind!r} cannot say what each feature does; xgboost can")
-        from xgboost import DMatrix
-
         rows = DMatrix(np.asarray(x, dtype="float64"), nthread=self.n_jobs)
         parts = np.asarray(self.model_.get_booster().predict(rows, pred_contribs=True), dtype="float64")
         return float(np.exp(parts[0, -1]) * self.scale_), np.exp(parts[:, :-1])
@@ -147,8 +147,6 @@ class Surrogate:
 
     def _fit_one(self, profile: str, x: np.ndarray, scaled: np.ndarray) -> Any:
         if self.kind == "xgboost":
-            from xgboost import XGBRegressor
-
             return XGBRegressor(
                 objective="reg:tweedie",
                 tweedie_variance_power=_TWEEDIE_POWER,
@@ -157,34 +155,30 @@ class Surrogate:
                 n_jobs=self.n_jobs,
                 **_XGBOOST[profile],
             ).fit(x, scaled)
-        from sklearn.ensemble import HistGradientBoostingRegressor
-
         with threads(self.n_jobs):
             return HistGradientBoostingRegressor(
                 loss="gamma", early_stopping=False, random_state=self.seed, **_GBT[profile]
             ).fit(x, scaled)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model to one file that holds numbers only: nothing in it can execute code.
+    def archive(self) -> Archive:
+        """Return the fitted model as plain data.
 
-        The file is a zip with ``model.json`` and, for ``xgboost``, the trees as UBJSON. scikit-learn
-        has no such format, so a ``gbt`` model is kept as the rows that it learnt from and fitted
-        again, to the same trees, when it is loaded.
+        scikit-learn has no format that cannot execute code, so a ``gbt`` model is kept as the rows that
+        it learnt from, and fitted again, to the same trees, when it is loaded.
         """
-        path = Path(path)
-        meta = {
-            "kind": self.kind, "seed": self.seed, "profile": self.profile_, "scale": self.scale_,
-            "n_features": self._rows[0].shape[1], "version": 1,
+        x, wait = self._rows
+        head = {
+            "schema": SCHEMA, "kind": self.kind, "seed": self.seed, "profile": self.profile_,
+            "scale": self.scale_, "n_features": x.shape[1],
         }  # fmt: skip
-        with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("model.json", json.dumps(meta, indent=1))
-            if self.kind == "xgboost":
-                archive.writestr("trees.ubj", bytes(self.model_.get_booster().save_raw("ubj")))
-            else:
-                rows = io.BytesIO()
-                np.savez_compressed(rows, x=self._rows[0], wait=self._rows[1])
-                archive.writestr("rows.npz", rows.getvalue())
-        return path
+        if self.kind == "gbt":
+            return Archive(head, {"rows_x": x, "rows_wait": wait})
+        return Archive(head, trees={"trees": bytes(self.model_.get_booster().save_raw("ubj"))})
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to one file that holds numbers only: nothing in it can execute code."""
+        write_archive(path, self.archive())
+        return Path(path)
 
 
 def load(path: str | Path, n_jobs: int = 1) -> Surrogate:
@@ -193,35 +187,31 @@ def load(path: str | Path, n_jobs: int = 1) -> Surrogate:
     Raises
     ------
     TableError
-        The file is missing or no such model.
+        The file is missing, damaged or of another version of procure.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise TableError(f"{path}: no such file")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            meta = json.loads(archive.read("model.json"))
-            model = Surrogate(meta["kind"], int(meta["seed"]), n_jobs, meta["profile"])
-            if model.kind == "gbt":
-                with np.load(io.BytesIO(archive.read("rows.npz")), allow_pickle=False) as rows:
-                    return model.fit(rows["x"], rows["wait"])
-            from xgboost import XGBRegressor
+    return from_archive(read_archive(path, SCHEMA), str(path), n_jobs)
 
-            model.model_ = XGBRegressor(n_jobs=n_jobs)
-            model.model_.load_model(bytearray(archive.read("trees.ubj")))
-            model.scale_, model.profile_ = float(meta["scale"]), meta["profile"]
-            model._rows = (np.empty((0, int(meta["n_features"]))), np.empty(0))
-            return model
-    except TableError:
-        raise
-    except Exception as error:  # a damaged archive fails in zipfile, json, NumPy or XGBoost, each its own way
-        raise TableError(f"{path}: is no model of procure: {str(error).splitlines()[0]}") from None
+
+def from_archive(archive: Archive, source: str, n_jobs: int = 1) -> Surrogate:
+    """Return the model whose plain data `Surrogate.archive` gave; ``source`` is its name in an error."""
+    head = archive.head
+    try:
+        model = Surrogate(head["kind"], int(head["seed"]), n_jobs, head["profile"])
+        if model.kind == "gbt":
+            return model.fit(archive.arrays["rows_x"], archive.arrays["rows_wait"])
+        model.model_ = XGBRegressor(n_jobs=n_jobs)
+        model.model_.load_model(bytearray(archive.trees["trees"]))
+        model.scale_, model.profile_ = float(head["scale"]), head["profile"]
+        model._rows = (np.empty((0, int(head["n_features"]))), np.empty(0))
+    except (KeyError, ValueError, TypeError) as error:  # XGBoost's own error is a ValueError
+        raise TableError(
+            f"{source}: not a whole model file ({type(error).__name__}); train it again"
+        ) from None
+    return model
 
 
 def threads(n: int) -> AbstractContextManager[object]:
     """Limit OpenMP to n threads: scikit-learn's trees have no argument for it."""
-    from threadpoolctl import threadpool_limits
-
     return threadpool_limits(n, user_api="openmp")
 
 

@@ -1,35 +1,25 @@
 """The one door to XGBoost: boosters for quantiles, for chances and for the published pipeline.
 
-XGBoost is imported when a booster is first needed; boosters are kept as UBJSON bytes, which cannot execute
-anything when they are loaded.
+Boosters are kept as UBJSON bytes, which cannot execute anything when they are loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import xgboost
+from xgboost import Booster
 
 from procure.errors import TableError
 
-if TYPE_CHECKING:
-    import xgboost
-
-Booster: TypeAlias = "xgboost.Booster"
 Member = TypeVar("Member")
-
-
-def _xgboost() -> Any:
-    import xgboost
-
-    xgboost.set_config(verbosity=0)
-    return xgboost
 
 
 def fit_quantiles(
     features: np.ndarray, target: np.ndarray, levels: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> xgboost.Booster:
+) -> Booster:
     """Boost all quantiles of a target at once with the pinball loss.
 
     Parameters
@@ -52,7 +42,7 @@ def fit_quantiles(
 
 def fit_chances(
     features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> xgboost.Booster:
+) -> Booster:
     """Boost the chance of an event; the last column, a deadline, may only raise it."""
     monotone = tuple([0] * (features.shape[1] - 1) + [1])
     return fit_chance(features, happened, n_rounds, seed, monotone_constraints=monotone, **settings)
@@ -60,22 +50,19 @@ def fit_chances(
 
 def fit_chance(
     features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> xgboost.Booster:
+) -> Booster:
     """Boost the chance of one event."""
     return _fit(features, happened, n_rounds, seed, objective="binary:logistic", **settings)
 
 
 def fit_mean(
     features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> xgboost.Booster:
+) -> Booster:
     """Boost the mean of a target with the squared loss."""
     return _fit(features, target, n_rounds, seed, objective="reg:squarederror", **settings)
 
 
-def _fit(
-    features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> xgboost.Booster:
-    xgboost = _xgboost()
+def _fit(features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object) -> Booster:
     data = xgboost.QuantileDMatrix(features, target, nthread=1)
     return xgboost.train(_parameters(seed) | settings, data, n_rounds)
 
@@ -83,20 +70,19 @@ def _fit(
 def _parameters(seed: int) -> dict[str, object]:
     return {
         "max_depth": 5, "eta": 0.06, "min_child_weight": 20, "subsample": 0.7, "colsample_bytree": 0.5,
-        "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "seed": seed,
+        "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "verbosity": 0, "seed": seed,
     }  # fmt: skip
 
 
-def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) -> xgboost.Booster:
+def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) -> Booster:
     """Boost as Spark's MLlib does with depth 5 and step 0.1.
 
     The first tree has weight 1; each later one fits twice the residual (the gradient of the squared error)
     with weight 0.1, which is a step of 0.2. Thirty-two bins, no regularisation, one row to a leaf.
     """
-    xgboost = _xgboost()
     parameters = {
         "max_depth": 5, "tree_method": "hist", "max_bin": 32, "reg_lambda": 0.0, "min_child_weight": 1,
-        "nthread": 1, "base_score": float(np.mean(target)),
+        "nthread": 1, "verbosity": 0, "base_score": float(np.mean(target)),
     }  # fmt: skip
     data = xgboost.DMatrix(features, target, nthread=1)
     first = xgboost.train(parameters | {"eta": 1.0}, data, 1)
@@ -113,26 +99,25 @@ def mean_of(members: Sequence[Member], say: Callable[[Member], np.ndarray]) -> n
     return np.asarray(np.mean([say(member) for member in members], axis=0))
 
 
-def predict(booster: xgboost.Booster, features: np.ndarray) -> np.ndarray:
+def predict(booster: Booster, features: np.ndarray) -> np.ndarray:
     """Predict rows of float32 features."""
     if len(features) == 0:
         return np.zeros(0)
     return np.asarray(booster.inplace_predict(np.ascontiguousarray(features, dtype=np.float32)))
 
 
-def contributions(booster: xgboost.Booster, features: np.ndarray) -> np.ndarray:
+def contributions(booster: Booster, features: np.ndarray) -> np.ndarray:
     """Return what each feature adds to each prediction, on the booster's own scale (SHAP values)."""
-    xgboost = _xgboost()
     data = xgboost.DMatrix(np.ascontiguousarray(features, dtype=np.float32), nthread=1)
     return np.asarray(booster.predict(data, pred_contribs=True))[..., :-1]
 
 
-def to_bytes(booster: xgboost.Booster) -> bytes:
+def to_bytes(booster: Booster) -> bytes:
     """Write a booster as UBJSON."""
     return bytes(booster.save_raw(raw_format="ubj"))
 
 
-def from_bytes(content: bytes, source: str) -> xgboost.Booster:
+def from_bytes(content: bytes, source: str) -> Booster:
     """Read a booster from UBJSON.
 
     Raises
@@ -140,8 +125,7 @@ def from_bytes(content: bytes, source: str) -> xgboost.Booster:
     TableError
         The bytes hold no booster.
     """
-    xgboost = _xgboost()
-    booster = xgboost.Booster({"nthread": 1})
+    booster = Booster({"nthread": 1, "verbosity": 0})
     try:
         booster.load_model(bytearray(content))
     except xgboost.core.XGBoostError:

@@ -11,17 +11,13 @@ pairs of boosters, a seed each, are averaged.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from procure.queue_time.booster import fit_chances, fit_members, fit_quantiles, mean_of, predict
+from procure.queue_time.booster import Booster, fit_chances, fit_members, fit_quantiles, mean_of, predict
 from procure.queue_time.calibrate import GRID, Calibrator, quantiles_at
 from procure.queue_time.metrics import LEVELS
-
-if TYPE_CHECKING:
-    from procure.queue_time.booster import Booster
 
 
 @dataclass(frozen=True)

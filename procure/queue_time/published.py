@@ -10,17 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.cluster import KMeans
 
 from procure.errors import TableError
-from procure.queue_time.booster import fit_published, predict
+from procure.queue_time.booster import Booster, fit_published, predict
 from procure.queue_time.features import PUBLISHED
-
-if TYPE_CHECKING:
-    from procure.queue_time.booster import Booster
 
 LARGE_GROUP = 100
 """A group has a regressor of its own if it has more training rows than this."""
@@ -71,8 +69,6 @@ class Published:
         return self
 
     def _group(self, matrix: np.ndarray) -> np.ndarray:
-        from sklearn.cluster import KMeans
-
         k = min(self.k, len(np.unique(matrix, axis=0)))
         found = KMeans(k, n_init=1, random_state=self.seed).fit(matrix)
         self.centres = found.cluster_centers_

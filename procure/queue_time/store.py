@@ -1,11 +1,8 @@
-"""A model file: settings as JSON, arrays as npz without pickles, boosters as UBJSON, in one zip file."""
+"""The model file of a site: a fitted model, its last jobs, and how it was trained."""
 
 from __future__ import annotations
 
-import io
-import json
-import tempfile
-import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files import Archive, read_archive, write_archive
 from procure.queue_time.booster import from_bytes, to_bytes
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
@@ -48,29 +46,11 @@ class SiteModel:
 def save(site: SiteModel, path: Path) -> None:
     """Write a model file, whole or not at all."""
     arrays, boosters, settings = _parts(site.model)
-    arrays |= _history_arrays(site.history)
     head = {
-        "schema": SCHEMA,
-        "method": site.method,
-        "settings": settings,
-        "about": site.about,
-        "trend": site.trend,
-    }
-    packed = io.BytesIO()
-    np.savez(packed, allow_pickle=False, **arrays)
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as stream:
-            temporary = Path(stream.name)
-            with zipfile.ZipFile(stream, "w") as archive:
-                parts = {"head.json": json.dumps(head).encode(), "arrays.npz": packed.getvalue()}
-                parts |= {f"{name}.ubj": to_bytes(booster) for name, booster in boosters.items()}
-                for name, content in parts.items():
-                    # an undated entry: the same model is the same bytes whenever it is saved
-                    archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 6)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
+        "schema": SCHEMA, "method": site.method, "settings": settings, "about": site.about, "trend": site.trend,
+    }  # fmt: skip
+    trees = {name: to_bytes(booster) for name, booster in boosters.items()}
+    write_archive(path, Archive(head, arrays | _history_arrays(site.history), trees))
 
 
 def load(path: Path) -> SiteModel:
@@ -81,32 +61,15 @@ def load(path: Path) -> SiteModel:
     TableError
         No such file, a truncated or damaged one, or one of another schema.
     """
-    if not path.is_file():
-        raise TableError(f"{path}: no such file; `procure queue train` writes one")
+    archive = read_archive(path, SCHEMA, "; `procure queue train` writes one")
+    head = archive.head
     try:
-        with zipfile.ZipFile(path) as archive:
-            head = json.loads(archive.read("head.json"))
-            if head.get("schema") != SCHEMA:
-                raise TableError(
-                    f"{path}: the model's schema is {head.get('schema')!r}, this version reads {SCHEMA!r}; "
-                    "train it again"
-                )
-            with np.load(io.BytesIO(archive.read("arrays.npz")), allow_pickle=False) as packed:
-                arrays = {name: packed[name] for name in packed.files}
-            boosters = {
-                name.removesuffix(".ubj"): archive.read(name)
-                for name in archive.namelist()
-                if name.endswith(".ubj")
-            }
-        model = _assemble(head["method"], head["settings"], arrays, boosters, str(path))
-        history = _history_frame(arrays)
-        return SiteModel(head["method"], model, head["about"], history, head["trend"])
+        model = _assemble(head["method"], head["settings"], archive, str(path))
+        return SiteModel(head["method"], model, head["about"], _history_frame(archive.arrays), head["trend"])
     except TableError:
         raise
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, TypeError) as error:
-        raise TableError(
-            f"{path}: not a whole model file of `procure queue train` ({type(error).__name__}); train it again"
-        ) from None
+    except (KeyError, ValueError, TypeError) as error:
+        raise TableError(f"{path}: not a whole model file ({type(error).__name__}); train it again") from None
 
 
 def _parts(model: QueueTimeModel | Published) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
@@ -127,12 +90,9 @@ def _parts(model: QueueTimeModel | Published) -> tuple[dict[str, np.ndarray], di
 
 
 def _assemble(
-    method: str,
-    settings: dict[str, Any],
-    arrays: dict[str, np.ndarray],
-    boosters: dict[str, bytes],
-    source: str,
+    method: str, settings: dict[str, Any], archive: Archive, source: str
 ) -> QueueTimeModel | Published:
+    arrays, boosters = archive.arrays, archive.trees
     if method == "procure":
         names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
@@ -162,7 +122,7 @@ def _history_arrays(history: pd.DataFrame) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _history_frame(arrays: dict[str, np.ndarray]) -> pd.DataFrame:
+def _history_frame(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     columns: dict[str, Any] = {name: arrays[f"history_{name}"].astype(object) for name in _TEXT}
     for name in _NUMBER:
         values = pd.Series(arrays[f"history_{name}"])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.linear_model import LogisticRegression
 
 from procure.errors import TableError
 from procure.queue_time.features import site_features
@@ -115,8 +116,6 @@ def fit_line(d_cpus: np.ndarray, d_wait: np.ndarray) -> Line:
 
 def fit_chance(train: pd.DataFrame) -> dict[str, Any]:
     """Fit the chance that the mean wait rises, by logistic regression on what is known; plain numbers out."""
-    from sklearn.linear_model import LogisticRegression
-
     matrix = train[KNOWN].to_numpy(dtype=float)
     rises = (train["d_wait"] > 0).to_numpy()
     centre, scale = matrix.mean(axis=0), matrix.std(axis=0) + 1e-9

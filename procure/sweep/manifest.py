@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import socket
 from datetime import UTC, datetime
 from importlib.metadata import version
 
 from procure._version import __version__
 from procure.errors import TableError
+from procure.files import whole_file
 from procure.study import Plan
 
 MANIFEST = "manifest.json"
@@ -61,10 +60,5 @@ def write_manifest(plan: Plan) -> None:
         "n_runs": plan.n_runs,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    temporary = path.with_name(f".{MANIFEST}.{socket.gethostname()}.{os.getpid()}")
-    try:
+    with whole_file(path) as temporary:
         temporary.write_text(json.dumps(manifest, indent=2, default=str) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TableError(f"{path}: cannot be written: {error.strerror}") from None

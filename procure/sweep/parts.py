@@ -8,8 +8,6 @@ is loaded.
 from __future__ import annotations
 
 import json
-import os
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
+from procure.files import whole_file
 from procure.schemas import RESULT
 
 _FINGERPRINT, _SECONDS = b"procure.fingerprint", b"procure.kernel_seconds"
@@ -59,17 +58,8 @@ def write_part(
     """
     extra = {_FINGERPRINT: fingerprint.encode(), _SECONDS: repr(seconds).encode()}
     table = rows.replace_schema_metadata(extra)
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as stream:
-            pq.write_table(table, stream, write_page_checksum=True)
-            if durable:
-                stream.flush()
-                os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with whole_file(path, durable=durable) as temporary, temporary.open("wb") as stream:
+        pq.write_table(table, stream, write_page_checksum=True)
 
 
 def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
