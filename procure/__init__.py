@@ -28,6 +28,7 @@ _HOME = {
     "compare": "procure.comparison",
     "describe": "procure.workload",
     "expand_packages": "procure.packages",
+    "explain": "procure.explanation",
     "generate": "procure.workload",
     "import_log": "procure.workload",
     "jobs_left_out": "procure.packages.runnable",

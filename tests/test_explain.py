@@ -10,17 +10,20 @@ import pytest
 from small_study import swept
 from typer.testing import CliRunner
 
+import procure
+from procure.cli.common import plain
 from procure.cli.main import app
-from procure.errors import TableError
-from procure.explanation.bottleneck import CAUSES, find_binding
-from procure.explanation.package import Explained, marginal_values
-from procure.explanation.wording import says_against
-from procure.models import Surrogate, make_case
+from procure.errors import ArgumentError, TableError
+from procure.explanation.bottleneck import CAUSES, find_bottleneck
+from procure.explanation.package import PackageExplanation, longest_waiting, marginal_values
+from procure.explanation.wording import comparison_sentences
+from procure.models import Case, Surrogate
 from procure.packages import package_nodes
+from procure.recommender.results import load_results
 from procure.run import simulate
 from procure.schemas import JOB, NODE
 from procure.study import load_study
-from procure.sweep import load_plan, read_results
+from procure.sweep import load_plan
 from procure.sweep.trial import find_package
 from procure.tables import check
 
@@ -42,10 +45,10 @@ def booked(
     jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str = "best-fit"
 ) -> tuple[dict[str, float], float]:
     run = simulate(jobs, nodes, policy)
-    found = find_binding(run.schedule, nodes)
+    found = find_bottleneck(run.schedule, nodes)
     waited = (run.schedule["start_time"] - run.schedule["submit_time"]).dropna().sum()
     assert found.total_seconds == pytest.approx(float(waited))
-    return {cause: found.seconds[cause] for cause in CAUSES if found.seconds[cause]}, found.spread_seconds
+    return {cause: found.seconds[cause] for cause in CAUSES if found.seconds[cause]}, found.fragmented_seconds
 
 
 def test_each_waiting_second_is_booked_under_what_the_nearest_node_is_short_of():
@@ -94,7 +97,7 @@ def test_a_node_that_is_too_small_when_empty_is_not_the_nearest():
     found, spread = booked(jobs, nodes)
     assert set(found) == {"cpus", "memory"} and found["cpus"] == 15 and spread == 0
     run = simulate(jobs, nodes)
-    assert find_binding(run.schedule, nodes).n_unrunnable == 1
+    assert find_bottleneck(run.schedule, nodes).n_unrunnable == 1
 
 
 def test_the_chart_over_time_sums_to_all_waiting():
@@ -102,7 +105,7 @@ def test_the_chart_over_time_sums_to_all_waiting():
     nodes = nodes_of((4, 8, 0, ""))
     jobs = jobs_of(*((i, 7, 2, 1, 0, "") for i in range(20)))
     schedule = simulate(jobs, nodes).schedule
-    found = find_binding(schedule, nodes)
+    found = find_bottleneck(schedule, nodes)
     span = int(schedule["end_time"].max())
     waiting = [
         int(((schedule["submit_time"] <= t) & (schedule["start_time"] > t)).sum()) for t in range(span)
@@ -129,17 +132,10 @@ def test_factors_multiply_to_the_prediction():
 
 def test_one_more_node_is_simulated_and_paid():
     """The marginal value is the difference of two simulations, per 1,000 US$ of the node's price."""
-    plan = load_plan(load_study(swept()))
+    results = load_results(swept())
+    plan = results.plan
     counts = plan.packages[plan.types].to_numpy(np.int64)[0]
-    case = make_case(
-        plan.packages,
-        plan.quotes,
-        plan.workloads["day-1"],
-        read_results(plan.study, plan),
-        "day-1",
-        "best-fit",
-    )
-    table = marginal_values(plan, [case], "best-fit", counts).set_index("type")
+    table = marginal_values(results, counts).set_index("type")
     more = counts.copy()
     more[plan.types.index("ComputeNode3")] += 1
     nodes = [
@@ -165,8 +161,8 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
         ((0.0, 0.0), "no job waits on either"),
         ((12_600.0, 12_600.0), "jobs wait equally long on both: 3.5 h"),
         ((12_600.0, 12_700.0), "jobs wait 100 s less on A=1 than on B=2"),
-        ((20_000.0, 7_200.0), "jobs wait 3.6 h less on B=2 than on A=1: 2.0 h, not 5.6 h"),
-        ((0.0, 7_200.0), "jobs wait 2.0 h less on A=1 than on B=2: 0.0 s, not 2.0 h"),
+        ((20_000.0, 7_200.0), "jobs wait 3.6 h less on B=2 than on A=1: 2.0 h against 5.6 h"),
+        ((0.0, 7_200.0), "jobs wait 2.0 h less on A=1 than on B=2: 0.0 s against 2.0 h"),
     ],
 )
 def test_two_packages_are_compared_in_one_sentence(waits: tuple[float, float], said: str):
@@ -174,10 +170,10 @@ def test_two_packages_are_compared_in_one_sentence(waits: tuple[float, float], s
     nothing = pd.DataFrame()
     factors = pd.DataFrame({"about": [], "feature": [], "value": [], "factor": []})
     one, other = (
-        Explained(name, {}, 1.0, {}, nothing, wait, np.nan, np.nan, factors, {}, nothing)
+        PackageExplanation(name, {}, 1.0, {}, nothing, wait, np.nan, np.nan, factors, {}, nothing)
         for name, wait in zip(("A=1", "B=2"), waits, strict=True)
     )
-    assert says_against(one, other) == [said]
+    assert comparison_sentences(one, other) == [said]
 
 
 def test_explain_and_against():
@@ -196,9 +192,43 @@ def test_explain_and_against():
     n_ran = 300 - lacked["n_unrunnable"]
     assert sum(lacked["seconds"].values()) == pytest.approx(one["wait"] * n_ran)
     text, _ = run("explain", str(swept()), first, second, "--no-marginal")
-    assert "what waiting jobs lacked on day-1" in text and "less on" in text and "than on" in text
+    assert "what jobs waited for on day-1" in text and "less on" in text and "than on" in text
     rows = run("explain", str(swept()), first, "--no-marginal", "--format", "csv")[0].splitlines()
     assert rows[0] == "package_id,section,item,value" and len(rows) > 20
+
+
+def test_a_library_user_gets_what_the_command_prints():
+    """`procure.explain` takes a path or results; its dictionary is the command's JSON, its text holds the sentences."""
+    results = load_results(swept())
+    first, second = results.cases[0].packages["package_id"].iloc[[0, 40]]
+    explanation = procure.explain(results, first, second, marginal=False)
+    printed = run("explain", str(swept()), first, second, "--no-marginal", "--format", "json")[0]
+    assert json.loads(printed) == plain(explanation.to_dict())
+    text = explanation.summary()
+    assert f"small: {first}" in text and "what jobs waited for on day-1" in text and "less on" in text
+    assert set(explanation.table["package_id"]) == {first, second}
+    assert procure.explain(swept(), first, marginal=False).differences.empty
+
+
+def test_a_wrong_package_is_an_error_of_its_argument():
+    """The library names the argument, the command the option; the same package twice is refused in any order."""
+    with pytest.raises(ArgumentError, match="no quote is named 'NoNode'") as refused:
+        procure.explain(swept(), "NoNode=1")
+    assert refused.value.argument == "package_id"
+    known = next(one for one in load_results(swept()).cases[0].packages["package_id"] if "," in one)
+    turned = ",".join(reversed(known.split(",")))
+    with pytest.raises(ArgumentError, match="is the same package") as refused:
+        procure.explain(swept(), known, turned)
+    assert refused.value.argument == "other"
+    found = CliRunner().invoke(app, ["explain", str(swept()), "NoNode=1"])
+    assert found.exit_code == 2 and "Invalid value for ID" in found.output
+
+
+def test_the_workload_with_the_longest_median_wait_is_replayed():
+    """Packages that were not simulated do not count; a workload of which nothing is known comes last."""
+    waits = {"a": [5.0, 5.0, np.nan], "b": [1.0, 90.0, 8.0], "c": [np.nan] * 3}
+    cases = [Case(name, pd.DataFrame(), np.zeros(3, int), np.array(wait), 9) for name, wait in waits.items()]
+    assert longest_waiting(cases) == "b" and longest_waiting(cases[::-1]) == "b"
 
 
 def test_an_unknown_package_is_one_line_with_the_nearest():

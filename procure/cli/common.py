@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.text import money
 
 if TYPE_CHECKING:
@@ -50,6 +50,17 @@ def bad_option(option: str | None = None) -> Iterator[None]:
         yield
     except TableError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+@contextmanager
+def named(**arguments: str) -> Iterator[None]:
+    """Report a wrong argument of a library function as bad usage of the option that ``arguments`` gives for it."""
+    try:
+        yield
+    except ArgumentError as error:
+        if error.argument not in arguments:
+            raise
+        raise typer.BadParameter(str(error), param_hint=arguments[error.argument]) from None
 
 
 def table_file(path: Path | None) -> Path | None:

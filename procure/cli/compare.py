@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from procure import tables
 from procure.cli import common
+from procure.comparison import Comparison
+from procure.comparison import compare as compare_policies
+from procure.comparison.report import mean_waits, write_report
+from procure.comparison.side_by_side import check_policies
+from procure.comparison.slices import check_length
 from procure.text import counted
-
-if TYPE_CHECKING:
-    from procure.comparison import Comparison
-
+from procure.workload.speed import exact_speed
 
 _SHOWN = (
     *("policy", "rank", "score", "mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu"),
@@ -30,7 +33,7 @@ def compare(
             "others are tested against. NAME@oracle: with run times as requests."
         ),
     ] = "fcfs,sjf,easy,best-fit",
-    seeds: Annotated[int, typer.Option(min=0, help="Repeat on so many shaken copies of the workload.")] = 0,
+    seeds: Annotated[int, typer.Option(min=0, help="Repeat on this many shaken copies of the workload.")] = 0,
     slices: Annotated[
         str | None, typer.Option(help="Repeat on each day, week or month, from an empty system.")
     ] = None,
@@ -57,12 +60,6 @@ def compare(
     procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --report compare.html
     procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay
     """
-    from procure import tables
-    from procure.comparison import compare as run_comparison
-    from procure.comparison.side_by_side import check_policies
-    from procure.comparison.slices import check_length
-    from procure.workload.speed import exact_speed
-
     names = [name.strip() for name in policies.split(",") if name.strip()]
     with common.bad_option("--policies"):
         check_policies(names)
@@ -75,7 +72,7 @@ def compare(
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     if exclusive:
         options["options"] = {"exclusive": 1}
-    found = run_comparison(
+    comparison = compare_policies(
         job_table,
         node_table,
         names,
@@ -86,44 +83,39 @@ def compare(
         progress=common.note,
     )
     if report is not None:
-        from procure.comparison.report import write_report
-
-        write_report(found, report, f"{jobs.name} ({counted(len(job_table), 'job')}) on {nodes.name}")
+        write_report(comparison, report, f"{jobs.name} ({counted(len(job_table), 'job')}) on {nodes.name}")
         common.note(f"report written to {report}")
-    _print(found, output)
+    _print(comparison, output)
 
 
-def _print(found: Comparison, output: common.Format) -> None:
+def _print(comparison: Comparison, output: common.Format) -> None:
     if output is common.Format.JSON:
-        common.print_json(records(found))
+        common.print_json(records(comparison))
         return
-    shown = found.table if output is common.Format.CSV else found.table[list(_SHOWN)]
+    shown = comparison.table if output is common.Format.CSV else comparison.table[list(_SHOWN)]
     common.print_table(shown, output, "side by side")
     if output is common.Format.TABLE:
-        common.print_table(found.relative, output, "relative to the best")
-        common.print_table(_wide(found.by_size), output, "mean wait (s) by CPUs of the job")
-        common.print_table(_wide(found.by_user), output, "mean wait (s) by class of user")
-        if not found.tests.empty:
-            common.print_table(found.tests, output, "paired tests (not corrected for several comparisons)")
-        if not found.fidelity.empty:
-            common.print_table(found.fidelity, output, "simulated against logged waits (s), by CPUs")
+        common.print_table(comparison.relative, output, "relative to the best")
+        common.print_table(mean_waits(comparison.by_size), output, "mean wait (s) by CPUs of the job")
+        common.print_table(mean_waits(comparison.by_user), output, "mean wait (s) by class of user")
+        if not comparison.tests.empty:
+            common.print_table(
+                comparison.tests, output, "paired tests (not corrected for several comparisons)"
+            )
+        if not comparison.fidelity.empty:
+            common.print_table(comparison.fidelity, output, "simulated against logged waits (s), by CPUs")
 
 
-def _wide(frame: Any) -> Any:
-    wide = frame.pivot_table(index="policy", columns="class", values="mean_wait_time", observed=True)
-    return wide.loc[frame["policy"].unique(), frame["class"].unique()].reset_index()
-
-
-def records(found: Comparison) -> list[dict[str, Any]]:
+def records(comparison: Comparison) -> list[dict[str, Any]]:
     """Return a record per policy: its row of the table, and what else belongs to it."""
     out = []
-    for row in found.table.to_dict(orient="records"):
+    for row in comparison.table.to_dict(orient="records"):
         name = row["policy"]
         for key, frame in (
-            ("by_size", found.by_size),
-            ("by_user", found.by_user),
-            ("tests", found.tests),
-            ("fidelity", found.fidelity),
+            ("by_size", comparison.by_size),
+            ("by_user", comparison.by_user),
+            ("tests", comparison.tests),
+            ("fidelity", comparison.fidelity),
         ):
             if not frame.empty:
                 own = frame.loc[frame["policy"] == name].drop(columns="policy")

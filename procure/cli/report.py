@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from markupsafe import Markup
 
 from procure.cli import cases, common
 from procure.recommender.results import StudyResults, load_results
@@ -38,8 +39,8 @@ def report(
     procure report pipelines/example.toml
     procure report pipelines/example.toml -k 20 --out purchase.html
     """
+    from procure.files import whole_file
     from procure.reports import render
-    from procure.tables import whole_file
 
     loaded = load_results(study, policy, workload)
     path = out or loaded.plan.study.folder / "report.html"
@@ -105,7 +106,7 @@ def _contents(
         | {"procure": __version__}
         | versions,
         sections=[*why, _days(loaded), _pareto(loaded, done)],
-        first_page=page,
+        answers=page,
         **_ranked_by(done),
     )
 
@@ -120,7 +121,7 @@ def _ranked_by(done: Ranked) -> dict[str, str]:
     return {"ranked_by": text + (f", of those that satisfy {bounds}" if bounds else "")}
 
 
-def _pareto(loaded: StudyResults, done: Ranked) -> str:
+def _pareto(loaded: StudyResults, done: Ranked) -> Markup:
     """Return the section on wait against cost (and energy, where the quotes state watts)."""
     import numpy as np
 
@@ -145,18 +146,18 @@ def _pareto(loaded: StudyResults, done: Ranked) -> str:
     rows = np.flatnonzero(eligible(front.figures, wanted.constraints))
     first = np.flatnonzero(rows == ranking["row"].iloc[0])
     if not len(first) or front.front is None:
-        return ""
+        return Markup()
     values = np.column_stack([front.figures.value(axis)[0][rows] for axis in axes])
     return pareto.section(front.front, axes, values, front.figures.simulated[rows], int(first[0]))
 
 
-def _days(loaded: StudyResults) -> str:
+def _days(loaded: StudyResults) -> Markup:
     """Return the section on days; empty for a study of one workload."""
     from procure.cli.all_days import judge
     from procure.reports import days
 
     if len(loaded.cases) < 2:
-        return ""
+        return Markup()
     settings = loaded.plan.study
     asked, first = settings.evaluate.hit_threshold, loaded.cases[0].name
     judged = judge(loaded, [settings.model.feature_set], train_on=[first])

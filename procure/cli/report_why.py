@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from markupsafe import Markup
 
-from procure.cli.explain import longest_wait
 from procure.cli.sure import assured, coverage_lines, sentences
-from procure.explanation.package import explain
-from procure.explanation.wording import says, says_against
+from procure.explanation.package import explain_package, longest_waiting
+from procure.explanation.wording import (
+    bottleneck_sentences,
+    comparison_sentences,
+    marginal_sentences,
+)
+from procure.explanation.wording import (
+    sentences as why_sentences,
+)
 from procure.models import Predicted
 from procure.policies.catalog import FAST_LANE_POLICY
 from procure.recommender.results import StudyResults
 from procure.recommender.sensitivity import stability
-from procure.reports import confidence, first_page
+from procure.reports import confidence
 from procure.reports import explain as explain_section
 from procure.text import duration
 
@@ -24,40 +31,40 @@ if TYPE_CHECKING:
 _MOST_LINES = 2
 
 
-def sections(loaded: StudyResults, done: Ranked, predicted: Predicted | None) -> tuple[str, list[str]]:
+def sections(
+    loaded: StudyResults, done: Ranked, predicted: Predicted | None
+) -> tuple[dict[str, list[str]], list[Markup]]:
     """Return the first page and the sections on how sure and why, as HTML.
 
     Under a policy that is simulated slowly, what would change the answer is left to ``what-if``.
     """
     ranking, plan, case = done.found.ranking, loaded.plan, done.case
     if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= case.n_jobs:
-        return "", []
+        return {}, []
     rows = ranking["row"].to_numpy()
     counts = case.packages.iloc[rows[:10]][plan.types].to_numpy(np.int64)
-    said, sure = [], ""
+    said, sure = [], Markup()
     if done.chosen is None:
         redrawn = assured(loaded, done)
         said = sentences(redrawn, len(ranking)) + coverage_lines(case, done.predicted)
         sure = confidence.section(redrawn.table, said, redrawn.unit, redrawn.n_draws)
     fast = loaded.policy == FAST_LANE_POLICY
-    replayed = [max(loaded.cases, key=lambda one: longest_wait(one.wait)).name]
+    replayed = [longest_waiting(loaded.cases)]
     both = [
-        explain(plan, loaded.cases, loaded.policy, one, case, predicted, replayed, marginal=fast and i == 0)
+        explain_package(loaded, one, case, predicted, replayed, marginal=fast and i == 0)
         for i, one in enumerate(counts[:2])
     ]
-    why, against = says(both[0]), says_against(*both) if len(both) == 2 else []
+    why, against = why_sentences(both[0]), comparison_sentences(*both) if len(both) == 2 else []
     changes = _changes(loaded, counts) if fast else []
-    page = first_page.page(
-        {
-            "How sure is that?": said[:_MOST_LINES],
-            "Why this one?": [*[line for line in why if line.startswith("what waiting")], *against[:1]],
-            "What does it cost?": _costs(loaded, done),
-            "What would change it?": [*changes, *[line for line in why if line.startswith("one more")]],
-        }
-    )
+    page = {
+        "How sure is that?": said[:_MOST_LINES],
+        "Why this one?": [*bottleneck_sentences(both[0]), *against[:1]],
+        "What does it cost?": _costs(loaded, done),
+        "What would change it?": [*changes, *marginal_sentences(both[0])],
+    }
     return page, [
         sure,
-        explain_section.section(why, against, both[0].grouped, both[0].binding, both[0].marginal),
+        explain_section.section(why, against, both[0].grouped, both[0].bottlenecks, both[0].marginal),
     ]
 
 

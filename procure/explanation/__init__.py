@@ -1,1 +1,5 @@
-"""Why does a package wait as it does?"""
+"""Why do jobs wait as long as they do on a package? The model's factors, the bottleneck, one more node."""
+
+from procure.explanation.result import Explanation, explain
+
+__all__ = ["Explanation", "explain"]

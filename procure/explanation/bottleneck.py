@@ -9,8 +9,8 @@ The rule, for a job that waits at some moment:
    of the fewest resources, then of the smallest share of its totals, then the first. What is short there (**CPUs**,
    **memory**, **GPUs**, in equal parts if several) is what the job lacks.
 
-The job's waiting time up to the next moment is booked under that. Beside it, and not instead: time is **spread**
-if in each resource the nodes that could hold the job have enough free in sum, only not together on one node.
+The job's waiting time up to the next moment is booked under that. In addition, time counts as **fragmented** if in
+each resource the nodes that could hold the job have enough free in total, but no single node has.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ WORDS = {
     "policy": "held back by the policy",
 }  # fmt: skip
 _CELLS = 4_000_000
-"""So many (moment, request, node) combinations are looked at in one piece."""
+"""How many (moment, request, node) combinations are examined at once."""
 
 
 @dataclass(frozen=True)
-class Binding:
+class Bottleneck:
     """What waiting jobs lacked in one run.
 
     Attributes
     ----------
     seconds
         Waiting job-seconds by cause, in the order of `CAUSES`.
-    spread_seconds
-        Those in which enough was free in sum, but not together.
+    fragmented_seconds
+        Those in which enough was free in total, but on no single node.
     moments, cumulative
         Unix s, int64[moments], and the job-seconds by cause up to each, float64[moments, causes].
     shapes
@@ -52,7 +52,7 @@ class Binding:
     """
 
     seconds: dict[str, float]
-    spread_seconds: float
+    fragmented_seconds: float
     moments: np.ndarray
     cumulative: np.ndarray
     shapes: pd.DataFrame
@@ -77,7 +77,7 @@ class Binding:
         return table
 
 
-def find_binding(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Binding:
+def find_bottleneck(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Bottleneck:
     """Replay a schedule and book every waiting second under what the job lacked.
 
     Parameters
@@ -99,7 +99,7 @@ def find_binding(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Binding:
     asked = shapes[REQUEST[1:4]].to_numpy(dtype=np.float64)
     totals = nodes[["cpus", "mem_mb", "gpus"]].to_numpy(dtype=np.float64)
     seconds = np.zeros((len(moments), len(CAUSES)))
-    by_shape, spread = np.zeros((len(shapes), len(CAUSES))), 0.0
+    by_shape, fragmented = np.zeros((len(shapes), len(CAUSES))), 0.0
     gaps = np.append(np.diff(moments), 0)
     needed = shapes["n_nodes"].to_numpy()
     for at, shape, waiting, free in _situations(
@@ -109,11 +109,11 @@ def find_binding(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Binding:
         parts, apart = _lacked(free, totals, asked[shape], needed[shape], able[shape], any_type[shape])
         np.add.at(seconds, at, parts * weight[:, None])
         np.add.at(by_shape, shape, parts * weight[:, None])
-        spread += float(weight[apart].sum())
+        fragmented += float(weight[apart].sum())
     cumulative = np.vstack([np.zeros(len(CAUSES)), np.cumsum(seconds, axis=0)[:-1]])
-    return Binding(
+    return Bottleneck(
         dict(zip(CAUSES, seconds.sum(axis=0).tolist(), strict=True)),
-        spread,
+        fragmented,
         moments,
         cumulative,
         _worst_shapes(shapes, able, by_shape),
@@ -207,8 +207,8 @@ def _lacked(
     -------
     parts : numpy.ndarray
         Shape (requests, causes); each row sums to 1.
-    spread : numpy.ndarray
-        Whether enough was free in sum, bool[requests].
+    fragmented : numpy.ndarray
+        Whether enough was free in total, bool[requests].
     """
     short = free < asked[:, None, :]
     n_short = short.sum(axis=2)

@@ -1,4 +1,4 @@
-"""Why a package waits as it does: what the model makes of it, what its jobs lack, what one more node is worth."""
+"""Why jobs wait as long as they do on a package: the model's factors, the bottleneck, the value of one more node."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from procure.explanation.bottleneck import Binding, find_binding
+from procure.explanation.bottleneck import Bottleneck, find_bottleneck
 from procure.models import Case, Predicted, features
 from procure.models.case import mean_over
 from procure.objectives.aggregate import mean_wait
 from procure.packages import package_nodes
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
+from procure.recommender.results import StudyResults
 from procure.run import simulate
-from procure.study import Plan
 from procure.sweep.trial import try_counts
 
 CONTENTS = (
@@ -25,12 +25,12 @@ CONTENTS = (
     ("CPUs", ("total_cpus", "nodes_cpus")),
     ("number of nodes", ("total_nodes",)),
 )
-"""Which features say the same thing, by how their names begin."""
+"""Groups of features that measure the same thing, by how their names begin."""
 
 
 @dataclass(frozen=True)
-class Explained:
-    """What is known of one package.
+class PackageExplanation:
+    """What explains the wait on one package.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class Explained:
     wait
         Mean over all jobs that ran, s.
     typical_seconds, predicted_seconds
-        What the model answers for a package of which nothing is known, and for this one; NaN without a model.
+        The model's prediction for a typical package, and for this one; NaN without a model.
     factors
-        ``about feature value factor``: the model's answer is the typical wait × all factors. Strongest first.
-    binding
-        Per workload that was replayed, what waiting jobs lacked.
+        ``about feature value factor``: the prediction is the typical wait × all factors. Strongest first.
+    bottlenecks
+        By replayed workload, what waiting jobs lacked.
     marginal
         From `marginal_values`.
     """
@@ -61,12 +61,12 @@ class Explained:
     typical_seconds: float
     predicted_seconds: float
     factors: pd.DataFrame
-    binding: dict[str, Binding]
+    bottlenecks: dict[str, Bottleneck]
     marginal: pd.DataFrame
 
     @property
     def grouped(self) -> pd.DataFrame:
-        """The factors of features that say the same thing multiplied: ``about factor``, strongest first."""
+        """The factors multiplied over the features that measure the same thing: ``about factor``, strongest first."""
         if self.factors.empty:
             return pd.DataFrame({"about": [], "factor": []})
         logs = np.log(self.factors["factor"]).groupby(self.factors["about"], sort=False).sum()
@@ -74,26 +74,24 @@ class Explained:
         return pd.DataFrame({"about": logs.index.to_numpy(), "factor": np.exp(logs.to_numpy())})
 
 
-def explain(
-    plan: Plan,
-    cases: Sequence[Case],
-    policy: str,
+def explain_package(
+    results: StudyResults,
     counts: np.ndarray,
-    case: Case,
+    whole: Case,
     predicted: Predicted | None,
     replayed: Sequence[str],
     marginal: bool = True,
-) -> Explained:
+) -> PackageExplanation:
     """Explain one package.
 
     Parameters
     ----------
-    plan, cases, policy
-        The study, a case per workload that counts, and which policy decides.
+    results
+        The study, with a case per workload that counts.
     counts
         int64[n_types], from `procure.sweep.trial.find_package`.
-    case, predicted
-        The workloads together, and what was learnt of them with the study's feature set; None = no model.
+    whole, predicted
+        The workloads as one, and the predictions for it with the study's feature set; None = no model.
     replayed
         Names of the workloads whose schedules are replayed.
     marginal
@@ -102,46 +100,58 @@ def explain(
     Raises
     ------
     TableError
-        A run failed, or the model cannot say what its features do.
+        A run failed.
     """
+    plan = results.plan
     name = package_ids(counts[None, :], plan.types)[0]
-    row = int(np.flatnonzero((case.packages["package_id"] == name).to_numpy())[0])
-    waits = _waits(plan, cases, policy, counts, row)
-    ran = np.array([[one.weight * one.n_ran[row]] for one in cases])
-    typical, guess, factors = _factors(plan, case, predicted, row)
-    return Explained(
+    row = int(np.flatnonzero((whole.packages["package_id"] == name).to_numpy())[0])
+    package = whole.packages.iloc[row]
+    waits = _waits(results, counts, row)
+    ran = np.array([[case.weight * case.n_ran[row]] for case in results.cases])
+    typical, prediction, factors = _factors(results, whole, predicted, row)
+    return PackageExplanation(
         name,
         {kind: int(n) for kind, n in zip(plan.types, counts, strict=True) if n},
-        float(case.packages["price_usd"].iloc[row]),
-        {one: float(case.packages[f"total_{one}"].iloc[row]) for one in ("cpus", "mem_gb", "gpus")}
+        float(package["price_usd"]),
+        {total: float(package[f"total_{total}"]) for total in ("cpus", "mem_gb", "gpus")}
         | {"nodes": float(counts.sum())},
         waits,
         float(mean_wait(waits[["mean_wait_time"]].to_numpy(dtype="float64"), ran)[0]),
         typical,
-        guess,
+        prediction,
         factors,
-        {one: replay(plan, counts, one, policy) for one in replayed},
-        marginal_values(plan, cases, policy, counts) if marginal else pd.DataFrame(),
+        {workload: replay(results, counts, workload) for workload in replayed},
+        marginal_values(results, counts) if marginal else pd.DataFrame(),
     )
 
 
-def _waits(plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, row: int) -> pd.DataFrame:
+def longest_waiting(cases: Sequence[Case]) -> str:
+    """Return the name of the workload with the longest wait, by the median over its simulated packages."""
+    medians = [
+        float(np.median(case.wait[case.simulated])) if case.simulated.any() else -1.0 for case in cases
+    ]
+    return cases[int(np.argmax(medians))].name
+
+
+def _waits(results: StudyResults, counts: np.ndarray, row: int) -> pd.DataFrame:
     rows = []
-    for case in cases:
+    for case in results.cases:
         wait, known = float(case.wait[row]), bool(case.simulated[row])
         if not known and case.left_out[row] < case.n_jobs:
-            wait = float(try_counts(plan, counts[None, :], case.name, policy)["mean_wait_time"].iloc[0])
+            runs = try_counts(results.plan, counts[None, :], case.name, results.policy)
+            wait = float(runs["mean_wait_time"].iloc[0])
         rows.append((case.name, wait, int(case.left_out[row]), known))
     return pd.DataFrame(rows, columns=["workload", "mean_wait_time", "jobs_left_out", "simulated_before"])
 
 
 def _factors(
-    plan: Plan, case: Case, predicted: Predicted | None, row: int
+    results: StudyResults, whole: Case, predicted: Predicted | None, row: int
 ) -> tuple[float, float, pd.DataFrame]:
     empty = pd.DataFrame({"about": [], "feature": [], "value": [], "factor": []})
     if predicted is None or predicted.model.kind != "xgboost":
         return float("nan"), float("nan"), empty
-    x = features(case.packages.iloc[[row]], plan.quotes, plan.study.model.feature_set)
+    plan = results.plan
+    x = features(whole.packages.iloc[[row]], plan.quotes, plan.study.model.feature_set)
     typical, factors = predicted.model.contributions(x)
     table = pd.DataFrame({"feature": x.columns, "value": x.iloc[0].to_numpy(), "factor": factors[0]})
     table.insert(0, "about", [about(name) for name in table["feature"]])
@@ -150,7 +160,7 @@ def _factors(
 
 
 def about(feature: str) -> str:
-    """Say in words what a feature is about."""
+    """Return what a feature measures, in words."""
     if feature.startswith("type:"):
         return f"how many {feature.removeprefix('type:')}"
     if feature.startswith("category:"):
@@ -158,26 +168,27 @@ def about(feature: str) -> str:
     return next((words for words, begins in CONTENTS if feature.startswith(begins)), feature)
 
 
-def replay(plan: Plan, counts: np.ndarray, workload: str, policy: str) -> Binding:
-    """Simulate a package on one workload and say what its waiting jobs lacked."""
+def replay(results: StudyResults, counts: np.ndarray, workload: str) -> Bottleneck:
+    """Simulate a package on one workload and find what its waiting jobs lacked."""
+    plan = results.plan
     nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
     run = simulate(
         plan.workloads[workload],
         nodes,
-        policy,
+        results.policy,
         kill_at_limit=plan.study.simulate.kill_at_limit,
         logged_speed=plan.logged_speed(workload),
     )
-    return find_binding(run.schedule, nodes)
+    return find_bottleneck(run.schedule, nodes)
 
 
-def marginal_values(plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray) -> pd.DataFrame:
+def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
     """Simulate a package with one more node of each quoted type.
 
     Parameters
     ----------
-    cases
-        A case per workload; the wait is the mean over all their jobs that ran.
+    results
+        The study, with a case per workload; the wait is the mean over all their jobs that ran.
     counts
         int64[n_types].
 
@@ -190,9 +201,10 @@ def marginal_values(plan: Plan, cases: Sequence[Case], policy: str, counts: np.n
         per dollar first.
     """
     tried = np.vstack([counts, counts + np.eye(len(counts), dtype=np.int64)])
-    runs = [try_counts(plan, tried, case.name, policy) for case in cases]
+    plan = results.plan
+    runs = [try_counts(plan, tried, case.name, results.policy) for case in results.cases]
     left_out = np.sum([rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs], axis=0)
-    wait = mean_over(cases, runs)
+    wait = mean_over(results.cases, runs)
     cents = order_cents(tried, plan.quotes, plan.study.packages)
     usd = (cents[1:] - cents[0]) / 100
     saved = wait[0] - wait[1:]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from procure.explanation.bottleneck import WORDS, Binding
-from procure.explanation.package import Explained
-from procure.text import duration
+from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
+from procure.explanation.package import PackageExplanation
+from procure.text import counted, duration
 
+_BARS = " ▁▂▃▄▅▆▇█"
 _STRONGEST = 5
 
 
-def differences(one: Explained, other: Explained) -> pd.DataFrame:
-    """Put two packages side by side: ``what item first second difference`` (first − second; factors: ratio)."""
+def differences(one: PackageExplanation, other: PackageExplanation) -> pd.DataFrame:
+    """Compare two packages: ``what item first second difference`` (first − second; of factors the ratio)."""
     rows: list[tuple[str, str, float, float]] = [("price", "US$", one.price_usd, other.price_usd)]
     kinds = list(dict.fromkeys([*one.counts, *other.counts]))
     rows += [("nodes", kind, one.counts.get(kind, 0), other.counts.get(kind, 0)) for kind in kinds]
@@ -24,72 +25,74 @@ def differences(one: Explained, other: Explained) -> pd.DataFrame:
         rows += [
             ("wait, s", str(r.workload), r.mean_wait_time, r.mean_wait_time_other) for r in both.itertuples()
         ]
-    left = [int(each.waits["jobs_left_out"].sum()) for each in (one, other)]
-    rows.append(("jobs left out", "all", left[0], left[1]))
-    for name in one.binding:
+    left_out = [int(each.waits["jobs_left_out"].sum()) for each in (one, other)]
+    rows.append(("jobs left out", "all", left_out[0], left_out[1]))
+    for workload, mine in one.bottlenecks.items():
+        theirs = other.bottlenecks[workload]
         rows += [
-            (
-                "share of waiting that lacks",
-                WORDS[cause],
-                one.binding[name].share(cause),
-                other.binding[name].share(cause),
-            )
-            for cause in one.binding[name].seconds
-            if one.binding[name].seconds[cause] or other.binding[name].seconds[cause]
+            ("share of waiting for", WORDS[cause], mine.share(cause), theirs.share(cause))
+            for cause in mine.seconds
+            if mine.seconds[cause] or theirs.seconds[cause]
         ]
     table = pd.DataFrame(rows, columns=["what", "item", "first", "second"])
     table["difference"] = table["first"] - table["second"]
-    grouped = one.grouped.merge(other.grouped, on="about", suffixes=("", "_other"))
-    factors = pd.DataFrame(
-        {
-            "what": "factor",
-            "item": grouped["about"],
-            "first": grouped["factor"],
-            "second": grouped["factor_other"],
-        }
-    )
+    factors = _factors_of(one, other).rename(columns={"about": "item"}).assign(what="factor")
     factors["difference"] = factors["first"] / factors["second"]
     strongest = np.argsort(-np.abs(np.log(factors["difference"].to_numpy(dtype="float64"))), kind="stable")
     return pd.concat([table, factors.iloc[strongest[:_STRONGEST]]], ignore_index=True)
 
 
-def says(one: Explained) -> list[str]:
-    """Say in sentences that a committee reads what is known of a package."""
+def _factors_of(one: PackageExplanation, other: PackageExplanation) -> pd.DataFrame:
+    both = one.grouped.merge(other.grouped, on="about", suffixes=("", "_other"))
+    return both.rename(columns={"factor": "first", "factor_other": "second"})
+
+
+def sentences(one: PackageExplanation) -> list[str]:
+    """Explain a package in sentences; one that begins with spaces belongs to the list before it."""
     bought = ", ".join(f"{n} × {kind}" for kind, n in one.counts.items())
     totals = one.totals
     lines = [
         f"{bought}: US$ {one.price_usd:,.0f} for {totals['cpus']:,.0f} CPUs, {totals['mem_gb']:,.0f} GB and "
         f"{totals['gpus']:,.0f} GPUs in {totals['nodes']:,.0f} nodes; jobs wait {duration(one.wait)} on average"
     ]
-    left = int(one.waits["jobs_left_out"].sum())
-    if left:
-        lines.append(f"{left:,} jobs fit none of its nodes and are left out")
+    left_out = int(one.waits["jobs_left_out"].sum())
+    if left_out:
+        lines.append(f"{counted(left_out, 'job')} cannot run on any of its nodes")
     grouped = one.grouped
     if len(grouped):
         lines.append(
-            f"a package of which nothing is known would wait {duration(one.typical_seconds)} by the model; this one "
-            f"{duration(one.predicted_seconds)}, because:"
+            f"the model predicts a mean wait of {duration(one.predicted_seconds)}, against "
+            f"{duration(one.typical_seconds)} for a typical package, because of:"
         )
-        lines += [f"  {_word(row.about, row.factor)}" for row in grouped.head(_STRONGEST).itertuples()]
+        lines += [f"  {_effect(row.about, row.factor)}" for row in grouped.head(_STRONGEST).itertuples()]
         rest = float(np.prod(grouped["factor"].to_numpy()[_STRONGEST:]))
         if len(grouped) > _STRONGEST:
-            lines.append(f"  {_word('everything else', rest)}")
-    for name, binding in one.binding.items():
-        lines.append(_lacked(name, binding))
-    best = one.marginal[one.marginal["saved_seconds"] > 0] if len(one.marginal) else one.marginal
-    if len(best):
-        first = best.iloc[0]
-        lines.append(
-            f"one more {first['type']} (US$ {first['usd']:,.0f}) would save {duration(first['saved_seconds'])} of "
-            f"wait per job, {duration(first['saved_per_1000_usd'])} per US$ 1,000: the most per dollar of all types"
-        )
-    elif len(one.marginal):
-        lines.append("one more node of any type would not shorten the wait")
-    return lines
+            lines.append(f"  {_effect('everything else', rest)}")
+    return lines + bottleneck_sentences(one) + marginal_sentences(one)
 
 
-def says_against(one: Explained, other: Explained) -> list[str]:
-    """Say in sentences why the first rather than the second, or the other way round."""
+def bottleneck_sentences(one: PackageExplanation) -> list[str]:
+    """Say for each replayed workload what its jobs waited for."""
+    return [_waited_for(workload, bottleneck) for workload, bottleneck in one.bottlenecks.items()]
+
+
+def marginal_sentences(one: PackageExplanation) -> list[str]:
+    """Say which additional node shortens the wait most for its price; empty if none was tried."""
+    if not len(one.marginal):
+        return []
+    better = one.marginal[one.marginal["saved_seconds"] > 0]
+    if not len(better):
+        return ["one more node of any type would not shorten the wait"]
+    first = better.iloc[0]
+    return [
+        f"one more {first['type']} (US$ {first['usd']:,.0f}) would shorten the mean wait by "
+        f"{duration(first['saved_seconds'])}, {duration(first['saved_per_1000_usd'])} per US$ 1,000: the most for the "
+        "money of all types"
+    ]
+
+
+def comparison_sentences(one: PackageExplanation, other: PackageExplanation) -> list[str]:
+    """Say on which of two packages jobs wait less, and why."""
     if not (one.wait > 0 or other.wait > 0):
         return ["no job waits on either"]
     better, worse = (one, other) if one.wait <= other.wait else (other, one)
@@ -98,49 +101,64 @@ def says_against(one: Explained, other: Explained) -> list[str]:
         lines = [f"jobs wait equally long on both: {waits[0]}"]
     else:
         less = duration(worse.wait - better.wait)
-        instead = f": {waits[0]}, not {waits[1]}" if waits[0] != waits[1] else ""
+        instead = f": {waits[0]} against {waits[1]}" if waits[0] != waits[1] else ""
         lines = [f"jobs wait {less} less on {better.package_id} than on {worse.package_id}{instead}"]
-    n_days = len(one.waits)
-    if n_days > 1 and better.wait < worse.wait:
-        first, second = one.waits["mean_wait_time"].to_numpy(), other.waits["mean_wait_time"].to_numpy()
-        n_better = int((first < second).sum()) if better is one else int((second < first).sum())
-        lines.append(f"it is the better of the two on {n_better} of {n_days} workloads")
-    both = one.grouped.merge(other.grouped, on="about", suffixes=("", "_other"))
-    if len(both):
-        ratio = (both["factor"] / both["factor_other"]).to_numpy()
-        most = int(np.abs(np.log(ratio)).argmax())
+    n_workloads = len(one.waits)
+    if n_workloads > 1 and better.wait < worse.wait:
+        shorter = better.waits["mean_wait_time"].to_numpy() < worse.waits["mean_wait_time"].to_numpy()
+        lines.append(f"they wait less on {int(shorter.sum())} of {n_workloads} workloads")
+    factors = _factors_of(one, other)
+    if len(factors):
+        most = factors.iloc[int(np.abs(np.log(factors["first"] / factors["second"])).argmax())]
         lines.append(
-            f"what the model holds to differ most is {both['about'].iloc[most]}: ×{both['factor'].iloc[most]:.2f} "
-            f"on the first, ×{both['factor_other'].iloc[most]:.2f} on the second"
+            f"the model attributes most of the difference to {most['about']}: ×{most['first']:.2f} for the first, "
+            f"×{most['second']:.2f} for the second"
         )
     return lines
 
 
-def _word(what: str, factor: float) -> str:
+def bars_over_time(workload: str, bottleneck: Bottleneck) -> list[str]:
+    """Draw as text how many jobs wait for each resource over time; empty if no job waits."""
+    if not bottleneck.total_seconds:
+        return []
+    table = bottleneck.over_time(60)
+    most = max(float(table[list(CAUSES)].to_numpy().max()), 1e-9)
+    hours = (int(bottleneck.moments[-1]) - int(bottleneck.moments[0])) / 3600
+    lines = [
+        f"Waiting jobs on {workload} by what they wait for, over {hours:,.1f} h; █ = {counted(round(most), 'job')}"
+    ]
+    for cause in CAUSES:
+        if bottleneck.seconds[cause]:
+            bars = "".join(_BARS[min(8, int(-(-8 * value // most)))] for value in table[cause])
+            lines.append(f"  {WORDS[cause]:<24.24} {bottleneck.share(cause):>5.0%}  {bars}")
+    return lines
+
+
+def _effect(what: str, factor: float) -> str:
     if 0.995 <= factor <= 1.005:
-        return f"{what}: no difference"
-    size = (
-        f"{1 - factor:.0%} less"
-        if factor < 1
-        else (f"{factor - 1:.0%} more" if factor < 2 else f"{factor:.1f} times")
-    )
+        return f"{what}: no effect"
+    if factor < 1:
+        size = f"{1 - factor:.0%} less"
+    else:
+        size = f"{factor - 1:.0%} more" if factor < 2 else f"{factor:.1f} times the"
     return f"{what}: ×{factor:.2f}, {size} waiting"
 
 
-def _lacked(name: str, binding: Binding) -> str:
-    if not binding.total_seconds:
-        return f"on {name} no job waits"
-    shares = sorted(((binding.share(cause), WORDS[cause]) for cause in binding.seconds), reverse=True)
+def _waited_for(workload: str, bottleneck: Bottleneck) -> str:
+    total = bottleneck.total_seconds
+    if not total:
+        return f"on {workload} no job waits"
+    shares = sorted(((bottleneck.share(cause), WORDS[cause]) for cause in bottleneck.seconds), reverse=True)
     parts = ", ".join(f"{share:.0%} {word}" for share, word in shares if share >= 0.005)
-    text = f"what waiting jobs lacked on {name}, by waiting time: {parts}"
-    apart = binding.spread_seconds / binding.total_seconds
-    if apart >= 0.005:
-        text += f"; for {apart:.0%} of it enough was free in sum, but not on any single node"
-    if len(binding.shapes):
-        top = binding.shapes.iloc[0]
+    text = f"what jobs waited for on {workload}, by waiting time: {parts}"
+    fragmented = bottleneck.fragmented_seconds / total
+    if fragmented >= 0.005:
+        text += f"; for {fragmented:.0%} of it enough was free in total, but on no single node"
+    if len(bottleneck.shapes):
+        top = bottleneck.shapes.iloc[0]
         text += (
-            f"; {top['waited_seconds'] / binding.total_seconds:.0%} of the waiting is that of jobs with "
-            f"{top['cpus_per_node']} CPUs, {top['mem_mb_per_node'] / 1000:,.1f} GB and {top['gpus_per_node']} GPUs, "
-            f"which {top['n_able']} nodes can hold"
+            f"; {top['waited_seconds'] / total:.0%} of it falls on jobs that ask for "
+            f"{counted(top['cpus_per_node'], 'CPU')}, {top['mem_mb_per_node'] / 1000:,.1f} GB and "
+            f"{counted(top['gpus_per_node'], 'GPU')}, which {counted(top['n_able'], 'node')} can hold"
         )
     return text

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib import colormaps, rc_context
 
 from procure.errors import TableError
-from procure.tables import whole_file
+from procure.files import whole_file
+from procure.page import svg
 
 _LETTERS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -60,34 +62,26 @@ def gantt_text(schedule: pd.DataFrame, nodes: list[str] | None = None, step: int
 
 def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Path:
     """Draw a schedule as a figure, whole or not at all; the kind (SVG, PNG, PDF) follows from the file's name."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     chart = bars(schedule)
     names = sorted(chart["node_id"].unique())
     place = {name: i for i, name in enumerate(names)}
-    colours = plt.get_cmap("tab20")(chart["job"].to_numpy() % 20)
-    figure, axes = plt.subplots(figsize=(10, min(1.5 + 0.25 * len(names), 40)))
+    colours = colormaps["tab20"](chart["job"].to_numpy() % 20)
+    figure, axes = svg.figure(10, min(1.5 + 0.25 * len(names), 40))
     rows = chart["node_id"].map(place).to_numpy()
     axes.barh(rows, chart["end"] - chart["start"], left=chart["start"], height=0.9, color=colours)
     if len(names) <= 60:
-        axes.set_yticks(range(len(names)), names)
+        axes.set_yticks(range(len(names)), [svg.literal(name) for name in names])
     if len(chart) <= 100:
         for row, job, start, end in zip(rows, chart["job"], chart["start"], chart["end"], strict=True):
-            axes.text(
-                (start + end) / 2, row, str(schedule["job_id"].iloc[job]), ha="center", va="center", size=7
-            )
+            name = svg.literal(schedule["job_id"].iloc[job])
+            axes.text((start + end) / 2, row, name, ha="center", va="center", size=7)
     axes.invert_yaxis()
-    axes.set(xlabel="seconds after the first submission", ylabel="node", title=title)
-    figure.tight_layout()
+    axes.set(xlabel="seconds after the first submission", ylabel="node", title=svg.literal(title))
     out = Path(out)
-    with whole_file(out) as temporary, plt.rc_context({"svg.hashsalt": "procure"}):
+    with whole_file(out) as temporary, rc_context({"svg.hashsalt": "procure"}):
         figure.savefig(
             temporary,
             format=out.suffix.lstrip(".") or "svg",
             metadata={"Date": None} if out.suffix == ".svg" else None,
         )
-    plt.close(figure)
     return out

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from typing import Any
+
+from markupsafe import Markup, escape
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from procure.text import duration
 
@@ -28,9 +34,6 @@ _BETWEEN: dict[float, str] = {
 
 def figure(width: float = 7.2, height: float = 3.2, columns: int = 1) -> tuple[Any, Any]:
     """Return an empty figure (inches) and its axes, in the report's style."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     with rc_context({"font.size": 9}):
         made = Figure(figsize=(width, height), dpi=150, layout="constrained")
         axes = made.subplots(1, columns, squeeze=False)[0]
@@ -59,39 +62,29 @@ def wait_axis(axes: Any, which: str, low: float, high: float) -> None:
     if len(shown) < 2:
         shown = sorted({*shown, *(round(x) for x in (low, high))})
     ticks(shown, [(_TICKS | _BETWEEN).get(tick) or duration(tick) for tick in shown])
-    (axes.xaxis if which == "x" else axes.yaxis).set_minor_locator(_no_minor())
+    (axes.xaxis if which == "x" else axes.yaxis).set_minor_locator(NullLocator())
 
 
-def _no_minor() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
-
-
-def captioned(chart: str, caption: str, kind: str = "") -> str:
-    """Return SVG text with its caption under it as HTML; ``kind`` is a class of the page's style."""
-    from html import escape
-
-    opened = f'<figure class="{kind}">' if kind else "<figure>"
-    return f"{opened}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+def literal(text: object) -> str:
+    """Return text that a figure shows as it is; between two dollar signs it would be read as a formula."""
+    return str(text).replace("$", r"\$")
 
 
-def inline(made: Any, name: str, label: str) -> str:
-    """Return a figure as SVG text to stand inside HTML.
+def inline(made: Any, name: str, label: str) -> Markup:
+    """Return a figure as SVG to stand inside HTML.
 
     Parameters
     ----------
     made
         A matplotlib figure.
     name
-        Prefix of every id, so that figures on one page do not take each other's clips and glyphs.
+        Prefix of every id, so that figures on one page do not take each other's clips and glyphs. Any text; what
+        no id can hold is replaced.
     label
         What a screen reader says.
     """
-    from html import escape
-
-    from matplotlib import rc_context
-
+    if not re.fullmatch(r"[A-Za-z][\w-]*", name, re.ASCII):
+        name = f"figure-{zlib.crc32(name.encode()):08x}"
     out = io.StringIO()
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "path"}):
         made.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
@@ -102,10 +95,6 @@ def inline(made: Any, name: str, label: str) -> str:
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'href="#', f'href="#{name}-', text)
     text = re.sub(r"url\(#", f"url(#{name}-", text)
-    text = re.sub(
-        r'<svg\b[^>]*?(viewBox="[^"]*")[^>]*>',
-        rf'<svg role="img" aria-label="{escape(label)}" \1>',
-        text,
-        count=1,
-    )
-    return text.strip()
+    head = f'<svg role="img" aria-label="{escape(label)}" '
+    text = re.sub(r'<svg\b[^>]*?(viewBox="[^"]*")[^>]*>', lambda found: f"{head}{found[1]}>", text, count=1)
+    return Markup(text.strip())

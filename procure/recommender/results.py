@@ -75,14 +75,14 @@ def workloads_of(case: Case) -> str:
 
 
 def load_results(
-    study: str | Path | Study, policy: str | None = None, workload: str | None = None
+    study: str | Path | Study | StudyResults, policy: str | None = None, workload: str | None = None
 ) -> StudyResults:
     """Read a study, its inputs and its results.
 
     Parameters
     ----------
     study
-        A study, or the path of its file.
+        A study, the path of its file, or its results, which are read again only for another policy or workload.
     policy
         One of the study's policies; None = its first.
     workload
@@ -95,6 +95,10 @@ def load_results(
     TableError
         An input is missing or wrong, or there are no results yet.
     """
+    if isinstance(study, StudyResults):
+        if policy is None and workload is None:
+            return study
+        study = study.plan.study
     plan = load_plan(study if isinstance(study, Study) else load_study(study))
     policies = plan.study.simulate.policies
     for argument, given, known in (("policy", policy, policies), ("workload", workload, plan.workloads)):

@@ -8,14 +8,16 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from procure.evaluation.ranking import find_hits, order
-from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, RED, figure, inline, wait_axis
+from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, RED, figure, inline, literal, wait_axis
 
 _MOST_BINS = 96
 
 
-def predicted_against_simulated(predicted: np.ndarray, wait: np.ndarray) -> str:
+def predicted_against_simulated(predicted: np.ndarray, wait: np.ndarray) -> Markup:
     """Draw out-of-fold predictions against simulated mean waits, s (figure 3.4 of Hutchison 2024)."""
     made, axes = figure(5.2, 4.2)
     low, high = float(min(predicted.min(), wait.min())), float(max(predicted.max(), wait.max()))
@@ -34,7 +36,7 @@ def predicted_against_simulated(predicted: np.ndarray, wait: np.ndarray) -> str:
 
 def precision_by_k(
     rankings: dict[str, np.ndarray], wait: np.ndarray, price: np.ndarray, hit_share: float, k: int
-) -> str:
+) -> Markup:
     """Draw precision@k of each ranking by its predicted waits, and of a random order."""
     made, axes = figure(7.2, 3.1)
     hits = find_hits(wait, hit_share)
@@ -66,7 +68,7 @@ def precision_by_k(
 
 def favourites_against_rest(
     predicted: np.ndarray, wait: np.ndarray, price: np.ndarray, hit_share: float
-) -> str:
+) -> Markup:
     """Draw simulated waits of the favourites by prediction beside all others (figure 3.6)."""
     made, axes = figure(7.2, 2.0)
     ranking = order(predicted, price)
@@ -86,7 +88,7 @@ def favourites_against_rest(
     return inline(made, "box", "Simulated mean wait of the recommended packages and of all others")
 
 
-def budget(spent: pd.DataFrame) -> str:
+def budget(spent: pd.DataFrame) -> Markup:
     """Draw what the recommended packages spend on each category (figure 3.5)."""
     made, axes = figure(7.2, 0.55 + 0.42 * len(spent))
     place = np.arange(len(spent))[::-1]
@@ -98,7 +100,7 @@ def budget(spent: pd.DataFrame) -> str:
             f"{row.share:.0%}  (US$ {row.price_usd:,.0f})", (row.share, y), xytext=(4, 0),
             textcoords="offset points", va="center", fontsize=8.5,
         )  # fmt: skip
-    axes.set_yticks(place, spent["category"])
+    axes.set_yticks(place, [literal(one) for one in spent["category"]])
     axes.set_xlim(0, 1.0 if spent["share"].max() < 0.75 else 1.3)
     axes.xaxis.set_visible(False)
     axes.grid(False)
@@ -106,7 +108,7 @@ def budget(spent: pd.DataFrame) -> str:
     return inline(made, "budget", "Share of the budget by category")
 
 
-def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clock: bool = False) -> str:
+def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clock: bool = False) -> Markup:
     """Draw how many jobs were submitted per interval (figure 3.3).
 
     A log that counts seconds from a start of its own (``log_clock``) has no dates: it is drawn in hours
@@ -130,8 +132,6 @@ def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clo
 
 def _dates(axes: Any, seconds: np.ndarray, tz: str | None) -> np.ndarray:
     """Return Unix seconds as local dates, and give the axis ticks for them."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
     times = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(ZoneInfo(tz or "UTC"))
     locator = AutoDateLocator()
     axes.xaxis.set_major_locator(locator)
@@ -139,7 +139,7 @@ def _dates(axes: Any, seconds: np.ndarray, tz: str | None) -> np.ndarray:
     return times.tz_localize(None).to_numpy()
 
 
-def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> str:
+def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> Markup:
     """Draw the mean wait down the recommended list."""
     made, axes = figure(7.2, 2.1)
     wait, known = np.asarray(waits, dtype="float64"), np.asarray(simulated, dtype=bool)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from html import escape
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from procure.evaluation.many_days import Days, Scores, normalised_wait, threshold_sweep, threshold_table
-from procure.page.svg import BLUE, GREY, PALETTE, captioned, figure, inline, wait_axis
+from procure.page.html import render
+from procure.page.svg import BLUE, GREY, PALETTE, figure, inline, literal, wait_axis
 
 _LENGTHS = (10, 50, 100, 500, 1_000)
 
 
 def section(
     days: Days, counted: np.ndarray, scores: Scores, packages: pd.DataFrame, share: float, threshold: int
-) -> str:
+) -> Markup:
     """Return the section as HTML; empty for fewer than two days, or nothing simulated on all of them.
 
     Parameters
@@ -25,41 +27,31 @@ def section(
     share
         Which part of the packages are hits on a day.
     threshold
-        A hit is one on more than so many days.
+        A package is a hit if it is one on more than this many days.
     """
     if len(days.names) < 2 or not days.simulated.any():
-        return ""
-    parts = [
-        "<section>\n<h2>The days</h2>",
-        f"<p>A package is a hit on a day if its mean wait there is among the lowest {share:.0%} of all packages"
-        " and it can run the day's jobs. Buy what does well on many days, not what is best on one.</p>",
-        captioned(
-            waits_by_day(days),
-            "Mean waits of the simulated packages on each day. Box: the middle half, line: the median, whiskers: "
-            "the best and the worst package. A day on which the box is narrow hardly tells packages apart.",
-        ),
-    ]
+        return Markup()
+    known, drawn = days.simulated, {}
     if scores:
-        sweep = threshold_sweep(scores, counted, packages, len(days.names))
-        caption = (
-            "Of the first 50 packages of a ranking, the share that are hits on more than so many days; "
-            "predicted by models that had not seen them. The grey line is a random order."
+        drawn["precision"] = precision_by_threshold(
+            threshold_sweep(scores, counted, packages, len(days.names))
         )
-        parts.append(captioned(precision_by_threshold(sweep), caption))
-        parts.append(_table(threshold_table(scores, counted, packages, [threshold], _LENGTHS), threshold))
+        drawn["hits"] = threshold_table(scores, counted, packages, [threshold], _LENGTHS).to_dict(
+            orient="records"
+        )
     normalised = [score for (_, model), score in scores.items() if model == "normalised"]
     if normalised:
-        known = days.simulated
-        chart = normalised_against_simulated(normalised[0][known], normalised_wait(days)[known])
-        caption = (
-            "Each day's waits from 0 (the best package) to 1 (the worst, or jobs left out), mean over the days. "
-            "A point is a package, predicted by a model that had not seen it; on the dashed line exactly."
-        )
-        parts.append(captioned(chart, caption, "narrow"))
-    return "\n".join([*parts, "</section>"])
+        drawn["normalised"] = normalised_against_simulated(normalised[0][known], normalised_wait(days)[known])
+    return render(
+        Path(__file__).with_name("days.html"),
+        share=share,
+        threshold=threshold,
+        waits=waits_by_day(days),
+        **{"precision": "", "hits": [], "normalised": ""} | drawn,
+    )
 
 
-def waits_by_day(days: Days) -> str:
+def waits_by_day(days: Days) -> Markup:
     """Draw box plots of mean wait per day, of packages that run its jobs (figure 3.7 of Hutchison 2024)."""
     n = len(days.names)
     made, axes = figure(7.2, 3.4)
@@ -74,11 +66,16 @@ def waits_by_day(days: Days) -> str:
     wait_axis(axes, "y", float(everything.min()), float(everything.max()))
     axes.set_ylabel("simulated mean wait")
     step = -(-n // 40)
-    axes.set_xticks(range(1, n + 1, step), days.names[::step], rotation=90 if n > 8 else 0, fontsize=7)
+    axes.set_xticks(
+        range(1, n + 1, step),
+        [literal(name) for name in days.names[::step]],
+        rotation=90 if n > 8 else 0,
+        fontsize=7,
+    )
     return inline(made, "days", "Simulated mean wait of the packages on each day")
 
 
-def precision_by_threshold(sweep: pd.DataFrame) -> str:
+def precision_by_threshold(sweep: pd.DataFrame) -> Markup:
     """Draw precision@k against the hit threshold, where there are hits (figure 3.8).
 
     Parameters
@@ -101,14 +98,14 @@ def precision_by_threshold(sweep: pd.DataFrame) -> str:
     axes.set_xlim(-0.3, max([0, *there["threshold"]]) + 0.3)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylim(0, 1.03)
-    axes.set_xlabel("hit threshold: among the best on more than so many days")
+    axes.set_xlabel("hit threshold: among the best on more than this many days")
     axes.set_ylabel(f"precision@{int(sweep['k'].iloc[0])}")
     if axes.get_legend_handles_labels()[1]:
         axes.legend(frameon=False, fontsize=8, loc="lower left")
     return inline(made, "thresholds", "Precision as the hit threshold rises")
 
 
-def normalised_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -> str:
+def normalised_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -> Markup:
     """Draw predicted against simulated normalised waits (figure 3.9)."""
     made, axes = figure(5.2, 4.2)
     high = float(max(predicted.max(), simulated.max()))
@@ -120,19 +117,3 @@ def normalised_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -
     axes.set_ylabel("predicted (out of fold)")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
     return inline(made, "normalised", "Predicted against simulated normalised wait over all days")
-
-
-def _table(table: pd.DataFrame, threshold: int) -> str:
-    n_hits, n_ranked = (int(table[name].iloc[0]) for name in ("n_hits", "n_ranked"))
-    head = (
-        f'<table class="keep"><caption>{n_hits:,} of {n_ranked:,} packages are hits on more than {threshold} days.'
-        '</caption><thead><tr><th>ranked by</th><th class="n">k</th><th class="n">precision@k</th>'
-        '<th class="n">recall@k</th><th class="n">F1@k</th></tr></thead><tbody>'
-    )
-    rows = []
-    for row in table.itertuples(index=False):
-        who = row.model if row.feature_set == "none" else f"{row.model} {row.feature_set}"
-        figures = ("–" if value != value else f"{value:.3f}" for value in (row.precision, row.recall, row.f1))
-        cells = "".join(f'<td class="n">{text}</td>' for text in (f"{row.k:,}", *figures))
-        rows.append(f"<tr><td>{escape(who)}</td>{cells}</tr>")
-    return head + "\n".join(rows) + "</tbody></table>"

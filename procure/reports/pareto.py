@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from procure.objectives import Quantity
-from procure.page.svg import BLUE, GREY, ORANGE, RED, captioned, figure, inline, wait_axis
-from procure.text import duration
+from procure.page.html import render
+from procure.page.svg import BLUE, GREY, ORANGE, RED, figure, inline, wait_axis
 
 _MOST_POINTS = 20_000
 _MOST_ROWS = 15
@@ -18,7 +19,7 @@ _MOST_ROWS = 15
 
 def section(
     front: pd.DataFrame, axes: Sequence[Quantity], values: np.ndarray, simulated: np.ndarray, recommended: int
-) -> str:
+) -> Markup:
     """Return the section as HTML; empty where there is no package.
 
     Parameters
@@ -36,35 +37,36 @@ def section(
         Row of the first package of the list, among ``values``.
     """
     if not len(values) or not len(front):
-        return ""
-    chosen = bool((front[[axis.name for axis in axes]].to_numpy() == values[recommended]).all(axis=1).any())
-    names = ", ".join(axis.name for axis in axes)
-    place = (
-        "is on the front" if chosen else "is not on the front: another package is no worse in all of these"
-    )
-    caption = f"A point is a package: {axes[0].meaning}, against {axes[1].meaning}. {_known(simulated)}"
-    return "\n".join(
-        [
-            "<section>\n<h2>What the wait costs</h2>",
-            f"<p>No package beats one on the front in all of {escape(names)}. {len(front):,} of {len(values):,} "
-            "packages that may be bought are on it. At the knee, a shorter wait begins to cost much more. "
-            f"The first of the list {place}.</p>",
-            captioned(chart(front, axes, values, simulated, recommended), caption),
-            _table(front, axes),
-            "</section>",
-        ]
+        return Markup()
+    shown = front.iloc[_thinned(front["knee"].to_numpy(dtype=bool))]
+    return render(
+        Path(__file__).with_name("front.html"),
+        axes=axes,
+        headings=[_heading(axis) for axis in axes],
+        n_front=len(front),
+        n_packages=len(values),
+        n_simulated=int(simulated.sum()),
+        is_on_front=(front[[axis.name for axis in axes]].to_numpy() == values[recommended]).all(axis=1).any(),
+        chart=chart(front, axes, values, simulated, recommended),
+        rows=[row | {"servers": _servers(row["package_id"])} for row in shown.to_dict(orient="records")],
     )
 
 
-def _known(simulated: np.ndarray) -> str:
-    if simulated.all():
-        return "All are simulated."
-    return f"{int(simulated.sum()):,} are simulated, the waits of the others predicted."
+def _thinned(knee: np.ndarray) -> list[int]:
+    """Return the rows of a front that are shown: evenly along it, and the knee."""
+    even = np.linspace(0, len(knee) - 1, min(len(knee), _MOST_ROWS)).round().astype(int)
+    return sorted({*even.tolist(), *np.flatnonzero(knee).tolist()})
+
+
+def _servers(package_id: str) -> str:
+    """Write ``A=2,B=1`` as ``2 × A, 1 × B``."""
+    parts = (part.rpartition("=") for part in package_id.split(","))
+    return ", ".join(f"{count} × {name}" for name, _, count in parts)
 
 
 def chart(
     front: pd.DataFrame, axes: Sequence[Quantity], values: np.ndarray, simulated: np.ndarray, recommended: int
-) -> str:
+) -> Markup:
     """Draw the first axis against the second, the third as colour; front, knee and recommendation marked."""
     made, plot = figure(7.2, 3.8)
     step = -(-len(values) // _MOST_POINTS)
@@ -101,36 +103,6 @@ def chart(
     return inline(
         made, "pareto", f"{axes[0].name} against {axes[1].name} of all packages, and the Pareto front"
     )
-
-
-def _table(front: pd.DataFrame, axes: Sequence[Quantity]) -> str:
-    """Write the front, thinned evenly where it is long; the knee always."""
-    keep = set(np.linspace(0, len(front) - 1, min(len(front), _MOST_ROWS)).round().astype(int))
-    keep |= set(np.flatnonzero(front["knee"].to_numpy()))
-    head = "".join(f'<th class="n">{escape(_heading(axis))}</th>' for axis in axes)
-    rows = []
-    for i in sorted(keep):
-        one = front.iloc[i]
-        cells = "".join(
-            f'<td class="n">{duration(one[a.name]) if a.unit == "s" else format(one[a.name], ",.0f")}</td>'
-            for a in axes
-        )
-        known = "simulated" if one["simulated"] else '<span class="mark">predicted</span>'
-        servers = escape(", ".join(f"{n} × {name}" for name, n in map(_type, one["package_id"].split(","))))
-        mark = ' class="first"' if one["knee"] else ""
-        rows.append(
-            f"<tr{mark}><td>{servers}{' (knee)' if one['knee'] else ''}</td>{cells}<td>{known}</td></tr>"
-        )
-    some = "" if len(keep) == len(front) else f" {len(keep)} of its {len(front):,} packages, evenly along it."
-    return (
-        f'<table class="keep"><caption>The front.{some}</caption>'
-        f"<thead><tr><th>servers</th>{head}<th>is</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-def _type(text: str) -> tuple[str, str]:
-    name, _, count = text.rpartition("=")
-    return name, count
 
 
 def _heading(of: Quantity) -> str:

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from procure.models import Case, Predicted
 from procure.models.crossfit import correlations
 from procure.packages.runnable import count_matrix
+from procure.page.html import render as render_template
 from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, records, servers_by_type
 from procure.reports import charts
-from procure.text import counted, duration, listed
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 10
@@ -56,8 +57,8 @@ class Contents:
         ``options["both"]`` for those that take a workload too.
     inputs
         Digests of the inputs, and versions.
-    first_page
-        HTML right under the answer.
+    answers
+        Sentences right under the first choice, by the question that they answer.
     ranked_by
         What the list is in the order of.
     sections
@@ -83,38 +84,14 @@ class Contents:
     verify: bool = True
     zones: dict[str, str | None] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
-    sections: list[str] = field(default_factory=list)
+    sections: list[Markup] = field(default_factory=list)
     ranked_by: str = "the mean time that these jobs would have waited"
-    first_page: str = ""
+    answers: dict[str, list[str]] = field(default_factory=dict)
 
 
-def render(contents: Contents) -> str:
+def render(contents: Contents) -> Markup:
     """Return the report as HTML that refers to nothing outside itself."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters.update(
-        wait=duration, number=_number, share=_share, figure=_figure, listed=listed, counted=counted
-    )
-    return environment.get_template("page.html").render(**_values(contents))
-
-
-def _number(value: float) -> str:
-    return _figure(value, 0)
-
-
-def _figure(value: float, places: int = 3) -> str:
-    return "–" if pd.isna(value) else f"{value:,.{places}f}"
-
-
-def _share(value: float) -> str:
-    return "–" if pd.isna(value) else f"{value:.0%}"
+    return render_template(Path(__file__).with_name("purchase.html"), **_values(contents))
 
 
 def _values(c: Contents) -> dict[str, object]:

@@ -1,0 +1,158 @@
+"""Explain one package of a study, or why it is better or worse than another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import ArgumentError, TableError
+from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
+from procure.explanation.wording import bars_over_time, comparison_sentences, differences, sentences
+from procure.models import together
+from procure.recommender.results import StudyResults, load_results
+from procure.study import Plan, Study
+from procure.sweep.trial import find_package
+
+_N_SHAPES = 8
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why jobs wait as long as they do on one package, or on two.
+
+    Attributes
+    ----------
+    study
+        The study's name.
+    packages
+        One or two.
+    notes
+        What could not be explained, in sentences.
+    """
+
+    study: str
+    packages: list[PackageExplanation]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def differences(self) -> pd.DataFrame:
+        """Two packages side by side: ``what item first second difference``; empty for one."""
+        return differences(*self.packages) if len(self.packages) == 2 else pd.DataFrame()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """All figures as one long table: ``package_id section item value``."""
+        rows: list[tuple[str, str, str, Any]] = []
+        for one in self.packages:
+            mine: list[tuple[str, str, Any]] = [("count", kind, n) for kind, n in one.counts.items()]
+            mine += [("total", "price_usd", one.price_usd), ("wait", "all", one.wait)]
+            mine += [("wait", row.workload, row.mean_wait_time) for row in one.waits.itertuples()]
+            mine += [("factor", row.feature, row.factor) for row in one.factors.itertuples()]
+            for workload, bottleneck in one.bottlenecks.items():
+                mine += [(f"lacked_seconds {workload}", cause, s) for cause, s in bottleneck.seconds.items()]
+            mine += [("saved_seconds", row.type, row.saved_seconds) for row in one.marginal.itertuples()]
+            rows += [(one.package_id, *row) for row in mine]
+        return pd.DataFrame(rows, columns=["package_id", "section", "item", "value"])
+
+    def summary(self) -> str:
+        """Return the explanation as text."""
+        lines = list(self.notes)
+        for one in self.packages:
+            lines += [f"{self.study}: {one.package_id}", *(f"  {line}" for line in sentences(one))]
+            for workload, bottleneck in one.bottlenecks.items():
+                lines += bars_over_time(workload, bottleneck)
+        if len(self.packages) == 2:
+            lines += comparison_sentences(*self.packages)
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, as ``procure explain --format json`` prints it."""
+        return {
+            "packages": [_plain(one) for one in self.packages],
+            "differences": self.differences.to_dict(orient="records"),
+        }
+
+
+def explain(
+    study: str | Path | Study | StudyResults,
+    package_id: str,
+    other: str | None = None,
+    *,
+    workload: str | None = None,
+    policy: str | None = None,
+    marginal: bool = True,
+) -> Explanation:
+    """Explain why jobs wait as long as they do on a package, and why more or less than on another.
+
+    Parameters
+    ----------
+    study
+        The path of a swept study, the study, or its results.
+    package_id
+        A package of the study, as `procure.recommend` names it. One that was not simulated is simulated now.
+    other
+        Another, to be compared with.
+    workload, policy
+        One of the study's; None = all its workloads, its first policy. The schedule of the workload with the longest
+        wait is replayed.
+    marginal
+        Whether to simulate one more node of each type.
+
+    Raises
+    ------
+    ArgumentError
+        The study has no such package, workload or policy, or both packages are the same.
+    TableError
+        There are no results yet, or a run failed.
+    """
+    results = load_results(study, policy, workload)
+    counts = [_counts(results.plan, "package_id", package_id)]
+    if other is not None:
+        counts.append(_counts(results.plan, "other", other))
+        if (counts[0] == counts[1]).all():
+            raise ArgumentError("other", f"{other} is the same package as {package_id}")
+    whole = together(results.cases)
+    predicted = results.learn_if_possible(whole)
+    notes = []
+    if predicted is None:
+        notes.append("too few packages are simulated for a model, so the effect of each feature is unknown")
+    elif predicted.model.kind != "xgboost":
+        notes.append(
+            f"a model of kind {predicted.model.kind} cannot tell the effect of each feature; xgboost can"
+        )
+    replayed = [longest_waiting(results.cases)]
+    packages = [explain_package(results, one, whole, predicted, replayed, marginal) for one in counts]
+    return Explanation(results.plan.study.name, packages, notes)
+
+
+def _counts(plan: Plan, argument: str, package_id: str) -> np.ndarray:
+    try:
+        return find_package(plan, package_id)
+    except TableError as error:
+        raise ArgumentError(argument, str(error)) from None
+
+
+def _plain(one: PackageExplanation) -> dict[str, Any]:
+    keys = ("package_id", "counts", "price_usd", "totals", "wait", "typical_seconds", "predicted_seconds")
+    tables = {
+        "waits": one.waits, "factors": one.factors, "factors_by_subject": one.grouped, "marginal": one.marginal
+    }  # fmt: skip
+    bottlenecks = {
+        workload: {
+            "seconds": bottleneck.seconds,
+            "spread_seconds": bottleneck.fragmented_seconds,
+            "n_unrunnable": bottleneck.n_unrunnable,
+            "over_time": bottleneck.over_time().to_dict(orient="records"),
+            "requests": bottleneck.shapes.head(_N_SHAPES).to_dict(orient="records"),
+        }
+        for workload, bottleneck in one.bottlenecks.items()
+    }
+    return (
+        {key: getattr(one, key) for key in keys}
+        | {key: table.to_dict(orient="records") for key, table in tables.items()}
+        | {"binding": bottlenecks}
+    )
