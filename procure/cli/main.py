@@ -30,6 +30,7 @@ COMMANDS = {
     "queue": "When will my job start? Train on a log, predict, watch, judge.",
     "compare": "Compare schedulers on one workload.",
     "policies": "List and describe the scheduling policies.",
+    "topology": "Where in the network: trees in, allocations checked, hops counted.",
     "gantt": "Draw which job ran on which node, and when.",
 }
 """Every command in the order of the flow, with its line of help: its module is imported when it is used."""

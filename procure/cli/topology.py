@@ -1,0 +1,203 @@
+"""`procure topology`: where nodes are in the network, and whether jobs share its links."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from procure.cli.common import Format, FormatOption, note, print_json, print_record, print_table, table_file
+from procure.errors import TableError
+from procure.tables import JOB, NODE, existing_file, read, write
+from procure.text import counted
+from procure.topology.fat_tree import leaf_and_pod, make_nodes, uneven
+from procure.topology.metrics import hops_by_size, hops_of_jobs
+from procure.topology.slurm_topology import attach as attach_network
+from procure.topology.slurm_topology import is_slurm_topology, read_slurm_topology
+from procure.topology.verify import verify
+
+app = typer.Typer(
+    add_completion=False,
+    help="Where in the network: trees in, allocations checked, hops counted.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+ScheduleArgument = Annotated[
+    Path, typer.Argument(metavar="SCHEDULE", help="What `procure simulate --out` writes.")
+]
+NodesOption = Annotated[Path, typer.Option(help="Node table with leaf and pod.")]
+OutOption = Annotated[
+    Path, typer.Option("--out", callback=table_file, help="The node table to write, .csv or .parquet.")
+]
+
+
+@app.callback()
+def topology() -> None:
+    """Where in the network: trees in, allocations checked, hops counted."""
+
+
+@app.command()
+def show(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A node table, Slurm's topology.conf, or what `scontrol show topology` prints.",
+        ),
+    ],
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show the tree: pods, leaf switches, nodes on each, and what is uneven.
+
+    The picture has a line per pod and a number per leaf switch: how many nodes hang on it; * marks a
+    size that differs from most. Switches of topology.conf are numbered in the order of the file.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure topology show nodes.csv
+    scontrol show topology > network.txt
+    procure topology show network.txt --format json
+    """
+    slurm = is_slurm_topology(path)
+    table = read_slurm_topology(path).nodes if slurm else read(path, NODE)
+    leaf, pod = leaf_and_pod(table)
+    wrong = uneven(leaf, pod)
+    names = table["node_id"].groupby([pod, leaf])
+    rows = pd.DataFrame({"n_nodes": names.size(), "first": names.first(), "last": names.last()})
+    rows = rows.rename_axis(["pod", "leaf"]).reset_index()
+    if slurm:
+        switches = table.drop_duplicates("leaf").set_index("leaf")
+        rows["leaf_switch"] = rows["leaf"].map(switches["leaf_switch"])
+        rows["pod_switch"] = rows["leaf"].map(switches["pod_switch"])
+    if output is Format.JSON:
+        sizes = {"n_pods": rows["pod"].nunique(), "n_leaves": len(rows), "n_nodes": len(table)}
+        print_json(sizes | {"uneven": wrong, "leaves": rows.to_dict(orient="records")})
+        return
+    print_table(
+        rows, output, f"{path}: {counted(len(table), 'node')} on {counted(len(rows), 'leaf', 'leaves')}"
+    )
+    if output is Format.TABLE:
+        usual = rows["n_nodes"].mode().max()
+        for number, part in rows.groupby("pod"):
+            counts = [f"{n}{'' if n == usual else '*'}" for n in part["n_nodes"]]
+            typer.echo(f"pod {number}: {' '.join(counts)}")
+        typer.echo("uneven: " + ("; ".join(wrong) if wrong else "nothing"))
+
+
+@app.command()
+def attach(
+    nodes: Annotated[Path, typer.Argument(metavar="NODES", help="A node table.")],
+    source: Annotated[
+        Path, typer.Option("--from", help="topology.conf, or what `scontrol show topology` prints.")
+    ],
+    out: OutOption,
+) -> None:
+    """Add the columns leaf and pod to a node table, from what Slurm's tree plugin writes.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure topology attach nodes.csv --from /etc/slurm/topology.conf --out placed.csv
+    """
+    if not is_slurm_topology(source):
+        raise TableError(f"{existing_file(source)}: holds no line that begins with SwitchName=")
+    network = read_slurm_topology(source)
+    table = attach_network(read(nodes, NODE), network)
+    for text in uneven(*leaf_and_pod(table)):
+        note(f"uneven: {text}")
+    write(table, out)
+    note(f"wrote {out}: {counted(len(table), 'node')} of the {len(network.nodes):,} in the network")
+
+
+@app.command()
+def make(
+    pods: Annotated[int, typer.Option(help="Pods.")],
+    leaves: Annotated[int, typer.Option(help="Leaf switches in each pod.")],
+    nodes: Annotated[int, typer.Option(help="Nodes on each leaf switch.")],
+    out: OutOption,
+    cpus: Annotated[int, typer.Option(help="CPUs of each node.")] = 1,
+    mem_mb: Annotated[int, typer.Option(min=1, help="Memory of each node, MB.")] = 1000,
+) -> None:
+    """Write the node table of a tree with equal nodes, to try things on.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure topology make --pods 4 --leaves 18 --nodes 18 --out nodes.csv
+    """
+    write(make_nodes(pods, leaves, nodes, cpus=cpus, mem_mb=mem_mb), out)
+    note(f"wrote {out}: {counted(pods * leaves * nodes, 'node')}")
+
+
+@app.command()
+def check(
+    schedule: ScheduleArgument,
+    nodes: NodesOption,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Check whether two jobs ever hold one link between switches, on anyone's schedule; exit code 1 if so.
+
+    A job whose column links is empty may use every link between its leaves, and between its pods.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure topology check schedule.parquet --nodes nodes.csv --format json
+    """
+    verdict = verify(_schedule(schedule), read(nodes, NODE))
+    record = asdict(verdict)
+    first = record.pop("first_conflicts")[:10]
+    if output is Format.TABLE:
+        print_record(record, output, f"{schedule}")
+        for conflict in first:
+            typer.echo(f"  at {conflict['time']}: {conflict['where']}: {', '.join(conflict['jobs'])}")
+    else:
+        print_record(record | {"first_conflicts": first}, output)
+    if not verdict.isolated:
+        raise typer.Exit(1)
+
+
+@app.command()
+def penalty(
+    schedule: ScheduleArgument,
+    nodes: NodesOption,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Count the hops between a job's nodes (APH), by size, against the ideal placement in an empty tree.
+
+    Hops are links between switches: 0 on one leaf, 2 in one pod, 4 otherwise; the mean over all pairs
+    of a job's nodes, and over the jobs of at least 2 nodes.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure topology penalty schedule.parquet --nodes nodes.csv
+    """
+    hops = hops_of_jobs(_schedule(schedule), read(nodes, NODE))
+    several = hops[hops["n_nodes"] > 1]
+    by_size = hops_by_size(hops)
+    record = {
+        "n_jobs": len(several),
+        "mean_aph": several["aph"].mean(),
+        "ideal_aph": several["ideal_aph"].mean(),
+    }
+    if output is Format.JSON:
+        print_json(record | {"by_size": by_size.to_dict(orient="records")})
+    elif output is Format.CSV:
+        print_table(by_size, output)
+    else:
+        print_record(record, output, f"{schedule}: hops between nodes of a job")
+        print_table(by_size, output)
+
+
+def _schedule(path: Path) -> pd.DataFrame:
+    table = read(path, JOB)
+    for name in ("start_time", "end_time", "node_ids"):
+        if name not in table:
+            raise TableError(f"{path}: column {name} is missing; `procure simulate --out` writes a schedule")
+    return table

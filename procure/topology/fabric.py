@@ -1,0 +1,180 @@
+"""Who holds which node and which link of a fat-tree: taking and giving back, as exact inverses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from procure.topology.fat_tree import Shape
+
+
+class Fabric(NamedTuple):
+    """What is free, by place in the tree (`procure.topology.fat_tree.Shape`).
+
+    Second-level switch ``i`` of pod ``p`` is number ``p * uplinks + i``. Bit ``i`` of a leaf's mask is
+    its uplink to second-level switch ``i``; bit ``k`` of a second-level switch's mask is its uplink to
+    the ``k``-th spine of its group.
+    """
+
+    idle: np.ndarray  # uint8[n_nodes]
+    leaf_idle: np.ndarray  # int64[n_leaves], idle nodes
+    pod_idle: np.ndarray  # int64[pods], idle nodes
+    uplinks: np.ndarray  # int64[n_leaves], mask of the free uplinks
+    spines: np.ndarray  # int64[pods * uplinks], mask of the free uplinks
+
+
+class Holders(NamedTuple):
+    """Which job holds a link, −1 where none does."""
+
+    uplinks: np.ndarray  # int64[n_leaves, uplinks]
+    spines: np.ndarray  # int64[pods * uplinks, spines]
+
+
+class Grant(NamedTuple):
+    """An allocation: nodes and links. Only what ``n`` and ``leaves`` name is meant; the rest is scratch."""
+
+    nodes: np.ndarray  # int64[n_nodes], places in ascending order, the first n[0]
+    n: np.ndarray  # int64[1]
+    uplinks: np.ndarray  # int64[n_leaves], masks; 0 where nothing is held
+    spines: np.ndarray  # int64[pods * uplinks], masks; 0 where nothing is held
+
+
+def empty_fabric(shape: Shape) -> Fabric:
+    """Return a tree of which everything is free."""
+    n_leaves = shape.pods * shape.leaves
+    return Fabric(
+        np.ones(n_leaves * shape.nodes, np.uint8),
+        np.full(n_leaves, shape.nodes, np.int64),
+        np.full(shape.pods, shape.nodes * shape.leaves, np.int64),
+        np.full(n_leaves, (1 << shape.uplinks) - 1, np.int64),
+        np.full(shape.pods * shape.uplinks, (1 << shape.spines) - 1, np.int64),
+    )
+
+
+def no_holders(shape: Shape) -> Holders:
+    """Return a tree of which nobody holds a link."""
+    return Holders(
+        np.full((shape.pods * shape.leaves, shape.uplinks), -1, np.int64),
+        np.full((shape.pods * shape.uplinks, shape.spines), -1, np.int64),
+    )
+
+
+def empty_grant(shape: Shape) -> Grant:
+    """Return room for an answer."""
+    n_leaves = shape.pods * shape.leaves
+    return Grant(
+        np.zeros(n_leaves * shape.nodes, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(n_leaves, np.int64),
+        np.zeros(shape.pods * shape.uplinks, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def clear(grant):
+    """Make an answer empty."""
+    grant.n[0] = 0
+    grant.uplinks[:] = 0
+    grant.spines[:] = 0
+
+
+@njit(cache=True, nogil=True)
+def add_nodes(shape, fabric, grant, leaf, n):
+    """Add the first ``n`` idle nodes of a leaf to an answer."""
+    at = grant.n[0]
+    place = leaf * shape.nodes
+    while n > 0:
+        if fabric.idle[place]:
+            grant.nodes[at] = place
+            at += 1
+            n -= 1
+        place += 1
+    grant.n[0] = at
+
+
+@njit(cache=True, nogil=True)
+def copy_free(source, target):
+    """Copy what is free; ``target`` is modified."""
+    target.idle[:] = source.idle
+    target.leaf_idle[:] = source.leaf_idle
+    target.pod_idle[:] = source.pod_idle
+    target.uplinks[:] = source.uplinks
+    target.spines[:] = source.spines
+
+
+@njit(cache=True, nogil=True)
+def block(shape, fabric, grant, nodes_too):
+    """Take what an answer names and is free, whoever it is for; its nodes only with ``nodes_too``."""
+    if nodes_too:
+        for i in range(grant.n[0]):
+            place = grant.nodes[i]
+            if fabric.idle[place]:
+                fabric.idle[place] = 0
+                leaf = place // shape.nodes
+                fabric.leaf_idle[leaf] -= 1
+                fabric.pod_idle[leaf // shape.leaves] -= 1
+    for leaf in range(grant.uplinks.size):
+        fabric.uplinks[leaf] &= ~grant.uplinks[leaf]
+    for switch in range(grant.spines.size):
+        fabric.spines[switch] &= ~grant.spines[switch]
+
+
+@njit(cache=True, nogil=True)
+def take(shape, fabric, holders, grant, job):
+    """Give a job what an answer names, all of which must be free."""
+    block(shape, fabric, grant, True)
+    for leaf in range(grant.uplinks.size):
+        mask = grant.uplinks[leaf]
+        if mask:
+            for i in range(shape.uplinks):
+                if mask >> i & 1:
+                    holders.uplinks[leaf, i] = job
+    for switch in range(grant.spines.size):
+        mask = grant.spines[switch]
+        if mask:
+            for k in range(shape.spines):
+                if mask >> k & 1:
+                    holders.spines[switch, k] = job
+
+
+@njit(cache=True, nogil=True)
+def give_back(shape, fabric, holders, places, job, forget):
+    """Free a job's nodes and links in ``fabric``; with ``forget``, in ``holders`` too.
+
+    Without, ``holders`` stays as it is: so the future is looked at on a copy of what is free.
+
+    Parameters
+    ----------
+    places
+        int64[n], the job's nodes, ascending. A job on one leaf holds no link, one in one pod no spine.
+    """
+    last_leaf = last_pod = -1
+    one_leaf = places[0] // shape.nodes == places[-1] // shape.nodes
+    one_pod = places[0] // (shape.nodes * shape.leaves) == places[-1] // (shape.nodes * shape.leaves)
+    for place in places:
+        fabric.idle[place] = 1
+        leaf = place // shape.nodes
+        pod = leaf // shape.leaves
+        fabric.leaf_idle[leaf] += 1
+        fabric.pod_idle[pod] += 1
+        if leaf != last_leaf and not one_leaf:
+            last_leaf = leaf
+            fabric.uplinks[leaf] |= _freed(holders.uplinks[leaf], job, forget)
+        if pod != last_pod and not one_pod:
+            last_pod = pod
+            for switch in range(pod * shape.uplinks, (pod + 1) * shape.uplinks):
+                fabric.spines[switch] |= _freed(holders.spines[switch], job, forget)
+
+
+@njit(cache=True, nogil=True)
+def _freed(holder, job, forget):
+    """Return the mask of the links of one switch that a job holds."""
+    mask = 0
+    for i in range(holder.size):
+        if holder[i] == job:
+            mask |= 1 << i
+            if forget:
+                holder[i] = -1
+    return mask

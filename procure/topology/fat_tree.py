@@ -1,0 +1,211 @@
+"""One three-level fat-tree: leaf switches with nodes, pods with leaf switches, spines between pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import ArgumentError, TableError
+from procure.text import counted
+
+MOST_LINKS = 62
+"""Uplinks of one switch that a mask of 64 bits can hold."""
+
+
+class Shape(NamedTuple):
+    """A tree's sizes as plain numbers, for the kernels.
+
+    A node's place counts along the tree: place ``i`` is on leaf ``i // nodes``, in pod
+    ``i // (nodes * leaves)``. Each leaf has one uplink to each of the ``uplinks`` second-level
+    switches of its pod, each of which has ``spines`` uplinks to switches of its own on the third level.
+    """
+
+    pods: int
+    leaves: int  # per pod
+    nodes: int  # per leaf
+    uplinks: int  # per leaf: second-level switches of a pod
+    spines: int  # uplinks of a second-level switch
+
+
+def _not_given() -> np.ndarray:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class FatTree:
+    """A three-level fat-tree and the rows of the node table on it.
+
+    Attributes
+    ----------
+    pods, leaves, nodes
+        Pods, leaf switches in each pod, nodes on each leaf switch.
+    uplinks
+        Uplinks of each leaf switch, one to each second-level switch of its pod; as many as nodes
+        (full bisection) if not given, fewer in a tapered tree.
+    spines
+        Uplinks of each second-level switch; as many as leaf switches if not given.
+    rows
+        int64[n_nodes], the node table's row at each place of the tree; in table order if not given.
+    leaf_ids, pod_ids
+        int64[pods * leaves] and int64[pods], the numbers that the node table gives them.
+
+    Raises
+    ------
+    ArgumentError
+        A size is below 1, or a switch has more than 62 uplinks.
+    """
+
+    pods: int
+    leaves: int
+    nodes: int
+    uplinks: int = 0
+    spines: int = 0
+    rows: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
+    leaf_ids: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
+    pod_ids: np.ndarray = field(default_factory=_not_given, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Fill in what was not given and refuse what cannot be."""
+        object.__setattr__(self, "uplinks", self.uplinks or self.nodes)
+        object.__setattr__(self, "spines", self.spines or self.leaves)
+        for name in ("pods", "leaves", "nodes", "uplinks", "spines"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(name, f"a tree of {getattr(self, name)} {name}; at least 1 is needed")
+        for name, what in (("uplinks", "leaf switch"), ("spines", "second-level switch")):
+            if getattr(self, name) > MOST_LINKS:
+                raise ArgumentError(
+                    name, f"{getattr(self, name)} uplinks on one {what}; at most {MOST_LINKS} are supported"
+                )
+        for name, n in (("rows", len(self)), ("leaf_ids", self.pods * self.leaves), ("pod_ids", self.pods)):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.arange(n))
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return self.pods * self.leaves * self.nodes
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes as plain numbers, for the kernels."""
+        return Shape(self.pods, self.leaves, self.nodes, self.uplinks, self.spines)
+
+    @classmethod
+    def from_nodes(cls, nodes: pd.DataFrame, *, uplinks: int = 0, spines: int = 0) -> FatTree:
+        """Read the tree from a node table's columns ``leaf`` and ``pod``, as `from_places`."""
+        return cls.from_places(*leaf_and_pod(nodes), uplinks=uplinks, spines=spines)
+
+    @classmethod
+    def from_places(cls, leaf: np.ndarray, pod: np.ndarray, *, uplinks: int = 0, spines: int = 0) -> FatTree:
+        """Read the tree from the leaf and the pod of each node.
+
+        Parameters
+        ----------
+        leaf, pod
+            int64[n_nodes] in the node table's order; −1 where unknown.
+        uplinks, spines
+            As in the class; a node table does not tell them.
+
+        Raises
+        ------
+        TableError
+            A node without leaf or pod, a leaf in two pods, leaves or pods of unequal size (the
+            first that differs is named).
+        """
+        _check_places(leaf, pod)
+        wrong = uneven(leaf, pod)
+        if wrong:
+            raise TableError(f"node table: {wrong[0]}; every leaf and every pod must be of one size")
+        rows = np.lexsort((np.arange(len(leaf)), leaf, pod))
+        leaf_ids = pd.unique(leaf[rows])
+        pod_ids = pd.unique(pod[rows])
+        size = len(leaf) // len(leaf_ids)
+        return cls(
+            len(pod_ids), len(leaf_ids) // len(pod_ids), size, uplinks, spines, rows, leaf_ids, pod_ids
+        )
+
+
+def leaf_and_pod(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return the leaf and the pod of every node of a table, int64[n_nodes] each.
+
+    Raises
+    ------
+    TableError
+        A node without leaf or pod, or a leaf in two pods.
+    """
+    unknown = pd.Series(-1, index=nodes.index)
+    leaf, pod = (nodes.get(name, unknown).fillna(-1).to_numpy(np.int64) for name in ("leaf", "pod"))
+    _check_places(leaf, pod)
+    return leaf, pod
+
+
+def _check_places(leaf: np.ndarray, pod: np.ndarray) -> None:
+    for name, places in (("leaf", leaf), ("pod", pod)):
+        missing = np.flatnonzero(places < 0)
+        if len(missing):
+            raise TableError(
+                f"node table, row {missing[0] + 1}, column {name}: the value is missing, as in "
+                f"{len(missing) - 1:,} further rows; the network has to be known "
+                "(`procure topology attach` adds leaf and pod)"
+            )
+    first: dict[int, int] = {}
+    for row, (own_leaf, own_pod) in enumerate(zip(leaf.tolist(), pod.tolist(), strict=True)):
+        if first.setdefault(own_leaf, own_pod) != own_pod:
+            raise TableError(
+                f"node table, row {row + 1}: leaf {own_leaf} is in pod {own_pod} here and in pod "
+                f"{first[own_leaf]} before; a leaf belongs to one pod"
+            )
+
+
+def uneven(leaf: np.ndarray, pod: np.ndarray) -> list[str]:
+    """Say of each leaf and each pod whose size differs from the most frequent one (ties: the larger)."""
+
+    def usual(sizes: dict[int, int]) -> int:
+        return max(Counter(sizes.values()).items(), key=lambda item: (item[1], item[0]))[0]
+
+    of_leaf = Counter(leaf.tolist())
+    pod_of = dict(zip(leaf.tolist(), pod.tolist(), strict=True))
+    of_pod = Counter(pod_of.values())
+    wrong = [
+        f"leaf {name} (pod {pod_of[name]}) has {counted(n, 'node')}, not {usual(of_leaf)} as most leaves"
+        for name, n in sorted(of_leaf.items())
+        if n != usual(of_leaf)
+    ]
+    return wrong + [
+        f"pod {name} has {counted(n, 'leaf', 'leaves')}, not {usual(of_pod)} as most pods"
+        for name, n in sorted(of_pod.items())
+        if n != usual(of_pod)
+    ]
+
+
+def make_nodes(
+    pods: int, leaves: int, nodes: int, *, cpus: int = 1, mem_mb: int = 1000, prefix: str = "n"
+) -> pd.DataFrame:
+    """Return the node table of a tree with equal nodes.
+
+    Raises
+    ------
+    ArgumentError
+        A size is below 1, or the tree has more than 10 million nodes.
+    """
+    for name, value in (("pods", pods), ("leaves", leaves), ("nodes", nodes), ("cpus", cpus)):
+        if value < 1:
+            raise ArgumentError(name, f"{name} is {value}; at least 1 is needed")
+    n = pods * leaves * nodes
+    if n > 10_000_000:
+        raise ArgumentError("pods", f"the tree would have {n:,} nodes; at most 10,000,000 are made")
+    width = len(str(n))
+    return pd.DataFrame(
+        {
+            "node_id": [f"{prefix}{i + 1:0{width}d}" for i in range(n)],
+            "kind": "node",
+            "cpus": cpus,
+            "mem_mb": mem_mb,
+            "gpus": 0,
+            "leaf": pd.array(np.arange(n) // nodes, dtype="Int64"),
+            "pod": pd.array(np.arange(n) // (nodes * leaves), dtype="Int64"),
+        }
+    )

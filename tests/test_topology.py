@@ -1,0 +1,439 @@
+"""The network: the tree and its readers, the allocators, the verifier, hops and utilization."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from naive_topology import check_conditions, isolated_can, tiers_can
+from policy_cases import node_table
+
+from procure.errors import ArgumentError, TableError
+from procure.topology.any_nodes import allocate_any
+from procure.topology.compact import allocate_compact
+from procure.topology.fabric import empty_fabric, empty_grant, give_back, no_holders, take
+from procure.topology.fat_tree import FatTree, make_nodes, uneven
+from procure.topology.isolated import allocate_isolated
+from procure.topology.metrics import (
+    average_hops,
+    hops_of_jobs,
+    ideal_hops,
+    idle_links,
+    utilization_by_minute,
+    utilization_nodes,
+    utilization_while_waiting,
+)
+from procure.topology.search import make_search
+from procure.topology.slurm_topology import attach, parse_slurm_topology
+from procure.topology.tiers import allocate_tiers
+from procure.topology.verify import verify
+
+# The shape in which Slurm 22.05 prints a tree of three levels: no real names, no real addresses.
+SHOW_TOPOLOGY = """\
+SwitchName=s0 Level=0 LinkSpeed=1 Nodes=c[1-2]
+SwitchName=s1 Level=0 LinkSpeed=1 Nodes=c[3-4]
+SwitchName=s2 Level=0 LinkSpeed=1 Nodes=c5,g1
+SwitchName=s3 Level=0 LinkSpeed=1 Nodes=c[07-08]
+SwitchName=p0 Level=1 LinkSpeed=1 Nodes=c[1-4] Switches=s[0-1]
+SwitchName=p1 Level=1 LinkSpeed=1 Nodes=c[07-08,5],g1 Switches=s[2-3]
+SwitchName=top Level=2 LinkSpeed=1 Nodes=c[1-4,07-08,5],g1 Switches=p[0-1]
+"""
+TOPOLOGY_CONF = """\
+# two pods of two leaf switches
+switchname=top Switches=p[0-1]   # lines may come in any order
+SwitchName=p0 Switches=s[0-1]
+SwitchName=p1 Switches=s2,s3
+SwitchName=s0 Nodes=c[1-2]
+SwitchName=s1 Nodes=c[3-4] LinkSpeed=100
+SwitchName=s2 Nodes=c5,g1
+
+SwitchName=s3 Nodes=c[07-08]
+"""
+
+
+@pytest.mark.parametrize("text", [SHOW_TOPOLOGY, TOPOLOGY_CONF])
+def test_slurm_text_gives_the_tree(text):
+    """Both texts of Slurm give every node its leaf and its pod."""
+    network = parse_slurm_topology(text)
+    assert network.n_levels == 3
+    places = network.nodes.set_index("node_id")[["leaf", "pod"]].apply(tuple, axis=1).to_dict()
+    assert places == {
+        **{"c1": (0, 0), "c2": (0, 0), "c3": (1, 0), "c4": (1, 0)},
+        **{"c5": (2, 1), "g1": (2, 1), "c07": (3, 1), "c08": (3, 1)},
+    }
+
+
+def test_two_levels_are_one_pod():
+    """Leaf switches under one switch, or under none, are one pod."""
+    under_one = parse_slurm_topology(
+        "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\n"
+    )
+    under_none = parse_slurm_topology("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n")
+    for network in (under_one, under_none):
+        assert network.nodes["leaf"].tolist() == [0, 1]
+        assert network.nodes["pod"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SwitchName=a Nodes=c[1-3\n", "line 1: host list 'c[1-3' cannot be read; the line is cut off"),
+        ("SwitchName=a Nodes=c[3-1]\n", "range 3-1, which runs backwards"),
+        ("SwitchName=a Nodes=c[1-9999999]\n", "more than 1,000,000 nodes"),
+        ("SwitchName=a Nodes=c]\n", "cannot be read"),
+        ("SwitchName=a nodes\n", "'nodes' was given"),
+        ("SwitchName=a\n", "a line needs SwitchName= and Nodes= or Switches="),
+        ("SwitchName=a Nodes=c1\nSwitchName=a Nodes=c2\n", "line 2: switch a stands already"),
+        ("SwitchName=a Nodes=c1\nSwitchName=b Nodes=c1\n", "node c1 stands under a and under b"),
+        ("SwitchName=a Nodes=c1\nSwitchName=t Switches=a,x\n", "t lists x, which is not defined"),
+        ("SwitchName=a Nodes=c1\nSwitchName=t Switches=a\nSwitchName=u Switches=a\n", "a stands under t and"),
+        (
+            "SwitchName=t Switches=u\nSwitchName=u Switches=t\nSwitchName=a Nodes=c1\n",
+            "stands under itself",
+        ),
+        ("# nothing\n", "no leaf switch"),
+        (
+            "SwitchName=a Nodes=c1\nSwitchName=b Nodes=c2\nSwitchName=t Switches=a\nSwitchName=u Switches=t,b\n",
+            "different levels",
+        ),
+    ],
+)
+def test_bad_network_is_one_error(text, message):
+    """A text that is no tree is refused with the line or the switch."""
+    with pytest.raises(TableError, match=message.replace("[", r"\[").replace("]", r"\]")):
+        parse_slurm_topology(text, "net")
+
+
+def test_attach_replaces_and_refuses():
+    """Leaf and pod come from the network; a node that it does not have is named."""
+    network = parse_slurm_topology(TOPOLOGY_CONF)
+    nodes = node_table(2, node_id=["g1", "c3"])
+    placed = attach(nodes, network)
+    assert placed[["leaf", "pod"]].to_numpy().tolist() == [[2, 1], [1, 0]]
+    assert "leaf" not in nodes
+    with pytest.raises(TableError, match="c9: in the node table, but not in the network"):
+        attach(node_table(2, node_id=["g1", "c9"]), network)
+
+
+def test_tree_of_a_shuffled_table():
+    """Places count along pods and leaves, whatever the order of the rows."""
+    nodes = make_nodes(2, 3, 4)
+    shuffled = nodes.sample(frac=1, random_state=3).reset_index(drop=True)
+    tree = FatTree.from_nodes(shuffled)
+    assert (tree.pods, tree.leaves, tree.nodes, tree.uplinks, tree.spines) == (2, 3, 4, 4, 3)
+    in_order = shuffled.loc[tree.rows]
+    assert in_order["leaf"].tolist() == (np.arange(24) // 4).tolist()
+    assert in_order["pod"].tolist() == (np.arange(24) // 12).tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"leaf": None}, "row 4, column leaf: the value is missing"),
+        ({"pod": None}, "row 4, column pod: the value is missing"),
+        ({"leaf": 5}, "row 4: leaf 5 is in pod 0 here|leaf 5 is in pod 1 here and in pod 0 before"),
+        ({"leaf": 0}, "leaf 0 .pod 0. has 3 nodes, not 2 as most leaves"),
+    ],
+)
+def test_bad_tree_is_one_error(change, message):
+    """A node without a place, a leaf in two pods and an uneven leaf are refused by name."""
+    nodes = make_nodes(2, 3, 2)
+    for name, value in change.items():
+        nodes.loc[3, name] = value
+    with pytest.raises(TableError, match=message):
+        FatTree.from_nodes(nodes)
+
+
+def test_uneven_pod_is_named():
+    """A pod with fewer leaves than most is uneven."""
+    nodes = make_nodes(3, 2, 2).iloc[:-2]
+    assert uneven(nodes["leaf"].to_numpy(), nodes["pod"].to_numpy()) == [
+        "pod 2 has 1 leaf, not 2 as most pods"
+    ]
+
+
+def test_too_many_links_are_refused():
+    """A switch with more uplinks than a mask holds is refused as the argument that it is."""
+    with pytest.raises(ArgumentError, match="63 uplinks on one leaf switch; at most 62"):
+        FatTree(1, 1, 63)
+    assert FatTree(1, 1, 63, uplinks=62).uplinks == 62
+
+
+class Tree:
+    """A tree with an allocator, to take from and give back to."""
+
+    def __init__(self, kind, tree, bound=1_000_000):
+        self.kind, self.shape = kind, tree.shape
+        self.fabric, self.holders, self.grant = (
+            make(tree.shape) for make in (empty_fabric, no_holders, empty_grant)
+        )
+        self.search = make_search(tree.shape, bound)
+        self.held: dict[int, np.ndarray] = {}
+
+    def allocate(self, n):
+        if self.kind == "any":
+            return allocate_any(self.shape, self.fabric, np.arange(self.fabric.idle.size), n, self.grant)
+        if self.kind == "compact":
+            return allocate_compact(self.shape, self.fabric, n, self.grant)
+        if self.kind == "tiers":
+            return allocate_tiers(self.shape, self.fabric, n, self.grant)
+        return allocate_isolated(self.shape, self.fabric, self.search, n, self.grant)
+
+    def start(self, job, n):
+        if not self.allocate(n):
+            return False
+        take(self.shape, self.fabric, self.holders, self.grant, job)
+        self.held[job] = self.grant.nodes[:n].copy()
+        return True
+
+    def end(self, job):
+        give_back(self.shape, self.fabric, self.holders, self.held.pop(job), job, True)
+
+    def snapshot(self):
+        return [array.copy() for array in (*self.fabric, *self.holders)]
+
+
+KINDS = ["any", "compact", "tiers", "isolated"]
+
+
+def random_tree(rng, tapered=False):
+    pods, leaves, nodes = (int(x) for x in rng.integers(1, 5, 3))
+    uplinks = int(rng.integers(1, nodes + 1)) if tapered else 0
+    spines = int(rng.integers(1, leaves + 1)) if tapered else 0
+    return FatTree(pods, leaves, nodes, uplinks, spines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tapered", [False, True])
+def test_giving_back_undoes_taking(kind, tapered):
+    """Whatever is taken and given back, in any order, the tree is what it was; nothing is held twice."""
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        tree = Tree(kind, random_tree(rng, tapered))
+        size = tree.fabric.idle.size
+        empty = tree.snapshot()
+        for job in range(60):
+            before = tree.snapshot()
+            n = int(rng.integers(1, size + 1))
+            free = {name: getattr(tree.fabric, name).copy() for name in ("idle", "uplinks", "spines")}
+            if tree.start(job, n):
+                grant = tree.grant
+                places = tree.held[job]
+                assert len(places) == n and (np.diff(places) > 0).all() and free["idle"][places].all()
+                assert (grant.uplinks & ~free["uplinks"] == 0).all()
+                assert (grant.spines & ~free["spines"] == 0).all()
+                if rng.random() < 0.3:
+                    tree.end(job)
+                    assert all((a == b).all() for a, b in zip(before, tree.snapshot(), strict=True))
+            if tree.held and rng.random() < 0.5:
+                tree.end(int(rng.choice(list(tree.held))))
+            assert tree.fabric.leaf_idle.sum() == tree.fabric.pod_idle.sum() == tree.fabric.idle.sum()
+        for job in list(tree.held):
+            tree.end(job)
+        assert all((a == b).all() for a, b in zip(empty, tree.snapshot(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["tiers", "isolated"])
+def test_places_whatever_can_be_placed(kind):
+    """A job is placed exactly where the slow twin finds a place by the printed rules; isolated links obey them."""
+    rng = np.random.default_rng(11)
+    twin = {"tiers": tiers_can, "isolated": isolated_can}[kind]
+    outcomes = {True: 0, False: 0}
+    for _ in range(60):
+        tree = Tree(kind, random_tree(rng))
+        size = tree.fabric.idle.size
+        for job in range(40):
+            n = int(rng.integers(1, min(size, rng.choice([4, size])) + 1))
+            expected = twin(n, tree.fabric, tree.shape)
+            assert tree.allocate(n) == expected, (tree.shape, n)
+            outcomes[expected] += 1
+            if tree.start(job, n) and kind == "isolated":
+                check_conditions(tree.grant, tree.shape)
+            if tree.held and rng.random() < 0.5:
+                tree.end(int(rng.choice(list(tree.held))))
+    assert min(outcomes.values()) > 300
+
+
+def test_an_empty_tree_holds_every_size():
+    """On an empty tree, also a tapered one, every size up to the whole is placed by every allocator."""
+    for tree in (FatTree(3, 2, 4), FatTree(2, 3, 4, uplinks=3, spines=2), FatTree(1, 1, 3)):
+        for kind in KINDS:
+            for n in range(1, len(tree) + 1):
+                assert Tree(kind, tree).allocate(n), (kind, n)
+            assert not Tree(kind, tree).allocate(len(tree) + 1)
+
+
+def test_bound_cuts_the_search():
+    """A search that meets its bound finds nothing and is counted."""
+    tree = Tree("isolated", FatTree(2, 4, 4), bound=2)
+    assert not tree.allocate(12)
+    assert tree.search.cut[0] == 1
+
+
+def test_types_change_at_their_boundaries():
+    """On Cab, 18 nodes are one leaf, 19 one pod, 324 one pod, 325 two pods; links are held accordingly."""
+    for n, leaves, pods in ((18, 1, 1), (19, 2, 1), (324, 18, 1), (325, 19, 2)):
+        tree = Tree("tiers", FatTree(4, 18, 18))
+        assert tree.allocate(n)
+        places = tree.grant.nodes[:n]
+        assert len(set(places // 18)) == leaves and len(set(places // 324)) == pods
+        assert np.count_nonzero(tree.grant.uplinks) == (leaves if n > 18 else 0)
+        assert np.count_nonzero(tree.grant.spines) == (pods * 18 if n > 324 else 0)
+
+
+def test_tiers_choose_as_published():
+    """T1 goes to the fullest pod and leaf, T2 to the fullest pod and its emptiest leaves, T3 to the emptiest pods."""
+    tree = Tree("tiers", FatTree(3, 2, 4))
+    assert tree.start(0, 3) and tree.held[0].tolist() == [0, 1, 2]  # all equal: the lowest
+    assert tree.start(1, 1) and tree.held[1].tolist() == [3]  # the leaf with one node left
+    assert tree.start(2, 5) and tree.held[2].tolist() == [
+        8,
+        12,
+        13,
+        14,
+        15,
+    ]  # pod 0 has four; the highest leaf first
+    assert tree.start(3, 2) and tree.held[3].tolist() == [9, 10]  # pod 1 has three idle nodes, pod 0 four
+    assert tree.start(4, 9) and tree.held[4].tolist() == [4, *range(16, 24)]  # pod 2, then pod 0's other leaf
+    assert not tree.allocate(9)
+
+
+def test_compact_takes_the_fewest_switches():
+    """The tightest leaf that holds the job; else the tightest pod, its largest leaves first."""
+    tree = Tree("compact", FatTree(2, 3, 4))
+    assert tree.start(0, 3) and tree.held[0].tolist() == [0, 1, 2]
+    assert tree.start(1, 1) and tree.held[1].tolist() == [3]
+    assert tree.start(2, 6) and tree.held[2].tolist() == [4, 5, 6, 7, 8, 9]
+    assert tree.start(3, 13) and tree.held[3].tolist() == [10, *range(12, 24)]
+    assert not tree.allocate(2)
+
+
+def schedule_of(jobs, width=1):
+    """A schedule of jobs that all run from 0 to 10: name → nodes counted from 1, as in the paper's figures."""
+    return pd.DataFrame(
+        {
+            "job_id": list(jobs),
+            "submit_time": 0,
+            "start_time": 0,
+            "end_time": 10,
+            "n_nodes": [len(nodes) for nodes in jobs.values()],
+            "node_ids": [",".join(f"n{i:0{width}d}" for i in nodes) for nodes in jobs.values()],
+        }
+    )
+
+
+FIGURE_3 = {"red": [1, 2], "yellow": [9], "brown": [4, 5, 6, 7, 8], "blue": [3, *range(10, 19)]}
+FIGURE_4 = FIGURE_3 | {"red": [1, 7], "brown": [2, 4, 5, 6, 8]}
+
+
+def test_verifier_on_the_papers_figures():
+    """Figure 3 shares no link; with nodes 2 and 7 exchanged, red meets brown and blue in pod 1."""
+    nodes = make_nodes(2, 3, 3)
+    assert verify(schedule_of(FIGURE_3, 2), nodes).isolated
+    verdict = verify(schedule_of(FIGURE_4, 2), nodes)
+    assert not verdict.isolated and verdict.n_shared_links > 0
+    meetings = {frozenset(conflict["jobs"]) for conflict in verdict.first_conflicts}
+    assert {frozenset(("red", "brown")), frozenset(("red", "blue"))} <= meetings
+    assert not any("yellow" in meeting for meeting in meetings)
+    assert all("pod" not in conflict["where"] for conflict in verdict.first_conflicts)
+
+
+def test_verifier_sees_times_nodes_paths_and_grants():
+    """Jobs one after the other share nothing; a node held twice, missing paths and links held twice are found."""
+    nodes = make_nodes(2, 2, 2)
+    both = schedule_of({"a": [1, 3], "b": [2, 4]})
+    assert verify(both, nodes).n_shared_links == 4
+    after = both.assign(start_time=[0, 10], end_time=[10, 20])
+    assert verify(after, nodes).isolated
+    assert verify(both.assign(links=["L0=1 L1=1", "L0=2 L1=2"]), nodes).isolated
+    shared = verify(both.assign(links=["L0=1 L1=1", "L0=3 L1=2"]), nodes)
+    assert shared.n_shared_links == 1 and shared.first_conflicts[0]["where"] == "leaf 0: uplinks 0"
+    assert verify(both.assign(links=["L0=1 L1=2", "L0=2 L1=1"]), nodes).n_unrouted == 4
+    far = schedule_of({"a": [1, 5]})
+    assert verify(far.assign(links=["L0=1 L2=1 P0.0=1 P1.0=1"]), nodes).isolated
+    assert verify(far.assign(links=["L0=1 L2=1 P0.0=1 P1.0=2"]), nodes).n_unrouted == 2
+    assert verify(schedule_of({"a": [1], "b": [1]}), nodes).n_shared_nodes == 1
+
+
+def test_verifier_refuses_what_it_cannot_read():
+    """A node that is not in the table, and links that are no masks, are one error each."""
+    nodes = make_nodes(1, 2, 2)
+    with pytest.raises(TableError, match="job a ran on node n5, which is not in the node table"):
+        verify(schedule_of({"a": [5]}), nodes)
+    with pytest.raises(TableError, match="job a has 'L0' among its links"):
+        verify(schedule_of({"a": [1, 2]}).assign(links="L0"), nodes)
+    with pytest.raises(TableError, match="column node_ids is missing"):
+        verify(schedule_of({"a": [1]}).drop(columns="node_ids"), nodes)
+
+
+@pytest.mark.parametrize(("kind", "tapered"), [("tiers", False), ("isolated", False), ("isolated", True)])
+def test_allocations_share_no_link(kind, tapered):
+    """The verifier finds no link held twice over thousands of allocations on random trees; `benchmarks/` has more."""
+    rng = np.random.default_rng(23)
+    n_allocations = 0
+    while n_allocations < 3000:
+        tree = random_tree(rng, tapered)
+        schedule, n_started = random_schedule(kind, tree, rng, 300)
+        n_allocations += n_started
+        verdict = verify(schedule, make_nodes(tree.pods, tree.leaves, tree.nodes))
+        assert verdict.isolated, verdict.first_conflicts[:3]
+
+
+def random_schedule(kind, tree, rng, n_jobs):
+    """Start and end random jobs; time is the number of the step."""
+    live = Tree(kind, tree)
+    size, rows, started = len(tree), {}, 0
+    width = len(str(size))
+    for job in range(n_jobs):
+        if live.start(job, int(rng.integers(1, max(2, int(size * rng.choice([0.1, 0.4, 1.0])))))):
+            started += 1
+            words = [f"L{leaf}={int(m):x}" for leaf, m in enumerate(live.grant.uplinks) if m]
+            words += [
+                f"P{s // tree.uplinks}.{s % tree.uplinks}={int(m):x}"
+                for s, m in enumerate(live.grant.spines)
+                if m
+            ]
+            names = ",".join(f"n{i + 1:0{width}d}" for i in live.held[job])
+            rows[job] = [str(job), job, n_jobs, names, " ".join(words)]
+        while live.held and rng.random() < 0.5:
+            ended = int(rng.choice(list(live.held)))
+            live.end(ended)
+            rows[ended][2] = job + 1
+    columns = ["job_id", "start_time", "end_time", "node_ids", "links"]
+    return pd.DataFrame(list(rows.values()), columns=columns), started
+
+
+def test_hops():
+    """APH of two leaves, two pods and one node; the ideal of 324 nodes on Cab is 1.895."""
+    assert average_hops(np.array([0, 0]), np.array([0, 0])) == 0
+    assert average_hops(np.array([0, 1]), np.array([0, 0])) == 2
+    assert average_hops(np.array([0, 1, 2]), np.array([0, 0, 1])) == pytest.approx((2 + 4 + 4) / 3)
+    assert average_hops(np.array([0]), np.array([0])) == 0
+    assert round(ideal_hops(324, FatTree(4, 18, 18)), 3) == 1.895
+    schedule = schedule_of({"a": [1, 3], "b": [2, 5], "c": [4]})
+    hops = hops_of_jobs(
+        schedule.assign(node_ids=schedule["node_ids"].str.replace("n0", "n")), make_nodes(2, 2, 2)
+    )
+    assert hops["aph"].tolist() == [2, 4, 0] and hops["ideal_aph"].tolist() == [0, 0, 0]
+
+
+def test_utilization():
+    """Busy nodes over the makespan, at each minute, while somebody waits; the share of links that nobody holds."""
+    schedule = pd.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_time": [0, 0, 30],
+            "start_time": [0, 60, 60],
+            "end_time": [60, 120, 180],
+            "n_nodes": [2, 1, 1],
+            "node_ids": ["n1,n2", "n1", "n2"],
+            "links": ["L0=1 L1=1", "", ""],
+        }
+    )
+    assert utilization_nodes(schedule, 4) == pytest.approx((120 + 60 + 120) / (4 * 180))
+    assert utilization_nodes(schedule.assign(node_ids=["n1,n2", "n1", "n1"]), 4) == pytest.approx(
+        (120 + 60 + 60) / (4 * 180)
+    )
+    assert utilization_by_minute(schedule, 4).tolist() == [0.5, 0.5, 0.25, 0]
+    assert utilization_while_waiting(schedule, 4) == 0.5
+    assert idle_links(schedule, FatTree(1, 2, 2)) == pytest.approx(1 - 2 * 60 / (8 * 180))

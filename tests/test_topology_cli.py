@@ -1,0 +1,102 @@
+"""`procure topology`: what it prints, its exit codes, and that a bad file writes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+
+CONF = "SwitchName=s[0] Nodes=n[1-2]\nSwitchName=s1 Nodes=n[3-4]\nSwitchName=p Switches=s[0-1]\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["topology", *arguments])
+
+
+def test_make_show_attach_agree(folder):
+    """A made tree is shown as it was asked for; what Slurm says of the same nodes gives the same columns."""
+    assert run("make", "--pods", "1", "--leaves", "2", "--nodes", "2", "--out", "tree.csv").exit_code == 0
+    shown = json.loads(run("show", "tree.csv", "--format", "json").stdout)
+    assert (shown["n_pods"], shown["n_leaves"], shown["n_nodes"], shown["uneven"]) == (1, 2, 4, [])
+    assert "pod 0: 2 2" in run("show", "tree.csv").stdout
+    (folder / "topology.conf").write_text(CONF)
+    bare = pd.read_csv("tree.csv").drop(columns=["leaf", "pod"])
+    bare.to_csv("nodes.csv", index=False)
+    assert run("attach", "nodes.csv", "--from", "topology.conf", "--out", "placed.csv").exit_code == 0
+    made, placed = pd.read_csv("tree.csv"), pd.read_csv("placed.csv")
+    assert placed[["node_id", "leaf", "pod"]].equals(made[["node_id", "leaf", "pod"]])
+    assert (
+        json.loads(run("show", "topology.conf", "--format", "json").stdout)["leaves"][1]["leaf_switch"]
+        == "s1"
+    )
+
+
+def test_uneven_tree_is_shown(folder):
+    """What differs from most is marked in the picture and named."""
+    (folder / "t.conf").write_text(
+        "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-5]\n"
+    )
+    shown = run("show", "t.conf").stdout
+    assert "pod 0: 2 1* 2" in shown
+    assert "leaf 1 (pod 0) has 1 node, not 2 as most leaves" in shown
+
+
+def test_bad_input_writes_nothing(folder):
+    """A host list that does not parse, a table without a tree and a size of 0 are one error each."""
+    (folder / "bad.conf").write_text("SwitchName=a Nodes=n[1-2\n")
+    (folder / "nodes.csv").write_text("node_id,cpus,mem_mb\nn1,1,100\n")
+    for arguments, message in (
+        (("attach", "nodes.csv", "--from", "bad.conf", "--out", "out.csv"), "line 1: host list 'n[1-2'"),
+        (
+            ("attach", "nodes.csv", "--from", "nodes.csv", "--out", "out.csv"),
+            "no line that begins with SwitchName=",
+        ),
+        (("show", "nodes.csv"), "row 1, column leaf: the value is missing"),
+    ):
+        failed = run(*arguments)
+        assert isinstance(failed.exception, TableError) and message in str(failed.exception)
+    refused = run("make", "--pods", "0", "--leaves", "1", "--nodes", "1", "--out", "out.csv")
+    assert refused.exit_code == 2 and "--pods" in refused.stderr
+    assert not (folder / "out.csv").exists()
+
+
+def test_check_and_penalty(folder):
+    """Two jobs on the same two leaves share links: exit code 1 and both named; hops are counted by size."""
+    run("make", "--pods", "1", "--leaves", "2", "--nodes", "2", "--out", "tree.csv")
+    schedule = pd.DataFrame(
+        {
+            "job_id": ["a", "b"],
+            "submit_time": 0,
+            "run_time": 10,
+            "cpus_per_node": 1,
+            "n_nodes": 2,
+            "start_time": 0,
+            "end_time": 10,
+            "node_ids": ["n1,n3", "n2,n4"],
+        }
+    )
+    schedule.to_csv("shared.csv", index=False)
+    found = run("check", "shared.csv", "--nodes", "tree.csv", "--format", "json")
+    verdict = json.loads(found.stdout)
+    assert found.exit_code == 1 and verdict["n_shared_links"] == 4 and verdict["n_allocations"] == 2
+    assert verdict["first_conflicts"][0]["jobs"] == ["a", "b"]
+    schedule.assign(node_ids=["n1,n2", "n3,n4"]).to_csv("apart.csv", index=False)
+    assert run("check", "apart.csv", "--nodes", "tree.csv").exit_code == 0
+    hops = json.loads(run("penalty", "shared.csv", "--nodes", "tree.csv", "--format", "json").stdout)
+    assert hops["mean_aph"] == 2 and hops["ideal_aph"] == 0
+    assert hops["by_size"] == [
+        {"nodes": "2–4", "n_jobs": 2, "mean_aph": 2, "median_aph": 2, "max_aph": 2, "ideal_aph": 0}
+    ]
+    schedule.drop(columns="node_ids").to_csv("bare.csv", index=False)
+    assert "column node_ids is missing" in str(run("check", "bare.csv", "--nodes", "tree.csv").exception)
