@@ -7,7 +7,9 @@ the meaning; `check` coerces a frame to it or says in one sentence what is wrong
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -214,7 +216,10 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
         else:
-            frame = read_rows(read_bytes(path), str(path))
+            content = read_bytes(path)
+            frame = read_rows(content, str(path))
+            if _ESCAPED.search(content):
+                frame = _with_formulas(frame)
     except pd.errors.EmptyDataError:
         raise TableError(
             f"{path}: the file is empty; a header with {', '.join(schema.names[:4])} … is needed"
@@ -260,5 +265,34 @@ def write(frame: pd.DataFrame, path: str | Path) -> Path:
         if path.suffix == ".parquet":
             frame.to_parquet(temporary, index=False)
         else:
-            frame.to_csv(temporary, index=False)
+            without_formulas(frame).to_csv(temporary, index=False)
     return path
+
+
+# A spreadsheet runs a cell that begins with = + - @ or a tab as a formula, unless an apostrophe stands before it.
+_FORMULA = re.compile("'*[=+\\-@\t\r]")
+_ESCAPED = re.compile(rb"'[=+\-@\t\r]")
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame as CSV may hold it: text that a spreadsheet would run as a formula has an apostrophe before it.
+
+    Text that begins with apostrophes and then such a character gets one more, so that `read`, which takes
+    one away from such text, gives back what was written. Numbers are no text and stay as they are.
+    """
+    return _in_texts(frame, lambda text: f"'{text}" if _FORMULA.match(text) else text)
+
+
+def _with_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    return _in_texts(frame, lambda text: text[1:] if text[:1] == "'" and _FORMULA.match(text) else text)
+
+
+def _in_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    def one(value: Any) -> Any:
+        return change(value) if isinstance(value, str) else value
+
+    texts = [n for n in range(frame.shape[1]) if frame.dtypes.iloc[n].kind not in "biufcmM"]
+    columns = {
+        n: frame.iloc[:, n].map(one) if n in texts else frame.iloc[:, n] for n in range(frame.shape[1])
+    }
+    return pd.DataFrame(columns, index=frame.index).set_axis([one(name) for name in frame.columns], axis=1)

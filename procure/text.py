@@ -114,3 +114,12 @@ def said(value: float, unit: str = "") -> str:
     if unit.startswith("US$"):
         return f"US$ {number if whole else f'{value:,.2f}'}{unit.removeprefix('US$')}"
     return f"{value:.1%}" if unit == "share" else f"{number} {unit}".rstrip()
+
+
+# All of C0, DEL and C1, and the marks that turn the direction of writing.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Return text that a terminal shows and does not obey: control characters as ``\\x1b``, but for those kept."""
+    return _CONTROL.sub(lambda match: match[0] if match[0] in kept else ascii(match[0])[1:-1], text)

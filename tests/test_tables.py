@@ -19,7 +19,14 @@ NODES = {"node_id": ["a", "b"], "cpus": [4, 8], "mem_mb": [1000, 2000]}
 
 def page_text() -> str:
     """Write the reference page of the tables out of their schemas."""
-    lines = ["# Tables", "Made from the schemas in `procure/tables.py`; a test keeps it so."]
+    lines = [
+        "# Tables",
+        "Made from the schemas in `procure/tables.py`; a test keeps it so.",
+        "",
+        "In CSV that procure writes or prints, text that a spreadsheet would run as a formula, because it begins with",
+        "`=`, `+`, `-`, `@` or a tab, has an apostrophe before it. Reading a table takes it away again; numbers,",
+        "JSON and Parquet are as they are.",
+    ]
     for schema in SCHEMAS.values():
         lines += ["", f"## {schema.name}"]
         if schema.unique:

@@ -7,8 +7,6 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
 from procure.cli import common
 from procure.cli.cases import Rule
 from procure.recommender.results import StudyResults
@@ -191,4 +189,4 @@ def _print_choices(choices: pd.DataFrame) -> None:
     title = "what each way to put the days together would buy, of the simulated packages"
     common.print_table(shown.assign(regret_max=shown["regret_max"].round(2)), common.Format.TABLE, title)
     for row in choices.to_dict(orient="records"):
-        typer.echo(f"  {row['choice']:<10}  {row['package_id']}  US$ {row['price_usd']:,.0f}")
+        common.echo(f"  {row['choice']:<10}  {row['package_id']}  US$ {row['price_usd']:,.0f}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.errors import ArgumentError, TableError
-from procure.text import money
+from procure.text import money, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +50,7 @@ def bad_option(option: str | None = None) -> Iterator[None]:
     try:
         yield
     except TableError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+        raise typer.BadParameter(printable(str(error), kept="\n"), param_hint=option) from None
 
 
 @contextmanager
@@ -60,7 +61,9 @@ def named(**arguments: str) -> Iterator[None]:
     except ArgumentError as error:
         if error.argument not in arguments:
             raise
-        raise typer.BadParameter(str(error), param_hint=arguments[error.argument]) from None
+        raise typer.BadParameter(
+            printable(str(error), kept="\n"), param_hint=arguments[error.argument]
+        ) from None
 
 
 def table_file(path: Path | None) -> Path | None:
@@ -120,9 +123,14 @@ def usd(text: str | None) -> str | None:
         raise typer.BadParameter(str(error)) from None
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print lines; whatever a name in them holds reaches no terminal as an escape sequence."""
+    typer.echo(printable(text, kept="\n\t"), err=err)
+
+
 def note(text: str) -> None:
     """Tell the user something that is not the answer: on stderr, so that stdout stays machine-readable."""
-    typer.echo(text, err=True)
+    echo(text, err=True)
 
 
 def plain(value: Any) -> Any:
@@ -142,7 +150,9 @@ def plain(value: Any) -> Any:
 
 def print_json(document: Any) -> None:
     """Print one JSON document."""
-    typer.echo(json.dumps(plain(document), ensure_ascii=False, indent=2))
+    # JSON escapes most control characters itself; the rest stands within strings and means the same escaped.
+    text = json.dumps(plain(document), ensure_ascii=False, indent=2)
+    typer.echo(re.sub("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
@@ -150,7 +160,7 @@ def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
     if output is Format.JSON:
         print_json(frame.to_dict(orient="records"))
     elif output is Format.CSV:
-        frame.to_csv(sys.stdout, index=False)
+        _print_csv(frame)
     else:
         from rich.console import Console
 
@@ -161,6 +171,13 @@ def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
         console.print(table)
 
 
+def _print_csv(frame: pd.DataFrame) -> None:
+    from procure.tables import without_formulas
+
+    text = without_formulas(frame).to_csv(index=False)
+    sys.stdout.write(printable(text, kept="\r\n\t") if sys.stdout.isatty() else text)
+
+
 def _table(frame: pd.DataFrame, title: str, narrow: bool) -> Table:
     """Lay a table out; narrow: no rules between columns, headings and package ids broken where they have parts."""
     from rich import box
@@ -168,7 +185,7 @@ def _table(frame: pd.DataFrame, title: str, narrow: bool) -> Table:
     from rich.table import Table
 
     table = Table(
-        title=escape(title) or None, title_justify="left", header_style="bold",
+        title=escape(printable(title)) or None, title_justify="left", header_style="bold",
         box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD, show_edge=not narrow, pad_edge=not narrow,
         padding=(0, 0) if narrow else (0, 1),
     )  # fmt: skip
@@ -176,7 +193,7 @@ def _table(frame: pd.DataFrame, title: str, narrow: bool) -> Table:
     for name in frame.columns:
         kind = frame[name].dtype.kind
         cells = [cell(value, _places(frame[name]) if kind == "f" else 3) for value in frame[name]]
-        head = str(name)
+        head = printable(str(name))
         if narrow:
             head = head if name == "package_id" else head.replace("_", "_\n").replace(",", ",\n")
             cells = [text.replace(",", ",\n") for text in cells] if name == "package_id" else cells
@@ -207,13 +224,13 @@ def print_record(record: dict[str, Any], output: Format, title: str = "") -> Non
     elif output is Format.CSV:
         import pandas as pd
 
-        pd.DataFrame([plain(record)]).to_csv(sys.stdout, index=False)
+        _print_csv(pd.DataFrame([plain(record)]))
     else:
         if title:
-            typer.echo(title)
+            echo(title)
         width = max(map(len, record), default=0)
         for name, value in record.items():
-            typer.echo(f"  {name:<{width}}  {cell(value)}")
+            echo(f"  {name:<{width}}  {cell(value)}")
 
 
 def cell(value: Any, places: int = 3) -> str:
@@ -227,4 +244,4 @@ def cell(value: Any, places: int = 3) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.{places}f}"
-    return str(value)
+    return printable(str(value))

@@ -60,9 +60,9 @@ def explain(
 
 
 def _print(one: PackageExplanation, study: str) -> None:
-    typer.echo(f"{study}: {one.package_id}")
+    common.echo(f"{study}: {one.package_id}")
     for line in sentences(one):
-        typer.echo(f"  {line}")
+        common.echo(f"  {line}")
     if len(one.waits) > 1:
         shown = one.waits.assign(wait=[duration(s) for s in one.waits["mean_wait_time"]])
         common.print_table(
@@ -70,7 +70,7 @@ def _print(one: PackageExplanation, study: str) -> None:
         )
     for workload, bottleneck in one.bottlenecks.items():
         for line in bars_over_time(workload, bottleneck):
-            typer.echo(line)
+            common.echo(line)
     if len(one.marginal):
         shown = one.marginal.head(_SHOWN).assign(
             usd=one.marginal["usd"].round().astype("int64"),
@@ -93,4 +93,4 @@ def _print_differences(explanation: Explanation) -> None:
     title = f"{one.package_id} (first) against {other.package_id} (second)"
     common.print_table(table.assign(**shown), common.Format.TABLE, title)
     for line in comparison_sentences(one, other):
-        typer.echo(f"  {line}")
+        common.echo(f"  {line}")

@@ -33,7 +33,7 @@ def gantt(
         raise typer.BadParameter(f"{out}: a chart is one of {', '.join(KINDS)}", param_hint="--out")
     table = tables.read(schedule, tables.JOB)
     if out is None:
-        typer.echo(gantt_text(table, step=step), nl=False)
+        common.echo(gantt_text(table, step=step).removesuffix("\n"))
         return
     if out.suffix == ".txt":
         with tables.whole_file(out) as temporary:

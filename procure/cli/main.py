@@ -11,7 +11,9 @@ import typer
 import typer.core
 
 from procure._version import __version__
+from procure.cli import common
 from procure.errors import ArgumentError, TableError
+from procure.text import printable
 
 COMMANDS = {
     "quotes": "Vendors' offers: check a quote file; look at the nodes that you own already.",
@@ -57,7 +59,9 @@ class Flow(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except ArgumentError as error:
-            raise typer.BadParameter(str(error), param_hint=f"--{error.argument.replace('_', '-')}") from None
+            raise typer.BadParameter(
+                printable(str(error), kept="\n"), param_hint=f"--{error.argument.replace('_', '-')}"
+            ) from None
 
 
 def _load(name: str) -> Any:
@@ -106,23 +110,23 @@ def run() -> None:
     try:
         app()
     except TableError as error:
-        typer.echo(f"procure: {error}", err=True)
+        common.note(f"procure: {error}")
         sys.exit(1)
     except KeyboardInterrupt:
-        typer.echo("procure: interrupted", err=True)
+        common.note("procure: interrupted")
         sys.exit(1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"procure: {where}{error.strerror or error}", err=True)
+        common.note(f"procure: {where}{error.strerror or error}")
         sys.exit(1)
     except Exception as error:
         if os.environ.get("PROCURE_TRACEBACK"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        typer.echo(f"procure: a defect of procure itself: {what} (PROCURE_TRACEBACK=1 shows where)", err=True)
+        common.note(f"procure: a defect of procure itself: {what} (PROCURE_TRACEBACK=1 shows where)")
         sys.exit(1)
 
 

@@ -71,4 +71,4 @@ def describe(
         common.print_record(record | {"rule": rule}, output)
         return
     common.print_record(record, output, name)
-    typer.echo("\n" + rule)
+    common.echo("\n" + rule)

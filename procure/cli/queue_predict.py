@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_record, print_table
+from procure.cli.common import Format, FormatOption, echo, note, print_record, print_table
 from procure.cli.queue_inputs import deadline_of, megabytes_of, seconds_of, span
 from procure.cli.queue_options import ModelOption, TzOption
 from procure.errors import TableError
@@ -98,14 +98,14 @@ def _moment(site: SiteModel, queue: pd.DataFrame | None, now: int | None) -> int
 
 
 def _print_forecast(said: dict[str, Any], drivers: list[dict[str, Any]]) -> None:
-    typer.echo(f"starts in about {span(said['median'])} (as likely sooner as later)")
+    echo(f"starts in about {span(said['median'])} (as likely sooner as later)")
     if said["lower_90"] is not None:
-        typer.echo(f"  1 in 2:  {span(said['lower_50'])} to {span(said['upper_50'])}")
-        typer.echo(f"  9 in 10: {span(said['lower_90'])} to {span(said['upper_90'])}")
+        echo(f"  1 in 2:  {span(said['lower_50'])} to {span(said['upper_50'])}")
+        echo(f"  9 in 10: {span(said['lower_90'])} to {span(said['upper_90'])}")
     if said["p_before_deadline"] is not None:
-        typer.echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
+        echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
     for driver in drivers:
-        typer.echo(f"  {driver['feature']} = {driver['value']:,.6g} {driver['effect']} the wait")
+        echo(f"  {driver['feature']} = {driver['value']:,.6g} {driver['effect']} the wait")
 
 
 def trend(

@@ -50,7 +50,7 @@ def report(
     if output is common.Format.JSON:
         common.print_json({"report": str(path), "bytes": len(text.encode())})
     else:
-        typer.echo(path)
+        common.echo(str(path))
 
 
 def _options(policy: str | None, workload: str | None) -> dict[str, str]:

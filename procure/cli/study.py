@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_record, usd
+from procure.cli.common import Format, FormatOption, echo, note, print_record, usd
 from procure.errors import TableError
 from procure.text import be, counted
 
@@ -167,4 +167,4 @@ def tls(path: StudyArgument) -> None:
     from procure.study import load_study
     from procure.sweep.tls import dask_options
 
-    typer.echo(dask_options(load_study(path).folder))
+    echo(dask_options(load_study(path).folder))

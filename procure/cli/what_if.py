@@ -72,4 +72,4 @@ def what_if(
         shown["left_out"] = table["jobs_left_out"]
     common.print_table(shown, output, f"{loaded.plan.study.name}: {package}")
     for row in table[table["package_id"] != package].itertuples():
-        typer.echo(f"{row.situation}: the recommender takes {row.package_id}")
+        common.echo(f"{row.situation}: the recommender takes {row.package_id}")

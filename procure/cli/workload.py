@@ -17,6 +17,7 @@ from procure.cli.common import (
     LogFormat,
     PresetOption,
     bad_option,
+    echo,
     note,
     print_json,
     print_record,
@@ -120,7 +121,7 @@ def import_(
     if print_sacct_command:
         from procure.workload.read_sacct import SACCT_COMMAND
 
-        typer.echo(SACCT_COMMAND)
+        echo(SACCT_COMMAND)
         return
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")
@@ -170,12 +171,12 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
         }
         print_json(document)
         return
-    typer.echo(f"{log}: {counted(imported.n_read, 'row')} read, {counted(len(jobs), 'job')} kept")
+    echo(f"{log}: {counted(imported.n_read, 'row')} read, {counted(len(jobs), 'job')} kept")
     for reason, count in imported.dropped.items():
-        typer.echo(f"  dropped {count:,}: {reason}")
+        echo(f"  dropped {count:,}: {reason}")
     for text in notes:
-        typer.echo(f"  {text}")
-    typer.echo(f"wrote {out}" if out else "nothing written: no --out")
+        echo(f"  {text}")
+    echo(f"wrote {out}" if out else "nothing written: no --out")
 
 
 @app.command("describe")
@@ -321,6 +322,6 @@ def _wrote(jobs: pd.DataFrame, out: Path, output: Format) -> None:
     write(jobs, out)
     record = {"n_jobs": len(jobs), "out": str(out)}
     if output is Format.TABLE:
-        typer.echo(f"wrote {counted(len(jobs), 'job')} to {out}")
+        echo(f"wrote {counted(len(jobs), 'job')} to {out}")
     else:
         print_record(record, output)

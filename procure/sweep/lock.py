@@ -6,7 +6,9 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import socket
+import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +18,8 @@ from procure.errors import TableError
 from procure.study import Study
 
 LOCK = "lock"
+_HOLDER = re.compile(r"(process \d+ on \S* since \S+\n?)?")
+"""What a lock holds: nothing, or who held it last."""
 
 
 @contextlib.contextmanager
@@ -50,10 +54,18 @@ def locked(study: Study, shard: tuple[int, int] | None = None) -> Iterator[None]
 
 
 def _opened(path: Path) -> IO[str]:
+    """Open a lock to read and write; refuse what is none of ours, which `_hold` would empty."""
     try:
-        return path.open("a+", encoding="utf-8")
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
+        reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise TableError(f"{path}: cannot be written: {reason}") from None
+    stream = os.fdopen(handle, "r+", encoding="utf-8", errors="replace")
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or not _HOLDER.fullmatch(stream.read(1000)):
+        stream.close()
+        raise TableError(f"{path}: is no lock of procure; move it away or name another results folder")
+    return stream
 
 
 def _hold(stream: IO[str], how: int, folder: Path, *, write: bool) -> None:
