@@ -1,8 +1,19 @@
 """The errors that a user is to read: one sentence that says what was wrong, where, and what is allowed."""
 
+import re
+
+_LONG_WORD = re.compile(r"(\S{60})\S{200,}(\S{20})")
+
 
 class TableError(ValueError):
-    """A table, file or setting is wrong; the message says what was wrong, where, and what is allowed."""
+    """A table, file or setting is wrong; the message says what was wrong, where, and what is allowed.
+
+    A word of more than 280 characters, such as a cell that lost its quotes, is cut in its middle.
+    """
+
+    def __init__(self, message: str) -> None:
+        """Take the whole message."""
+        super().__init__(_LONG_WORD.sub(r"\1…\2", message))
 
 
 class ArgumentError(TableError):

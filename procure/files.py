@@ -36,6 +36,14 @@ _SEPARATORS = ",;\t"
 _LONGEST_FIELD = 2**27
 
 
+def is_file(path: Path) -> bool:
+    """Tell whether a file is there; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def existing_file(path: str | Path) -> Path:
     """Return the path of a file or pipe that is there; ``-`` is standard input.
 
@@ -45,11 +53,14 @@ def existing_file(path: str | Path) -> Path:
         It is a folder, or there is nothing.
     """
     path = Path(path)
-    if path.is_dir():
-        raise TableError(f"{path}: is a folder; name a file")
-    if not path.exists() and str(path) != "-":
-        raise TableError(f"{path}: no such file")
-    return path
+    try:
+        if path.is_dir():
+            raise TableError(f"{path}: is a folder; name a file")
+        if path.exists() or str(path) == "-":
+            return path
+    except OSError as error:
+        raise TableError(f"{path}: {error.strerror}") from None
+    raise TableError(f"{path}: no such file")
 
 
 def read_bytes(path: str | Path) -> bytes:

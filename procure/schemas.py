@@ -22,6 +22,7 @@ class Column:
     default: object = None
     nullable: bool = False
     minimum: float | None = None
+    maximum: float | None = None
     money: bool = False
 
     @property
@@ -57,8 +58,18 @@ class Schema:
         return [column.name for column in self.columns]
 
 
+_LARGEST = {
+    "s, Unix, UTC": 2**40,
+    "s": 2**40,
+    "nodes": 10**8,
+    "MB": 10**10,  # times the most nodes, still an int64
+}
+"""The largest whole number of a unit; of any other, a milliard."""
+
+
 def _int(name: str, unit: str, meaning: str, **rest: object) -> Column:
     rest.setdefault("minimum", 0)
+    rest.setdefault("maximum", _LARGEST.get(unit, 10**9))
     return Column(name, "int", unit, meaning, **rest)  # type: ignore[arg-type]
 
 
@@ -71,6 +82,7 @@ def _str(name: str, meaning: str, **rest: object) -> Column:
     return Column(name, "str", "", meaning, **rest)  # type: ignore[arg-type]
 
 
+_TIME: dict[str, object] = {"minimum": -_LARGEST["s, Unix, UTC"]}
 _OPTIONAL: dict[str, object] = {"required": False, "nullable": True}
 
 
@@ -116,9 +128,9 @@ PACKAGE = Schema(
     (
         _str("package_id", "type=count pairs joined by commas, in quote-file order, without zeros"),
         _float("price_usd", "US$", "price of all nodes of the package"),
-        _int("total_cpus", "CPUs", "CPU cores of all nodes"),
+        _int("total_cpus", "CPUs", "CPU cores of all nodes", maximum=None),
         _float("total_mem_gb", "GB = 1,000 MB", "memory of all nodes"),
-        _int("total_gpus", "GPUs", "GPUs of all nodes"),
+        _int("total_gpus", "GPUs", "GPUs of all nodes", maximum=None),
         Column("distinct", "bool", "", "the first row with these counts; only these are simulated"),
     ),
     open=True,
@@ -130,7 +142,7 @@ JOB = Schema(
     (
         _str("job_id", "the log's own identifier"),
         _str("user", "who submitted; empty = unknown", required=False, default=""),
-        _int("submit_time", "s, Unix, UTC", "when the job was submitted", minimum=None),
+        _int("submit_time", "s, Unix, UTC", "when the job was submitted", **_TIME),
         _int("requested_time", "s", "the user's limit; 0 = none", required=False, default=0),
         _int("run_time", "s", "what it took on the logged system"),
         _int("n_nodes", "nodes", "nodes, each with the amounts below", required=False, default=1, minimum=1),
@@ -143,9 +155,9 @@ JOB = Schema(
         _str("qos", "quality of service", required=False),
         _float("priority", "", "priority as logged", required=False, nullable=True, minimum=None),
         _str("state", "final state as logged, e.g. COMPLETED", required=False),
-        _int("eligible_time", "s, Unix, UTC", "when the job could first start", minimum=None, **_OPTIONAL),
-        _int("start_time", "s, Unix, UTC", "when it started; empty = never", minimum=None, **_OPTIONAL),
-        _int("end_time", "s, Unix, UTC", "when it ended; empty = not yet", minimum=None, **_OPTIONAL),
+        _int("eligible_time", "s, Unix, UTC", "when the job could first start", **_TIME, **_OPTIONAL),
+        _int("start_time", "s, Unix, UTC", "when it started; empty = never", **_TIME, **_OPTIONAL),
+        _int("end_time", "s, Unix, UTC", "when it ended; empty = not yet", **_TIME, **_OPTIONAL),
         _str("node_ids", "the nodes that it got, separated by commas", required=False),
     ),
     open=True,

@@ -6,7 +6,7 @@ import math
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -21,10 +21,11 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from procure.errors import TableError
-from procure.text import money, nearest
+from procure.files import existing_file, is_file
+from procure.text import money, nearest, short
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NaturalInt = Annotated[int, Field(ge=0)]
@@ -57,7 +58,38 @@ def _line(detail: ErrorDetails, model: type[BaseModel]) -> InitErrorDetails:
         line["type"] = PydanticCustomError(UNKNOWN_KEY, "unknown key; {legal}", {"legal": legal})
     elif kind == UNKNOWN_KEY:
         line["type"] = PydanticCustomError(UNKNOWN_KEY, "unknown key; {legal}", detail["ctx"])
+    elif kind not in _OWN_KINDS:  # such as path_type, which pydantic itself makes as a custom error
+        line["type"] = PydanticCustomError(kind, "{message}", {"message": detail["msg"]})
     return line
+
+
+_OWN_KINDS = frozenset(get_args(core_schema.ErrorType))
+_WANTED = {
+    "bool": "true or false", "date": "a date such as 2021-05-04", "decimal": "a number", "dict": "a table",
+    "finite": "a finite number", "float": "a number", "int": "a whole number", "list": "a list",
+    "model": "a table", "path": "a file name", "string": "text in quotes", "tuple": "a list",
+}  # fmt: skip
+_BOUNDS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
+
+
+def _wanted(detail: ErrorDetails) -> str:
+    """Say what is allowed where a value of the wrong kind or size was given."""
+    kind, limits = detail["type"], detail.get("ctx", {})
+    for bound, words in _BOUNDS.items():
+        if bound in limits:
+            return f"{words} {limits[bound]} is needed"
+    if kind == "literal_error":
+        return f"allowed: {limits['expected']}"
+    if kind in ("too_short", "too_long"):
+        few = kind == "too_short"
+        n = limits["min_length" if few else "max_length"]
+        return f"{'at least' if few else 'at most'} {n} {'is' if n == 1 else 'are'} needed"
+    if kind == "string_too_long":
+        return f"at most {limits['max_length']} characters are allowed"
+    if kind == "string_pattern_mismatch":
+        return "letters, digits, '.', '_' and '-' are allowed, a letter or digit first"
+    wanted = _WANTED.get(kind.split("_")[0])
+    return f"{wanted} is needed" if wanted else detail["msg"][0].lower() + detail["msg"][1:]
 
 
 def _money(value: Any) -> Any:
@@ -84,7 +116,7 @@ def _resolved(path: Path, info: ValidationInfo) -> Path:
 
 
 def _existing(path: Path, info: ValidationInfo) -> Path:
-    if (info.context or {}).get("folder") is not None and not path.is_file():
+    if (info.context or {}).get("folder") is not None and not is_file(path):
         raise ValueError(f"{path}: no such file")
     return path
 
@@ -119,13 +151,14 @@ def problems(error: ValidationError) -> list[str]:
         key = _key(location)
         if kind == UNKNOWN_KEY:
             lines.append(f"{key}: {detail['msg']}")
+        elif kind == "extra_forbidden":
+            lines.append(f"{key}: unknown key")
         elif kind == "missing":
-            lines.append(f"{key}: missing; {detail['msg'].lower()}")
+            lines.append(f"{key}: missing; it is needed")
         elif kind == "value_error":
             lines.append(f"{key}: {detail['ctx']['error']}" if key else str(detail["ctx"]["error"]))
         else:
-            message = detail["msg"][0].lower() + detail["msg"][1:]
-            lines.append(f"{key}: {detail['input']!r} was given; {message}")
+            lines.append(f"{key}: {short(detail['input'])} was given; {_wanted(detail)}")
     return lines
 
 
@@ -174,11 +207,13 @@ def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
     TableError
         The file is missing (``hint`` says what it should be) or not TOML (with the line).
     """
-    if not path.is_file():
-        raise TableError(
-            f"{path}: is a folder; name a file" if path.is_dir() else f"{path}: no such file{hint}"
-        )
+    try:
+        existing_file(path)
+    except TableError as error:
+        raise TableError(f"{error}{hint}") from None
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TableError(f"{path}: not a TOML file: {error}") from None
+    except RecursionError:
+        raise TableError(f"{path}: not a TOML file for us: its lists or tables are nested too deep") from None
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+        raise TableError(f"{path}: not a TOML file: {str(error).split('; use sys.')[0]}") from None

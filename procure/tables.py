@@ -17,7 +17,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import existing_file, read_bytes, read_rows, whole_file
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
-from procure.text import money, nearest
+from procure.text import money, nearest, short
 
 __all__ = [
     "JOB",
@@ -75,15 +75,25 @@ def _numbers(values: pd.Series, column: Column, source: str) -> np.ndarray:
         return np.asarray(values.astype("float64").to_numpy(na_value=np.nan))
     text = values.astype(str)
     if column.money:
-        text = text.map(_money)
-    numbers = pd.to_numeric(text.where(~missing), errors="coerce").to_numpy(dtype="float64")
+        text = text.map(_money, na_action="ignore")
+    numbers = as_floats(text.where(~missing))
     bad = np.flatnonzero(np.isnan(numbers) & ~missing)
     if bad.size:
         kind = "a whole number" if column.dtype == "int" else "a number"
         unit = f" ({column.unit})" if column.unit else ""
         given = _plain(values.iloc[bad[0]])
-        raise TableError(f"{_where(source, int(bad[0]), column.name)}{given!r} is not {kind}{unit}")
+        raise TableError(f"{_where(source, int(bad[0]), column.name)}{short(given)} is not {kind}{unit}")
     return numbers
+
+
+def as_floats(text: pd.Series) -> np.ndarray:
+    """Return float64 numbers, NaN where there is none; one of hundreds of digits is infinite."""
+    try:
+        numbers = pd.to_numeric(text, errors="coerce")
+    except OverflowError:
+        huge = text.astype(str).str.fullmatch(r"\s*[-+]?\d{300,}\s*").to_numpy(dtype=bool)
+        numbers = pd.to_numeric(text.astype(object).mask(huge, "inf"), errors="coerce")
+    return np.asarray(numbers.to_numpy(dtype="float64", na_value=np.nan))
 
 
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
@@ -108,7 +118,7 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
         bad = np.flatnonzero(~text.isin(_TRUE | _FALSE).to_numpy())
         if bad.size:
             given = _plain(values.iloc[bad[0]])
-            raise TableError(f"{_where(source, int(bad[0]), column.name)}{given!r} is not true or false")
+            raise TableError(f"{_where(source, int(bad[0]), column.name)}{short(given)} is not true or false")
         return text.isin(_TRUE)
     if column.dtype == "int" and pd.api.types.is_integer_dtype(values.dtype):
         whole = values
@@ -117,26 +127,36 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
         bad = np.flatnonzero(np.isinf(numbers))
         if bad.size:
             raise TableError(
-                f"{_where(source, int(bad[0]), column.name)}{_plain(values.iloc[bad[0]])!r} is not finite"
+                f"{_where(source, int(bad[0]), column.name)}{short(_plain(values.iloc[bad[0]]))} is not finite"
             )
         whole = pd.Series(numbers, index=values.index)
         if column.dtype == "int":
             bad = np.flatnonzero(~np.isnan(numbers) & (numbers != np.floor(numbers)))
             if bad.size:
                 given = _plain(values.iloc[bad[0]])
-                raise TableError(f"{_where(source, int(bad[0]), column.name)}{given!r} is not a whole number")
+                raise TableError(
+                    f"{_where(source, int(bad[0]), column.name)}{short(given)} is not a whole number"
+                )
             large = np.flatnonzero(np.abs(numbers) >= 2.0**53)
             if large.size:
                 given = _plain(values.iloc[large[0]])
-                raise TableError(f"{_where(source, int(large[0]), column.name)}{given!r} is too large")
+                raise TableError(f"{_where(source, int(large[0]), column.name)}{short(given)} is too large")
     if column.minimum is not None:
         low = np.flatnonzero((whole < column.minimum).fillna(False).to_numpy(dtype=bool))
         if low.size:
             given = _plain(values.iloc[low[0]])
             unit = f" ({column.unit})" if column.unit else ""
             raise TableError(
-                f"{_where(source, int(low[0]), column.name)}{given!r} is below {column.minimum:g}; "
+                f"{_where(source, int(low[0]), column.name)}{short(given)} is below {column.minimum:g}; "
                 f"{column.meaning}{unit} must be at least {column.minimum:g}"
+            )
+    if column.maximum is not None:
+        high = np.flatnonzero((whole > column.maximum).fillna(False).to_numpy(dtype=bool))
+        if high.size:
+            given = _plain(values.iloc[high[0]])
+            raise TableError(
+                f"{_where(source, int(high[0]), column.name)}{short(given)} is too large; "
+                f"at most {column.maximum:,.0f}{' ' + column.unit if column.unit else ''} is allowed"
             )
     return whole.astype(column.pandas_dtype)
 
@@ -173,7 +193,8 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     absent = [c.name for c in schema.columns if c.required and c.name not in frame.columns]
     if absent:
         has = ", ".join(map(str, frame.columns)) or "no columns"
-        raise TableError(f"{source}: column {absent[0]} is missing; the table has {has}")
+        more = f"; missing too: {', '.join(absent[1:])}" if absent[1:] else ""
+        raise TableError(f"{source}: column {absent[0]} is missing; the table has {has}{more}")
     unknown = [name for name in frame.columns if name not in schema.by_name]
     for name in unknown if schema.open else []:
         meant = [
@@ -197,7 +218,7 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
             row, value = int(again[0]), checked[schema.unique].iloc[again[0]]
             first = int(np.flatnonzero((checked[schema.unique] == value).to_numpy())[0])
             raise TableError(
-                f"{_where(source, row, schema.unique)}{value!r} stands already in row {first + 1}; "
+                f"{_where(source, row, schema.unique)}{short(value)} stands already in row {first + 1}; "
                 f"each {schema.unique} may stand once"
             )
     return checked
@@ -231,7 +252,12 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
         raise TableError(f"{path}: cannot be read as {path.suffix.lstrip('.') or 'CSV'}: {reason}") from None
     if frame.empty:
         raise TableError(f"{path}: holds no {schema.name}; at least one row is needed")
-    return check(frame, schema, str(path))
+    try:
+        return check(frame, schema, str(path))
+    except TableError:
+        raise
+    except ValueError:  # Parquet's text is decoded when it is looked at
+        raise TableError(f"{path}: holds text that is not UTF-8") from None
 
 
 def check_name(path: str | Path) -> Path:

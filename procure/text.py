@@ -17,7 +17,7 @@ TIME_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _CURRENCY = r"(?:US\s?\$|USD?|\$)?"
 _MONEY = re.compile(rf"(-?)\s*{_CURRENCY}\s*(-?)({NUMBER})\s*([kKmM]?)\s*(?:USD|\$)?")
 _SECONDS = re.compile(rf"({NUMBER})\s*({'|'.join(TIME_UNITS)})?")
-_CLOCK = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
+_CLOCK = re.compile(r"(?:(\d{1,12})-)?(?:(?:(\d{1,12}):)?(\d{1,12}):)?(\d{1,15})(?:\.\d+)?")
 _NAMED = 3
 
 
@@ -36,7 +36,7 @@ def money(text: str) -> float:
     """
     match = _MONEY.fullmatch(text.strip())
     if match is None or (match[1] and match[2]):
-        raise ValueError(f"{text!r} is no amount in US$; write 1000000, $1,000,000 or 1.2M")
+        raise ValueError(f"{short(text)} is no amount in US$; write 1000000, $1,000,000 or 1.2M")
     amount = float(number(match[3]) * MONEY_UNITS.get(match[4], 1))
     return -amount if match[1] or match[2] else amount
 
@@ -64,7 +64,7 @@ def clock_seconds(text: str) -> float:
     """
     match = _CLOCK.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a length of time such as 8:00:00, 2-00:00:00, 90m, 2h or 1d")
+        raise ValueError(f"{short(text)} is not a length of time such as 8:00:00, 2-00:00:00, 90m, 2h or 1d")
     days, hours, minutes, last = match.groups()
     if days and hours is None:  # after days, what is left out stands at the end; otherwise at the beginning
         hours, minutes, last = (last, 0, 0) if minutes is None else (minutes, last, 0)
@@ -86,6 +86,12 @@ def listed(names: Sequence[str]) -> str:
     if len(names) <= _NAMED + 1:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
+
+
+def short(value: object, most: int = 60) -> str:
+    """Write a value as code does; of a long one the beginning, and how long it is."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 20]}… ({len(text):,} characters)"
 
 
 def nearest(word: str, legal: Iterable[str], n: int = 3) -> str:

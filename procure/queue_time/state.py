@@ -22,6 +22,7 @@ _HEADER = (
     "JOBID", "USER", "PARTITION", "STATE", "REASON", "CPUS", "NODES", "MIN_MEMORY", "TRES_PER_NODE", "TIME_LIMIT",
     "SUBMIT_TIME", "START_TIME", "PRIORITY",
 )  # fmt: skip
+_OPTIONAL = ("REASON", "TRES_PER_NODE", "PRIORITY")
 _ALL = (
     "JOBID", "JOBID_RAW", "ARRAY_TASK", "ARRAY_JOB", "STATE", "REASON", "USER", "ACCOUNT", "PARTITION", "QOS", "CPUS",
     "MIN_MEMORY", "TRES_PER_NODE", "NODES", "NODELIST", "NODELIST(REASON)", "START_TIME", "END_TIME", "SUBMIT_TIME",
@@ -30,6 +31,7 @@ _ALL = (
 _LAYOUTS = {len(_HEADER): _HEADER, len(_ALL): _ALL}
 _STATES = {"PENDING": True, "PD": True, "RUNNING": False, "R": False, "COMPLETING": False, "CG": False,
            "SUSPENDED": False, "CONFIGURING": False, "CF": False, "STOPPED": False, "RESIZING": False}  # fmt: skip
+_DIGITS = 9
 _NOT_WAITING = ("JobHeld", "Dependency", "BeginTime", "PartitionConfig", "Reservation")
 
 
@@ -96,12 +98,11 @@ def parse_state(text: str, source: str, tz: str | None = None) -> pd.DataFrame:
 def _layout(lines: list[str], source: str) -> tuple[str, ...]:
     first = [cell.strip() for cell in lines[0].split("|")] if lines else list(_HEADER)
     if first[0] == "JOBID":
-        missing = [
-            name for name in _HEADER[:11] if name not in first and name not in ("REASON", "TRES_PER_NODE")
-        ]
+        missing = [name for name in _HEADER if name not in first and name not in _OPTIONAL]
         if missing:
+            more = f", and {', '.join(missing[1:])}" if missing[1:] else ""
             raise TableError(
-                f"{source}: squeue's column {missing[0]} is missing; write the file with {COMMAND}"
+                f"{source}: squeue's column {missing[0]} is missing{more}; write the file with {COMMAND}"
             )
         return tuple(first)
     names = _LAYOUTS.get(len(first))
@@ -150,7 +151,7 @@ def _gpus(text: str) -> int:
         parts = item.replace("=", ":").split(":")
         if "gpu" in parts:
             last = parts[-1].split("(")[0]
-            count += int(last) if last.isdigit() else 1
+            count += int(last) if last.isdigit() and len(last) <= _DIGITS else 1
     return count
 
 
@@ -159,9 +160,4 @@ def _frame(rows: list[dict[str, object]]) -> pd.DataFrame:
         "job_id", "user", "partition", "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node",
         "mem_mb_per_node", "gpus_per_node", "state", "start_time", "end_time",
     ]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=names)
-    for name in ("start_time", "end_time"):
-        frame[name] = pd.array(frame[name].tolist(), dtype="Int64")
-    for name in names[3:10]:
-        frame[name] = frame[name].astype("int64")
-    return frame
+    return pd.DataFrame(rows, columns=names, dtype=object)

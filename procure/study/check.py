@@ -11,6 +11,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from procure.errors import TableError
+from procure.files import is_file
 from procure.packages import count_packages, read_quotes
 from procure.packages.expiry import validity_notes
 from procure.packages.space import too_many
@@ -89,7 +90,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
     except ValidationError as error:
         lines += problems(error)
         quotes = path.parent / str(values.get("quotes"))
-        if quotes.is_file():
+        if is_file(quotes):
             _try(lines, lambda: read_quotes(quotes))
         raise TableError(complaint(str(path), lines)) from None
     study = load_study(path)

@@ -26,7 +26,7 @@ _KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_]*)=")
 _AWAY = {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "UNKNOWN"}
 _UNREAL = "FUTURE"
 _MARKS = "*~#!%$@^-"
-_GPU = re.compile(r"gpu(?::(?P<model>[^:]+))?:(?P<count>\d+)")
+_GPU = re.compile(r"gpu(?::(?P<model>[^:]+))?:(?P<count>\d{1,9})")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _node(fields: dict[str, str], where: str) -> dict[str, object]:
     def whole(*keys: str, default: str | None = None) -> int:
         key = next((key for key in keys if key in fields), keys[-1])
         value = fields.get(key, default)
-        if value is None or not value.isascii() or not value.isdigit():
+        if value is None or not re.fullmatch(r"[0-9]{1,15}", value):
             raise TableError(f"{where} ({name}): {key}={value or ''} was given; a whole number is needed")
         return int(value)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.tables import as_floats
 from procure.text import nearest
 from procure.workload.ledger import Ledger, absent
 
@@ -28,12 +29,11 @@ def day_bounds(day: str, tz: str) -> tuple[int, int]:
     """Return the first second of a local day and of the next one, as Unix seconds."""
     try:
         first = date.fromisoformat(day)
-    except ValueError:
+        days = (first, first + timedelta(days=1))
+    except (ValueError, OverflowError):
         raise TableError(f"{day!r} is not a day; write YYYY-MM-DD") from None
     local = zone(tz)
-    low, high = (
-        datetime(d.year, d.month, d.day, tzinfo=local).timestamp() for d in (first, first + timedelta(days=1))
-    )
+    low, high = (datetime(d.year, d.month, d.day, tzinfo=local).timestamp() for d in days)
     return int(low), int(high)
 
 
@@ -54,8 +54,14 @@ def moment(text: str, tz: str | None) -> int:
     return int(when.timestamp())
 
 
+_YEAR_10000 = 253_402_300_800
+_LATEST = 2**40
+
+
 def utc_text(seconds: int) -> str:
-    """Write Unix seconds as a date and time, ``2021-05-04 05:00:42 UTC``."""
+    """Write Unix seconds as a date and time, ``2021-05-04 05:00:42 UTC``; those of no such year as they are."""
+    if not 0 <= seconds < _YEAR_10000:
+        return f"{seconds:,} s"
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -79,9 +85,12 @@ def unix_seconds(
     numpy.ndarray
         float64 seconds, NaN where the log says ``Unknown``, ``None`` or nothing.
     """
-    digits = pd.to_numeric(text, errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+    digits = as_floats(text)
+    beyond = np.abs(digits) > _LATEST
+    ledger.refuse(beyond, column, text, "a time")
+    digits = np.where(beyond, np.nan, digits)
     missing = absent(text)
-    dates = ~missing & np.isnan(digits)
+    dates = ~missing & ~beyond & np.isnan(digits)
     if not dates.any():
         return digits
     given = text.astype(str).str.strip().where(pd.Series(dates, index=text.index))

@@ -11,7 +11,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import as_utf8, read_bytes
 from procure.schemas import JOB
-from procure.tables import check
+from procure.tables import as_floats, check
+from procure.text import short
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Ledger:
         if not hit.size:
             return
         value = given.iloc[hit[0]]
-        problem = f"{self.line} {self.rows[hit[0]]}, column {column}: {str(value)!r} is not {wanted}"
+        problem = f"{self.line} {self.rows[hit[0]]}, column {column}: {short(str(value))} is not {wanted}"
         if not self.skip_bad_rows:
             raise TableError(
                 f"{self.source}, {problem}; correct the row, or drop such rows with --skip-bad-rows"
@@ -114,7 +115,7 @@ def absent(text: pd.Series) -> np.ndarray:
 
 def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
     """Return float64 numbers, NaN where nothing is said; text, infinity and 2**53 or more are refused."""
-    values = pd.to_numeric(text, errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+    values = as_floats(text)
     unreadable = np.isnan(values) & ~absent(text)
     ledger.refuse(unreadable, column, text, "a number")
     huge = np.abs(values) >= 2.0**53

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.settings import read_toml
+from procure.settings import problems, read_toml
 from procure.text import nearest
 from procure.workload.units import MEMORY_BYTES, PER, SECONDS
 
@@ -83,13 +83,7 @@ def load_preset(name: str) -> Preset:
     try:
         return Preset.model_validate({"name": path.stem} | read_toml(path))
     except ValidationError as error:
-        raise TableError(f"{path}: {_first_problem(error)}") from None
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else str(first["msg"]).removeprefix("Value error, ")
+        raise TableError(f"{path}: {problems(error)[0]}") from None
 
 
 def parse_column(text: str) -> tuple[str, ColumnMap]:
@@ -111,5 +105,5 @@ def parse_column(text: str) -> tuple[str, ColumnMap]:
     try:
         Preset(name="option", columns={field: mapping})
     except ValidationError as error:
-        raise TableError(f"{text!r}: {_first_problem(error)}") from None
+        raise TableError(f"{text!r}: {problems(error)[0]}") from None
     return field, mapping

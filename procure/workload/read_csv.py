@@ -91,19 +91,22 @@ def _mapping(
     """Return the mapping in force, every column of it in the file."""
     own = {name: ColumnMap(column=name) for name in JOB.names if name in frame.columns}
     mapping = (dict(preset.columns) if preset else own) | columns
-    for field, where in mapping.items():
-        if where.column not in frame.columns:
-            raise TableError(
-                f"{source}: column {where.column!r} (for {field}) is missing; "
-                f"{nearest(where.column, frame.columns)}"
-            )
-    absent = [field for field in _NEEDED if field not in mapping]
-    if not absent and "run_time" not in mapping and not {"start_time", "end_time"} <= set(mapping):
-        absent = ["run_time"]
-    if absent:
+    gone = [(field, where.column) for field, where in mapping.items() if where.column not in frame.columns]
+    if gone:
+        more = "".join(f", {column!r} (for {field})" for field, column in gone[1:])
         raise TableError(
-            f"{source}: nothing says which column is {absent[0]}; the file has "
-            f"{', '.join(map(str, frame.columns))}; name it with --column {absent[0]}=COLUMN or a --preset"
+            f"{source}: column {gone[0][1]!r} (for {gone[0][0]}) is missing; "
+            f"{nearest(gone[0][1], frame.columns)}{'; missing too: ' + more[2:] if more else ''}"
+        )
+    absent = [field for field in _NEEDED if field not in mapping]
+    if "run_time" not in mapping and not {"start_time", "end_time"} <= set(mapping):
+        absent.append("run_time")
+    if absent:
+        options = " ".join(f"--column {field}=COLUMN" for field in absent)
+        raise TableError(
+            f"{source}: nothing says which column is {', '.join(absent)}; the file has "
+            f"{', '.join(map(str, frame.columns))}; name {'it' if len(absent) == 1 else 'them'} with {options} "
+            "or a --preset"
         )
     return mapping
 
@@ -154,7 +157,7 @@ def _texts(frame: pd.DataFrame, mapping: dict[str, ColumnMap]) -> dict[str, obje
         if field == "node_ids":
             texts[field] = by_value(text, node_names, [object])[0]
         elif field == "state":
-            texts[field] = text.str.split().str[0].fillna("")
+            texts[field] = text.str.replace(r"\s.*", "", regex=True)
         else:
             texts[field] = text
     return texts

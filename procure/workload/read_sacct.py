@@ -76,7 +76,7 @@ def read_sacct(
     if node_ids is not None:
         started &= node_ids != ""
     run_time = _run_time(frame, ledger, times, started)
-    state = _text(frame, "State").str.split().str[0].fillna("")
+    state = _text(frame, "State").str.replace(r"\s.*", "", regex=True)
     running = started & (np.isnan(times["end_time"]) | state.isin(_RUNNING).to_numpy())
     if not keep_unfinished:
         ledger.drop(~started, "never started")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from procure.text import clock_seconds
@@ -44,7 +45,7 @@ def slurm_memory(text: str) -> tuple[float, str]:
     return mb, {"c": "cpu", "n": "node", "": "job"}[suffix]
 
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?")
 
 
 def expand_range(text: str) -> list[str]:
@@ -100,7 +101,7 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
             found[key] = amount
         elif key.startswith("gres/gpu:"):
             typed[key.removeprefix("gres/gpu:")] = amount
-    bad = any(amount != amount for amount in (*found.values(), *typed.values()))
+    bad = not all(map(math.isfinite, (*found.values(), *typed.values())))
     bad |= bool(text) and "=" not in text
     gpus = max(found.get("gres/gpu", 0.0), sum(typed.values())) if found or typed else nan
     model = next(iter(typed)) if len(typed) == 1 else ""
