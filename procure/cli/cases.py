@@ -1,15 +1,15 @@
-"""What train, evaluate, recommend and report share: a study's results as cases, and what was learnt of them."""
+"""Options that several commands on a swept study share."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    pass
+from procure.models.features import FEATURE_SETS
+from procure.text import nearest
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="A study file that was swept.")]
 WorkloadOption = Annotated[
@@ -28,9 +28,6 @@ VerifyOption = Annotated[
 
 def feature_set_name(given: str | list[str] | None) -> str | list[str] | None:
     """Refuse a feature set that does not exist."""
-    from procure.models.features import FEATURE_SETS
-    from procure.text import nearest
-
     for name in [given] if isinstance(given, str) else given or []:
         if name not in FEATURE_SETS:
             raise typer.BadParameter(f"{name!r} is unknown; {nearest(name, FEATURE_SETS)}")
@@ -50,5 +47,26 @@ RuleOption = Annotated[
         "--rule",
         help="runs-all: packages that run every job first; published: all by the mean wait over the jobs "
         "that ran, whatever is left out.",
+    ),
+]
+ObjectiveOption = Annotated[
+    str | None,
+    typer.Option(
+        "--objective",
+        metavar="NAME",
+        help="What is to be small; default: the study's, else mean-wait. In s: mean-wait, median-wait, p95-wait, "
+        "max-wait, turnaround; over several workloads worst-day, cvar (both s), regret-max (share). A ratio: "
+        "slowdown. US$: price, tco, cost-per-job, cost-per-core-hour. kWh/year: energy.",
+    ),
+]
+ConstraintOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constraint",
+        "--constraints",
+        metavar="EXPR",
+        help="What every package must satisfy, besides the study's own, e.g. 'p95_wait<=4h', "
+        "'price_usd<=$900,000', 'total_gpus>=40', 'energy_kwh_per_year<200MWh'; may be given again. "
+        "<= < >= > ==; times in s m h d, money in US$ k M, energy in kWh MWh, power in W kW, shares in %.",
     ),
 ]

@@ -107,7 +107,7 @@ def _together(
     import numpy as np
 
     from procure.cli.all_days import evaluate_days, judge
-    from procure.cli.cautions import about_results
+    from procure.recommender.notes import about_results
     from procure.text import nearest
 
     names = [case.name for case in loaded.cases]
@@ -122,7 +122,7 @@ def _together(
                 f"{name!r} is not in the study; {nearest(name, names)}", param_hint="--train-on"
             )
     for line in about_results(loaded):
-        common.note(line)
+        common.note(str(line))
     truth = None if known is None else np.array(known)
     judged = judge(loaded, feature_sets, rule, truth, train_on or names[:1])
     evaluate_days(loaded, judged, sorted(set(thresholds)), loaded.plan.study.recommend.k, output)
@@ -137,9 +137,10 @@ def _apart(
 ) -> None:
     import pandas as pd
 
-    from procure.cli.cautions import about_results, few_simulated
-    from procure.cli.sure import coverage_lines, day_lines
     from procure.evaluation.ranking import evaluate_case
+    from procure.recommender.backtest import coverage_lines, day_lines
+    from procure.recommender.notes import about_results
+    from procure.recommender.results import few_simulated
 
     settings = loaded.plan.study
     tables = []
@@ -157,8 +158,8 @@ def _apart(
         share, ks = settings.evaluate.hit_share, settings.evaluate.k
         tables.append(evaluate_case(case, predictions, waits, ks, share, rule))
     table = pd.concat(tables, ignore_index=True)
-    for line in [*day_lines(loaded), *about_results(loaded)]:
-        common.note(line)
+    for fact in [*day_lines(loaded), *about_results(loaded)]:
+        common.note(str(fact))
     _explain(table, loaded.cases)
     if output is common.Format.TABLE:
         for case in loaded.cases:

@@ -10,13 +10,14 @@ import typer
 from markupsafe import Markup
 
 from procure.cli import cases, common
+from procure.recommender.criteria import Criteria
 from procure.recommender.results import StudyResults, load_results
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from procure.cli.recommend import Ranked
     from procure.models import Case
+    from procure.recommender.recommender import Recommendation
     from procure.reports import Contents
 
 
@@ -42,7 +43,7 @@ def report(
     from procure.files import whole_file
     from procure.reports import render
 
-    loaded = load_results(study, policy, workload)
+    loaded = load_results(study, policy, workload, search=True)
     path = out or loaded.plan.study.folder / "report.html"
     text = render(_contents(study, loaded, k, verify, _options(policy, workload)))
     with whole_file(path) as temporary:
@@ -66,14 +67,13 @@ def _contents(
     from importlib.metadata import version
 
     from procure._version import __version__
-    from procure.cli.cautions import cautions
-    from procure.cli.recommend import ranked
     from procure.cli.report_why import sections
     from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
+    from procure.recommender.recommender import recommend
     from procure.reports import Contents
 
     plan, settings = loaded.plan, loaded.plan.study
-    done = ranked(loaded, k, verify)
+    done = recommend(loaded, k=k, verify=verify)
     case = done.case
     rankings = _rankings(loaded, case)
     judged = {(name.split()[1], name.split()[0]): pair for name, pair in rankings.items()}
@@ -91,11 +91,11 @@ def _contents(
         policy=loaded.policy,
         case=case,
         predicted=predicted,
-        found=done.found,
+        found=done,
         rankings={name: inner for name, (inner, _) in rankings.items()}
         | {"cheapest per CPU": cheapest_per_cpu(case.packages)},
         evaluation=evaluation,
-        cautions=cautions(loaded, done, k),
+        cautions=[str(fact) for fact in done.facts],
         hit_share=settings.evaluate.hit_share,
         study_text=study.read_text(encoding="utf-8"),
         study_path=shlex.quote(str(study)),
@@ -111,44 +111,40 @@ def _contents(
     )
 
 
-def _ranked_by(done: Ranked) -> dict[str, str]:
+def _ranked_by(done: Recommendation) -> dict[str, str]:
     """Say what the list is in the order of, where that is not the plain mean wait."""
-    if done.chosen is None:
+    criteria = done.criteria
+    if criteria == Criteria():
         return {}
-    wanted = done.chosen.wanted
-    bounds = ", ".join(one.text for one in wanted.constraints)
-    text = f"{wanted.objective.name} ({wanted.objective.meaning})"
+    bounds = ", ".join(one.text for one in criteria.constraints)
+    text = f"{criteria.objective.name} ({criteria.objective.meaning})"
     return {"ranked_by": text + (f", of those that satisfy {bounds}" if bounds else "")}
 
 
-def _pareto(loaded: StudyResults, done: Ranked) -> Markup:
+def _pareto(loaded: StudyResults, done: Recommendation) -> Markup:
     """Return the section on wait against cost (and energy, where the quotes state watts)."""
     import numpy as np
 
-    from procure.cli import choices, chosen
     from procure.objectives import OBJECTIVES
     from procure.packages.costs import Costs
     from procure.recommender.rank import eligible
+    from procure.recommender.recommender import with_front
     from procure.reports import pareto
 
-    wanted = choices.wish(loaded.plan.study)
-    by_wait = wanted.objective.source == "result" and wanted.objective.unit == "s"
-    names = [wanted.objective.name if by_wait else "mean-wait"]
+    objective = done.criteria.objective
+    by_wait = objective.source == "result" and objective.unit == "s"
+    names = [objective.name if by_wait else "mean-wait"]
     names += ["price" if loaded.plan.study.costs == Costs() else "tco"]
-    if not chosen.costs_of(loaded)["energy_kwh_per_year"].isna().any():
+    if not loaded.costs()["energy_kwh_per_year"].isna().any():
         names.append("energy")
-    axes = tuple(OBJECTIVES[name] for name in names)
-    ranking = done.found.ranking
-    now = ranking.loc[ranking["simulated_now"], "row"].to_numpy()
-    front = chosen.fronted(
-        loaded, choices.Wish(wanted.objective, wanted.constraints, axes), done.verified, now
-    )
-    rows = np.flatnonzero(eligible(front.figures, wanted.constraints))
-    first = np.flatnonzero(rows == ranking["row"].iloc[0])
-    if not len(first) or front.front is None:
+    wider = with_front(done, [OBJECTIVES[name] for name in names])
+    values, axes = wider.package_values, wider.criteria.axes
+    rows = np.flatnonzero(eligible(values, wider.criteria))
+    first = np.flatnonzero(rows == done.ranking["row"].iloc[0])
+    if not len(first) or wider.front is None:
         return Markup()
-    values = np.column_stack([front.figures.value(axis)[0][rows] for axis in axes])
-    return pareto.section(front.front, axes, values, front.figures.simulated[rows], int(first[0]))
+    points = np.column_stack([values.value(axis)[0][rows] for axis in axes])
+    return pareto.section(wider.front, axes, points, values.simulated[rows], int(first[0]))
 
 
 def _days(loaded: StudyResults) -> Markup:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from procure.cli.sure import assured, coverage_lines, sentences
 from procure.explanation.package import explain_package, longest_waiting
 from procure.explanation.wording import (
     bottleneck_sentences,
@@ -19,6 +18,7 @@ from procure.explanation.wording import (
 )
 from procure.models import Predicted
 from procure.policies.catalog import FAST_LANE_POLICY
+from procure.recommender.backtest import coverage_lines
 from procure.recommender.results import StudyResults
 from procure.recommender.sensitivity import stability
 from procure.reports import confidence
@@ -26,28 +26,28 @@ from procure.reports import explain as explain_section
 from procure.text import duration
 
 if TYPE_CHECKING:
-    from procure.cli.recommend import Ranked
+    from procure.recommender.recommender import Recommendation
 
 _MOST_LINES = 2
 
 
 def sections(
-    loaded: StudyResults, done: Ranked, predicted: Predicted | None
+    loaded: StudyResults, done: Recommendation, predicted: Predicted | None
 ) -> tuple[dict[str, list[str]], list[Markup]]:
     """Return the first page and the sections on how sure and why, as HTML.
 
     Under a policy that is simulated slowly, what would change the answer is left to ``what-if``.
     """
-    ranking, plan, case = done.found.ranking, loaded.plan, done.case
+    ranking, plan, case = done.ranking, loaded.plan, done.case
     if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= case.n_jobs:
         return {}, []
     rows = ranking["row"].to_numpy()
     counts = case.packages.iloc[rows[:10]][plan.types].to_numpy(np.int64)
     said, sure = [], Markup()
-    if done.chosen is None:
-        redrawn = assured(loaded, done)
-        said = sentences(redrawn, len(ranking)) + coverage_lines(case, done.predicted)
-        sure = confidence.section(redrawn.table, said, redrawn.unit, redrawn.n_draws)
+    if done.confidence is not None:
+        found = done.confidence
+        said = found.sentences(len(ranking)) + coverage_lines(case, done.predicted)
+        sure = confidence.section(found.table, said, found.unit, found.n_draws)
     fast = loaded.policy == FAST_LANE_POLICY
     replayed = [longest_waiting(loaded.cases)]
     both = [
@@ -81,11 +81,11 @@ def _changes(loaded: StudyResults, counts: np.ndarray) -> list[str]:
     return lines
 
 
-def _costs(loaded: StudyResults, done: Ranked) -> list[str]:
+def _costs(loaded: StudyResults, done: Recommendation) -> list[str]:
     """Say what the first package costs, with what the study's costs add."""
     from procure.packages.costs import Costs, total_costs
 
-    plan, first = loaded.plan, done.case.packages.iloc[[int(done.found.ranking["row"].iloc[0])]]
+    plan, first = loaded.plan, done.case.packages.iloc[[int(done.ranking["row"].iloc[0])]]
     budget = float(plan.study.packages.budget_usd)
     price = float(first["price_usd"].iloc[0])
     lines = [

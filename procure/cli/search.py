@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from procure.cli import cases, common, farm_options
-from procure.cli.chosen_output import first_of
 from procure.text import counted
 
 if TYPE_CHECKING:
@@ -146,7 +145,9 @@ def _print(name: str, found: Found, asked: Asked, output: common.Format) -> None
         if top["jobs_left_out"].any():
             shown["left_out"] = top["jobs_left_out"]
         common.print_table(
-            shown, output, f"{name}: {first_of(len(top))}, all simulated, by mean wait in seconds"
+            shown,
+            output,
+            f"{name}: the first{f' {len(top)}' if len(top) > 1 else ''}, all simulated, by mean wait in seconds",
         )
         common.print_record(found.spent, output, "Spent:")
     if len(top) > 1 and top["mean_wait_time"].nunique() == 1:

@@ -37,8 +37,8 @@ def train(
     import numpy as np
     import pandas as pd
 
-    from procure.cli.cautions import few_simulated
     from procure.models.crossfit import correlations
+    from procure.recommender.results import few_simulated
 
     loaded = load_results(study, policy)
     rows, pearson = [], {}

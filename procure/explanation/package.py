@@ -11,7 +11,7 @@ import pandas as pd
 from procure.explanation.bottleneck import Bottleneck, find_bottleneck
 from procure.models import Case, Predicted, features
 from procure.models.case import mean_over
-from procure.objectives.aggregate import mean_wait
+from procure.objectives.aggregate import pooled_mean
 from procure.packages import package_nodes
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
@@ -116,7 +116,7 @@ def explain_package(
         {total: float(package[f"total_{total}"]) for total in ("cpus", "mem_gb", "gpus")}
         | {"nodes": float(counts.sum())},
         waits,
-        float(mean_wait(waits[["mean_wait_time"]].to_numpy(dtype="float64"), ran)[0]),
+        float(pooled_mean(waits[["mean_wait_time"]].to_numpy(dtype="float64"), ran)[0]),
         typical,
         prediction,
         factors,

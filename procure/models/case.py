@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.objectives.aggregate import aggregate, mean_wait
+from procure.objectives.aggregate import pooled_mean
 from procure.packages.runnable import jobs_left_out
 
 
@@ -132,12 +132,15 @@ def together(cases: Sequence[Case]) -> Case:
     """
     if len(cases) == 1:
         return cases[0]
-    ran = np.array([case.weight * case.n_ran for case in cases])
     return Case(
         " + ".join(case.name for case in cases),
         cases[0].packages,
         np.sum([case.left_out for case in cases], axis=0),
-        aggregate(np.array([case.wait for case in cases]), "mean", ran),
+        pooled_mean(
+            np.array([case.wait for case in cases]),
+            np.array([case.n_ran for case in cases]),
+            np.array([case.weight for case in cases]),
+        ),
         sum(case.n_jobs for case in cases),
         cases[0].column,
     )
@@ -153,10 +156,8 @@ def mean_over(
     cases
         One per workload; its weight is how often its jobs count.
     runs
-        From `try_counts`, for each case the same packages.
+        Result rows of the same packages, one table per case.
     """
-    ran = [
-        case.weight * (rows["n_jobs"] - rows["n_unrunnable"]).to_numpy(dtype="float64")
-        for case, rows in zip(cases, runs, strict=True)
-    ]
-    return mean_wait(np.stack([rows[column].to_numpy(dtype="float64") for rows in runs]), np.stack(ran))
+    values = np.stack([rows[column].to_numpy(dtype="float64") for rows in runs])
+    ran = np.stack([(rows["n_jobs"] - rows["n_unrunnable"]).to_numpy(dtype="float64") for rows in runs])
+    return pooled_mean(values, ran, np.array([case.weight for case in cases]))

@@ -1,4 +1,4 @@
-"""One value of a package from its values on several workloads: mean, worst, CVaR, largest regret."""
+"""One value of a package from its values on several workloads, and the order of packages by it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,66 @@ from procure.errors import TableError
 from procure.text import nearest
 
 
-def mean_wait(waits: np.ndarray, n_ran: np.ndarray) -> np.ndarray:
-    """Return the mean wait over the jobs that ran on all workloads, s.
+def pooled_mean(values: np.ndarray, jobs_ran: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean of a figure over the jobs that ran on all workloads, float64[packages].
 
     Parameters
     ----------
-    waits, n_ran
-        Shape (workloads, packages); jobs may be weighted. Where no job ran, the wait does not count; NaN
-        where none ran at all.
+    values
+        Each workload's own mean, shape (workloads, packages); NaN where unknown.
+    jobs_ran
+        How many jobs ran, same shape or one that broadcasts to it.
+    weights
+        How often a workload's jobs count, shape (workloads,); default: once.
+
+    Returns
+    -------
+    numpy.ndarray
+        NaN where a workload of which jobs ran is unknown, or where none ran at all. One workload's values
+        are returned as they are, to the last bit.
     """
-    return np.where(n_ran.sum(axis=0) > 0, aggregate(waits, "mean", n_ran), np.nan)
+    values = np.asarray(values, dtype="float64")
+    weight = np.broadcast_to(np.asarray(jobs_ran, dtype="float64"), values.shape)
+    if weights is not None:
+        weight = weight * np.asarray(weights, dtype="float64")[:, None]
+    counts = weight > 0
+    if len(values) == 1:
+        return np.where(counts[0], values[0], np.nan)
+    total = np.where(counts, weight * np.where(counts, values, 0.0), 0.0).sum(axis=0)
+    return np.where(counts.any(axis=0), total / np.where(counts.any(axis=0), weight.sum(axis=0), 1.0), np.nan)
+
+
+def best_first(
+    value: np.ndarray,
+    price: np.ndarray,
+    left_out: np.ndarray | None = None,
+    violation: np.ndarray | None = None,
+    tie: np.ndarray | None = None,
+    runs_all_first: bool = False,
+) -> np.ndarray:
+    """Return the rows of packages from the best to the worst: the one order of every list.
+
+    Packages within all bounds come first; then those that leave out the fewest jobs, those nearest to the
+    bounds, the lowest value, the lowest price, the lowest ``tie``, the lower row. A NaN is the worst.
+
+    Parameters
+    ----------
+    value
+        What is to be small, shape (packages,).
+    price
+        Decides between equal values.
+    left_out
+        Jobs that each package cannot run; default: none.
+    violation
+        How far each package is from satisfying its bounds, 0 = it does; default: 0.
+    runs_all_first
+        Compare jobs left out before bounds: a package that just misses a bound by prediction may meet it,
+        one that leaves jobs out will always do so.
+    """
+    none = np.zeros(len(value))
+    left_out, violation = none if left_out is None else left_out, none if violation is None else violation
+    bounds = (violation, left_out) if runs_all_first else (violation, left_out, violation > 0)
+    return np.lexsort((none if tie is None else tie, price, value, *bounds))
 
 
 REGRET_FLOOR = 60.0
@@ -62,7 +112,7 @@ def aggregate(
     Returns
     -------
     numpy.ndarray
-        float64, shape (packages,); NaN where a workload that counts is unknown, 0 where none counts.
+        float64, shape (packages,); NaN where a workload that counts is unknown, or where none counts.
 
     References
     ----------
@@ -82,16 +132,15 @@ def aggregate(
     waits = np.asarray(waits, dtype="float64")
     weight = np.ones(len(waits)) if weights is None else np.asarray(weights, dtype="float64")
     weight = np.broadcast_to(weight if weight.ndim == 2 else weight[:, None], waits.shape)
-    counts = weight > 0
     if how == "mean":
-        total = np.where(counts, weight * np.where(counts, waits, 0.0), 0.0).sum(axis=0)
-        return total / np.where(counts.any(axis=0), weight.sum(axis=0), 1.0)
+        return pooled_mean(waits, weight)
+    counts = weight > 0
     if how == "cvar":
-        return _cvar(waits, weight, share)
+        return np.where(counts.any(axis=0), _cvar(waits, weight, share), np.nan)
     if how == "regret-max":
         waits = regrets(waits, best)
     largest = np.where(counts, waits, -np.inf).max(axis=0, initial=-np.inf)
-    return np.where(counts.any(axis=0), largest, 0.0)
+    return np.where(counts.any(axis=0), largest, np.nan)
 
 
 def regrets(waits: np.ndarray, best: np.ndarray | None = None) -> np.ndarray:

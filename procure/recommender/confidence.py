@@ -1,48 +1,54 @@
-"""The list again under redrawn workloads: days drawn anew, or for one workload its bursts of jobs."""
+"""How sure the order of a list is: resample the days, or the bursts of jobs, and rank the packages again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from procure.evaluation.bootstrap import Standing, bootstrap, standing, top_edge, unseen_day
-from procure.models import Case, Predicted
 from procure.models.intervals import SHARE, places
-from procure.objectives.aggregate import mean_wait
+from procure.objectives import Quantity
 from procure.policies.catalog import FAST_LANE_POLICY
-from procure.recommender.recommender import Recommendation
-from procure.study import Plan
+from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.results import StudyResults
+from procure.recommender.values import PackageValues, pool
 from procure.sweep.trial import try_counts
+from procure.text import counted, duration
 from procure.workload.scale import bursts
 
 FEWEST_DAYS = 5
-"""From so many workloads on, days are redrawn; below, the bursts within each."""
-DAY_DRAWS = 1000
-REDRAWS = 20
-"""Redrawn bursts cost a simulation of every package of the head each."""
+"""From this many workloads on, days are resampled; below, the bursts within each."""
+DAY_RESAMPLES = 1000
+RESAMPLES = 20
+"""Each resample of bursts costs a simulation of every package of the head."""
 HEAD = 50
+
+_NAMED = 12
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Assurance:
-    """How sure a list is.
+class Confidence:
+    """How sure the order of a list is.
 
     Attributes
     ----------
     table
-        A row per package of the ranking's head, in rank order: ``package_id rank_low rank_high share_first
+        A row per package of the list's head, in rank order: ``package_id rank_low rank_high share_first
         chance_top alike``. Ranks are among the head. What is not known is missing.
     unit
-        What was redrawn: ``days``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were compared
+        What was resampled: ``days``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were compared
         instead; of simulated packages nothing is known then).
     n_draws, n_units
         How often, and of how many.
     another_day
         The range of the first package's mean wait on another day like those simulated, s, and its nominal
         probability; None for a single workload.
+    of
+        What the list is in the order of.
     """
 
     table: pd.DataFrame
@@ -50,14 +56,113 @@ class Assurance:
     n_draws: int
     n_units: int
     another_day: tuple[float, float, float] | None = None
+    of: Quantity = MEAN_WAIT
 
     @property
     def n_alike(self) -> int:
-        """How many of the head are known not to be told from the first."""
+        """How many packages of the head cannot be told apart from the first, which is one of them."""
         return int(self.table["alike"].sum())
 
+    def columns(self, k: int) -> dict[str, list[object]]:
+        """Return columns for people on the order of the first k; none where nothing is known of it."""
+        table = self.table.head(k)
+        if table["alike"].isna().all():
+            return {}
+        ranks = table[["rank_low", "rank_high"]].to_numpy(dtype="float64", na_value=float("nan"))
+        columns: dict[str, list[object]] = {
+            "ranks": [f"{low:.0f}–{high:.0f}" if low == low else None for low, high in ranks]
+        }
+        chance = table["chance_top"]
+        if not chance.eq(chance.iloc[0]).all():
+            columns["top_5_%"] = [f"{one:.0%}" if one == one else None for one in chance]
+        alike = table["alike"].astype(object).where(table["alike"].notna(), None)
+        return columns | {"like_1st": alike.tolist()}
 
-def redraw_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
+    def sentences(self, n_packages: int) -> list[str]:
+        """Say which packages cannot be told apart, how firm the first rank is, and what another day may bring."""
+        if len(self.table) < 2:
+            return []
+        if self.of.source != "result":
+            return [
+                f"{self.of.name} does not depend on the jobs, so resampling them does not change this order"
+            ]
+        head = ("the first " if len(self.table) < n_packages else "all ") + str(len(self.table))
+        if self.unit == "nothing":
+            return _without_resamples(self.table, head)
+        return _by_resamples(self, head) + _another_day(self)
+
+
+def _without_resamples(table: pd.DataFrame, head: str) -> list[str]:
+    """Say what is known where nothing was resampled: something of predictions, nothing of what is simulated."""
+    alike = table["alike"].fillna(False).to_numpy(dtype=bool)
+    alike[0] = False
+    lines, n = [], int(alike.sum())
+    if n:
+        lines.append(
+            f"{n} of {head} packages {'is a prediction' if n == 1 else 'are predictions'} that cannot be told apart "
+            f"from the first: the 90 % intervals overlap ({_ranks(alike)})"
+        )
+    if table["alike"].isna().any():
+        lines.append(
+            "the jobs were not resampled, so it is not known how sure the order of the simulated packages is; once all "
+            "of the head are simulated, `procure recommend --resamples 20` tells"
+        )
+    return lines
+
+
+def _by_resamples(found: Confidence, head: str) -> list[str]:
+    table, first, what = found.table, found.table.iloc[0], found.of.name.replace("mean-wait", "wait")
+    alike = table["alike"].to_numpy(dtype=bool)
+    if found.unit == "days":
+        units = f"the {found.n_units} days"
+    else:
+        units = f"the {found.n_units:,} job bursts" if found.n_units != 1 else "one job burst"
+    how = f"{counted(found.n_draws, 'resample')} of {units}"
+    interval = f"the 90 % bootstrap interval of the difference in {what}"
+    if (table["share_first"] == 1).all():
+        return [
+            f"{head} packages have the same {what} in every one of {how}: this workload cannot tell them apart"
+        ]
+    n, others = int(alike.sum()) - 1, "the first package is better than"
+    if n == 0:
+        lines = [f"{others} every other of {head}: {interval} excludes 0 for each of them ({how})"]
+    else:
+        some = f"{n} of {head} packages" if n < len(table) - 1 else f"{head} packages"
+        which = f", {_ranks(alike)}" if n < len(table) - 1 else ""
+        lines = [f"{some} cannot be told apart from the first: {interval} includes 0 ({how}{which})"]
+    ties = table["share_first"].sum() > 1 + _ROUNDING
+    top = first["chance_top"]
+    lines.append(
+        f"the first package is best{', alone or tied,' if ties else ''} in {first['share_first']:.0%} "
+        f"of the resamples; its rank among the first {len(table)} lies between {first['rank_low']:.0f} and "
+        f"{first['rank_high']:.0f} in 90 % of them"
+        + (
+            f"; it is among the best 5 % of all packages in {top:.0%}"
+            if found.unit == "days" and top == top
+            else ""
+        )
+    )
+    return lines
+
+
+def _another_day(found: Confidence) -> list[str]:
+    if found.another_day is None:
+        return []
+    low, high, probability = found.another_day
+    return [
+        f"on another day like these {found.n_units} the first package's mean wait lies between {duration(low)} and "
+        f"{duration(high)} with {probability:.0%} probability"
+        + ("; more days are needed for 90 %" if round(probability, 9) < SHARE else "")
+    ]
+
+
+def _ranks(alike: np.ndarray) -> str:
+    ranks = [i + 1 for i, one in enumerate(alike) if one and i]
+    shown = ", ".join(map(str, ranks[:_NAMED])) + (" …" if len(ranks) > _NAMED else "")
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"
+
+
+def resample_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return a workload of as many bursts, drawn from this one with replacement; times stay.
 
     Parameters
@@ -78,77 +183,76 @@ def redraw_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     return drawn.assign(job_id=ids).reset_index(drop=True)
 
 
-def assure(
-    plan: Plan,
-    cases: Sequence[Case],
-    policy: str,
-    found: Recommendation,
-    predicted: Predicted | None = None,
-    redraws: int | None = None,
+def assess(
+    results: StudyResults,
+    values: PackageValues,
+    criteria: Criteria,
+    ranking: pd.DataFrame,
+    k: int,
+    resamples: int | None = None,
     seed: int = 1,
-) -> Assurance:
-    """Say how sure the head of a ranking is.
+) -> Confidence:
+    """Say how sure the head of a ranking is, by whatever objective.
 
     Parameters
     ----------
-    plan, cases, policy
-        The study, a case per workload that the ranking is about, and which policy decided.
-    found
-        From `procure.recommender.recommender.recommend`.
-    predicted
-        What the predictions of the ranking come from.
-    redraws
-        How often bursts are redrawn; 0 = not at all; None = `REDRAWS` under best fit's fast lane,
-        0 under policies that are simulated slowly. Days are redrawn anyhow.
+    results, values, criteria
+        The study, every value of its packages, and what they are ranked by.
+    ranking
+        From `procure.recommender.rank.ranking_table`; packages that break a constraint do not count.
+    k
+        Length of the list; at least `HEAD` packages are looked at.
+    resamples
+        How often bursts are resampled; 0 = not at all; None = `RESAMPLES` under best fit's fast lane,
+        0 under policies that are simulated slowly. Days are resampled anyhow.
     seed
-        Of all draws.
+        Of the resampling.
 
     Notes
     -----
-    If the head holds predictions, nothing is redrawn: a predicted package is alike if the 90 % range of its
-    wait reaches down to the first's (to the upper end of the first's own range, where that is a prediction).
-    A simulated package has no such range, and one run does not say how other draws would order it: without
-    redraws, its ranks, chance and likeness are missing.
+    If the head holds predictions, nothing is resampled: a predicted package is alike if the 90 % range of its
+    value reaches down to the first's (to the upper end of the first's own range, where that is a prediction).
+    A simulated package has no such range, and one run does not say how other jobs would order it: without
+    resamples, its ranks, chance and likeness are missing.
     """
-    head = found.ranking.head(max(found.k, HEAD))
-    rows = head["row"].to_numpy()
-    chance = _chance(found, predicted)[: len(head)]
-    if not head["simulated"].all():
-        return Assurance(_overlapping(head, chance), "nothing", 0, 0)
-    if redraws is None:
-        redraws = REDRAWS if policy == FAST_LANE_POLICY else 0
-    counts = cases[0].packages.iloc[rows][plan.types].to_numpy(np.int64)
-    if len(cases) >= FEWEST_DAYS:
-        waits, ran = _daily_waits(plan, cases, policy, rows, counts)
-        said = _redrawn_days(cases, waits, ran, seed)
-        ratio = unseen_day(waits[:, :1], np.zeros((len(cases), 1)), np.zeros(1))
-        low, high = places(len(cases), SHARE)
-        sure = (high - low) / (len(cases) + 1)
-        another = (float(ratio[0][0]), float(ratio[1][0]), sure)
-        return Assurance(_labelled(head, said), "days", DAY_DRAWS, len(cases), another)
-    if redraws == 0:
-        return Assurance(_overlapping(head, chance), "nothing", 0, 0)
-    drawn = np.stack([_redrawn_once(plan, cases, policy, counts, seed + i) for i in range(redraws)])
-    n_bursts = sum(int(bursts(plan.workloads[case.name]).max()) + 1 for case in cases)
-    table = _labelled(head, standing(drawn))
-    return Assurance(table.assign(chance_top=chance), "bursts of jobs", redraws, n_bursts)
+    of = criteria.objective
+    if "satisfies" in ranking:
+        ranking = ranking[ranking["satisfies"]]
+    every = ranking["row"].to_numpy()
+    rows = every[: max(k, HEAD)]
+    chance = _chance(values, of, every)[: len(rows)]
+    names = values.packages["package_id"].to_numpy()[rows]
+    overlap = Confidence(_overlapping(values, of, rows, chance), "nothing", 0, 0, of=of)
+    if of.source != "result" or not values.simulated[rows].all():
+        return overlap
+    if len(values.cases) >= FEWEST_DAYS:
+        found = _resampled_days(values, of, rows, seed)
+        table = found.table.assign(package_id=names)[["package_id", *found.table.columns]]
+        low, high = places(len(values.cases), SHARE)
+        waits = values.results[MEAN_WAIT.column][:, rows[:1]]
+        ratio = unseen_day(waits, np.zeros((len(waits), 1)), np.zeros(1))
+        another = (float(ratio[0][0]), float(ratio[1][0]), (high - low) / (len(waits) + 1))
+        return Confidence(table, "days", DAY_RESAMPLES, len(values.cases), another, of)
+    if resamples is None:
+        resamples = RESAMPLES if results.policy == FAST_LANE_POLICY else 0
+    if resamples == 0:
+        return overlap
+    drawn = np.stack([_resampled_bursts(results, values, of, rows, seed + i) for i in range(resamples)])
+    n_bursts = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
+    found = standing(drawn)
+    table = found.table.assign(package_id=names, chance_top=chance)[["package_id", *found.table.columns]]
+    return Confidence(table, "bursts of jobs", resamples, n_bursts, of=of)
 
 
-def _labelled(head: pd.DataFrame, said: Standing) -> pd.DataFrame:
-    table = said.table.copy()
-    table.insert(0, "package_id", head["package_id"].to_numpy())
-    return table
-
-
-def _overlapping(head: pd.DataFrame, chance: np.ndarray) -> pd.DataFrame:
-    """Compare ranges instead of redraws; what is simulated has none, so nothing is said of it."""
-    wait = head["mean_wait_time"].to_numpy(dtype="float64")
-    low = head["low_wait_time"].fillna(head["mean_wait_time"]).to_numpy(dtype="float64")
-    high = head["high_wait_time"].fillna(head["mean_wait_time"]).to_numpy(dtype="float64")
-    bar = max(float(wait[0]), float(high[0])) if len(wait) else 0.0
+def _overlapping(values: PackageValues, of: Quantity, rows: np.ndarray, chance: np.ndarray) -> pd.DataFrame:
+    """Compare the ranges of predictions; what is known has none, so nothing is said of it."""
+    value = values.value(of)[0][rows]
+    low, high = (np.where(np.isnan(end[rows]), value, end[rows]) for end in values.interval(of))
+    known = np.isnan(values.interval(of)[0][rows])
+    bar = max(float(value[0]), float(high[0])) if len(value) else 0.0
     table = pd.DataFrame(
         {
-            "package_id": head["package_id"].to_numpy(),
+            "package_id": values.packages["package_id"].to_numpy()[rows],
             "rank_low": 1 + (high[None, :] < low[:, None]).sum(axis=1),
             "rank_high": (low[None, :] <= high[:, None]).sum(axis=1),
             "share_first": np.nan,
@@ -157,60 +261,47 @@ def _overlapping(head: pd.DataFrame, chance: np.ndarray) -> pd.DataFrame:
         }
     )
     table = table.astype({"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"})
-    rangeless = head["low_wait_time"].isna().to_numpy()
-    table.loc[rangeless, ["rank_low", "rank_high", "chance_top", "alike"]] = pd.NA
+    table.loc[known, ["rank_low", "rank_high", "chance_top", "alike"]] = pd.NA
     return table
 
 
-def _chance(found: Recommendation, predicted: Predicted | None) -> np.ndarray:
-    """Return the probability of being among the best 5 % of the packages that run every job, in rank order."""
-    table = found.ranking
-    wait = table["mean_wait_time"].to_numpy(dtype="float64")
-    able = (table["jobs_left_out"] == 0).to_numpy() & ~np.isnan(wait)
+def _chance(values: PackageValues, of: Quantity, rows: np.ndarray) -> np.ndarray:
+    """Return the probability of being among the best 5 % of the packages that run every job, for some rows."""
+    value, known, spread = values.value(of)[0][rows], values.value(of)[1][rows], values.spread(of)
+    able = values.whole.runs_all[rows] & ~np.isnan(value)
     if not able.any():
-        return np.full(len(table), np.nan)
-    edge = float(top_edge(wait[able]))
-    chance = np.where(np.isnan(wait), np.nan, (wait <= edge).astype("float64"))
-    if predicted is not None:
-        guessed = ~table["simulated"].to_numpy(dtype=bool)
-        chance[guessed] = predicted.spread.chance_below(wait[guessed], edge)
+        return np.full(len(rows), np.nan)
+    edge = float(top_edge(value[able]))
+    chance = np.where(np.isnan(value), np.nan, (value <= edge).astype("float64"))
+    if spread is not None:
+        chance[~known] = spread.chance_below(value[~known], edge)
     return np.where(able, chance, 0.0)
 
 
-def _daily_waits(
-    plan: Plan, cases: Sequence[Case], policy: str, rows: np.ndarray, counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the head's mean wait and jobs run per day; what the results do not hold is simulated."""
-    waits = np.stack([case.wait[rows] for case in cases])
-    for wait, case in zip(waits, cases, strict=True):
-        todo = np.isnan(wait)
-        if todo.any():
-            wait[todo] = try_counts(plan, counts[todo], case.name, policy)[case.column].to_numpy(
-                dtype="float64"
-            )
-    return waits, np.stack([case.weight * (case.n_jobs - case.left_out[rows]) for case in cases])
+def _resampled_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -> Standing:
+    """Resample the days; the edge of the best 5 % is that of the packages that the study's sweep has simulated."""
+    sampled = np.all([case.simulated & case.runs_all for case in values.cases], axis=0)
+
+    def drawn(rows: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        ran, best = values.ran[:, rows], values.best
+
+        def total(some: np.ndarray, days: np.ndarray) -> np.ndarray:
+            return reduce(pool(of, some, ran[days], values.weight[days], values.cvar_share, best[days]))
+
+        return bootstrap(values.results[of.column][:, rows], total, DAY_RESAMPLES, seed)
+
+    edges = drawn(np.flatnonzero(sampled), lambda one: top_edge(one)[None])[:, 0] if sampled.any() else None
+    return standing(drawn(rows, np.asarray), edges=edges)
 
 
-def _redrawn_days(cases: Sequence[Case], waits: np.ndarray, ran: np.ndarray, seed: int) -> Standing:
-    drawn = bootstrap(waits, lambda some, days: mean_wait(some, ran[days]), DAY_DRAWS, seed)
-    known = np.all([case.simulated & case.runs_all for case in cases], axis=0)
-    if not known.any():
-        return standing(drawn)
-    every = np.stack([case.wait[known] for case in cases])
-    n_jobs = np.array([[case.weight * case.n_jobs] for case in cases])
-    edges = bootstrap(
-        every, lambda some, days: np.array([top_edge(mean_wait(some, n_jobs[days]))]), DAY_DRAWS, seed
-    )
-    return standing(drawn, edges=edges[:, 0])
-
-
-def _redrawn_once(
-    plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, seed: int
+def _resampled_bursts(
+    results: StudyResults, values: PackageValues, of: Quantity, rows: np.ndarray, seed: int
 ) -> np.ndarray:
-    waits, ran = [], []
-    for case in cases:
-        jobs = redraw_bursts(plan.workloads[case.name], seed)
-        rows = try_counts(plan, counts, case.name, policy, jobs)
-        waits.append(rows[case.column].to_numpy(dtype="float64"))
-        ran.append(case.weight * (len(jobs) - rows["n_unrunnable"].to_numpy(dtype="float64")))
-    return mean_wait(np.stack(waits), np.stack(ran))
+    """Simulate some packages on workloads of resampled bursts; return the objective of each."""
+    found, ran = [], []
+    for case in values.cases:
+        jobs = resample_bursts(results.plan.workloads[case.name], seed)
+        runs = try_counts(results.plan, results.counts[rows], case.name, results.policy, jobs)
+        found.append(runs[of.column].to_numpy(dtype="float64"))
+        ran.append(len(jobs) - runs["n_unrunnable"].to_numpy(dtype="float64"))
+    return pool(of, np.stack(found), np.stack(ran), values.weight, values.cvar_share)

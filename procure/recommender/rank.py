@@ -1,124 +1,131 @@
-"""Rank packages by any objective under constraints, and find the front between several; confirmed by simulation."""
+"""The ranking and the Pareto front of packages by their values, confirmed by simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.objectives import OBJECTIVES, Quantity
-from procure.objectives.constraints import Constraint, explain
+from procure.objectives.aggregate import best_first
+from procure.objectives.constraints import explain
 from procure.objectives.pareto import front, knee
-from procure.recommender import recommender as lists
-from procure.recommender.values import WAIT, Figures
+from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.results import PUBLISHED, RUNS_ALL
+from procure.recommender.values import PackageValues
 
-Simulate = Callable[[list[str]], dict[str, np.ndarray]]
-"""From package ids to simulated values by result column, float64[workloads, packages]; NaN where a run failed."""
+MOST_ROUNDS = 10
+"""After so many rounds of simulating the head of the list, what is left there stays predicted."""
+
+FEWEST_CONFIRMED = 50
+"""At least so many packages at the head are simulated, so that a short list is no worse than a long one's head."""
+
+Simulate = Callable[[np.ndarray], dict[str, np.ndarray]]
+"""From rows of packages to simulated values by result column, float64[workloads, rows]; NaN where a run failed."""
 
 
-def choose(
-    figures: Figures,
-    objective: Quantity,
-    constraints: Sequence[Constraint] = (),
-    k: int = 50,
-    simulate: Simulate | None = None,
-    rule: str = "runs-all",
-) -> lists.Recommendation:
-    """Rank every package by an objective; those that break a constraint come last.
+class Confirmation:
+    """Simulates packages that are predicted, and remembers which were simulated and whose runs failed."""
 
-    Packages that satisfy all constraints come first; the others by how far they are from it, summed over
-    the constraints as shares of the bounds. Among those that satisfy them: packages that run every job
-    (by the rule ``runs-all``), then the objective, the price, the mean wait, the row.
+    def __init__(self, values: PackageValues, simulate: Simulate | None) -> None:
+        """Begin with nothing simulated; without ``simulate`` nothing ever is."""
+        self.package_values, self._simulate = values, simulate
+        self.now, self.failed = (np.zeros(len(values.packages), dtype=bool) for _ in range(2))
+        # A package that runs no job has no values to find.
+        self._idle = values.whole.left_out >= values.whole.n_jobs
 
-    Parameters
-    ----------
-    figures
-        What is known and predicted; what is simulated here is entered.
-    objective
-        What is to be small.
-    constraints
-        From `procure.objectives.constraints.parse_all`.
-    k
-        Length of the list; at most the packages that satisfy all constraints.
-    simulate
-        As for `procure.recommender.recommender.recommend`: the head of the list is simulated until nothing predicted is
-        left in it, and what was predicted wrongly moves, constraints included. None = no verification.
-    rule
-        One of `procure.recommender.recommender.RULES`.
+    def simulate(self, rows: np.ndarray) -> bool:
+        """Simulate those of some packages that are predicted and did not fail; return whether there were any."""
+        rows = rows[~(self.package_values.simulated | self.failed | self._idle)[rows]]
+        if self._simulate is None or not len(rows):
+            return False
+        self.package_values.add(rows, self._simulate(rows))
+        ran = self.package_values.simulated[rows]
+        self.now[rows[ran]] = self.failed[rows[~ran]] = True
+        return True
+
+    def until_known(self, head: Callable[[], np.ndarray]) -> None:
+        """Simulate the head of a list, order it anew, and so on until nothing in it is predicted."""
+        for _ in range(MOST_ROUNDS):
+            if not self.simulate(head()):
+                return
+
+
+def rank(
+    values: PackageValues, criteria: Criteria, rule: str = RUNS_ALL, hopeful: bool = False
+) -> np.ndarray:
+    """Return the rows of all packages in the order of recommendation, see `best_first`.
+
+    By the rule ``published`` jobs that are left out do not count. Equal values and prices are ordered by the mean
+    wait. ``hopeful`` orders as for confirmation: packages that just miss a bound before those that leave jobs out.
+    """
+    left_out = np.zeros_like(values.whole.left_out) if rule == PUBLISHED else values.whole.left_out
+    value, violation = values.value(criteria.objective)[0], violation_of(values, criteria)
+    return best_first(value, values.price, left_out, violation, values.value(MEAN_WAIT)[0], hopeful)
+
+
+def violation_of(values: PackageValues, criteria: Criteria) -> np.ndarray:
+    """Return how far each package is from satisfying the constraints, by what is simulated or else predicted."""
+    return criteria.violation(lambda of: values.value(of)[0], len(values.packages))
+
+
+def confirm_list(confirmation: Confirmation, criteria: Criteria, k: int, rule: str = RUNS_ALL) -> None:
+    """Simulate the first max(k, `FEWEST_CONFIRMED`) packages until none of them is predicted."""
+    head = max(k, FEWEST_CONFIRMED)
+    confirmation.until_known(lambda: rank(confirmation.package_values, criteria, rule, hopeful=True)[:head])
+
+
+def ranking_table(confirmation: Confirmation, criteria: Criteria, rule: str = RUNS_ALL) -> pd.DataFrame:
+    """Return every distinct package, best first.
 
     Returns
     -------
-    Recommendation
-        Its ranking has in addition ``satisfies``, ``objective_value``, and a column for each figure
-        that is constrained.
+    pandas.DataFrame
+        ``rank package_id price_usd mean_wait_time low_wait_time high_wait_time simulated simulated_now
+        jobs_left_out``, ``row`` (in the distinct packages). By another objective than the mean wait, or
+        with constraints, also ``satisfies objective_value objective_low objective_high``, and each constrained
+        figure under its name, with ``_low`` and ``_high``. Low and high are the 90 % range of a prediction.
 
     Raises
     ------
     TableError
         No package satisfies the constraints: why, a line each; or the objective is unknown for all.
     """
-    head = max(k, lists.FEWEST_CONFIRMED)
-
-    def wanted() -> np.ndarray:
-        # Those that just miss a bound by prediction may meet it; those that leave jobs out come after them.
-        return _order(figures, objective, constraints, rule, runs_all_first=True)[:head]
-
-    now, failed = confirm(figures, simulate, wanted)
-    order = _order(figures, objective, constraints, rule)
-    values, _ = figures.value(objective)
-    ok = satisfied(figures, constraints)
-    first = ok & figures.whole.runs_all if rule == "runs-all" and figures.whole.runs_all.any() else ok
-    if not first.any():
-        raise TableError(_nothing(figures, constraints, rule))
-    wait, _ = figures.value(OBJECTIVES["mean-wait"])
-    table = pd.DataFrame(
-        {
-            "rank": np.arange(1, len(order) + 1),
-            "package_id": figures.packages["package_id"].to_numpy()[order],
-            "price_usd": figures.packages["price_usd"].to_numpy()[order],
-            "mean_wait_time": wait[order],
-            "low_wait_time": np.nan,
-            "high_wait_time": np.nan,
-            "simulated": figures.simulated[order],
-            "simulated_now": now[order],
-            "jobs_left_out": figures.whole.left_out[order],
-            "satisfies": ok[order],
-            "objective_value": values[order],
-            **{one.of.name: figures.value(one.of)[0][order] for one in constraints},
-            "row": order,
+    values = confirmation.package_values
+    order, ok = rank(values, criteria, rule), violation_of(values, criteria) == 0
+    able = values.whole.runs_all
+    if not (ok & able if rule == RUNS_ALL and able.any() else ok).any():
+        raise TableError(_nothing(values, criteria, rule))
+    columns: dict[str, np.ndarray] = {
+        "package_id": values.packages["package_id"].to_numpy(),
+        "price_usd": values.price,
+        "mean_wait_time": values.value(MEAN_WAIT)[0],
+    }
+    columns["low_wait_time"], columns["high_wait_time"] = values.interval(MEAN_WAIT)
+    columns |= {"simulated": values.simulated, "simulated_now": confirmation.now}
+    columns["jobs_left_out"] = values.whole.left_out
+    if criteria != Criteria():
+        columns["satisfies"] = ok
+        figures = {"objective_value": criteria.objective} | {
+            one.of.name: one.of for one in criteria.constraints
         }
-    )
-    k = min(k, int(ok.sum()))
-    confirmed = bool(table["simulated"].iloc[:k].all())
-    return lists.Recommendation(table, k, int(now.sum()), confirmed, int(failed.sum()))
+        for name, of in figures.items():
+            columns[name] = values.value(of)[0]
+            if of.source == "result":
+                stem = name.removesuffix("_value")
+                columns[f"{stem}_low"], columns[f"{stem}_high"] = values.interval(of)
+    columns["row"] = np.arange(len(order))
+    table = pd.DataFrame({name: one[order] for name, one in columns.items()})
+    table.insert(0, "rank", np.arange(1, len(order) + 1))
+    return table
 
 
-def satisfied(figures: Figures, constraints: Sequence[Constraint]) -> np.ndarray:
-    """Say which packages satisfy every constraint, by what is simulated or else predicted."""
-    ok = np.ones(len(figures.packages), dtype=bool)
-    for one in constraints:
-        ok &= one.holds(figures.value(one.of)[0])
-    return ok
-
-
-def pareto(
-    figures: Figures,
-    axes: Sequence[Quantity],
-    constraints: Sequence[Constraint] = (),
-    simulate: Simulate | None = None,
-) -> pd.DataFrame:
+def pareto(confirmation: Confirmation, criteria: Criteria) -> pd.DataFrame:
     """Find the packages that no other beats in every axis, among those that run every job.
 
-    Parameters
-    ----------
-    axes
-        What is to be small, two or more.
-    figures, constraints, simulate
-        As for `choose`; the front, the front of what is left without it, and so on are simulated, at
-        least `procure.recommender.recommender.FEWEST_CONFIRMED` packages, and as many of the best by each predicted
-        axis, until nothing predicted is among them.
+    The front, the front of what is left without it, and so on are simulated, at least `FEWEST_CONFIRMED`
+    packages, and as many of the best by each predicted axis, until nothing predicted is among them.
 
     Returns
     -------
@@ -129,12 +136,13 @@ def pareto(
     Raises
     ------
     TableError
-        As `choose`.
+        As `ranking_table`.
     """
+    values, axes = confirmation.package_values, criteria.axes
 
     def layers(least: int) -> np.ndarray:
-        left = np.flatnonzero(eligible(figures, constraints))
-        points = np.column_stack([figures.value(axis)[0] for axis in axes])
+        left = np.flatnonzero(eligible(values, criteria))
+        points = np.column_stack([values.value(axis)[0] for axis in axes])
         found = [left[:0]]
         while len(left) and sum(map(len, found)) < least:
             first = front(points[left])
@@ -143,89 +151,40 @@ def pareto(
         return np.concatenate(found)
 
     def heads() -> np.ndarray:
-        left = np.flatnonzero(eligible(figures, constraints))
-        found = [layers(lists.FEWEST_CONFIRMED)]
+        left = np.flatnonzero(eligible(values, criteria))
+        found = [layers(FEWEST_CONFIRMED)]
         for axis in axes:
-            value, known = figures.value(axis)
+            value, known = values.value(axis)
             if not known[left].all():
-                found.append(left[np.argsort(value[left], kind="stable")[: lists.FEWEST_CONFIRMED]])
+                found.append(left[np.argsort(value[left], kind="stable")[:FEWEST_CONFIRMED]])
         return np.unique(np.concatenate(found))
 
-    confirm(figures, simulate, heads)
+    confirmation.until_known(heads)
     rows = layers(1)
     if not len(rows):
-        raise TableError(_nothing(figures, constraints, "runs-all"))
-    points = np.column_stack([figures.value(axis)[0][rows] for axis in axes])
+        raise TableError(_nothing(values, criteria, RUNS_ALL))
+    points = np.column_stack([values.value(axis)[0][rows] for axis in axes])
     order = np.lexsort((rows, *points.T[::-1]))
     rows, points = rows[order], points[order]
-    table = pd.DataFrame({"package_id": figures.packages["package_id"].to_numpy()[rows]})
+    table = pd.DataFrame({"package_id": values.packages["package_id"].to_numpy()[rows]})
     table = table.assign(**{axis.name: points[:, i] for i, axis in enumerate(axes)})
-    table["price_usd"] = figures.packages["price_usd"].to_numpy()[rows]
-    table["simulated"] = figures.simulated[rows]
-    table["knee"] = np.arange(len(rows)) == knee(points)
-    return table.assign(row=rows)
+    table = table.assign(price_usd=values.price[rows], simulated=values.simulated[rows])
+    return table.assign(knee=np.arange(len(rows)) == knee(points), row=rows)
 
 
-def confirm(
-    figures: Figures, simulate: Simulate | None, wanted: Callable[[], np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Simulate what is wanted until all of it is simulated: what was, and whose runs failed."""
-    n = len(figures.packages)
-    now, failed = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    idle = figures.whole.left_out >= figures.whole.n_jobs
-    ids = figures.packages["package_id"].to_numpy()
-    for _ in range(lists.MOST_ROUNDS if simulate else 0):
-        todo = wanted()
-        todo = todo[~(figures.simulated | failed | idle)[todo]]
-        if not len(todo) or simulate is None:
-            break
-        found = simulate(ids[todo].tolist())
-        figures.add(todo, found)
-        ran = figures.simulated[todo]
-        now[todo[ran]] = failed[todo[~ran]] = True
-    return now, failed
+def eligible(values: PackageValues, criteria: Criteria) -> np.ndarray:
+    """Say which packages may be on a front: they satisfy every constraint, and run every job if any do."""
+    able = values.whole.runs_all
+    return (violation_of(values, criteria) == 0) & (able if able.any() else True)
 
 
-def eligible(figures: Figures, constraints: Sequence[Constraint]) -> np.ndarray:
-    """Say which packages may stand on a front: they satisfy every constraint, and run every job if any do."""
-    able = figures.whole.runs_all
-    return satisfied(figures, constraints) & (able if able.any() else True)
-
-
-def _order(
-    figures: Figures,
-    objective: Quantity,
-    constraints: Sequence[Constraint],
-    rule: str,
-    runs_all_first: bool = False,
-) -> np.ndarray:
-    left_out = figures.whole.left_out if rule == "runs-all" else np.zeros_like(figures.whole.left_out)
-    short = np.zeros(len(left_out))
-    for one in constraints:
-        values, _ = figures.value(one.of)
-        off = np.abs(values - one.value) / max(abs(one.value), 1e-9)
-        # A strict bound may be missed by nothing.
-        short += np.where(one.holds(values), 0.0, np.where(np.isnan(off), np.inf, np.maximum(off, 1e-12)))
-    return np.lexsort(
-        (
-            figures.value(OBJECTIVES["mean-wait"])[0],
-            figures.packages["price_usd"].to_numpy(),
-            figures.value(objective)[0],
-            *((short, left_out) if runs_all_first else (short, left_out, short > 0)),
-        )
-    )
-
-
-def _nothing(figures: Figures, constraints: Sequence[Constraint], rule: str) -> str:
+def _nothing(values: PackageValues, criteria: Criteria, rule: str) -> str:
     """Say why no package is left."""
-    able = figures.whole.runs_all
-    among = able if rule == "runs-all" and able.any() else np.ones(len(able), dtype=bool)
+    able, constraints = values.whole.runs_all, criteria.constraints
+    among = able if rule == RUNS_ALL and able.any() else np.ones(len(able), dtype=bool)
     which = "that runs every job " if among is able else ""
-    values, known = zip(*(figures.value(one.of) for one in constraints), strict=True)
-    lines = explain(constraints, [v[among] for v in values], [int(v[among].sum()) for v in known])
+    found = [values.value(one.of) for one in constraints]
+    lines = explain(
+        constraints, [v[among] for v, _ in found], [int(known[among].sum()) for _, known in found]
+    )
     return "\n  ".join([f"no package {which}satisfies the constraints", *lines])
-
-
-def result_columns(quantities: Sequence[Quantity]) -> list[str]:
-    """Return the result columns that these need, the mean wait always."""
-    return list(dict.fromkeys([WAIT, *(one.column for one in quantities if one.source == "result")]))

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.models import Case, Predicted, make_case
+from procure.models import Case, Predicted, features, make_case
 from procure.models.cache import learn
+from procure.packages.costs import total_costs
+from procure.packages.runnable import count_matrix
 from procure.study import Plan, Study, load_plan, load_study
 from procure.sweep import read_results
-from procure.text import listed, nearest
+from procure.sweep.parts import PartError, read_part
+from procure.sweep.store import PARTS, RESULTS
+from procure.text import be, counted, listed, nearest
+
+SEARCH_FOLDER = "search"
+"""Folder of a search's results within the study's."""
 
 RULES = ("runs-all", "published")
 """``runs-all``: packages that run every job first; ``published``: by the mean over the jobs that ran."""
@@ -22,17 +31,59 @@ RUNS_ALL, PUBLISHED = RULES
 
 @dataclass(frozen=True)
 class StudyResults:
-    """A study read in, one policy of it chosen, and a case per workload."""
+    """A study read in, one policy of it chosen, and a case per workload.
+
+    Attributes
+    ----------
+    results
+        Result rows of the study's sweep, all policies.
+    searched
+        Those that ``procure search`` has simulated in addition, under this policy: they are known, but models
+        learn from the sweep's sample, which was not chosen by what a model expected.
+    keep
+        Whether models are kept beside the results.
+    """
 
     plan: Plan
     policy: str
     results: pd.DataFrame
     cases: list[Case]
+    searched: pd.DataFrame = field(default_factory=pd.DataFrame)
+    keep: bool = True
 
     @property
     def kept(self) -> Path:
         """Where models and predictions are kept."""
         return self.plan.study.folder / "models"
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """The study's features of every distinct package, float64[packages, features]."""
+        choice = self.plan.study.model
+        return features(self.cases[0].packages, self.plan.quotes, choice.feature_set).to_numpy()
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """The counts of every distinct package, int64[packages, types]."""
+        return self.cases[0].packages[self.plan.types].to_numpy(np.int64)
+
+    def costs(self) -> pd.DataFrame:
+        """Return what every distinct package costs by the study's ``[costs]``, and its watts with all nodes busy."""
+        packages, quotes = self.cases[0].packages, self.plan.quotes
+        costs = total_costs(
+            packages,
+            quotes,
+            self.plan.study.costs,
+            {case.name: self.plan.workloads[case.name] for case in self.cases},
+            self.plan.study.packages,
+            self.plan.existing,
+            {case.name: case.weight for case in self.cases},
+        )
+        unknown = np.full(len(quotes), np.nan)
+        watts = quotes["power_w"].to_numpy(dtype="float64") if "power_w" in quotes else unknown
+        counts, unstated = count_matrix(packages, quotes), np.isnan(watts)
+        power = np.where(counts[:, unstated].any(axis=1), np.nan, counts @ np.nan_to_num(watts))
+        return costs.assign(power_w=power)
 
     def learn(self, case: Case, feature_set: str | None = None, among: np.ndarray | None = None) -> Predicted:
         """Fit the study's model, or take up the one that was kept."""
@@ -45,7 +96,7 @@ class StudyResults:
             choice.folds,
             choice.seed,
             among,
-            self.kept,
+            self.kept if self.keep else None,
         )
 
     def learn_if_possible(
@@ -68,6 +119,15 @@ class StudyResults:
         return (inner, outer) if inner is not None and outer is not None else None
 
 
+def few_simulated(case: Case, folds: int) -> str:
+    """Say that no model can be learnt."""
+    n = int(case.simulated.sum())
+    return (
+        f"{workloads_of(case)}: {n:,} of {counted(len(case.wait), 'package')} {be(n)} simulated; "
+        f"a model with {folds}-fold cross-validation needs {2 * folds}, so there is none"
+    )
+
+
 def workloads_of(case: Case) -> str:
     """Name a case's workloads; of cases taken together, whose name joins all, the first three of many."""
     names = case.name.split(" + ")
@@ -75,7 +135,10 @@ def workloads_of(case: Case) -> str:
 
 
 def load_results(
-    study: str | Path | Study | StudyResults, policy: str | None = None, workload: str | None = None
+    study: str | Path | Study | StudyResults,
+    policy: str | None = None,
+    workload: str | None = None,
+    search: bool = False,
 ) -> StudyResults:
     """Read a study, its inputs and its results.
 
@@ -87,6 +150,8 @@ def load_results(
         One of the study's policies; None = its first.
     workload
         One of the study's workloads; None = all of them.
+    search
+        Whether to read what ``procure search`` has simulated, too.
 
     Raises
     ------
@@ -105,8 +170,13 @@ def load_results(
         if given is not None and given not in known:
             raise ArgumentError(argument, f"{given!r} is not in the study; {nearest(given, known)}")
     policy = policy or policies[0]
-    results = read_results(plan.study, plan)
     names = [workload] if workload else list(plan.workloads)
+    searched = _searched(plan, policy, names) if search else pd.DataFrame()
+    folder = plan.study.folder
+    if len(searched) and not (folder / RESULTS).exists() and not any((folder / PARTS).glob("*.parquet")):
+        results, searched = searched, searched.iloc[:0]
+    else:
+        results = read_results(plan.study, plan)
     weights = {one.name: one.weight for one in plan.study.workloads}
     cases = [
         replace(
@@ -115,4 +185,37 @@ def load_results(
         )
         for name in names
     ]
-    return StudyResults(plan, policy, results, cases)
+    return StudyResults(plan, policy, results, cases, searched)
+
+
+def read_search(
+    plan: Plan, refused: Callable[[Path, PartError], None] = lambda path, why: None
+) -> pd.DataFrame:
+    """Read the result rows of a study's searches, of whatever policy and seed.
+
+    Parameters
+    ----------
+    plan
+        The study. Its list of packages does not matter; results of other inputs are not read.
+    refused
+        Called with each file that is not used, and why.
+    """
+    fingerprint = {name: value for name, value in plan.fingerprint.items() if name != "packages"}
+    folder, tables = plan.study.folder / SEARCH_FOLDER, []
+    for path in (folder / RESULTS, *sorted((folder / PARTS).glob("*.parquet"))):
+        try:
+            if path.exists():
+                tables.append(read_part(path, fingerprint).table.to_pandas())
+        except PartError as why:
+            refused(path, why)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def _searched(plan: Plan, policy: str, workloads: list[str]) -> pd.DataFrame:
+    """Return the search's runs that succeeded, of packages that the study's budget allows."""
+    rows = read_search(plan)
+    if rows.empty:
+        return rows
+    wanted = (rows["policy"] == policy) & rows["workload"].isin(workloads) & (rows["status"] == "ok")
+    rows = rows[wanted & rows["package_id"].isin(plan.row_of.index)]
+    return rows.drop_duplicates(["package_id", "workload"], ignore_index=True)

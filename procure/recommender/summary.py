@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from procure.models import Case
 from procure.packages.runnable import count_matrix
+from procure.recommender.criteria import Criteria
 from procure.recommender.recommender import Recommendation
 
 
@@ -19,19 +19,43 @@ def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, in
     ]
 
 
-def records(found: Recommendation, case: Case, quotes: pd.DataFrame) -> list[dict[str, object]]:
+def records(done: Recommendation) -> list[dict[str, object]]:
     """Return the first k as plain records, as ``procure recommend --format json`` prints them."""
-    top = found.ranking.head(found.k)
-    chosen = case.packages.iloc[top["row"].to_numpy()]
+    top, packages, criteria = done.ranking.head(done.k), done.case.packages, done.criteria
+    bought = packages.iloc[top["row"].to_numpy()]
     keep = ["rank", "package_id", "price_usd", "mean_wait_time", "simulated", "jobs_left_out"]
     keep += ["low_wait_time", "high_wait_time"]
-    totals = chosen[["total_cpus", "total_mem_gb", "total_gpus"]].to_dict(orient="records")
-    return [
-        {**one, "counts": counts, **total}
-        for one, counts, total in zip(
-            top[keep].to_dict(orient="records"), counts_of(chosen, quotes), totals, strict=True
-        )
+    found = pd.DataFrame(bought[["total_cpus", "total_mem_gb", "total_gpus"]]).to_dict(orient="records")
+    counts = counts_of(bought, done.results.plan.quotes)
+    rows = [
+        {**one, "counts": count, **total}
+        for one, count, total in zip(top[keep].to_dict(orient="records"), counts, found, strict=True)
     ]
+    if criteria != Criteria():
+        for one, line in zip(rows, top.to_dict(orient="records"), strict=True):
+            one |= {"objective": criteria.objective.name, "objective_unit": criteria.objective.unit}
+            one |= {name: line[name] for name in line if name.startswith("objective_")}
+            one["constrained"] = {bound.of.name: line[bound.of.name] for bound in criteria.constraints}
+            one["constrained_intervals"] = {
+                bound.of.name: [line[f"{bound.of.name}_low"], line[f"{bound.of.name}_high"]]
+                for bound in criteria.constraints
+                if bound.of.source == "result"
+            }
+    if done.confidence is not None:
+        sure = done.confidence.table.drop(columns="package_id").to_dict(orient="records")
+        rows = [one | more for one, more in zip(rows, sure, strict=False)]
+    return rows
+
+
+def front_records(done: Recommendation) -> dict[str, object]:
+    """Return the front as a plain document, as ``procure recommend --pareto … --format json`` prints it."""
+    assert done.front is not None
+    counts = counts_of(done.case.packages.iloc[done.front["row"].to_numpy()], done.results.plan.quotes)
+    rows = done.front.drop(columns="row").to_dict(orient="records")
+    return {
+        "axes": [{"name": axis.name, "unit": axis.unit} for axis in done.criteria.axes],
+        "front": [one | {"counts": held} for one, held in zip(rows, counts, strict=True)],
+    }
 
 
 def servers_by_type(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:

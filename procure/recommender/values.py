@@ -9,19 +9,30 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.models import Case, together
-from procure.objectives import Quantity
-from procure.objectives.aggregate import CVAR_SHARE, aggregate
+from procure.models import Case, Predicted, together
+from procure.models.intervals import Spread
+from procure.objectives import OBJECTIVES, Quantity
+from procure.objectives.aggregate import CVAR_SHARE, aggregate, pooled_mean
 
-Learn = Callable[[Case], np.ndarray | None]
-"""From a case to a predicted value per package, NaN where there is none; None = too few were simulated."""
+Learn = Callable[[Case], tuple[Predicted | None, np.ndarray] | None]
+"""From a case to a cross-validated model, if one was needed, and a predicted value per package, NaN where there
+is none; None = too few were simulated."""
 
-WAIT = "mean_wait_time"
+MEAN_WAIT = OBJECTIVES["mean-wait"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """One fitted model behind predicted values: what it predicts, of which workload, in which unit."""
+
+    what: str
+    unit: str
+    predicted: Predicted
 
 
 @dataclass
-class Figures:
-    """Every figure by which packages may be compared; grows as more of them are simulated.
+class PackageValues:
+    """Every value by which packages may be compared; grows as more packages are simulated.
 
     Attributes
     ----------
@@ -33,82 +44,127 @@ class Figures:
         From `procure.packages.costs.total_costs`, a row per package.
     cvar_share
         See `procure.objectives.aggregate`.
+    models
+        What `learn` has fitted.
+
+    Notes
+    -----
+    The range of a prediction comes from the errors that its model makes out of fold. A value of single workloads,
+    such as the worst day's, has a model for each; their out-of-fold predictions are pooled as the simulated values
+    are, and the errors of the pooled value are what its range comes from.
     """
 
     cases: Sequence[Case]
     results: dict[str, np.ndarray]
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)
     cvar_share: float = CVAR_SHARE
+    models: list[Model] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Take the cases together, and begin with no prediction."""
+        """Pool the cases, and begin with no prediction."""
         self.whole = together(self.cases)
         self.packages = self.whole.packages
-        self._ran = np.array([case.n_ran for case in self.cases], dtype="float64")
-        self._day = np.array([case.weight for case in self.cases])
+        self.price = self.packages["price_usd"].to_numpy()
+        self.ran = np.array([case.n_ran for case in self.cases], dtype="float64")
+        self.weight = np.array([case.weight for case in self.cases])
         self.results = {column: values.copy() for column, values in self.results.items()}
-        self._guesses: dict[str, np.ndarray] = {}
-        self._guesses_by_day: dict[str, np.ndarray] = {}
+        self._predicted: dict[str, np.ndarray] = {}
+        self._by_workload: dict[str, np.ndarray] = {}
+        self._spreads: dict[str, Spread] = {}
+        self._calibrated: dict[str, np.ndarray] = {}
 
     @property
     def simulated(self) -> np.ndarray:
         """Which packages were simulated on every workload of which they run a job."""
-        return ~np.isnan(self._together(self.results[WAIT], "mean"))
-
-    def columns(self) -> list[str]:
-        """Return the columns that objectives and constraints may name."""
-        return [*self.results, *self.costs.columns, "price_usd"]
+        return ~np.isnan(pooled_mean(self.results[MEAN_WAIT.column], self.ran, self.weight))
 
     def value(self, of: Quantity) -> tuple[np.ndarray, np.ndarray]:
-        """Return a figure of every package, and for which of them it is known and not predicted."""
+        """Return a value of every package, and for which of them it is known and not predicted."""
         if of.source != "result":
             return self._fixed(of), np.ones(len(self.packages), dtype=bool)
-        known = self._together(self.results[of.column], of.how)
-        is_known = ~np.isnan(known)
-        guess = self._guesses.get(_key(of))
-        if of.per_workload and of.column in self._guesses_by_day:
-            held = self.results[of.column]
-            guess = self._together(np.where(np.isnan(held), self._guesses_by_day[of.column], held), of.how)
+        held = self.results[of.column]
+        known = self.pooled(held, of)
+        is_known, guess = ~np.isnan(known), self._predicted.get(_key(of))
+        if of.per_workload and of.column in self._by_workload:
+            guess = self.pooled(np.where(np.isnan(held), self._by_workload[of.column], held), of)
         return (known if guess is None else np.where(is_known, known, guess)), is_known
 
-    def learn(self, of: Quantity, learn: Learn) -> bool:
-        """Predict a figure of the packages that were not simulated; return whether that was possible.
+    def spread(self, of: Quantity) -> Spread | None:
+        """Return how far off the predictions of a quantity were out of fold; None without a model."""
+        return self._spreads.get(_key(of))
 
-        One model of the figure itself; where it turns on single workloads, one for each of them.
+    def interval(self, of: Quantity) -> tuple[np.ndarray, np.ndarray]:
+        """Return the 90 % range of each predicted value; NaN where it is known, or its error is not."""
+        value, known = self.value(of)
+        spread = self.spread(of)
+        if spread is None:
+            return np.full(len(value), np.nan), np.full(len(value), np.nan)
+        low, high = spread.interval(value)
+        none = known | ~self._calibrated[_key(of)]
+        return np.where(none, np.nan, low), np.where(none, np.nan, high)
+
+    def learn(self, of: Quantity, learn: Learn) -> bool:
+        """Predict a quantity of the packages that were not simulated; return whether that was possible.
+
+        One model of the quantity itself; where it turns on single workloads, one for each of them.
+
         """
+        if not self._fitted(of, learn):
+            return False
+        if of.per_workload:
+            truth, guess = (self.pooled(one[of.column], of) for one in (self.results, self._by_workload))
+            held = self._calibrated[of.column] & ~np.isnan(truth) & ~np.isnan(guess)
+            self._calibrated[_key(of)] = self._calibrated[of.column]
+            if held.any():
+                self._spreads[_key(of)] = Spread(guess[held], (truth[held] + 1) / (guess[held] + 1))
+        return True
+
+    def _fitted(self, of: Quantity, learn: Learn) -> bool:
+        """Fit the models of a quantity, unless another that needs the same has done so."""
         if not of.per_workload:
-            known = self._together(self.results[of.column], of.how)
+            if _key(of) in self._predicted:
+                return True
             column = of.column if of.how == "mean" else f"{of.column} {of.how}"
-            guess = learn(replace(self.whole, wait=known, column=column))
-            if guess is not None:
-                self._guesses[_key(of)] = guess
-            return guess is not None
-        rows = []
-        for case, values in zip(self.cases, self.results[of.column], strict=True):
-            guess = learn(replace(case, wait=values, column=of.column))
-            if guess is None:
+            found = learn(replace(self.whole, wait=self.pooled(self.results[of.column], of), column=column))
+            if found is None:
                 return False
-            rows.append(guess)
-        self._guesses_by_day[of.column] = np.array(rows)
+            predicted, self._predicted[_key(of)] = found
+            if predicted is not None:
+                self.models.append(Model(of.name, of.unit, predicted))
+                self._spreads[_key(of)] = predicted.spread
+                self._calibrated[_key(of)] = ~np.isnan(predicted.wait)
+            return True
+        if of.column in self._by_workload:
+            return True
+        rows, calibrated = [], np.ones(len(self.packages), dtype=bool)
+        for case, values in zip(self.cases, self.results[of.column], strict=True):
+            found = learn(replace(case, wait=values, column=of.column))
+            if found is None:
+                return False
+            rows.append(found[1])
+            if found[0] is not None:
+                self.models.append(Model(f"{MEAN_WAIT.name}, {case.name}", MEAN_WAIT.unit, found[0]))
+                calibrated &= ~np.isnan(found[0].wait)
+        self._by_workload[of.column], self._calibrated[of.column] = np.array(rows), calibrated
         return True
 
     def add(self, rows: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
-        """Enter simulated values, float64[workloads, rows] by result column."""
+        """Enter simulated values, float64[workloads, rows] by result column; a NaN changes nothing."""
         for column, values in found.items():
             if column in self.results:
-                self.results[column][:, rows] = values
+                held = self.results[column][:, rows]
+                self.results[column][:, rows] = np.where(np.isnan(values), held, values)
 
-    def _together(self, values: np.ndarray, how: str) -> np.ndarray:
-        by_jobs = self._ran * self._day[:, None]
-        if how in ("mean", "max"):
-            return aggregate(values, how, by_jobs)
-        by_day = np.where(self._ran > 0, self._day[:, None], 0.0)
-        return aggregate(values, how, by_day, self.cvar_share, self._best() if how == "regret-max" else None)
+    def pooled(self, values: np.ndarray, of: Quantity) -> np.ndarray:
+        """Return a quantity of every package from its values on each workload, float64[workloads, packages]."""
+        return pool(of, values, self.ran, self.weight, self.cvar_share, self.best)
 
-    def _best(self) -> np.ndarray:
-        """Return the least simulated wait of each workload among packages that run every job, if any do."""
+    @property
+    def best(self) -> np.ndarray:
+        """The least simulated wait of each workload among packages that run every job, if any do, s."""
         first = self.whole.runs_all if self.whole.runs_all.any() else np.ones(len(self.packages), dtype=bool)
-        held = np.where(np.isnan(self.results[WAIT]) | ~first, np.inf, self.results[WAIT]).min(axis=1)
+        waits = self.results[MEAN_WAIT.column]
+        held = np.where(np.isnan(waits) | ~first, np.inf, waits).min(axis=1)
         return np.where(np.isinf(held), np.nan, held)
 
     def _fixed(self, of: Quantity) -> np.ndarray:
@@ -126,6 +182,31 @@ class Figures:
                 + (hint if of.source == "cost" else "")
             )
         return found
+
+
+def pool(
+    of: Quantity,
+    values: np.ndarray,
+    ran: np.ndarray,
+    weight: np.ndarray,
+    cvar_share: float = CVAR_SHARE,
+    best: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return one value per package from its values on each workload.
+
+    Parameters
+    ----------
+    values, ran
+        The quantity's column, and how many jobs ran, float64[workloads, packages].
+    weight
+        Of each workload.
+    cvar_share, best
+        See `procure.objectives.aggregate`.
+    """
+    if of.how in ("mean", "max"):
+        return aggregate(values, of.how, ran * weight[:, None])
+    by_workload = np.where(ran > 0, weight[:, None], 0.0)
+    return aggregate(values, of.how, by_workload, cvar_share, best if of.how == "regret-max" else None)
 
 
 def _key(of: Quantity) -> str:

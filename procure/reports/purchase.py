@@ -102,7 +102,7 @@ def _values(c: Contents) -> dict[str, object]:
     types = servers_by_type(chosen, c.quotes)
     return {
         "c": c,
-        "top": records(c.found, case, c.quotes),
+        "top": records(c.found),
         "shown_first": _SHOWN_FIRST,
         "types": types.to_dict(orient="records"),
         "spent": spent.to_dict(orient="records"),

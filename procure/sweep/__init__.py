@@ -10,6 +10,5 @@ from procure.study import Plan, load_plan
 from procure.sweep.protocol import FarmOptions
 from procure.sweep.run import SweepSummary, run_sweep
 from procure.sweep.store import read_results
-from procure.sweep.trial import run_packages
 
-__all__ = ["FarmOptions", "Plan", "SweepSummary", "load_plan", "read_results", "run_packages", "run_sweep"]
+__all__ = ["FarmOptions", "Plan", "SweepSummary", "load_plan", "read_results", "run_sweep"]

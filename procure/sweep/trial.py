@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -48,14 +47,10 @@ def find_package(plan: Plan, package_id: str) -> np.ndarray:
     )
 
 
-def try_counts(
-    plan: Plan,
-    counts: np.ndarray,
-    workload: str,
-    policy: str,
-    jobs: pd.DataFrame | None = None,
+def simulate_counts(
+    plan: Plan, counts: np.ndarray, workload: str, policy: str, jobs: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Simulate some packages on one workload of a study.
+    """Simulate some packages on one workload of a study, here and now, without storing the runs.
 
     Parameters
     ----------
@@ -69,29 +64,27 @@ def try_counts(
     Returns
     -------
     pandas.DataFrame
-        Result rows in the order given.
-
-    Raises
-    ------
-    TableError
-        A run failed.
+        Result rows in the order given. A run that failed is a row with its status and reason.
     """
     if jobs is not None:
         plan = replace(plan, workloads=plan.workloads | {workload: jobs})
     ids = package_ids(counts, plan.types)
-    rows, _ = simulate_batch(
-        make_bench(plan, workload, policy), ids, np.ascontiguousarray(counts, dtype=np.int64)
-    )
-    failed = rows[rows["status"] != "ok"]
-    if len(failed):
-        first = failed.iloc[0]
-        raise TableError(f"package {first['package_id']} on {workload} under {policy}: {first['reason']}")
+    counts = np.ascontiguousarray(counts, dtype=np.int64)
+    rows, _ = simulate_batch(make_bench(plan, workload, policy), ids, counts)
     return rows
 
 
-def run_packages(plan: Plan, package_ids: Iterable[str], workload: str, policy: str) -> pd.DataFrame:
-    """Simulate some packages here and now, without storing them: result rows in the order given."""
-    ids = list(package_ids)
-    counts = plan.packages.iloc[plan.row_of.loc[ids].to_numpy()][plan.types].to_numpy(np.int64)
-    rows, _ = simulate_batch(make_bench(plan, workload, policy), ids, counts)
+def try_counts(
+    plan: Plan, counts: np.ndarray, workload: str, policy: str, jobs: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return what `simulate_counts` does, where every run has to succeed.
+
+    Raises
+    ------
+    TableError
+        A run failed: which, and why.
+    """
+    rows = simulate_counts(plan, counts, workload, policy, jobs)
+    for first in rows[rows["status"] != "ok"].head(1).itertuples():
+        raise TableError(f"package {first.package_id} on {workload} under {policy}: {first.reason}")
     return rows

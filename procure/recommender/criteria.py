@@ -1,0 +1,115 @@
+"""What packages are ranked by: an objective, constraints, and the axes of a Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from procure.errors import ArgumentError, TableError
+from procure.objectives import OBJECTIVES, Quantity, objective
+from procure.objectives.constraints import Constraint, parse_all, quantities
+from procure.study import Study
+
+MEAN_WAIT = OBJECTIVES["mean-wait"]
+SHORT = {"wait": "mean-wait", "cost": "tco"}
+"""Short names that an axis of a front may have."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """What is to be small, within which bounds; with ``axes``, what a Pareto front is drawn by."""
+
+    objective: Quantity = MEAN_WAIT
+    constraints: tuple[Constraint, ...] = ()
+    axes: tuple[Quantity, ...] = ()
+
+    @property
+    def quantities(self) -> list[Quantity]:
+        """Everything that has to be known of a package."""
+        return [*(self.axes or [self.objective]), *(one.of for one in self.constraints)]
+
+    @property
+    def need_runs(self) -> bool:
+        """Whether any of it is known by simulation only."""
+        return any(one.source == "result" for one in self.quantities)
+
+    @property
+    def result_columns(self) -> list[str]:
+        """The result columns that are needed, the mean wait always."""
+        needed = [one.column for one in self.quantities if one.source == "result"]
+        return list(dict.fromkeys([MEAN_WAIT.column, *needed]))
+
+    def violation(self, value: Callable[[Quantity], np.ndarray], n: int) -> np.ndarray:
+        """Return how far n packages are from satisfying the constraints, as shares of the bounds, summed; 0 = they do.
+
+        Parameters
+        ----------
+        value
+            From a quantity to its value of each package; NaN counts as infinitely far.
+        """
+        far = np.zeros(n)
+        for one in self.constraints:
+            values = value(one.of)
+            off = np.abs(values - one.value) / max(abs(one.value), 1e-9)
+            # A strict bound may be missed by nothing.
+            far += np.where(one.holds(values), 0.0, np.where(np.isnan(off), np.inf, np.maximum(off, 1e-12)))
+        return far
+
+
+def criteria_of(
+    study: Study,
+    objective: str | None = None,
+    constraints: Sequence[str] | None = None,
+    pareto: str | Iterable[str] | None = None,
+) -> Criteria:
+    """Read criteria as the command line writes them; what is not given is the study's own.
+
+    Parameters
+    ----------
+    objective
+        A name in `procure.objectives.OBJECTIVES`.
+    constraints
+        As `procure.objectives.constraints.parse` reads them; they count besides the study's.
+    pareto
+        Two objectives or more, separated by commas or in a list; ``wait`` and ``cost`` for short.
+
+    Raises
+    ------
+    ArgumentError
+        ``objective``, ``constraints`` or ``pareto`` cannot be read, or names what does not exist; or
+        constraints contradict each other.
+    TableError
+        The same of the study's own.
+    """
+    quotes = study.read_quotes()
+    known = quantities(quotes["name"])
+    columns = {one.column for one in OBJECTIVES.values()}
+    if "power_w" not in quotes or quotes["power_w"].isna().all():
+        columns -= {OBJECTIVES["energy"].column}
+    bounds = parse_all(study.recommend.constraints, known)
+    if constraints:
+        written = [*study.recommend.constraints, *constraints]
+        bounds = _argument("constraints", lambda: parse_all(written, known))
+    target = _argument("objective", lambda: _objective(objective or study.recommend.objective, columns))
+    names = [one.strip() for one in (pareto.split(",") if isinstance(pareto, str) else pareto or ())]
+    axes = tuple(_argument("pareto", lambda: [_objective(SHORT.get(name, name), columns) for name in names]))
+    if names and len(set(axes)) < 2:
+        raise ArgumentError("pareto", "a front needs two axes or more, e.g. wait,cost")
+    return Criteria(target, tuple(bounds), axes)
+
+
+def _objective(name: str, columns: Iterable[str]) -> Quantity:
+    # Energy that no quote states is left out of the names that are proposed, and named where it is asked for.
+    return OBJECTIVES[name] if name in OBJECTIVES else objective(name, columns)
+
+
+def _argument(name: str, read: Callable[[], _T]) -> _T:
+    try:
+        return read()
+    except TableError as error:
+        raise ArgumentError(name, str(error)) from None
