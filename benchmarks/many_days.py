@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.cli.cases import Rule
 from procure.evaluation.many_days import (
     Days,
     days_of,
@@ -32,7 +31,7 @@ from procure.evaluation.many_days import (
 from procure.evaluation.ranking import REGRET_FLOOR, evaluate, order
 from procure.models import features, together
 from procure.objectives.aggregate import aggregate
-from procure.recommender.results import StudyResults, load_results
+from procure.recommender.results import RUNS_ALL, StudyResults, load_results
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.probe import probe_days
@@ -132,7 +131,7 @@ def single_days(loaded: StudyResults, truth: np.ndarray | None) -> None:
     counted = hit_days(days_of(loaded.cases), SHARE)
     rows = []
     for i, case in enumerate(loaded.cases):
-        found = loaded.learn_if_possible(case, "composition", Rule.RUNS_ALL)
+        found = loaded.learn_if_possible(case, "composition", RUNS_ALL)
         overall = threshold_table({("composition", "day"): found.wait}, counted, packages, [6], (50,))
         row = {"day": case.name, "precision@50 > 6 days": float(overall["precision"].iloc[0])}
         if truth is not None:

@@ -19,21 +19,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.cli import cases, choices, chosen
 from procure.models.case import simulated_values
 from procure.objectives import OBJECTIVES
 from procure.objectives.aggregate import REGRET_FLOOR
 from procure.objectives.pareto import front
-from procure.recommender.rank import result_columns
-from procure.recommender.results import StudyResults, load_results
-from procure.recommender.values import Figures
+from procure.recommender import Criteria, StudyResults, load_results
+from procure.recommender.recommender import recommend_by
+from procure.recommender.values import PackageValues
 
 RESULT = [one for one in OBJECTIVES.values() if one.source == "result"]
 AXES = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])
 
 
-def truth_of(loaded: StudyResults, path: Path) -> Figures:
-    columns = result_columns(RESULT)
+def truth_of(loaded: StudyResults, path: Path) -> PackageValues:
+    columns = Criteria(axes=tuple(RESULT)).result_columns
     held = ["package_id", "workload", "policy", "status", "reason", *columns]
     results = pd.read_parquet(path, columns=held)
     packages = loaded.cases[0].packages
@@ -43,12 +42,12 @@ def truth_of(loaded: StudyResults, path: Path) -> Figures:
         )
         for column in columns
     }
-    return Figures(loaded.cases, values)
+    return PackageValues(loaded.cases, values)
 
 
-def judge(loaded: StudyResults, truth: Figures, name: str, k: int) -> str:
+def judge(loaded: StudyResults, truth: PackageValues, name: str, k: int) -> str:
     began, objective = time.perf_counter(), OBJECTIVES[name]
-    found = chosen.chosen(loaded, choices.Wish(objective), k, True, cases.Rule.RUNS_ALL).ranked_list
+    found = recommend_by(loaded, Criteria(objective), k, resamples=0)
     taken = time.perf_counter() - began
     values, _ = truth.value(objective)
     able = truth.whole.runs_all
@@ -64,8 +63,8 @@ def judge(loaded: StudyResults, truth: Figures, name: str, k: int) -> str:
     )
 
 
-def compare_fronts(loaded: StudyResults, truth: Figures) -> str:
-    found = chosen.fronted(loaded, choices.Wish(AXES[0], (), AXES), True)
+def compare_fronts(loaded: StudyResults, truth: PackageValues) -> str:
+    found = recommend_by(loaded, Criteria(axes=AXES))
     assert found.front is not None
     rows = np.flatnonzero(truth.whole.runs_all)
     points = np.column_stack([truth.value(axis)[0][rows] for axis in AXES])

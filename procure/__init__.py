@@ -37,6 +37,7 @@ _HOME = {
     "package_nodes": "procure.packages",
     "read_quotes": "procure.packages",
     "read_results": "procure.sweep",
+    "recommend": "procure.recommender",
     "run_sweep": "procure.sweep",
     "scale_run_time": "procure.workload",
     "simulate": "procure.run",

@@ -11,17 +11,18 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
-from procure.cli import ties
-from procure.cli.chosen_output import _models, no_better_than_mean
 from procure.cli.main import app, run
 from procure.errors import TableError
 from procure.models import Case
 from procure.objectives import OBJECTIVES
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.pareto import front
-from procure.recommender.rank import choose, pareto
+from procure.recommender.criteria import Criteria
+from procure.recommender.notes import ModelErrors, no_better_than_mean, ties
+from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
+from procure.recommender.recommender import values_of
 from procure.recommender.results import load_results
-from procure.recommender.values import Figures
+from procure.recommender.values import PackageValues
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 
@@ -29,9 +30,9 @@ NAN = np.nan
 KNOWN = quantities(["A"])
 
 
-def figures_of(
+def values_with(
     waits: list[list[float]], left_out: list[int] | None = None, **columns: list[list[float]]
-) -> Figures:
+) -> PackageValues:
     """One package per column of ``waits``, one workload per row; the last workload weighs double."""
     n = len(waits[0])
     table = pd.DataFrame({"package_id": [f"p{i}" for i in range(n)], "A": range(n)})
@@ -42,23 +43,29 @@ def figures_of(
         for i, row in enumerate(waits)
     ]
     results = {"mean_wait_time": waits} | columns
-    return Figures(cases, {name: np.array(rows, dtype=float) for name, rows in results.items()})
+    return PackageValues(cases, {name: np.array(rows, dtype=float) for name, rows in results.items()})
 
 
 def truth_of(**columns: list[list[float]]):
     """Simulate by looking up; keep what was asked for."""
-    asked: list[list[str]] = []
+    asked: list[list[int]] = []
 
-    def simulate(ids: list[str]) -> dict[str, np.ndarray]:
-        asked.append(ids)
-        rows = [int(name[1:]) for name in ids]
+    def simulate(rows: np.ndarray) -> dict[str, np.ndarray]:
+        asked.append(rows.tolist())
         return {name: np.array(values, dtype=float)[:, rows] for name, values in columns.items()}
 
     return simulate, asked
 
 
+def choose(values, objective, constraints=(), k=50, simulate=None, rule="runs-all"):
+    """Confirm a list and return its table, and what confirmed it."""
+    criteria, confirmation = Criteria(objective, tuple(constraints)), Confirmation(values, simulate)
+    confirm_list(confirmation, criteria, k, rule)
+    return ranking_table(confirmation, criteria, rule), confirmation
+
+
 def names(found) -> list[str]:
-    return found.ranking["package_id"].tolist()
+    return found[0]["package_id"].tolist()
 
 
 WAITS = [[10.0, 50, 30, 90], [60.0, 50, 10, 0]]
@@ -76,45 +83,46 @@ WAITS = [[10.0, 50, 30, 90], [60.0, 50, 10, 0]]
 )
 def test_each_objective_has_its_own_order(objective, first, value):
     """Two days, the second weighing double; ties go to the lower price."""
-    found = choose(figures_of(WAITS), OBJECTIVES[objective])
-    assert (names(found), found.ranking["objective_value"].iloc[0]) == (first, pytest.approx(value))
-    assert found.confirmed and found.k == 4
+    found = choose(values_with(WAITS), OBJECTIVES[objective])
+    shown = found[0]["objective_value" if objective != "mean-wait" else "mean_wait_time"].iloc[0]
+    assert (names(found), shown) == (first, pytest.approx(value)) and found[0]["simulated"].all()
 
 
 def test_packages_that_leave_jobs_out_stand_last_unless_the_published_rule_is_asked_for():
     """As in the plain list."""
-    figures = figures_of(WAITS, [0, 0, 1, 0])
+    figures = values_with(WAITS, [0, 0, 1, 0])
     assert names(choose(figures, OBJECTIVES["worst-day"])) == ["p1", "p0", "p3", "p2"]
     assert names(choose(figures, OBJECTIVES["worst-day"], rule="published"))[0] == "p2"
 
 
 def test_a_prediction_that_breaks_a_constraint_when_simulated_leaves_the_list(monkeypatch):
     """And one that just missed it by prediction is tried, and enters."""
-    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 1)
-    figures = figures_of([[NAN] * 4], p95_wait_time=[[NAN] * 4])
+    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
+    figures = values_with([[NAN] * 4], p95_wait_time=[[NAN] * 4])
     guess = {"mean_wait_time mean": [10, 20, 30, 40], "p95_wait_time mean": [90, 95, 105, 300]}
-    figures._guesses = {name: np.array(values, dtype=float) for name, values in guess.items()}
+    figures._predicted = {name: np.array(values, dtype=float) for name, values in guess.items()}
     simulate, asked = truth_of(mean_wait_time=[[11, 21, 31, 41]], p95_wait_time=[[120, 110, 99, 400]])
     found = choose(figures, OBJECTIVES["mean-wait"], [parse("p95_wait<=100", KNOWN)], 2, simulate)
-    assert asked == [["p0", "p1"], ["p2"]]
-    assert (names(found), found.k, found.confirmed) == (["p2", "p1", "p0", "p3"], 1, True)
-    assert found.ranking["satisfies"].tolist() == [True, False, False, False]
-    assert found.ranking["p95_wait_time"].tolist() == [99, 110, 120, 300]
+    assert asked == [[0, 1], [2]]
+    assert names(found) == ["p2", "p1", "p0", "p3"]
+    assert found[0]["satisfies"].tolist() == [True, False, False, False]
+    assert found[0]["p95_wait_time"].tolist() == [99, 110, 120, 300]
 
 
 def test_runs_that_fail_are_counted_and_stay_predicted():
     """They do not stop the others."""
-    figures = figures_of([[NAN, NAN]])
-    figures._guesses = {"mean_wait_time mean": np.array([1.0, 2.0])}
+    figures = values_with([[NAN, NAN]])
+    figures._predicted = {"mean_wait_time mean": np.array([1.0, 2.0])}
     simulate, asked = truth_of(mean_wait_time=[[NAN, 5]])
     found = choose(figures, OBJECTIVES["mean-wait"], (), 2, simulate)
-    assert (names(found), found.n_failed, found.confirmed, len(asked)) == (["p0", "p1"], 1, False, 1)
+    assert (names(found), found[1].failed.tolist(), len(asked)) == (["p0", "p1"], [True, False], 1)
+    assert found[0]["simulated"].tolist() == [False, True]
 
 
 def test_a_day_whose_wait_is_predicted_counts_with_those_that_are_simulated():
     """The best of a day, for its regret, is a simulated one: a lucky prediction sets no mark."""
-    figures = figures_of([[100.0, NAN, NAN], [60.0, 60.0, 60.0]])
-    figures._guesses_by_day = {"mean_wait_time": np.array([[7.0, 150.0, 1.0], [7.0, 7.0, 7.0]])}
+    figures = values_with([[100.0, NAN, NAN], [60.0, 60.0, 60.0]])
+    figures._by_workload = {"mean_wait_time": np.array([[7.0, 150.0, 1.0], [7.0, 7.0, 7.0]])}
     values, known = figures.value(OBJECTIVES["regret-max"])
     assert values.tolist() == pytest.approx([0, 0.5, 0]) and known.tolist() == [True, False, False]
     assert figures.value(OBJECTIVES["worst-day"])[0].tolist() == [100, 150, 60]
@@ -122,11 +130,11 @@ def test_a_day_whose_wait_is_predicted_counts_with_those_that_are_simulated():
 
 def test_learning_asks_for_one_model_or_for_one_per_workload():
     """By what the objective turns on; the case says which column and workload it holds."""
-    figures, asked = figures_of([[1.0, NAN], [3.0, NAN]], max_wait_time=[[5.0, NAN], [9.0, NAN]]), []
+    figures, asked = values_with([[1.0, NAN], [3.0, NAN]], max_wait_time=[[5.0, NAN], [9.0, NAN]]), []
 
-    def learn(case: Case) -> np.ndarray:
+    def learn(case: Case) -> tuple[None, np.ndarray]:
         asked.append((case.name, case.column, case.wait[0]))
-        return np.array([0.0, 8.0])
+        return None, np.array([0.0, 8.0])
 
     for name in ("max-wait", "cvar"):
         assert figures.learn(OBJECTIVES[name], learn)
@@ -137,12 +145,12 @@ def test_learning_asks_for_one_model_or_for_one_per_workload():
         ("day1", "mean_wait_time", 3),
     ]
     assert figures.value(OBJECTIVES["max-wait"])[0].tolist() == [9, 8]
-    assert not figures.learn(OBJECTIVES["cvar"], lambda case: None)
+    assert not values_with([[1.0, NAN]]).learn(OBJECTIVES["cvar"], lambda case: None)
 
 
 def test_where_nothing_satisfies_them_it_is_said_why():
     """After the nearest were simulated."""
-    figures = figures_of(WAITS)
+    figures = values_with(WAITS)
     with pytest.raises(TableError) as raised:
         choose(figures, OBJECTIVES["price"], [parse("price_usd<=97", KNOWN), parse("worst_day<=60", KNOWN)])
     assert str(raised.value).splitlines() == [
@@ -156,13 +164,14 @@ def test_where_nothing_satisfies_them_it_is_said_why():
 
 def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch):
     """Lucky predictions leave it, what they hid comes up, and constraints hold."""
-    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 1)
-    figures = figures_of([[NAN, 50.0, NAN, NAN, 9.0]])
-    figures._guesses = {"mean_wait_time mean": np.array([1.0, 50, 20, 30, 9])}
+    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
+    figures = values_with([[NAN, 50.0, NAN, NAN, 9.0]])
+    figures._predicted = {"mean_wait_time mean": np.array([1.0, 50, 20, 30, 9])}
     simulate, asked = truth_of(mean_wait_time=[[70, 50, 25, 31, 9]])
     bound = [parse("A<=3", KNOWN)]
-    found = pareto(figures, [OBJECTIVES["mean-wait"], OBJECTIVES["price"]], bound, simulate)
-    assert asked == [["p0", "p2", "p3"]]
+    axes = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])
+    found = pareto(Confirmation(figures, simulate), Criteria(constraints=tuple(bound), axes=axes))
+    assert asked == [[0, 2, 3]]
     assert found["package_id"].tolist() == ["p2", "p3"]
     assert found["mean-wait"].tolist() == [25, 31] and found["price"].tolist() == [98, 97]
     assert found["simulated"].all() and found["knee"].sum() == 1
@@ -170,18 +179,19 @@ def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch
 
 def test_the_best_by_an_axis_are_simulated_though_no_layer_of_the_front_holds_them(monkeypatch):
     """So a front begins with a package as good as the first of the list by that axis."""
-    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 2)
-    figures = figures_of([[NAN, NAN, NAN, 9.0, 50.0]])
-    figures._guesses = {"mean_wait_time mean": np.array([30.0, 30, 10, 9, 50])}
+    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 2)
+    figures = values_with([[NAN, NAN, NAN, 9.0, 50.0]])
+    figures._predicted = {"mean_wait_time mean": np.array([30.0, 30, 10, 9, 50])}
     simulate, asked = truth_of(mean_wait_time=[[70, 70, 5, 9, 50]])
-    found = pareto(figures, [OBJECTIVES["mean-wait"], OBJECTIVES["price"]], [], simulate)
-    assert asked == [["p2"]]
+    axes = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])
+    found = pareto(Confirmation(figures, simulate), Criteria(axes=axes))
+    assert asked == [[2]]
     assert found["package_id"].tolist() == ["p2", "p3", "p4"]
 
 
 def test_what_is_not_known_of_a_package_cannot_be_an_objective():
     """Such as energy where a quote says no watts."""
-    figures = figures_of(WAITS)
+    figures = values_with(WAITS)
     figures.costs = pd.DataFrame({"energy_kwh_per_year": [1.0, NAN, NAN, 4]})
     with pytest.raises(
         TableError, match="energy: energy_kwh_per_year is not known for 2 of 4 packages; the quotes"
@@ -238,13 +248,11 @@ def ask(path: Path, *arguments: str) -> Result:
 
 
 @pytest.fixture(scope="module")
-def truth(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+def truth(tmp_path_factory: pytest.TempPathFactory) -> PackageValues:
     """All packages of the same study."""
-    from procure.cli import choices, chosen
-
     loaded = load_results(made(tmp_path_factory.mktemp("truth"), sample=1))
     every = [one for one in OBJECTIVES.values() if one.source == "result"]
-    return chosen.figures_of(loaded, choices.Wish(OBJECTIVES["tco"], axes=(*every, OBJECTIVES["energy"])))
+    return values_of(loaded, Criteria(axes=(*every, OBJECTIVES["energy"])))
 
 
 @pytest.mark.parametrize(
@@ -346,10 +354,10 @@ def test_contradictions_are_named_before_results_are_read(tmp_path):
 
 def test_an_objective_that_the_results_do_not_hold(swept, monkeypatch):
     """Those that are there are listed."""
-    import procure.sweep as sweep
+    from procure.recommender import results
 
-    whole = sweep.read_results
-    monkeypatch.setattr(sweep, "read_results", lambda *a: whole(*a).assign(p95_wait_time=np.nan))
+    whole = results.read_results
+    monkeypatch.setattr(results, "read_results", lambda *a: whole(*a).assign(p95_wait_time=np.nan))
     answer = ask(swept, "--objective", "p95-wait")
     assert "needs column p95_wait_time, which these results do not hold; available here: " in str(
         answer.exception
@@ -391,22 +399,18 @@ def test_without_any_waiting_a_front_says_so_too(calm):
     """Its other axes decide it."""
     answer = ask(calm, "--pareto", "wait,cost")
     assert answer.exit_code == 0 and "no job waits under any of the" in answer.stderr
-    assert "the front is decided by what else it is drawn by" in answer.stderr
+    assert "the front is decided by its other axes" in answer.stderr
 
 
 @pytest.mark.parametrize(
-    ("least", "k", "said"), [(0.0, 2, True), (7.0, 2, True), (0.0, 3, True), (0.0, 4, False)]
+    ("least", "k", "tied"), [(0.0, 2, True), (7.0, 2, True), (0.0, 3, True), (0.0, 4, False)]
 )
-def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, said):
+def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, tied):
     """Three of four simulated packages share the least p95-wait: said of lists of up to three of them."""
-    table = pd.DataFrame(
-        {"simulated": [True] * 4 + [False], "jobs_left_out": 0, "satisfies": True, "mean_wait_time": [1.0, 2, 3, 4, 5],
-         "objective_value": [least] * 3 + [9.0, least]}
-    )  # fmt: skip
-    by = SimpleNamespace(wanted=SimpleNamespace(objective=OBJECTIVES["p95-wait"]))
-    lines = ties.of_list(SimpleNamespace(found=SimpleNamespace(ranking=table, k=k), chosen=by))
+    values = values_with([[1.0, 2, 3, 4, NAN]], p95_wait_time=[[least] * 3 + [9.0, NAN]])
+    lines = [str(fact) for fact in ties(values, Criteria(OBJECTIVES["p95-wait"]), np.arange(5), k)]
     text = f"3 of the 4 packages that were simulated have the same least p95-wait, {least:.0f} s"
-    assert [line.startswith(text) for line in lines] == [True] * said
+    assert [line.startswith(text) for line in lines] == [True] * tied
 
 
 def test_a_model_that_knows_no_more_than_the_mean_is_remarked_on():
@@ -415,8 +419,8 @@ def test_a_model_that_knows_no_more_than_the_mean_is_remarked_on():
     assert no_better_than_mean([good]) == "" == no_better_than_mean([])
     assert no_better_than_mean([bad]).startswith(": the model is no better than that, so do not trust")
     assert no_better_than_mean([bad, good, good]).startswith(": 1 of them is no better")
-    made = SimpleNamespace(models=[SimpleNamespace(what="p95-wait", unit="s", predicted=bad)])
-    assert "12 s (RMSE; always answering the mean: 10 s): the model is no better" in _models(made)[0]
+    made = ModelErrors([SimpleNamespace(what="p95-wait", unit="s", predicted=bad)])
+    assert "12 s (RMSE; always answering the mean: 10 s): the model is no better" in str(made)
 
 
 def test_an_existing_system_that_already_runs_everything_is_said(calm):

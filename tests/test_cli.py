@@ -14,10 +14,10 @@ import typer.main
 from small_study import swept
 from typer.testing import CliRunner
 
-from procure.cli.cautions import _speeds
 from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.recommender.notes import about_speeds
 from procure.recommender.results import workloads_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -194,7 +194,9 @@ def test_titles_and_notes_name_three_of_many_workloads():
     assert workloads_of(case) == "day-0, day-1, day-2 and 22 more"
     assert workloads_of(SimpleNamespace(name="day-1")) == "day-1"
     speeds = SimpleNamespace(logged_speed=lambda name: None)
-    said = _speeds(SimpleNamespace(plan=speeds, cases=[SimpleNamespace(name=f"day-{i}") for i in range(25)]))
+    said = about_speeds(
+        SimpleNamespace(plan=speeds, cases=[SimpleNamespace(name=f"day-{i}") for i in range(25)])
+    )
     assert said[0].startswith("day-0, day-1, day-2 and 22 more: run times as logged")
 
 

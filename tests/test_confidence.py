@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,13 @@ from small_study import swept
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.cli.sure import coverage_lines, day_lines, sentences
 from procure.evaluation.bootstrap import bootstrap, left_out_days, redraws, standing, top_edge, unseen_day
 from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage, places
-from procure.recommender.confidence import Assurance, _overlapping, redraw_bursts
+from procure.objectives import OBJECTIVES
+from procure.recommender.backtest import coverage_lines, day_lines
+from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
 from procure.recommender.results import load_results
 from procure.reports import confidence
 from procure.workload import generate
@@ -95,8 +97,8 @@ def test_redrawn_days_repeat_by_seed_and_sum_as_told():
 def test_bursts_are_redrawn_whole_and_their_times_stay():
     """Each burst stands in the redrawn workload a whole number of times, under names of its own."""
     jobs = generate(1, 400)
-    drawn = redraw_bursts(jobs, 5)
-    assert drawn["job_id"].is_unique and drawn.equals(redraw_bursts(jobs, 5))
+    drawn = resample_bursts(jobs, 5)
+    assert drawn["job_id"].is_unique and drawn.equals(resample_bursts(jobs, 5))
     of = dict(zip(jobs["job_id"], bursts(jobs), strict=True))
     times = drawn["job_id"].str.split("+").str[0].map(of).value_counts()
     sizes = pd.Series(bursts(jobs)).value_counts()
@@ -123,21 +125,38 @@ def run(*words: str) -> tuple[str, str]:
 
 
 def test_recommend_says_what_cannot_be_told_apart():
-    """One day: bursts are redrawn, by seed; the sentences and the columns agree."""
-    words = ["recommend", str(swept()), "-k", "5", "--redraws", "6", "--format", "json"]
+    """One day: bursts are resampled, by seed; the sentences and the columns agree."""
+    words = ["recommend", str(swept()), "-k", "5", "--resamples", "6", "--format", "json"]
     out, err = run(*words)
     listed = json.loads(out)
     assert [set(one) >= {"rank_low", "rank_high", "chance_top", "alike"} for one in listed] == [True] * 5
     assert listed[0]["alike"] and listed[0]["rank_low"] == 1
-    assert "over 6 redraws of the" in err and ("indistinguishable" in err or "as good as the first" in err)
+    assert "6 resamples of the" in err and ("cannot be told apart" in err or "is better than every" in err)
     plain = json.loads(run(*words[:4], "--no-verify", "--redraws", "0", "--format", "json")[0])
     assert all(0 <= one["chance_top"] <= 1 for one in plain if not one["simulated"])
+
+
+@pytest.mark.parametrize("objective", ["p95-wait", "regret-max"])
+def test_every_objective_is_resampled(objective: str):
+    """Two equal packages under any objective are alike; ranks are those of the objective's resampled values."""
+    words = ["recommend", str(swept(2)), "-k", "4", "--resamples", "5", "--objective", objective]
+    out, err = run(*words, "--format", "json")
+    listed = json.loads(out)
+    assert listed[0]["alike"] and all(one["rank_low"] <= one["rank_high"] for one in listed)
+    assert f"difference in {objective}" in err or f"the same {objective}" in err
+    assert (
+        "rank_low"
+        not in json.loads(run(*words[:4], "--pareto", "wait,cost", "--format", "json")[0])["front"][0]
+    )
+    price = run("recommend", str(swept(2)), "-k", "4", "--objective", "price", "--format", "json")
+    assert "price does not depend on the jobs" in price[1]
+    assert json.loads(price[0])[0]["rank_low"] is None
 
 
 SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")
 
 
-def test_without_redraws_nothing_is_said_of_how_simulated_packages_are_ordered():
+def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered():
     """One simulation has no range: null in JSON, no columns in the table, a sentence that says so."""
     words = ["recommend", str(swept()), "-k", "5", "--redraws", "0"]
     out, err = run(*words, "--format", "json")
@@ -147,46 +166,53 @@ def test_without_redraws_nothing_is_said_of_how_simulated_packages_are_ordered()
     assert "like_1st" not in table and "ranks" not in table
 
 
-def test_without_redraws_only_predictions_are_compared_by_their_ranges():
+def test_without_resamples_only_predictions_are_compared_by_their_ranges():
     """A head of a simulated and two predicted packages: the simulated one has no ranks, the others have."""
-    head = pd.DataFrame(
-        {"package_id": ["a", "b", "c"], "mean_wait_time": [50.0, 60.0, 900.0], "simulated": [True, False, False],
-         "low_wait_time": [np.nan, 40.0, 800.0], "high_wait_time": [np.nan, 80.0, 990.0]}
-    )  # fmt: skip
-    table = _overlapping(head, np.array([1.0, 0.5, 0.0]))
+    ends = np.array([[np.nan, 40.0, 800.0], [np.nan, 80.0, 990.0]])
+    values = SimpleNamespace(
+        packages=pd.DataFrame({"package_id": ["a", "b", "c"]}),
+        value=lambda of: (np.array([50.0, 60.0, 900.0]), np.array([True, False, False])),
+        interval=lambda of: tuple(ends),
+    )
+    table = _overlapping(values, OBJECTIVES["mean-wait"], np.arange(3), np.array([1.0, 0.5, 0.0]))
     assert table["rank_low"].tolist() == [pd.NA, 1, 3] and table["rank_high"].tolist() == [pd.NA, 2, 3]
     assert table["alike"].tolist() == [pd.NA, True, False]
     assert table["chance_top"].tolist()[1:] == [0.5, 0.0] and np.isnan(table["chance_top"][0])
-    said, unknown = sentences(Assurance(table, "nothing", 0, 0), 9)
-    assert said.startswith("1 of the first 3 packages is a prediction that cannot be told from the first")
-    assert "nothing was redrawn" in unknown
+    said, unknown = Confidence(table, "nothing", 0, 0).sentences(9)
+    assert said.startswith(
+        "1 of the first 3 packages is a prediction that cannot be told apart from the first"
+    )
+    assert "were not resampled" in unknown
     assert "<figure>" in confidence.section(table, [said], "nothing", 0)
     nothing = confidence.section(table.assign(alike=pd.NA), [unknown], "nothing", 0)
     assert "is not known" in nothing and "<figure>" not in nothing and "ranges of predictions" not in nothing
 
 
 def test_sentences_on_packages_that_are_all_alike_do_not_contradict_each_other():
-    """Equal in every redraw: one sentence, and none that calls the first the best; some equal: best with others."""
-    (same,) = sentences(Assurance(standing(np.ones((8, 3))).table, "bursts of jobs", 8, 40), 9)
+    """Equal in every resample: one sentence, and none that calls the first the best; some equal: best with others."""
+    (same,) = Confidence(standing(np.ones((8, 3))).table, "bursts of jobs", 8, 40).sentences(9)
     assert same == (
-        "over 8 redraws of the 40 bursts of jobs, the first 3 packages wait equally long in every one: this workload "
+        "the first 3 packages have the same wait in every one of 8 resamples of the 40 job bursts: this workload "
         "cannot tell them apart"
     )
     drawn = np.array([[1.0, 1.0, 2.0]] * 8)
-    some, first = sentences(Assurance(standing(drawn).table, "bursts of jobs", 8, 40), 3)
-    assert (
-        some.startswith("these 2 of all 3 are indistinguishable") and "or there is none (ranks 1, 2)" in some
+    some, first = Confidence(standing(drawn).table, "bursts of jobs", 8, 40).sentences(3)
+    assert some == (
+        "1 of all 3 packages cannot be told apart from the first: the 90 % bootstrap interval of the difference in "
+        "wait includes 0 (8 resamples of the 40 job bursts, rank 2)"
     )
-    assert "the first package is best, alone or with others, in 100%" in first
+    assert "the first package is best, alone or tied, in 100%" in first
     mixed = np.array([[1.0, 2.0], [2.0, 1.0]] * 4)
-    every, _ = sentences(Assurance(standing(mixed).table, "bursts of jobs", 8, 40), 2)
-    assert every.startswith("all 2 packages are indistinguishable") and "ranks" not in every
+    every, _ = Confidence(standing(mixed).table, "bursts of jobs", 8, 40).sentences(2)
+    assert every.startswith("all 2 packages cannot be told apart") and "rank" not in every
+    apart, _ = Confidence(standing(drawn + np.array([0, 1, 1])).table, "bursts of jobs", 8, 40).sentences(9)
+    assert apart.startswith("the first package is better than every other of the first 3:")
 
 
 def test_several_days_are_redrawn_as_days():
     """Five days: a range for another day is stated with the probability that five days allow."""
     _, err = run("recommend", str(swept(5)), "-k", "3", "--format", "json")
-    assert "redraws of the 5 days" in err and "with 67% probability; more days are needed for 90 %" in err
+    assert "resamples of the 5 days" in err and "with 67% probability; more days are needed for 90 %" in err
 
 
 def test_the_share_of_truths_that_ranges_hold_is_told():

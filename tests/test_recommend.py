@@ -14,8 +14,11 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.models import Case, Predicted, Surrogate
-from procure.recommender.recommender import rank, recommend
-from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
+from procure.objectives.aggregate import best_first
+from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.rank import Confirmation, confirm_list, ranking_table
+from procure.recommender.summary import budget_by_category, counts_of, servers_by_type
+from procure.recommender.values import PackageValues
 
 QUOTES = pd.DataFrame(
     {
@@ -37,69 +40,72 @@ def make_case(wait: list[float], left_out: list[int] | None = None, price: list[
     return Case("day", table, np.array(left_out or [0] * n), np.array(wait, dtype=float), 10)
 
 
-def make_predicted(wait: list[float]) -> Predicted:
+def confirmed(case: Case, guess: list[float], k: int, simulate=None):
+    """Rank one workload's packages by waits, simulated or guessed, and confirm the first k."""
+    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     errors = np.array([0.5, 1.0, 2.0])
-    return Predicted(np.array(wait, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, errors)
+    model = Predicted(np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, errors)
+    assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
+    looked_up = None if simulate is None else lambda rows: {"mean_wait_time": simulate(rows)[None, :]}
+    confirmation = Confirmation(values, looked_up)
+    confirm_list(confirmation, Criteria(), k)
+    return ranking_table(confirmation, Criteria()), confirmation
 
 
 def test_packages_that_run_every_job_come_first_whatever_they_wait():
     """Then by jobs left out; equal waits by price, then row; unknown waits last."""
     case = make_case([5, 1, 5, 5, np.nan], [0, 2, 0, 1, 0], [9, 9, 8, 9, 9])
-    assert rank(case.packages, case.left_out, case.wait).tolist() == [2, 0, 4, 3, 1]
+    assert best_first(case.wait, case.packages["price_usd"], case.left_out).tolist() == [2, 0, 4, 3, 1]
 
 
 def test_the_head_is_simulated_until_nothing_predicted_is_left_in_it(monkeypatch):
     """A prediction that proves too low falls back, and what moves up is simulated in turn."""
-    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 1)
+    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
     case = make_case([np.nan, 50, np.nan, np.nan, np.nan])
-    truth = {"p0": 500.0, "p2": 20.0, "p3": 400.0, "p4": 90.0}
-    asked: list[list[str]] = []
+    truth, asked = np.array([500.0, 0, 20, 400, 90]), []
 
-    def simulate(ids: list[str]) -> np.ndarray:
-        asked.append(ids)
-        return np.array([truth[i] for i in ids])
+    def simulate(rows: np.ndarray) -> np.ndarray:
+        asked.append(rows.tolist())
+        return truth[rows]
 
-    found = recommend(case, make_predicted([10, 0, 30, 40, 99]), QUOTES, 2, simulate)
-    assert asked == [["p0", "p2"], ["p3"]]
-    assert found.ranking["package_id"].tolist() == ["p2", "p1", "p4", "p3", "p0"]
-    assert found.ranking["package_id"].tolist() == ["p2", "p3", "p1", "p4", "p0"] or found.confirmed
-    assert found.confirmed and found.ranking["simulated"].iloc[:2].all()
-    assert found.ranking["mean_wait_time"].iloc[0] == 20
+    table, _ = confirmed(case, [10, 0, 30, 40, 99], 2, simulate)
+    assert asked == [[0, 2], [3]]
+    assert table["package_id"].tolist() == ["p2", "p1", "p4", "p3", "p0"]
+    assert table["simulated"].tolist() == [True, True, False, True, True]
+    assert table["mean_wait_time"].iloc[0] == 20
 
 
 def test_a_second_round_follows_if_the_first_disappoints(monkeypatch):
     """Both favourites prove bad: the next two are simulated as well."""
-    monkeypatch.setattr("procure.recommender.recommender.FEWEST_CONFIRMED", 1)
-    asked: list[list[str]] = []
+    monkeypatch.setattr("procure.recommender.rank.FEWEST_CONFIRMED", 1)
+    asked: list[list[int]] = []
 
-    def simulate(ids: list[str]) -> np.ndarray:
-        asked.append(ids)
-        return np.full(len(ids), 100.0) if len(asked) == 1 else np.full(len(ids), 25.0)
+    def simulate(rows: np.ndarray) -> np.ndarray:
+        asked.append(rows.tolist())
+        return np.full(len(rows), 100.0) if len(asked) == 1 else np.full(len(rows), 25.0)
 
-    found = recommend(make_case([np.nan] * 4), make_predicted([10, 20, 30, 40]), QUOTES, 2, simulate)
-    assert asked == [["p0", "p1"], ["p2", "p3"]]
-    assert found.ranking["package_id"].tolist() == ["p2", "p3", "p0", "p1"]
-    assert found.n_verified == 4
+    table, confirmation = confirmed(make_case([np.nan] * 4), [10, 20, 30, 40], 2, simulate)
+    assert asked == [[0, 1], [2, 3]]
+    assert table["package_id"].tolist() == ["p2", "p3", "p0", "p1"]
+    assert confirmation.now.all()
 
 
 def test_a_short_list_is_the_head_of_a_long_one():
     """k = 1 confirms as many as k = 50 would, so the first choice does not depend on k."""
     rng = np.random.default_rng(1)
-    truth, guess = rng.random(200), rng.random(200)
-    ask = lambda ids: truth[[int(i[1:]) for i in ids]]  # noqa: E731
-    one = recommend(make_case([np.nan] * 200), make_predicted(guess.tolist()), QUOTES, 1, ask)
-    fifty = recommend(make_case([np.nan] * 200), make_predicted(guess.tolist()), QUOTES, 50, ask)
-    assert one.ranking["package_id"].tolist() == fifty.ranking["package_id"].tolist()
+    truth, guess = rng.random(200), rng.random(200).tolist()
+    one, fifty = (
+        confirmed(make_case([np.nan] * 200), guess, k, lambda rows: truth[rows])[0] for k in (1, 50)
+    )
+    assert one["package_id"].tolist() == fifty["package_id"].tolist()
 
 
-def test_without_verification_predictions_say_so_and_carry_a_range():
+def test_without_verification_predictions_carry_a_range():
     """The range comes from out-of-fold errors; a simulated package needs none."""
-    found = recommend(make_case([np.nan, 50]), make_predicted([9, 0]), QUOTES, 5)
-    first, second = records(found, make_case([np.nan, 50]), QUOTES)
-    assert (first["simulated"], first["package_id"], found.confirmed, found.k) == (False, "p0", False, 2)
-    assert 0 < first["low_wait_time"] < 9 < first["high_wait_time"]
-    assert np.isnan(second["low_wait_time"]) and second["simulated"]
-    assert second["counts"] == {"A": 1, "G": 1} and first["counts"] == {"G": 1}
+    table, _ = confirmed(make_case([np.nan, 50]), [9, 0], 5)
+    assert table["package_id"].tolist() == ["p0", "p1"] and table["simulated"].tolist() == [False, True]
+    assert 0 < table["low_wait_time"].iloc[0] < 9 < table["high_wait_time"].iloc[0]
+    assert np.isnan(table["low_wait_time"].iloc[1]) and np.isnan(table["high_wait_time"].iloc[1])
 
 
 def test_summaries_by_type_and_category():

@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.models import Case
-from procure.recommender.recommender import recommend
+from procure.recommender.criteria import Criteria
+from procure.recommender.notes import about_results
+from procure.recommender.rank import Confirmation, confirm_list, rank, ranking_table
 from procure.recommender.results import StudyResults, load_results
+from procure.recommender.values import PackageValues
 from procure.sweep import trial
 from procure.tables import write
 from procure.workload import generate
@@ -132,26 +135,26 @@ def test_a_failed_run_is_tried_once_and_falls_to_the_end_without_a_prediction():
     """No prediction, no run: its wait is unknown and stands last."""
     table = pd.DataFrame({"package_id": ["a", "b"], "price_usd": 1.0})
     case = Case("day", table, np.array([0, 0]), np.array([np.nan, 5.0]), 9)
-    asked = []
+    asked: list[list[int]] = []
 
-    def simulate(ids: list[str]) -> np.ndarray:
-        asked.append(ids)
-        return np.full(len(ids), np.nan)
+    def simulate(rows: np.ndarray) -> dict[str, np.ndarray]:
+        asked.append(rows.tolist())
+        return {"mean_wait_time": np.full((1, len(rows)), np.nan)}
 
-    found = recommend(case, None, pd.DataFrame({"name": []}), 2, simulate)
-    assert asked == [["a"]]
-    assert found.ranking["package_id"].tolist() == ["b", "a"]
-    assert (found.n_failed, found.n_verified, found.confirmed) == (1, 0, False)
+    confirmation = Confirmation(PackageValues([case], {"mean_wait_time": case.wait[None, :]}), simulate)
+    confirm_list(confirmation, Criteria(), 2)
+    assert asked == [[0]]
+    assert ranking_table(confirmation, Criteria())["package_id"].tolist() == ["b", "a"]
+    assert (confirmation.failed.tolist(), confirmation.now.any()) == ([True, False], False)
 
 
 def test_the_published_rule_ranks_by_the_jobs_that_ran():
     """A package that leaves jobs out leads by a shorter wait; by default it does not."""
     table = pd.DataFrame({"package_id": ["a", "b"], "price_usd": 1.0})
     case = Case("day", table, np.array([0, 3]), np.array([9.0, 5.0]), 9)
-    quotes = pd.DataFrame({"name": []})
-    assert recommend(case, None, quotes, 1).ranking["package_id"].tolist() == ["a", "b"]
-    published = recommend(case, None, quotes, 1, rule="published").ranking
-    assert published["package_id"].tolist() == ["b", "a"]
+    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
+    assert rank(values, Criteria()).tolist() == [0, 1]
+    assert rank(values, Criteria(), "published").tolist() == [1, 0]
 
 
 @pytest.fixture(scope="module")
@@ -227,13 +230,11 @@ def test_a_log_clock_is_drawn_in_hours():
 
 def test_failed_runs_of_the_sweep_are_counted_with_a_reason(tmp_path):
     """The count comes from the folder, the reason from the first failed row."""
-    from procure.cli.cautions import about_results
-
     loaded = load_results(make_study(tmp_path, 4))
     rows = loaded.results.copy()
     rows.loc[0, ["status", "reason"]] = ["failed", "out of luck"]
     counts = {"n_missing": 0, "n_runs_planned": 9, "n_failed": 1, "n_beyond_plan": 0}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("procure.sweep.store.study_status", lambda plan: counts)
+        patch.setattr("procure.recommender.notes.study_status", lambda plan: counts)
         (line,) = about_results(StudyResults(loaded.plan, loaded.policy, rows, loaded.cases))
     assert line.startswith("1 run of the sweep failed") and line.endswith(": out of luck")

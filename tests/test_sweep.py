@@ -22,10 +22,11 @@ from procure.packages import package_nodes
 from procure.run import simulate
 from procure.schemas import METRICS, RESULT
 from procure.study import load_study
-from procure.sweep import load_plan, read_results, run_packages, run_sweep
+from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.batches import batches
 from procure.sweep.lock import locked
 from procure.sweep.store import study_status
+from procure.sweep.trial import simulate_counts
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,8 @@ def test_existing_nodes_stand_before_every_package(tmp_path):
     path.write_text(path.read_text().replace("[[work", 'existing_nodes = "old.csv"\n[[work', 1))
     plan = load_plan(load_study(path))
     ids = plan.packages["package_id"].iloc[plan.sampled_rows[::9]].tolist()
-    rows = run_packages(plan, ids, "day", "best-fit")
+    counts = plan.packages.iloc[plan.sampled_rows[::9]][plan.types].to_numpy()
+    rows = simulate_counts(plan, counts, "day", "best-fit")
     for package_id, mean_wait in zip(ids, rows["mean_wait_time"], strict=True):
         package = plan.packages.iloc[plan.row_of[package_id]]
         nodes = package_nodes(package, plan.quotes, plan.existing)

@@ -1,1 +1,7 @@
 """Which package should we buy, and how sure is that?"""
+
+from procure.recommender.criteria import Criteria, criteria_of
+from procure.recommender.recommender import Recommendation, recommend
+from procure.recommender.results import StudyResults, load_results
+
+__all__ = ["Criteria", "Recommendation", "StudyResults", "criteria_of", "load_results", "recommend"]

@@ -190,7 +190,8 @@ class NoneAble:
         return (
             f"no package runs every job; every package leaves out {self.n_left_out:,} of "
             f"{counted(self.n_jobs, 'job')}, the most demanding on {counted(top['n_nodes'], 'node')} with "
-            f"{counted(top['cpus_per_node'], 'CPU')}, {top['mem_mb_per_node'] / 1000:,.1f} GB and {counted(top['gpus_per_node'], 'GPU')} each"
+            f"{counted(top['cpus_per_node'], 'CPU')}, {top['mem_mb_per_node'] / 1000:,.1f} GB and "
+            f"{counted(top['gpus_per_node'], 'GPU')} each"
         )
 
 

@@ -68,7 +68,7 @@ def simulate_counts(
     """
     if jobs is not None:
         plan = replace(plan, workloads=plan.workloads | {workload: jobs})
-    ids = package_ids(counts, plan.types)
+    ids = [name or "nothing" for name in package_ids(counts, plan.types)]
     counts = np.ascontiguousarray(counts, dtype=np.int64)
     rows, _ = simulate_batch(make_bench(plan, workload, policy), ids, counts)
     return rows
