@@ -6,21 +6,32 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
-from procure.policies.catalog import FAST_LANE_POLICY, refuse_multi_node
+from procure.policies.parameters import Parameters
 from procure.schemas import JOB, NODE
+from procure.settings import validated
 from procure.simulator import state as simulator_state
-from procure.simulator.arrays import Jobs, Kinds, durations, fits_empty, gpu_type_bits, job_arrays, node_kinds
-from procure.simulator.drive import drive
+from procure.simulator.arrays import (
+    Jobs,
+    Kinds,
+    durations,
+    fits_empty,
+    gpu_type_bits,
+    job_arrays,
+    node_kinds,
+    switches,
+)
+from procure.simulator.drive import Policy, drive, policy_name
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
-from procure.simulator.state import FAR, Options
+from procure.simulator.state import FAR, Options, State
 from procure.tables import check
 from procure.workload.speed import scale_run_time
 
@@ -58,6 +69,8 @@ class Prepared:
     fits: np.ndarray
     durations: np.ndarray
     killed: np.ndarray
+    leaf: np.ndarray
+    pod: np.ndarray
 
 
 def usage_of(jobs: Jobs) -> Usage:
@@ -87,14 +100,16 @@ def _prepare(jobs: pd.DataFrame, nodes: pd.DataFrame, kill_at_limit: bool, logge
     job_rows = job_arrays(jobs, bits)
     kinds, kind_of, speeds = node_kinds(nodes, bits)
     took, killed = scaled_durations(job_rows, jobs, speeds, logged_speed, kill_at_limit)
-    return Prepared(job_rows, kinds, kind_of, fits_empty(job_rows, kinds), took, killed)
+    leaf, pod = switches(nodes)
+    return Prepared(job_rows, kinds, kind_of, fits_empty(job_rows, kinds), took, killed, leaf, pod)
 
 
 def simulate(
     jobs: pd.DataFrame,
     nodes: pd.DataFrame,
-    policy: str | Callable = FAST_LANE_POLICY,
+    policy: str | Parameters | Callable = catalog.DEFAULT,
     *,
+    parameters: Mapping[str, Any] | None = None,
     kill_at_limit: bool = True,
     logged_speed: Any = None,
     options: Mapping[str, Any] | None = None,
@@ -109,15 +124,19 @@ def simulate(
         Job and node tables; they are not modified. Due dates come from a column ``due_time`` (Unix
         seconds, empty = none) where the jobs have one.
     policy
-        A name from `procure.policies.catalog.POLICIES`, or a callable of the policy protocol.
+        A name from `procure.policies.catalog.names`, also written ``NAME:key=value,key=value``; the
+        parameters of a policy, which make it; or a callable of the policy protocol.
+    parameters
+        Of a policy that is named: those that differ from the defaults.
     kill_at_limit
         End a job at its ``requested_time`` (0 = no limit); such jobs are counted in ``n_killed``.
     logged_speed
         Speed of the logged system in the unit of the nodes' ``speed``; a job takes
         ⌈run_time × logged_speed / speed⌉ s. None = the ratio 1.0 on every node.
     options
-        How the policy is set where that differs from its catalog entry: the fields of
-        `procure.simulator.state.Options`, with orders and fits by name.
+        The same under the names of earlier versions, where EASY's order behind the reservation was
+        ``backfill_order`` and that of the queue ``order``; and what the simulator does differently for
+        a callable: ``exclusive``, ``last_two``, ``half_life``.
     estimates
         int64[n_jobs] in table order, s: what the scheduler believes that each job will run, e.g. a
         model's quantile. Never above the requested time. None = the requested time.
@@ -127,20 +146,20 @@ def simulate(
     Raises
     ------
     TableError
-        A bad table, an unknown policy or option, or jobs that the policy cannot place.
+        A bad table, an unknown policy or parameter, or jobs that the policy cannot place.
     """
     jobs, nodes = check(jobs, JOB), check(nodes, NODE)
     ready = _prepare(jobs, nodes, kill_at_limit, logged_speed)
     if isinstance(policy, str):
-        refuse_multi_node(jobs, policy)
-    chosen = catalog.resolve_options(policy if isinstance(policy, str) else None, options or {})
-    specialised = policy == FAST_LANE_POLICY and fast_lane and not options
-    if isinstance(policy, str) and (policy, specialised) not in _LOADED:
+        catalog.refuse_multi_node(jobs, policy)
+    chosen = _chosen(policy, parameters, options or {})
+    batched = chosen.batched and fast_lane
+    if isinstance(policy, str) and (chosen.name, batched) not in _LOADED:
         first = jobs.head(1)
-        _simulate(_prepare(first, nodes.head(1), True, None), policy, first, chosen, None, specialised)
-        _LOADED.add((policy, specialised))
+        _simulate(_prepare(first, nodes.head(1), True, None), chosen, first, None, batched)
+        _LOADED.add((chosen.name, batched))
     began = time.perf_counter()
-    start, end, speed_of, placed, depth = _simulate(ready, policy, jobs, chosen, estimates, specialised)
+    start, end, speed_of, placed, depth = _simulate(ready, chosen, jobs, estimates, batched)
     elapsed = time.perf_counter() - began
     out = np.empty(len(METRIC_NAMES))
     kinds, kind_of = ready.kinds, ready.kind_of
@@ -155,18 +174,42 @@ _LOADED: set[tuple[str, bool]] = set()
 """Whose compiled code this process has loaded or made, so that ``elapsed`` is the simulation's own."""
 
 
+class _Chosen(NamedTuple):
+    """Which policy decides a run: what to call it, how it is made, and what the simulator does for it."""
+
+    name: str
+    make: Callable[[State], Policy]
+    options: Options
+    batched: bool = False
+
+
+class _CallableOptions(Parameters):
+    half_life: float = Field(0.0, ge=0)
+
+    def options(self) -> Options:
+        return super().options()._replace(half_life=self.half_life)
+
+
+def _chosen(policy: Any, parameters: Mapping[str, Any] | None, options: Mapping[str, Any]) -> _Chosen:
+    if isinstance(policy, str):
+        given = catalog.from_options(catalog.split(policy)[0], options) | dict(parameters or {})
+        spec = catalog.spec(policy, given)
+        return _Chosen(spec.name, spec.parameters.make, spec.parameters.options(), spec.batched)
+    if parameters:
+        raise ArgumentError("parameters", "parameters belong to a policy that is named")
+    if isinstance(policy, Parameters):
+        return _Chosen(type(policy).__name__, policy.make, policy.options())
+    plain = validated(_CallableOptions, dict(options), "options of a callable policy")
+    return _Chosen(policy_name(policy), lambda state: policy, plain.options())
+
+
 def _simulate(
-    ready: Prepared,
-    policy: str | Callable,
-    jobs: pd.DataFrame,
-    options: Options,
-    estimates: np.ndarray | None,
-    specialised: bool,
+    ready: Prepared, chosen: _Chosen, jobs: pd.DataFrame, estimates: np.ndarray | None, batched: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
-    if specialised:
+    if batched:
         with contextlib.suppress(FastLaneError):
             return _by_fast_lane(ready)
-    return _by_loop(ready, policy, jobs, options, estimates)
+    return _by_loop(ready, chosen, jobs, estimates)
 
 
 def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
@@ -181,7 +224,7 @@ def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 
 
 def _by_loop(
-    ready: Prepared, policy: str | Callable, table: pd.DataFrame, options: Options, estimates: Any
+    ready: Prepared, chosen: _Chosen, table: pd.DataFrame, estimates: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
     row = ready.jobs.row
     due = None
@@ -195,15 +238,14 @@ def _by_loop(
         ready.fits,
         ready.kind_of,
         ready.durations,
-        options=options,
+        options=chosen.options,
         user=pd.factorize(table["user"])[0][row].astype(np.int64),
         estimate=None if estimates is None else np.asarray(estimates).astype(np.int64)[row],
         due=due,
+        leaf=ready.leaf,
+        pod=ready.pod,
     )
-    if isinstance(policy, str):
-        drive(world, state, catalog.load(policy), catalog.load_loop(policy), name=policy)
-    else:
-        drive(world, state, policy)
+    drive(world, state, chosen.make(state), name=chosen.name)
     placed = (state.node_list, state.node_first)
     return state.start, world.end, world.speed_of, placed, int(world.max_queue_depth[0])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from procure.policies import catalog
+
 
 def job_table(**columns) -> pd.DataFrame:
     n = len(columns["submit_time"])
@@ -53,6 +55,18 @@ def shared_case(rng: np.random.Generator, n_jobs: int = 12, kill: bool = True):
         gpu_type=rng.choice(["", "a100", "v100"], n_nodes),
     )
     return jobs, nodes
+
+
+def plainly(name: str):
+    """Parameters of a policy of the catalog that is called from Python at each decision."""
+    spec = catalog.spec(name)
+
+    class Plainly(type(spec.parameters)):
+        def make(self, state):
+            policy = super().make(state)
+            return lambda state: policy(state)
+
+    return lambda: Plainly(**dict(spec.parameters))
 
 
 def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):

@@ -117,7 +117,7 @@ BAD_VALUES = [
     ("queue train jobs.csv --tz Mars --out site.model", "--tz"),
     ("workload generate --out jobs.doc", ".parquet or .csv"),
     ("simulate --jobs jobs.csv --nodes nodes.csv --policy foo", "--policy"),
-    ("simulate --jobs jobs.csv --nodes nodes.csv --policy easy --order foo", "order 'foo' is not known"),
+    ("simulate --jobs jobs.csv --nodes nodes.csv --policy easy --order foo", "'foo' is not known"),
     ("simulate --jobs jobs.csv --nodes nodes.csv --logged-speed fast", "--logged-speed"),
     ("compare --jobs jobs.csv --nodes nodes.csv --policies foo", "--policies"),
     ("compare --jobs jobs.csv --nodes nodes.csv --slices hour", "--slices"),

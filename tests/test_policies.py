@@ -228,24 +228,12 @@ def test_names_and_options_that_are_wrong_say_what_is_legal():
     for options, message in [
         ({"backfill_order": "sfj"}, "did you mean sjf"),
         ({"dept": 2}, "did you mean depth"),
-        ({"depth": 0}, "at least 1"),
-        ({"depth": "many"}, "a number is needed"),
+        ({"depth": 0}, "greater than or equal to 1"),
+        ({"depth": "many"}, "a valid integer"),
         ({"depth": 2, "by_time_only": 1}, "one reservation"),
+        ({"weight_age": 2}, "counts only in the order priority"),
     ]:
         with pytest.raises(TableError, match=message):
             procure_run.simulate(jobs, nodes, "easy", options=options)
-    with pytest.raises(TableError, match="fcfs has no depth"):
-        catalog.user_options("fcfs", depth=2)
-
-
-def test_every_compiled_loop_is_the_one_loop():
-    """The loops that stand in the policies' files are `drive.loop`, but for the policy's name."""
-    import inspect
-
-    from procure.simulator.drive import loop
-
-    body = inspect.getsource(loop).partition('"""')[2].partition('"""')[2]
-    for name, entry in catalog.POLICIES.items():
-        if entry.loop:
-            own = inspect.getsource(catalog.load_loop(name).py_func).partition('"""')[2].partition('"""')[2]
-            assert own == body.replace("policy(state)", entry.target.split(":")[1] + "(state)"), name
+    with pytest.raises(TableError, match=r"fcfs: no parameter 'depth'; known: exclusive.*fit"):
+        catalog.spec("fcfs:depth=2")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import naive_policies as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, found, pool_case, shared_case
+from policy_cases import as_dicts, found, plainly, pool_case, shared_case
 
 from procure import run as procure_run
 from procure.policies import catalog
+from procure.policies.easy import Easy
+from procure.policies.profile import make_plan
+from procure.policies.reserve import backfill_behind
 
 TWINS = {
     "fcfs": lambda: naive.strict(lambda sim, j: 0),
@@ -55,31 +58,28 @@ def test_policy_equals_its_slow_twin_on_more_cases(name):
                 compare(name, case, seed, kill)
 
 
-@pytest.mark.parametrize("name", [name for name, entry in catalog.POLICIES.items() if entry.loop])
+@pytest.mark.parametrize("name", [name for name, entry in catalog.POLICIES.items() if entry.compiled])
 def test_plain_loop_equals_compiled(name):
     """A policy called from Python gives the schedule of its compiled loop."""
     for seed in range(3):
         for case in (pool_case, shared_case):
             jobs, nodes = case(np.random.default_rng(seed))
             compiled = procure_run.simulate(jobs, nodes, name, fast_lane=False)
-            options = catalog.POLICIES[name].options
-            plain = procure_run.simulate(jobs, nodes, catalog.load(name), options=options)
+            plain = procure_run.simulate(jobs, nodes, plainly(name)())
             assert found(compiled, jobs) == found(plain, jobs)
             assert compiled.metrics == plain.metrics
 
 
 def test_depth_one_by_plan_equals_the_shadow_rule():
     """EASY by planning one reservation on the profile is EASY by shadow time and extra nodes, in a pool."""
-    from procure.policies import reserve
 
-    def planned(state):
-        return reserve.backfill_behind(state, 1)
+    class Planned(Easy):
+        def make(self, state):
+            own = super().make(state).own._replace(plan=make_plan(state))
+            return lambda state: backfill_behind(state, own)
 
     for seed in range(15):
-        for backfill_order in ("fcfs", "sjf"):
-            options = {"backfill_order": backfill_order}
+        for order in ("fcfs", "sjf"):
             jobs, nodes = pool_case(np.random.default_rng(seed))
-            quick = procure_run.simulate(jobs, nodes, "easy", options=options)
-            assert found(procure_run.simulate(jobs, nodes, planned, options=options), jobs) == found(
-                quick, jobs
-            )
+            quick = procure_run.simulate(jobs, nodes, Easy(order=order))
+            assert found(procure_run.simulate(jobs, nodes, Planned(order=order)), jobs) == found(quick, jobs)

@@ -15,7 +15,7 @@ import pytest
 from procure import run as procure_run
 from procure.errors import TableError
 from procure.simulator import state as simulator_state
-from procure.simulator.drive import PolicyError, drive, loop
+from procure.simulator.drive import PolicyError, drive
 from procure.simulator.metrics import quantile_of_sorted
 from procure.simulator.state import WAIT
 from procure.workload import import_log, slice_day
@@ -143,9 +143,7 @@ def test_fast_lane_equals_the_loop_on_a_real_day(shared_data, month, day):
     fast = procure_run.simulate(jobs, nodes, "best-fit")
     ready = procure_run.prepare(jobs, nodes)
     world, state = simulator_state.build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations)
-    policy = procure_run.catalog.load("best-fit")
-    compiled = numba.njit(lambda world, state: loop(world, state, policy))
-    drive(world, state, policy, compiled)
+    drive(world, state, procure_run.catalog.spec("best-fit").parameters.make(state))
     order = np.argsort(ready.jobs.row)
     first = jobs["submit_time"].min()
     expected = np.where(state.start >= 0, state.start + first, -1)[order]

@@ -226,7 +226,7 @@ def test_failed_run_is_a_row_with_its_reason(tmp_path, monkeypatch):
         return simulate(jobs, nodes, *rest, **options)
 
     monkeypatch.setattr(bench, "simulate", poisoned)
-    monkeypatch.setattr(bench, "FAST_LANE_POLICY", "none")
+    monkeypatch.setattr(bench.catalog, "is_batched", lambda policy: False)
     plan = load_plan(load_study(make_study(tmp_path, sample="10")))
     summary = run_sweep(plan, "serial")
     rows = read_results(plan.study)

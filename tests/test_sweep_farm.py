@@ -227,7 +227,7 @@ def test_a_run_that_raises_is_a_row(tmp_path, monkeypatch):
         raise IndexError("no such node")
 
     monkeypatch.setattr(bench, "simulate", broken)
-    monkeypatch.setattr(bench, "FAST_LANE_POLICY", "none")
+    monkeypatch.setattr(bench.catalog, "is_batched", lambda policy: False)
     plan = small_plan(tmp_path, sample="50")
     run_sweep(plan, "serial")
     assert set(read_results(plan.study)["reason"]) == {"IndexError: no such node"}

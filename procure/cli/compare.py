@@ -15,6 +15,7 @@ from procure.comparison.report import mean_waits, write_report
 from procure.comparison.side_by_side import check_policies
 from procure.comparison.slices import check_length
 from procure.text import counted
+from procure.policies import catalog
 from procure.workload.speed import exact_speed
 
 _SHOWN = (
@@ -29,8 +30,8 @@ def compare(
     policies: Annotated[
         str,
         typer.Option(
-            help="Names, separated by commas (see `procure policies list`); the first is the one that the "
-            "others are tested against. NAME@oracle: with run times as requests."
+            help="NAME or NAME:key=value,key=value, separated by commas (see `procure policies list`); the "
+            "first is the one that the others are tested against. …@oracle: with run times as requests."
         ),
     ] = "fcfs,sjf,easy,best-fit",
     seeds: Annotated[int, typer.Option(min=0, help="Repeat on this many shaken copies of the workload.")] = 0,
@@ -56,13 +57,12 @@ def compare(
     [bold]Examples[/bold]
 
     \b
-    procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,sjf,easy
+    procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,easy,easy:depth=4,order=sjf
     procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --report compare.html
     procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay
     """
-    names = [name.strip() for name in policies.split(",") if name.strip()]
     with common.bad_option("--policies"):
-        check_policies(names)
+        names = check_policies(catalog.split_list(policies))
     if slices is not None:
         with common.bad_option("--slices"):
             check_length(slices)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
+from procure.errors import TableError
 
 app = typer.Typer(
     add_completion=False,
@@ -28,12 +29,23 @@ def list_policies(output: common.FormatOption = common.Format.TABLE) -> None:
     """
     import pandas as pd
 
-    from procure.policies.catalog import POLICIES
+    from procure.policies import catalog
 
-    rows = [
-        {"name": name, "summary": entry.summary, "compiled": bool(entry.loop), "multi_node": entry.multi_node}
-        for name, entry in POLICIES.items()
-    ]
+    rows = []
+    for name in catalog.names():
+        try:
+            entry = catalog.entry(name)
+        except TableError as error:  # of an installed package; the others are listed all the same
+            common.note(str(error))
+            continue
+        rows.append(
+            {
+                "name": name,
+                "summary": entry.summary,
+                "compiled": entry.compiled,
+                "multi_node": entry.multi_node,
+            }
+        )
     common.print_table(pd.DataFrame(rows), output, "policies")
 
 
@@ -42,33 +54,30 @@ def describe(
     name: Annotated[str, typer.Argument(help="A name from `procure policies list`.")],
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Describe one policy: its rule, its options and where it stands.
+    """Describe one policy: its rule, its parameters and where it stands.
 
     [bold]Examples[/bold]
 
     \b
     procure policies describe easy
     """
-    import inspect
+    import pandas as pd
 
     from procure.policies import catalog
-    from procure.policies.names import FITS, ORDERS
 
-    entry = catalog.entry(name)
-    policy = catalog.load(name)
+    entry, model = catalog.entry(name), catalog.model_of(name)
     record = {
         "name": name,
         "summary": entry.summary,
-        "options": dict(entry.options),
-        "orders": ", ".join(ORDERS),
-        "fits": ", ".join(FITS),
-        "compiled": bool(entry.loop),
+        "preset": dict(entry.preset),
+        "compiled": entry.compiled,
         "multi_node": entry.multi_node,
         "target": entry.target,
     }
-    rule = inspect.getdoc(getattr(policy, "py_func", policy)) or ""
+    parameters = catalog.parameter_rows(name)
     if output is not common.Format.TABLE:
-        common.print_record(record | {"rule": rule}, output)
+        common.print_record(record | {"parameters": parameters, "rule": model.rule_text()}, output)
         return
     common.print_record(record, output, name)
-    common.echo("\n" + rule)
+    common.print_table(pd.DataFrame(parameters), output, f"parameters, as in --policy {name}:key=value")
+    common.echo("\n" + model.rule_text())

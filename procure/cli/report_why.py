@@ -17,7 +17,7 @@ from procure.explanation.wording import (
     sentences as why_sentences,
 )
 from procure.models import Predicted
-from procure.policies.catalog import FAST_LANE_POLICY
+from procure.policies import catalog
 from procure.recommender.backtest import coverage_lines
 from procure.recommender.results import StudyResults
 from procure.recommender.sensitivity import stability
@@ -48,7 +48,7 @@ def sections(
         found = done.confidence
         said = found.sentences(len(ranking)) + coverage_lines(case, done.predicted)
         sure = confidence.section(found.table, said, found.unit, found.n_draws)
-    fast = loaded.policy == FAST_LANE_POLICY
+    fast = catalog.is_batched(loaded.policy)
     replayed = [longest_waiting(loaded.cases)]
     both = [
         explain_package(loaded, one, case, predicted, replayed, marginal=fast and i == 0)

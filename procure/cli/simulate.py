@@ -17,7 +17,11 @@ def simulate(
         Path, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod].")
     ],
     policy: Annotated[
-        str, typer.Option(help="Which policy decides (see `procure policies list`).")
+        str,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE,…]",
+            help="Which policy decides (see `procure policies list`), e.g. easy:depth=4,order=sjf.",
+        ),
     ] = "best-fit",
     order: Annotated[
         str | None,
@@ -50,7 +54,7 @@ def simulate(
     \b
     procure workload generate --out jobs.parquet --seed 1
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy best-fit
-    procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy --order sjf --fit best
+    procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy:order=sjf,fit=best
     procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
     """
     from procure import tables
@@ -58,18 +62,10 @@ def simulate(
     from procure.run import simulate as run_simulation
     from procure.workload.speed import exact_speed
 
+    flags = {"order": order, "queue_order": queue_order, "fit": fit, "depth": depth}
+    flags |= {"exclusive": exclusive or None}
     with common.bad_option("--policy"):
-        catalog.entry(policy)
-    with common.bad_option():
-        options = catalog.user_options(
-            policy,
-            order=order,
-            queue_order=queue_order,
-            fit=fit,
-            depth=depth,
-            exclusive=int(exclusive) or None,
-        )
-        catalog.resolve_options(policy, options)
+        policy = catalog.spec(policy, {key: value for key, value in flags.items() if value is not None}).label
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
     job_table, node_table = tables.read(jobs, tables.JOB), tables.read(nodes, tables.NODE)
@@ -83,7 +79,6 @@ def simulate(
         policy,
         kill_at_limit=kill_at_limit,
         logged_speed=logged_speed,
-        options=options,
     )
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable):

@@ -24,7 +24,11 @@ def what_if(
     ] = None,
     to_policy: Annotated[
         str | None,
-        typer.Option("--policy", metavar="NAME", help="Another policy (see `procure policies list`)."),
+        typer.Option(
+            "--policy",
+            metavar="NAME[:KEY=VALUE,…]",
+            help="Another policy (see `procure policies list`), e.g. easy:depth=4.",
+        ),
     ] = None,
     budget: Annotated[
         str | None,

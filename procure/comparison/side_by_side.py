@@ -65,12 +65,15 @@ def run_policy(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapp
     return simulate(jobs, nodes, name, **options)
 
 
-def check_policies(policies: Sequence[str]) -> None:
-    """Raise unless there is at least one policy, each is known, and none is repeated."""
-    if len(set(policies)) < len(policies) or not policies:
+def check_policies(policies: Sequence[str]) -> list[str]:
+    """Return the policies' labels; raise unless there is at least one, each is known, and none is repeated."""
+    labels = [
+        catalog.spec(name.removesuffix(ORACLE)).label + (ORACLE if name.endswith(ORACLE) else "")
+        for name in policies
+    ]
+    if len(set(labels)) < len(labels) or not labels:
         raise TableError("name at least one policy, and each only once")
-    for name in policies:
-        catalog.entry(name.removesuffix(ORACLE))
+    return labels
 
 
 def compare(
@@ -89,7 +92,7 @@ def compare(
     Parameters
     ----------
     policies
-        Names of the catalog, each once; ``sjf@oracle`` is sjf with run times as requests.
+        Each once, ``NAME`` or ``NAME:key=value,key=value``; ``sjf@oracle`` is sjf with run times as requests.
     slices
         ``day``, ``week`` or ``month``: repeat on each slice, from an empty system.
     seeds
@@ -107,7 +110,7 @@ def compare(
         An unknown or repeated policy, a bad table, or a replay of a log without start times.
     """
     options = options or {}
-    check_policies(policies)
+    policies = check_policies(policies)
     runs = {}
     for name in policies:
         progress(f"{name} on {len(jobs):,} jobs")

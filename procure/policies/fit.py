@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from procure.policies.names import BEST, FIRST
+from procure.policies.names import BEST, FIRST, FITS
+
+
+class Room(NamedTuple):
+    """Which fit is used, and the arrays in which `choose` works."""
+
+    fit: int  # numbers `procure.policies.names.FITS`
+    margins: np.ndarray  # float64[n_nodes]
+    spare_cpus: np.ndarray  # int64[n_nodes], what a reservation leaves free when it begins
+    spare_mem: np.ndarray  # int64[n_nodes], MB
+    spare_gpus: np.ndarray  # int64[n_nodes]
+
+
+def make_room(state, fit: str) -> Room:
+    """Lay out what `choose` needs in one run."""
+    n_nodes = state.free_cpus.size
+    spare = (np.zeros(n_nodes, np.int64) for _ in range(3))
+    return Room(FITS.index(fit), np.zeros(n_nodes), *spare)
 
 
 @njit(cache=True, nogil=True)
@@ -30,10 +49,10 @@ def margin(state, job, node, of_node):
 
 
 @njit(cache=True, nogil=True)
-def choose(state, job, spared):
-    """Choose the nodes for a job by the run's fit and lay their rows into ``chosen``.
+def choose(state, job, room, spared):
+    """Choose the nodes for a job by the room's fit and lay their rows into ``chosen``.
 
-    With ``spared``, only nodes that hold the job beside a reservation (`State.spare_cpus` and so on).
+    With ``spared``, only nodes that hold the job beside a reservation (`Room.spare_cpus` and so on).
     Ties go to the lower row; ``chosen`` is ascending.
 
     Returns
@@ -48,9 +67,8 @@ def choose(state, job, spared):
     free_cpus, free_mem, free_gpus, node_types = (
         state.free_cpus, state.free_mem, state.free_gpus, state.node_types,
     )  # fmt: skip
-    spare_cpus, spare_mem, spare_gpus = state.spare_cpus, state.spare_mem, state.spare_gpus
-    chosen, margins = state.chosen, state.margins
-    fit = state.options.fit
+    spare_cpus, spare_mem, spare_gpus = room.spare_cpus, room.spare_mem, room.spare_gpus
+    chosen, margins, fit = state.chosen, room.margins, room.fit
     n_nodes = free_cpus.size
     found = 0
     for node in range(n_nodes):

@@ -8,14 +8,28 @@ Every change lays the plan anew, so a deep queue costs a lot.
 from __future__ import annotations
 
 import time
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
+from pydantic import Field
 
 from procure.policies.conservative import due
-from procure.policies.profile import build_profile, find_start, reserve
+from procure.policies.fit import Room, make_room
+from procure.policies.parameters import Natural, Parameters
+from procure.policies.profile import Plan, build_profile, find_start, make_plan, reserve
 from procure.policies.timeline import build_timeline, find_nodes, plan_nodes
-from procure.simulator.state import FAR, WAIT
+from procure.simulator.drive import CompiledPolicy, Policy, loop
+from procure.simulator.state import FAR, WAIT, State
+
+
+class GapsOwn(NamedTuple):
+    """What a schedule-based policy has of its own in a run; `Plan.jobs` is the plan's order."""
+
+    notes: np.ndarray  # int64[4]
+    plan: Plan
+    room: Room
+
 
 N_KEPT, N_SEEN, CHANGES, DRAWN = range(4)
 """What the notes hold: the plan's length, the jobs submitted and the changes that it knows, random numbers."""
@@ -26,21 +40,21 @@ FLOOR = 10.0
 
 
 @njit(cache=True, nogil=True)
-def lay_plan(state, order):
+def lay_plan(state, plan, order):
     """Give every job of an order its earliest gap; returns the sum of the expected bounded slowdowns."""
     total = 0.0
     if state.pool:
-        build_profile(state)
+        build_profile(state, plan.profile)
         for job in order:
-            start = find_start(state.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
-            reserve(state, job, start)
+            start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
+            reserve(state, plan, job, start)
     else:
         line = build_timeline(state)
         for job in order:
-            plan_nodes(state, line, job, find_nodes(state, line, job, 2 * FAR, line.everywhere))
+            plan_nodes(state, plan, line, job, find_nodes(state, line, job, 2 * FAR, line.everywhere))
     for job in order:
         run = float(state.estimate[job])
-        total += max(1.0, (state.reserved[job] - state.submit[job] + run) / max(run, FLOOR))
+        total += max(1.0, (plan.start[job] - state.submit[job] + run) / max(run, FLOOR))
     return total
 
 
@@ -54,76 +68,76 @@ def _insert(order, job, place):
 
 
 @njit(cache=True, nogil=True)
-def insert_at_best(state, order, job):
+def insert_at_best(state, plan, order, job):
     """Put a job where the plan's expected slowdowns are least, trying the last places; ties go to the back."""
     best, least = _insert(order, job, order.size), np.inf
     for place in range(order.size, max(-1, order.size - POSITIONS), -1):
         tried = _insert(order, job, place)
-        total = lay_plan(state, tried)
+        total = lay_plan(state, plan, tried)
         if total < least:
             best, least = tried, total
     return best
 
 
 @njit(cache=True, nogil=True)
-def follow_plan(state, best):
+def follow_plan(state, own, best):
     """Bring the plan up to what happened; returns whether anything did."""
-    notes = state.notes
+    notes, plan = own.notes, own.plan
     if notes[CHANGES] == state.n_changes[0] + 1 and notes[N_SEEN] == state.n_submitted[0]:
         return False
     kept = 0
     for i in range(notes[N_KEPT]):
-        if state.start[state.plan[i]] < 0:
-            state.plan[kept] = state.plan[i]
+        if state.start[plan.jobs[i]] < 0:
+            plan.jobs[kept] = plan.jobs[i]
             kept += 1
-    order = state.plan[:kept].copy()
+    order = plan.jobs[:kept].copy()
     n_jobs = state.submit.size
     job = state.next_waiting[n_jobs]
     while job != n_jobs:
         if job >= notes[N_SEEN]:
-            order = insert_at_best(state, order, job) if best else _insert(order, job, order.size)
+            order = insert_at_best(state, plan, order, job) if best else _insert(order, job, order.size)
         job = state.next_waiting[job]
-    keep_plan(state, order)
+    keep_plan(state, own, order)
     return True
 
 
 @njit(cache=True, nogil=True)
-def keep_plan(state, order):
+def keep_plan(state, own, order):
     """Make an order the plan."""
-    lay_plan(state, order)
-    state.plan[: order.size] = order
-    state.notes[N_KEPT] = order.size
-    state.notes[N_SEEN] = state.n_submitted[0]
-    state.notes[CHANGES] = state.n_changes[0] + 1
+    lay_plan(state, own.plan, order)
+    own.plan.jobs[: order.size] = order
+    own.notes[N_KEPT] = order.size
+    own.notes[N_SEEN] = state.n_submitted[0]
+    own.notes[CHANGES] = state.n_changes[0] + 1
 
 
 @njit(cache=True, nogil=True)
-def earliest_gap(state):
+def earliest_gap(state, own):
     """Give each submitted job the earliest gap behind the plans of those before it.
 
     When something changes, all plans are made anew in the order of submission; unlike conservative
     backfilling, no promise is kept.
     """
-    follow_plan(state, False)
-    return due(state)
+    follow_plan(state, own, False)
+    return due(state, own.plan, own.room)
 
 
 @njit(cache=True, nogil=True)
-def best_gap(state):
+def best_gap(state, own):
     """Insert each submitted job where the plan's expected bounded slowdowns become least."""
-    follow_plan(state, True)
-    return due(state)
+    follow_plan(state, own, True)
+    return due(state, own.plan, own.room)
 
 
 @njit(cache=True, nogil=True)
-def improve(state, order, place):
+def improve(state, plan, order, place):
     """Move the job at a place to its best place; returns the order and its expected slowdowns."""
     others = np.concatenate((order[:place], order[place + 1 :]))
-    moved = insert_at_best(state, others, order[place])
-    return moved, lay_plan(state, moved)
+    moved = insert_at_best(state, plan, others, order[place])
+    return moved, lay_plan(state, plan, moved)
 
 
-def tabu_search(state):
+def tabu_search(state, own, rounds, seconds):
     """Best gap, then move random jobs to better places for ``rounds`` rounds or ``seconds`` a moment.
 
     A job that was just moved is not moved again for min(10, half of the plan) rounds. A limit in
@@ -131,28 +145,78 @@ def tabu_search(state):
     """
     if state.n_waiting[0] == 0:
         return WAIT, state.chosen[:0]
-    if follow_plan(state, True) and state.n_waiting[0] > 1:
-        _search(state)
-    return due(state)
+    if follow_plan(state, own, True) and state.n_waiting[0] > 1:
+        _search(state, own, rounds, seconds)
+    return due(state, own.plan, own.room)
 
 
-def _search(state) -> None:
+def _search(state, own, rounds: int, seconds: float) -> None:
     began = time.perf_counter()
-    n = int(state.notes[N_KEPT])
-    order = state.plan[:n].copy()
-    least = lay_plan(state, order)
-    state.notes[DRAWN] += 1
-    rng = np.random.default_rng(int(state.notes[DRAWN]))
+    n = int(own.notes[N_KEPT])
+    order = own.plan.jobs[:n].copy()
+    least = lay_plan(state, own.plan, order)
+    own.notes[DRAWN] += 1
+    rng = np.random.default_rng(int(own.notes[DRAWN]))
     tabu: list[int] = []
-    for _ in range(int(state.options.rounds)):
-        if state.options.seconds and time.perf_counter() - began > state.options.seconds:
+    for _ in range(rounds):
+        if seconds and time.perf_counter() - began > seconds:
             break
         place = int(rng.integers(n))
         job = int(order[place])
         if job in tabu:
             continue
         tabu = [*tabu, job][-max(1, min(10, n // 2)) :]
-        moved, total = improve(state, order, place)
+        moved, total = improve(state, own.plan, order, place)
         if total < least:
             order, least = moved, total
-    keep_plan(state, order)
+    keep_plan(state, own, order)
+
+
+@njit(cache=True, nogil=True)
+def earliest_gap_loop(world, state, own):
+    """The compiled loop of `earliest_gap`."""
+    return loop(world, state, earliest_gap, own)
+
+
+@njit(cache=True, nogil=True)
+def best_gap_loop(world, state, own):
+    """The compiled loop of `best_gap`."""
+    return loop(world, state, best_gap, own)
+
+
+def _own(state: State) -> GapsOwn:
+    return GapsOwn(np.zeros(4, np.int64), make_plan(state), make_room(state, "first"))
+
+
+class EarliestGap(Parameters):
+    """Parameters of `earliest_gap`."""
+
+    rule: ClassVar = earliest_gap
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        return CompiledPolicy(earliest_gap, earliest_gap_loop, _own(state))
+
+
+class BestGap(Parameters):
+    """Parameters of `best_gap`."""
+
+    rule: ClassVar = best_gap
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        return CompiledPolicy(best_gap, best_gap_loop, _own(state))
+
+
+class TabuSearch(Parameters):
+    """Parameters of `tabu_search`."""
+
+    rule: ClassVar = tabu_search
+
+    rounds: int = Field(50, ge=0, description="moves that are tried per moment")
+    seconds: Natural = Field(0.0, description="limit of the search per moment, s; 0 = none")
+
+    def make(self, state: State) -> Policy:
+        """Make the policy of one run."""
+        own = _own(state)
+        return lambda state: tabu_search(state, own, self.rounds, self.seconds)

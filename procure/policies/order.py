@@ -3,11 +3,73 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from pydantic import Field, model_validator
 
-from procure.policies.names import EDF, F1, F2, F3, FCFS, LARGEST, LCFS, PRIORITY, SJF, SMALLEST, UNICEF, WFP3
+from procure.policies.names import (
+    EDF,
+    F1,
+    F2,
+    F3,
+    FCFS,
+    HALF_LIFE,
+    LARGEST,
+    LCFS,
+    ORDERS,
+    PRIORITY,
+    SJF,
+    SMALLEST,
+    UNICEF,
+    WFP3,
+)
+from procure.policies.parameters import Natural, OrderName, Parameters
+from procure.simulator.state import Options
+
+
+class Order(NamedTuple):
+    """Who is served first; the weights and the age are those of the priority order."""
+
+    rule: int  # numbers `procure.policies.names.ORDERS`
+    weight_age: float
+    weight_fair_share: float
+    weight_size: float
+    max_age: float  # s
+
+
+class Ordered(Parameters):
+    """Parameters of a policy that serves the waiting jobs in an order."""
+
+    order: OrderName = Field("fcfs", description="who is served first")
+    weight_age: Natural = Field(1.0, description="order priority: weight of the wait so far")
+    weight_fair_share: Natural = Field(1.0, description="order priority: weight of the user's fair share")
+    weight_size: Natural = Field(0.0, description="order priority: weight of the share of the nodes")
+    max_age: float = Field(604_800.0, gt=0, description="order priority: s after which age counts no more")
+    half_life: float = Field(HALF_LIFE, gt=0, description="order priority: s in which past use halves")
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """Every order that these parameters use."""
+        return (self.order,)
+
+    @model_validator(mode="after")
+    def _weights_are_of_priority(self):
+        if "priority" not in self.orders:
+            for key in ("weight_age", "weight_fair_share", "weight_size", "max_age", "half_life"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise ValueError(f"{key} counts only in the order priority; {self.orders[0]} was chosen")
+        return self
+
+    def numbered(self, order: str) -> Order:
+        """Return an order as kernels take it."""
+        weights = self.weight_age, self.weight_fair_share, self.weight_size
+        return Order(ORDERS.index(order), *weights, self.max_age)
+
+    def options(self) -> Options:
+        """Keep past use where it counts."""
+        return super().options()._replace(half_life=self.half_life if "priority" in self.orders else 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -34,9 +96,9 @@ def fair_share(accounts, half_life, now, user):
 
 
 @njit(cache=True, nogil=True)
-def _priority(options, age, size, share):
-    age = min(1.0, age / options.max_age)
-    return options.weight_age * age + options.weight_fair_share * share + options.weight_size * size
+def _priority(order, age, size, share):
+    age = min(1.0, age / order.max_age)
+    return order.weight_age * age + order.weight_fair_share * share + order.weight_size * size
 
 
 @njit(cache=True, nogil=True)
@@ -47,37 +109,36 @@ def score(state, job, order):
     at least 1) and w the wait so far (s). UNICEF's logarithm is at least 1, so that one CPU is no
     division by zero.
     """
-    if order == FCFS:
+    rule = order.rule
+    if rule == FCFS:
         return float(job)
-    if order == LCFS:
+    if rule == LCFS:
         return -float(job)
     run = float(state.estimate[job])
-    if order == SJF:
+    if rule == SJF:
         return run
     size = float(max(state.cpus[job], 1) * state.n_nodes[job])
-    if order == SMALLEST:
+    if rule == SMALLEST:
         return size
-    if order == LARGEST:
+    if rule == LARGEST:
         return -size
-    if order == EDF:
+    if rule == EDF:
         return float(state.due[job])
-    if order == PRIORITY:
+    if rule == PRIORITY:
         now = state.now[0]
         share = fair_share(state.accounts, state.options.half_life, now, state.user[job])
-        return -_priority(
-            state.options, now - state.submit[job], state.n_nodes[job] / state.free_cpus.size, share
-        )
+        return -_priority(order, now - state.submit[job], state.n_nodes[job] / state.free_cpus.size, share)
     wait = float(state.now[0] - state.submit[job])
-    if order == WFP3:
+    if rule == WFP3:
         return -((wait / run) ** 3) * size
-    if order == UNICEF:
+    if rule == UNICEF:
         return -wait / (max(math.log2(size), 1.0) * run)
     submitted = math.log10(max(float(state.submit[job]), 1.0))
-    if order == F1:
+    if rule == F1:
         return math.log10(run) * size + 870.0 * submitted
-    if order == F2:
+    if rule == F2:
         return math.sqrt(run) * size + 25_600.0 * submitted
-    if order == F3:
+    if rule == F3:
         return run * size + 6_860_000.0 * submitted
     return run * math.sqrt(size) + 530_000.0 * submitted
 
@@ -87,7 +148,7 @@ def first_in(state, order):
     """Return the waiting job that an order serves first, or the number of jobs if none waits."""
     n_jobs = state.submit.size
     job = state.next_waiting[n_jobs]
-    if order == FCFS or job == n_jobs:
+    if order.rule == FCFS or job == n_jobs:
         return job
     first, lowest = job, score(state, job, order)
     job = state.next_waiting[job]
@@ -100,18 +161,18 @@ def first_in(state, order):
 
 
 @njit(cache=True, nogil=True)
-def lay_out(state, order):
-    """Lay the waiting jobs into ``plan`` in an order; returns how many."""
+def lay_out(state, order, jobs):
+    """Lay the waiting jobs into ``jobs`` in an order; returns how many."""
     n_jobs = state.submit.size
     n = 0
     job = state.next_waiting[n_jobs]
     while job != n_jobs:
-        state.plan[n] = job
+        jobs[n] = job
         n += 1
         job = state.next_waiting[job]
-    if order != FCFS and n > 1:
+    if order.rule != FCFS and n > 1:
         scores = np.empty(n)
         for i in range(n):
-            scores[i] = score(state, state.plan[i], order)
-        state.plan[:n] = state.plan[:n][np.argsort(scores, kind="mergesort")]
+            scores[i] = score(state, jobs[i], order)
+        jobs[:n] = jobs[:n][np.argsort(scores, kind="mergesort")]
     return n

@@ -1,16 +1,46 @@
-"""The profile of a pool: how many nodes are idle from each moment on, as the estimates have it."""
+"""A plan of the waiting jobs, and the profile of a pool: how many nodes are idle from each moment on."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 from numba import njit
 
 from procure.simulator.state import FAR
 
 
+class Profile(NamedTuple):
+    """How many nodes are idle: ``free[k]`` from ``time[k]`` until ``time[k + 1]``; the last step never ends."""
+
+    time: np.ndarray  # int64[2 n_jobs + 2], s
+    free: np.ndarray  # int64[2 n_jobs + 2]
+    n: np.ndarray  # int64[1], steps
+
+
+class Plan(NamedTuple):
+    """When waiting jobs are planned to start and, unless in a pool, where."""
+
+    start: np.ndarray  # int64[n_jobs], s; −1 = not planned
+    nodes: np.ndarray  # int64[sum of n_nodes], as `State.node_list`
+    jobs: np.ndarray  # int64[n_jobs], room for jobs in an order
+    profile: Profile
+
+
+def make_plan(state, needed: bool = True) -> Plan:
+    """Lay out an empty plan; without room if it is not needed."""
+    n_jobs, n_nodes = (state.submit.size, state.node_list.size) if needed else (0, 0)
+    n_steps = 2 * n_jobs + 2
+    profile = Profile(np.zeros(n_steps, np.int64), np.zeros(n_steps, np.int64), np.zeros(1, np.int64))
+    return Plan(
+        np.full(n_jobs, -1, np.int64), np.full(n_nodes, -1, np.int64), np.zeros(n_jobs, np.int64), profile
+    )
+
+
 @njit(cache=True, nogil=True)
-def build_profile(state):
+def build_profile(state, profile):
     """Begin again with the running jobs only."""
-    time, free, n_steps = state.profile
+    time, free, n_steps = profile
     time[0] = state.now[0]
     free[0] = state.n_idle[0]
     last = 0
@@ -115,17 +145,17 @@ def take(profile, start, end, n):
 
 
 @njit(cache=True, nogil=True)
-def reserve(state, job, start):
+def reserve(state, plan, job, start):
     """Plan a job; one that could start only after a job without a limit holds nothing."""
-    state.reserved[job] = min(start, FAR)
+    plan.start[job] = min(start, FAR)
     if start < FAR:
-        take(state.profile, start, min(start + state.estimate[job], FAR), state.n_nodes[job])
+        take(plan.profile, start, min(start + state.estimate[job], FAR), state.n_nodes[job])
 
 
 @njit(cache=True, nogil=True)
-def unreserve(state, job):
+def unreserve(state, plan, job):
     """Take a job's plan back."""
-    start = state.reserved[job]
+    start = plan.start[job]
     if start < FAR:
-        take(state.profile, start, min(start + state.estimate[job], FAR), -state.n_nodes[job])
-    state.reserved[job] = -1
+        take(plan.profile, start, min(start + state.estimate[job], FAR), -state.n_nodes[job])
+    plan.start[job] = -1

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from numba import njit
+from typing import ClassVar, NamedTuple
 
-from procure.policies.fit import choose
+from numba import njit
+from pydantic import Field
+
+from procure.policies.fit import Room, choose, make_room
 from procure.policies.names import FCFS
-from procure.policies.order import first_in, score
-from procure.simulator.state import WAIT
-from procure.simulator.steps import OK, STUCK, advance, place
+from procure.policies.order import Order, Ordered, first_in, score
+from procure.policies.parameters import FitName
+from procure.simulator.drive import CompiledPolicy, loop
+from procure.simulator.state import WAIT, State
+
+
+class QueueOwn(NamedTuple):
+    """What a queue has of its own in a run."""
+
+    order: Order
+    room: Room
 
 
 @njit(cache=True, nogil=True)
-def strict(state):
+def strict(state, own):
     """Start the first job in the order, or wait: nobody overtakes it (FCFS and its likes)."""
-    job = first_in(state, state.options.order)
-    if job != state.submit.size and choose(state, job, False):
+    job = first_in(state, own.order)
+    if job != state.submit.size and choose(state, job, own.room, False):
         return job, state.chosen[: state.n_nodes[job]]
     return WAIT, state.chosen[:0]
 
 
 @njit(cache=True, nogil=True)
-def skipping(state):
+def skipping(state, own):
     """Start the first job in the order that fits somewhere; those before it are skipped.
 
     Backfilling without reservation: in queue order this is first fit, by estimated run time it is
     the published SJF. A job like one that did not fit is not tried again.
     """
     n_jobs = state.submit.size
-    order = state.options.order
+    order, room = own.order, own.room
     best = n_jobs
     lowest = 0.0
     failed = n_jobs
@@ -40,16 +51,16 @@ def skipping(state):
         if not hopeless:
             value = score(state, job, order)
             if best == n_jobs or value < lowest:
-                if choose(state, job, False):
+                if choose(state, job, room, False):
                     best, lowest = job, value
-                    if order == FCFS:
+                    if order.rule == FCFS:
                         break
                 else:
                     failed = job
         job = state.next_waiting[job]
     if best == n_jobs:
         return WAIT, state.chosen[:0]
-    choose(state, best, False)
+    choose(state, best, room, False)
     return best, state.chosen[: state.n_nodes[best]]
 
 
@@ -66,26 +77,39 @@ def same_request(state, job, other):
 
 
 @njit(cache=True, nogil=True)
-def strict_loop(world, state):
+def strict_loop(world, state, own):
     """The compiled loop of `strict`."""
-    while advance(world, state):
-        job, nodes = strict(state)
-        while job != WAIT:
-            status = place(world, state, job, nodes)
-            if status != OK:
-                return status, job, nodes
-            job, nodes = strict(state)
-    return (STUCK if state.n_waiting[0] > 0 else OK), WAIT, state.chosen[:0]
+    return loop(world, state, strict, own)
 
 
 @njit(cache=True, nogil=True)
-def skipping_loop(world, state):
+def skipping_loop(world, state, own):
     """The compiled loop of `skipping`."""
-    while advance(world, state):
-        job, nodes = skipping(state)
-        while job != WAIT:
-            status = place(world, state, job, nodes)
-            if status != OK:
-                return status, job, nodes
-            job, nodes = skipping(state)
-    return (STUCK if state.n_waiting[0] > 0 else OK), WAIT, state.chosen[:0]
+    return loop(world, state, skipping, own)
+
+
+class _Queue(Ordered):
+    fit: FitName = Field("first", description="which of the nodes that fit")
+
+    def _own(self, state: State) -> QueueOwn:
+        return QueueOwn(self.numbered(self.order), make_room(state, self.fit))
+
+
+class Strict(_Queue):
+    """Parameters of `strict`."""
+
+    rule: ClassVar = strict
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        return CompiledPolicy(strict, strict_loop, self._own(state))
+
+
+class Skipping(_Queue):
+    """Parameters of `skipping`."""
+
+    rule: ClassVar = skipping
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        return CompiledPolicy(skipping, skipping_loop, self._own(state))

@@ -12,60 +12,60 @@ from procure.simulator.state import FAR, WAIT
 
 
 @njit(cache=True, nogil=True)
-def backfill_behind(state, depth):
-    """Start a job that delays none of the reservations of the first ``depth`` jobs that cannot start.
+def backfill_behind(state, own):
+    """Start a job that delays none of the reservations of the first ``own.depth`` jobs that cannot start.
 
     The plan is made anew at every decision, from the running jobs' expected ends.
     """
-    n = lay_out(state, state.options.order)
+    n = lay_out(state, own.queue_order, own.plan.jobs)
     if n == 0:
         return WAIT, state.chosen[:0]
     if state.pool:
-        return _in_pool(state, n, depth)
-    return _on_nodes(state, n, depth)
+        return _in_pool(state, own, n)
+    return _on_nodes(state, own, n)
 
 
 @njit(cache=True, nogil=True)
-def _in_pool(state, n, depth):
-    now = state.now[0]
-    build_profile(state)
+def _in_pool(state, own, n):
+    now, plan, depth = state.now[0], own.plan, own.depth
+    build_profile(state, plan.profile)
     best = WAIT
     lowest = 0.0
     for i in range(n):
-        job = state.plan[i]
+        job = plan.jobs[i]
         if i < depth:
-            start = find_start(state.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
+            start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
             if start == now:
                 best = job
                 break
-            reserve(state, job, start)
+            reserve(state, plan, job, start)
             continue
-        value = score(state, job, state.options.backfill_order)
+        value = score(state, job, own.order)
         if (best == WAIT or value < lowest) and find_start(
-            state.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, now + 1
+            plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, now + 1
         ) == now:
             best, lowest = job, value
     if best == WAIT:
         return WAIT, state.chosen[:0]
-    choose(state, best, False)
+    choose(state, best, own.room, False)
     return best, state.chosen[: state.n_nodes[best]]
 
 
 @njit(cache=True, nogil=True)
-def _on_nodes(state, n, depth):
-    now = state.now[0]
+def _on_nodes(state, own, n):
+    now, plan, depth = state.now[0], own.plan, own.depth
     line = build_timeline(state)
     best = WAIT
     lowest = 0.0
     for i in range(n):
-        job = state.plan[i]
+        job = plan.jobs[i]
         if i < depth:
             start = find_nodes(state, line, job, 2 * FAR, line.everywhere)
             if start == now:
                 return job, state.chosen[: state.n_nodes[job]]
-            plan_nodes(state, line, job, start)
+            plan_nodes(state, plan, line, job, start)
             continue
-        value = score(state, job, state.options.backfill_order)
+        value = score(state, job, own.order)
         if (best == WAIT or value < lowest) and find_nodes(state, line, job, now, line.everywhere) == now:
             best, lowest = job, value
     if best == WAIT:

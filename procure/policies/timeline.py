@@ -153,19 +153,19 @@ def find_nodes(state, line, job, before, among):
 
 
 @njit(cache=True, nogil=True)
-def plan_nodes(state, line, job, start):
+def plan_nodes(state, plan, line, job, start):
     """Plan a job on the ``chosen`` nodes from ``start``; from FAR on it holds nothing."""
     first = state.node_first[job]
     for i in range(state.n_nodes[job]):
-        state.node_list[first + i] = state.chosen[i]
-    state.reserved[job] = min(start, FAR)
-    hold_plan(state, line, job, -1)
+        plan.nodes[first + i] = state.chosen[i]
+    plan.start[job] = min(start, FAR)
+    hold_plan(state, plan, line, job, -1)
 
 
 @njit(cache=True, nogil=True)
-def hold_plan(state, line, job, sign):
+def hold_plan(state, plan, line, job, sign):
     """Hold what a waiting job's plan needs (``sign`` −1), or give it back (1)."""
-    start = state.reserved[job]
+    start = plan.start[job]
     if 0 <= start < FAR:
-        nodes = state.node_list[state.node_first[job] : state.node_first[job + 1]]
+        nodes = plan.nodes[state.node_first[job] : state.node_first[job + 1]]
         hold(state, line, job, nodes, start, min(start + state.estimate[job], FAR), sign)

@@ -11,7 +11,7 @@ import pandas as pd
 from procure.evaluation.bootstrap import Standing, bootstrap, standing, top_edge, unseen_day
 from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
-from procure.policies.catalog import FAST_LANE_POLICY
+from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.results import StudyResults
 from procure.recommender.values import PackageValues, pool
@@ -234,7 +234,7 @@ def assess(
         another = (float(ratio[0][0]), float(ratio[1][0]), (high - low) / (len(waits) + 1))
         return Confidence(table, "days", DAY_RESAMPLES, len(values.cases), another, of)
     if resamples is None:
-        resamples = RESAMPLES if results.policy == FAST_LANE_POLICY else 0
+        resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     if resamples == 0:
         return overlap
     drawn = np.stack([_resampled_bursts(results, values, of, rows, seed + i) for i in range(resamples)])

@@ -12,7 +12,7 @@ from procure.models import Case
 from procure.models.case import mean_over
 from procure.packages import expand_packages
 from procure.packages.runnable import jobs_left_out
-from procure.policies.catalog import FAST_LANE_POLICY
+from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.rank import Confirmation, confirm_list, rank
 from procure.recommender.recommender import learn_values, simulator
@@ -81,7 +81,7 @@ def best_package(
         )
         for case in cases
     ]
-    results = StudyResults(plan, FAST_LANE_POLICY, pd.DataFrame(), cases, keep=False)
+    results = StudyResults(plan, catalog.DEFAULT, pd.DataFrame(), cases, keep=False)
     values = PackageValues(cases, {MEAN_WAIT.column: np.stack([case.wait for case in cases])})
     confirmation = Confirmation(values, simulator(results, [MEAN_WAIT.column], []))
     able = np.flatnonzero(values.whole.left_out == 0)
@@ -90,7 +90,7 @@ def best_package(
     learn_values(confirmation, results, Criteria())
     confirm_list(confirmation, Criteria(), 1)
     head = rank(values, Criteria())[:SLOW_HEAD]
-    if policy == FAST_LANE_POLICY:
+    if catalog.is_batched(policy):
         return results.counts[head[0]]
     fewest = head[values.whole.left_out[head] == values.whole.left_out[head].min()]
     runs = [try_counts(plan, results.counts[fewest], case.name, policy) for case in cases]

@@ -68,7 +68,7 @@ class Changes:
         if self.gpu_share is not None and self.gpu_share >= 1:
             raise TableError(f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%")
         if self.policy is not None:
-            catalog.entry(self.policy)
+            catalog.spec(self.policy)
         if not any((self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd)):
             raise TableError("nothing is to be changed: give a growth, a GPU share, a policy or a budget")
 

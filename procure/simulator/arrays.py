@@ -131,6 +131,13 @@ def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.nda
     return kinds, kind_of.astype(np.uint32), list(distinct)
 
 
+def switches(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return the leaf switch and the pod of each node, int64[n_nodes] each, −1 where unknown."""
+    unknown = pd.Series(-1, index=nodes.index)
+    leaf, pod = (nodes[name].fillna(-1) if name in nodes else unknown for name in ("leaf", "pod"))
+    return np.array(leaf, np.int64), np.array(pod, np.int64)
+
+
 def fits_empty(jobs: Jobs, kinds: Kinds) -> np.ndarray:
     """Say which shapes fit an empty node of which kind: bool[n_shapes, n_kinds]."""
     return (

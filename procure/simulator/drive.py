@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
@@ -13,27 +14,45 @@ from procure.simulator.state import WAIT, State, World
 from procure.simulator.steps import OK, REASONS, STUCK, advance, place
 
 Policy = Callable[[State], tuple[int, np.ndarray]]
+"""``policy(state) -> (job, nodes)``, or ``(WAIT, anything)``."""
+
+
+@dataclass(frozen=True)
+class CompiledPolicy:
+    """A policy of compiled functions with what is its own in this run; called from Python it decides once."""
+
+    decide: Callable
+    """``decide(state, own) -> (job, nodes)``, compiled."""
+    loop: Callable
+    """``loop(world, state, own)``, compiled: `drive.loop` with ``decide`` (`procure.policies.queue` shows it)."""
+    own: tuple
+    """A named tuple of the policy's parameters, as numbers, and of the arrays that it keeps during the run."""
+
+    def __call__(self, state: State) -> tuple[int, np.ndarray]:
+        """Decide once."""
+        return self.decide(state, self.own)
 
 
 class PolicyError(TableError):
     """A policy decided what cannot be, or failed; says what, when and in which state."""
 
 
-@register_jitable
-def loop(world, state, policy):
+@register_jitable(inline="always")
+def loop(world, state, decide, own):
     """Run to the end; returns (status, job, nodes), the last two being what was refused."""
     while advance(world, state):
-        job, nodes = policy(state)
+        job, nodes = decide(state, own)
         while job != WAIT:
             status = place(world, state, job, nodes)
             if status != OK:
                 return status, job, nodes
-            job, nodes = policy(state)
+            job, nodes = decide(state, own)
     return (STUCK if state.n_waiting[0] > 0 else OK), WAIT, state.chosen[:0]
 
 
 def policy_name(policy: Callable) -> str:
     """Return what to call a policy in a message."""
+    policy = policy.decide if isinstance(policy, CompiledPolicy) else policy
     function = policy.py_func if isinstance(policy, Dispatcher) else policy
     return getattr(function, "__name__", type(function).__name__)
 
@@ -69,16 +88,13 @@ def checked(policy: Policy, name: str) -> Policy:
     return decide
 
 
-def drive(
-    world: World, state: State, policy: Policy, compiled_loop: Callable | None = None, *, name: str = ""
-) -> None:
+def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None:
     """Run a policy to the end of the workload; world and state are modified.
 
     Parameters
     ----------
     policy
-        ``policy(state) -> (job, nodes)``, or ``(WAIT, anything)``. A compiled one (Numba's njit)
-        needs its ``compiled_loop`` to run compiled throughout; without it, it is called from Python.
+        A `CompiledPolicy` runs compiled throughout; anything else is called from Python at each decision.
     name
         What to call the policy in an error; its function's name without.
 
@@ -89,11 +105,11 @@ def drive(
         raised, or answered something else.
     """
     name = name or policy_name(policy)
-    if compiled_loop is not None:
-        status, job, nodes = compiled_loop(world, state)
+    if isinstance(policy, CompiledPolicy):
+        status, job, nodes = policy.loop(world, state, policy.own)
     else:
-        decide = policy if isinstance(policy, Dispatcher) else checked(policy, name)
-        status, job, nodes = loop(world, state, decide)
+        decide = checked(policy, name)
+        status, job, nodes = loop(world, state, lambda state, own: decide(state), None)
     if status == OK:
         return
     what = "" if status == STUCK else f" to start job {job} on nodes {np.asarray(nodes).tolist()}"

@@ -19,26 +19,21 @@ FAR = 1 << 60
 
 
 class Options(NamedTuple):
-    """How the policies of the catalog are set: whole numbers and shares, fixed for a run.
+    """What the simulator itself does differently, fixed for a run; what a policy does is its own parameters."""
 
-    ``order`` and ``backfill_order`` number `procure.policies.names.ORDERS`, ``fit`` numbers
-    `procure.policies.names.FITS`.
-    """
-
-    order: int = 0  # who is served first
-    backfill_order: int = 0  # who is tried first behind a reservation
-    fit: int = 0  # which of the nodes that fit
-    depth: int = 1  # how many waiting jobs hold a reservation (EASY)
-    by_time_only: int = 0  # EASY: backfill only what ends strictly before the reservation
     exclusive: int = 0  # a job takes its nodes whole
     last_two: int = 0  # estimate a job by its user's last two run times
     half_life: float = 0.0  # s, in which a user's past use counts half; 0 = usage is not kept
-    weight_age: float = 1.0
-    weight_fair_share: float = 1.0
-    weight_size: float = 0.0
-    max_age: float = 604_800.0  # s of waiting after which age no longer counts more
-    rounds: int = 50  # of a search, per moment
-    seconds: float = 0.0  # of a search, per moment; 0 = no limit
+
+
+class Shapes(NamedTuple):
+    """The distinct requests: jobs of one shape ask for the same, however long. int64[n_shapes] each."""
+
+    n_nodes: np.ndarray
+    cpus: np.ndarray  # per node
+    mem: np.ndarray  # MB per node
+    gpus: np.ndarray  # per node
+    types: np.ndarray  # mask of the GPU types that will do
 
 
 class Accounts(NamedTuple):
@@ -49,16 +44,8 @@ class Accounts(NamedTuple):
     at: np.ndarray  # int64[n_users + 1], s when usage was brought up to date
 
 
-class Profile(NamedTuple):
-    """How many nodes are idle: ``free[k]`` from ``time[k]`` until ``time[k + 1]``; the last step never ends."""
-
-    time: np.ndarray  # int64[2 n_jobs + 2], s
-    free: np.ndarray  # int64[2 n_jobs + 2]
-    n: np.ndarray  # int64[1], steps
-
-
 class State(NamedTuple):
-    """What a scheduler can see. A policy reads it, and writes only to the last block: its notes.
+    """What a scheduler can see. A policy reads it, and writes only to ``chosen``, room for its answer.
 
     Jobs are numbered in queue order, nodes in table order. The waiting jobs form a linked list:
     start at ``next_waiting[n_jobs]`` and follow ``next_waiting`` until it says ``n_jobs`` again;
@@ -77,6 +64,8 @@ class State(NamedTuple):
     mem: np.ndarray  # int64[n_jobs], MB per node
     gpus: np.ndarray  # int64[n_jobs], per node
     types: np.ndarray  # int64[n_jobs], mask of the GPU types that will do
+    shape: np.ndarray  # int64[n_jobs], row of shapes
+    shapes: Shapes
     next_waiting: np.ndarray  # int64[n_jobs + 1]
     previous_waiting: np.ndarray  # int64[n_jobs + 1]
     n_waiting: np.ndarray  # int64[1]
@@ -95,6 +84,8 @@ class State(NamedTuple):
     total_mem: np.ndarray  # int64[n_nodes], MB
     total_gpus: np.ndarray  # int64[n_nodes]
     node_types: np.ndarray  # int64[n_nodes], mask of the GPU type
+    leaf: np.ndarray  # int64[n_nodes], leaf switch; −1 = unknown
+    pod: np.ndarray  # int64[n_nodes], pod of the fat-tree; −1 = unknown
     free_cpus: np.ndarray  # int64[n_nodes]
     free_mem: np.ndarray  # int64[n_nodes], MB
     free_gpus: np.ndarray  # int64[n_nodes]
@@ -103,14 +94,6 @@ class State(NamedTuple):
     accounts: Accounts
     options: Options
     chosen: np.ndarray  # int64[n_nodes], room for a policy's answer
-    margins: np.ndarray  # float64[n_nodes]
-    spare_cpus: np.ndarray  # int64[n_nodes], what a reservation leaves free when it begins
-    spare_mem: np.ndarray  # int64[n_nodes], MB
-    spare_gpus: np.ndarray  # int64[n_nodes]
-    notes: np.ndarray  # int64[8]
-    reserved: np.ndarray  # int64[n_jobs], s at which a waiting job is planned to start; −1 = not planned
-    profile: Profile
-    plan: np.ndarray  # int64[n_jobs], jobs in a planned order
 
 
 class World(NamedTuple):
@@ -169,19 +152,23 @@ def build(
     user: np.ndarray | None = None,
     estimate: np.ndarray | None = None,
     due: np.ndarray | None = None,
+    leaf: np.ndarray | None = None,
+    pod: np.ndarray | None = None,
 ) -> tuple[World, State]:
     """Lay out an empty system and a workload of which nothing has been submitted yet.
 
     Parameters
     ----------
     options
-        How the policy is set; the defaults of `Options` without.
+        What the simulator does differently; the defaults of `Options` without.
     user
         int64[n_jobs] in queue order, numbered from 0; without, all jobs have one user.
     estimate
         int64[n_jobs], s; what a scheduler believes that a job will run. Without, the requested time.
     due
         int64[n_jobs], s after the first submission, FAR where there is none.
+    leaf, pod
+        int64[n_nodes]; without, unknown.
     """
     options = options or Options()
     n_jobs, n_nodes = len(jobs.submit), len(kind_of)
@@ -197,6 +184,8 @@ def build(
     def counter(value: int = 0) -> np.ndarray:
         return np.full(1, value, np.int64)
 
+    shapes = (jobs.shape_nodes, jobs.shape_cpus, jobs.shape_mem, jobs.shape_gpus, jobs.shape_types)
+    unknown = np.full(n_nodes, -1, np.int64)
     state = State(
         now=counter(),
         submit=jobs.submit,
@@ -209,6 +198,8 @@ def build(
         mem=jobs.mem,
         gpus=jobs.gpus,
         types=jobs.types,
+        shape=jobs.shape_of.astype(np.int64),
+        shapes=Shapes(*shapes),
         next_waiting=np.full(n_jobs + 1, n_jobs, np.int64),
         previous_waiting=np.full(n_jobs + 1, n_jobs, np.int64),
         n_waiting=counter(),
@@ -227,6 +218,8 @@ def build(
         total_mem=totals[1],
         total_gpus=totals[2],
         node_types=kinds.types[kind_of],
+        leaf=unknown if leaf is None else leaf,
+        pod=unknown.copy() if pod is None else pod,
         free_cpus=totals[0].copy(),
         free_mem=totals[1].copy(),
         free_gpus=totals[2].copy(),
@@ -237,14 +230,6 @@ def build(
         ),
         options=options,
         chosen=np.zeros(n_nodes, np.int64),
-        margins=np.zeros(n_nodes),
-        spare_cpus=np.zeros(n_nodes, np.int64),
-        spare_mem=np.zeros(n_nodes, np.int64),
-        spare_gpus=np.zeros(n_nodes, np.int64),
-        notes=np.zeros(8, np.int64),
-        reserved=np.full(n_jobs, -1, np.int64),
-        profile=Profile(np.zeros(2 * n_jobs + 2, np.int64), np.zeros(2 * n_jobs + 2, np.int64), counter()),
-        plan=np.zeros(n_jobs, np.int64),
     )
     world = World(
         durations=np.array(durations, order="C"),

@@ -130,7 +130,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Inputs:
         cannot place.
     """
     for policy in policies:
-        catalog.entry(policy)
+        catalog.spec(policy)
     quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
     notes: list[str] = []
     workloads = {workload.name: read_workload(workload, notes.append) for workload in study.workloads}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from procure.errors import TableError
 from procure.objectives import objective
@@ -13,6 +13,7 @@ from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.constraints import parse
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
+from procure.policies import catalog
 from procure.settings import (
     Folder,
     InputFile,
@@ -30,17 +31,40 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Simulate(Settings):
-    """Which policies decide, and whether a job ends at its limit."""
+def _policy_label(policy: Any) -> str:
+    """Return the label of ``"easy"``, ``"easy:depth=4"`` or ``{name = "easy", depth = 4}``."""
+    given = {"name": policy} if isinstance(policy, str) else policy
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+        raise ValueError(
+            f'{policy!r} was given; write "easy", "easy:depth=4" or {{name = "easy", depth = 4}}'
+        )
+    try:
+        return catalog.spec(given["name"], {key: given[key] for key in given if key != "name"}).label
+    except TableError as error:
+        raise ValueError(str(error)) from None
 
-    policies: Annotated[tuple[str, ...], Field(min_length=1)] = ("best-fit",)
+
+Policy = Annotated[str, BeforeValidator(_policy_label)]
+
+
+class Simulate(Settings):
+    """Which policies decide, and whether a job ends at its limit.
+
+    A policy is a name, ``NAME:key=value,key=value``, or a table of its name and parameters; here it
+    becomes the label that the results carry, e.g. ``easy:depth=4``.
+    """
+
+    policies: Annotated[tuple[Policy, ...], Field(min_length=1)] = (catalog.DEFAULT,)
     kill_at_limit: bool = False
 
     @field_validator("policies")
     @classmethod
     def _once_each(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(policies)) < len(policies):
-            raise ValueError("each policy may stand once")
+        again = [name for name in dict.fromkeys(policies) if policies.count(name) > 1]
+        if again:
+            raise ValueError(
+                f"each policy may stand once; {again[0]} stands {policies.count(again[0])} times"
+            )
         return policies
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from procure.packages import package_nodes
-from procure.policies.catalog import FAST_LANE_POLICY
+from procure.policies import catalog
 from procure.run import scaled_durations, simulate, usage_of
 from procure.schemas import NODE, RESULT
 from procure.simulator.arrays import Jobs, Kinds, fits_empty, gpu_type_bits, job_arrays, node_kinds
@@ -70,7 +70,7 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
         plan.logged_speed(workload),
         None,
     )
-    if policy != FAST_LANE_POLICY:
+    if not catalog.is_batched(policy):
         return bench
     try:
         fast = _fast_bench(bench)

@@ -67,26 +67,31 @@ def test_waits_on_an_empty_queue(policy):
     """Before anything is submitted, a policy waits."""
     ready = procure_run.prepare(job_table(submit_time=[0], run_time=[1]), node_table(2))
     _, state = simulator_state.build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations)
-    state = state._replace(options=catalog.resolve_options(policy, {}))
-    assert catalog.load(policy)(state)[0] == WAIT
+    assert catalog.spec(policy).parameters.make(state)(state)[0] == WAIT
 
 
 def promises(policy, jobs, nodes, watch):
-    """Run a policy from Python; ``watch(state, promised)`` notes promises after every decision."""
-    inner, promised = catalog.load(policy), {}
+    """Run a policy from Python; ``watch(state, own, promised)`` notes promises after every decision."""
+    promised = {}
 
-    def decide(state):
-        answer = inner(state)
-        if answer[0] == WAIT:
-            watch(state, promised)
-        return answer
+    class Watched(catalog.model_of(policy)):
+        def make(self, state):
+            inner = super().make(state)
 
-    run = procure_run.simulate(jobs, nodes, decide, options=catalog.POLICIES[policy].options)
+            def decide(state):
+                answer = inner(state)
+                if answer[0] == WAIT:
+                    watch(state, inner.own, promised)
+                return answer
+
+            return decide
+
+    run = procure_run.simulate(jobs, nodes, Watched(**catalog.POLICIES[policy].preset))
     first = jobs["submit_time"].min()
     return promised, (run.schedule["start_time"] - first).tolist()
 
 
-def head_reservation(state, promised):
+def head_reservation(state, own, promised):
     """The earliest moment at which the first waiting job fits, given that nothing more starts."""
     n_jobs = len(state.submit)
     head = int(state.next_waiting[n_jobs])
@@ -125,11 +130,11 @@ def test_conservative_never_delays_a_promise(seed, case, exact):
     if exact:
         jobs["requested_time"] = jobs["run_time"].clip(lower=1)
 
-    def watch(state, promised):
+    def watch(state, own, promised):
         for job in simulator_state.waiting(state):
-            assert state.reserved[job] >= 0
-            assert state.reserved[job] <= promised.get(job, state.reserved[job])
-            promised[job] = int(state.reserved[job])
+            assert own.plan.start[job] >= 0
+            assert own.plan.start[job] <= promised.get(job, own.plan.start[job])
+            promised[job] = int(own.plan.start[job])
 
     promised, start = promises("conservative", jobs, nodes, watch)
     assert all(start[job] <= moment for job, moment in promised.items())

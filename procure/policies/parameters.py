@@ -1,0 +1,75 @@
+"""What a policy can be told: a small frozen model per policy, which makes the policy of a run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from procure.policies.names import FITS, ORDERS
+from procure.settings import Settings
+from procure.simulator.drive import Policy
+from procure.simulator.state import Options, State
+from procure.text import nearest
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A text that must be one of some names; the error gives the nearest."""
+
+    names: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Check a value after pydantic has."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, value: str) -> str:
+        if value not in self.names:
+            raise ValueError(f"{value!r} is not known; {nearest(value, self.names)}")
+        return value
+
+
+OrderName = Annotated[str, OneOf(ORDERS)]
+FitName = Annotated[str, OneOf(FITS)]
+Natural = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Parameters(Settings):
+    """What every policy takes. A policy's own parameters are the fields of a subclass, with defaults.
+
+    `make` is the factory: it is called once per run, before anything is submitted.
+    """
+
+    rule: ClassVar[Callable | None] = None
+    """The function that decides, whose docstring states the rule; without, this docstring of the class."""
+
+    exclusive: bool = Field(False, description="a job takes its nodes whole")
+    last_two: bool = Field(False, description="estimate a job by its user's last two run times")
+
+    @classmethod
+    def rule_text(cls) -> str:
+        """Return the rule as it is documented."""
+        return inspect.getdoc(getattr(cls.rule, "py_func", cls.rule) or cls) or ""
+
+    def options(self) -> Options:
+        """Return what the simulator does differently under these parameters."""
+        return Options(int(self.exclusive), int(self.last_two))
+
+    def make(self, state: State) -> Policy:
+        """Make the policy of one run.
+
+        Parameters
+        ----------
+        state
+            Of the run, with everything known but nothing submitted: it tells how much room is needed.
+
+        Returns
+        -------
+        callable
+            ``policy(state) -> (job, nodes)``, or a `procure.simulator.drive.CompiledPolicy`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} makes no policy; define make(self, state)")
