@@ -28,7 +28,7 @@ from procure.simulator.arrays import (
     node_kinds,
     switches,
 )
-from procure.simulator.drive import Policy, drive, policy_name
+from procure.simulator.drive import CompiledPolicy, Policy, drive, load_compiled, policy_name
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
 from procure.simulator.state import FAR, Options, State
@@ -154,13 +154,7 @@ def simulate(
         catalog.refuse_multi_node(jobs, policy)
     chosen = _chosen(policy, parameters, options or {})
     batched = chosen.batched and fast_lane
-    if isinstance(policy, str) and (chosen.name, batched) not in _LOADED:
-        first = jobs.head(1)
-        _simulate(_prepare(first, nodes.head(1), True, None), chosen, first, None, batched)
-        _LOADED.add((chosen.name, batched))
-    began = time.perf_counter()
-    start, end, speed_of, placed, depth = _simulate(ready, chosen, jobs, estimates, batched)
-    elapsed = time.perf_counter() - began
+    start, end, speed_of, placed, depth, elapsed = _simulate(ready, chosen, jobs, estimates, batched)
     out = np.empty(len(METRIC_NAMES))
     kinds, kind_of = ready.kinds, ready.kind_of
     capacity = tuple(float(column[kind_of].sum()) for column in (kinds.cpus, kinds.mem, kinds.gpus))
@@ -168,10 +162,6 @@ def simulate(
     killed = np.empty(len(start), dtype=bool)
     killed[ready.jobs.row] = ready.killed[speed_of, np.arange(len(start))] & (start >= 0)
     return Run(_schedule(jobs, nodes, ready.jobs, start, end, placed), as_record(out), elapsed, killed)
-
-
-_LOADED: set[tuple[str, bool]] = set()
-"""Whose compiled code this process has loaded or made, so that ``elapsed`` is the simulation's own."""
 
 
 class _Chosen(NamedTuple):
@@ -205,27 +195,39 @@ def _chosen(policy: Any, parameters: Mapping[str, Any] | None, options: Mapping[
 
 def _simulate(
     ready: Prepared, chosen: _Chosen, jobs: pd.DataFrame, estimates: np.ndarray | None, batched: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int, float]:
     if batched:
         with contextlib.suppress(FastLaneError):
             return _by_fast_lane(ready)
     return _by_loop(ready, chosen, jobs, estimates)
 
 
-def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
+def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int, float]:
     bits = check_fast_lane(ready.jobs, ready.kinds, ready.durations)
     n_jobs = len(ready.jobs.submit)
     start, end, node_of = np.empty(n_jobs, np.int64), np.empty(n_jobs, np.int64), np.empty(n_jobs, np.int32)
-    depth = best_fit_schedule(
-        ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations, bits, start, end, node_of
+    arguments = (
+        ready.jobs,
+        ready.kinds,
+        ready.fits,
+        ready.kind_of,
+        ready.durations,
+        bits,
+        start,
+        end,
+        node_of,
     )
+    load_compiled(best_fit_schedule, *arguments)
+    began = time.perf_counter()
+    depth = best_fit_schedule(*arguments)
+    elapsed = time.perf_counter() - began
     speed_of = ready.kinds.speed[ready.kind_of[np.maximum(node_of, 0)]]
-    return start, end, speed_of, (node_of, np.arange(n_jobs + 1)), depth
+    return start, end, speed_of, (node_of, np.arange(n_jobs + 1)), depth, elapsed
 
 
 def _by_loop(
     ready: Prepared, chosen: _Chosen, table: pd.DataFrame, estimates: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int, float]:
     row = ready.jobs.row
     due = None
     if "due_time" in table:
@@ -245,9 +247,14 @@ def _by_loop(
         leaf=ready.leaf,
         pod=ready.pod,
     )
-    drive(world, state, chosen.make(state), name=chosen.name)
+    policy = chosen.make(state)
+    if isinstance(policy, CompiledPolicy):
+        load_compiled(policy.loop, world, state, policy.own)
+    began = time.perf_counter()
+    drive(world, state, policy, name=chosen.name)
+    elapsed = time.perf_counter() - began
     placed = (state.node_list, state.node_first)
-    return state.start, world.end, world.speed_of, placed, int(world.max_queue_depth[0])
+    return state.start, world.end, world.speed_of, placed, int(world.max_queue_depth[0]), elapsed
 
 
 def _schedule(

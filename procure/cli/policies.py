@@ -64,19 +64,21 @@ def describe(
     import pandas as pd
 
     from procure.policies import catalog
+    from procure.policies.names import FITS, ORDERS
 
     entry, model = catalog.entry(name), catalog.model_of(name)
     record = {
         "name": name,
         "summary": entry.summary,
-        "preset": dict(entry.preset),
+        "options": dict(entry.preset),
         "compiled": entry.compiled,
         "multi_node": entry.multi_node,
         "target": entry.target,
     }
     parameters = catalog.parameter_rows(name)
     if output is not common.Format.TABLE:
-        common.print_record(record | {"parameters": parameters, "rule": model.rule_text()}, output)
+        names = {"orders": ", ".join(ORDERS), "fits": ", ".join(FITS)}
+        common.print_record(record | names | {"parameters": parameters, "rule": model.rule_text()}, output)
         return
     common.print_record(record, output, name)
     common.print_table(pd.DataFrame(parameters), output, f"parameters, as in --policy {name}:key=value")

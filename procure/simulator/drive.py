@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numba import typeof
 from numba.core.dispatcher import Dispatcher
 from numba.extending import register_jitable
 
@@ -86,6 +88,15 @@ def checked(policy: Policy, name: str) -> Policy:
             ) from None
 
     return decide
+
+
+def load_compiled(function: Callable, *arguments: Any) -> None:
+    """Compile a function for these arguments, or load its code, without running it; nothing if it is not compiled.
+
+    So that a measurement of the run that follows is of the run alone.
+    """
+    if isinstance(function, Dispatcher):
+        function.compile(tuple(typeof(argument) for argument in arguments))
 
 
 def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None:

@@ -54,12 +54,14 @@ class Simulate(Settings):
     becomes the label that the results carry, e.g. ``easy:depth=4``.
     """
 
-    policies: Annotated[tuple[Policy, ...], Field(min_length=1)] = (catalog.DEFAULT,)
+    policies: tuple[Policy, ...] = (catalog.DEFAULT,)
     kill_at_limit: bool = False
 
     @field_validator("policies")
     @classmethod
     def _once_each(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
+        if not policies:
+            raise ValueError("name at least one policy")
         again = [name for name in dict.fromkeys(policies) if policies.count(name) > 1]
         if again:
             raise ValueError(
