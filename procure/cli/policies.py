@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 from procure.cli import common
 from procure.errors import TableError
+from procure.policies import catalog
+from procure.policies.names import FITS, ORDERS
 
 app = typer.Typer(
     add_completion=False,
@@ -27,10 +30,6 @@ def list_policies(output: common.FormatOption = common.Format.TABLE) -> None:
     procure policies list
     procure policies list --format json
     """
-    import pandas as pd
-
-    from procure.policies import catalog
-
     rows = []
     for name in catalog.names():
         try:
@@ -61,11 +60,6 @@ def describe(
     \b
     procure policies describe easy
     """
-    import pandas as pd
-
-    from procure.policies import catalog
-    from procure.policies.names import FITS, ORDERS
-
     entry, model = catalog.entry(name), catalog.model_of(name)
     record = {
         "name": name,
