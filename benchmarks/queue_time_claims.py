@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.queue_time import metrics, predict, store, trend
+from procure.queue_time import metrics, predict, store, training, trend
 from procure.queue_time.calibrate import quantiles_at
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs
 from procure.queue_time.features import site_features
@@ -73,7 +73,7 @@ def pipeline(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def latency(arguments: argparse.Namespace) -> dict[str, object]:
-    site = predict.train(_log(arguments), settings=Settings(holdout=0.15))
+    site = training.train(_log(arguments), settings=Settings(holdout=0.15))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "site.model"
         store.save(site, path)

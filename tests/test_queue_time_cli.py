@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import predict as room
+from procure.queue_time import training
 from procure.queue_time.state import parse_state
 from tests.test_queue_time_model import QUICK, busy_site
 
@@ -27,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     jobs.to_parquet(path / "jobs.parquet")
     from procure.queue_time import store
 
-    store.save(room.train(jobs, settings=QUICK), path / "site.model")
+    store.save(training.train(jobs, settings=QUICK), path / "site.model")
     (path / "squeue.txt").write_text(
         "\n".join(
             [

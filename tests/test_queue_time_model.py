@@ -24,12 +24,10 @@ from procure.queue_time.predict import (
     check_request,
     current_features,
     forecast,
-    train,
-    update,
     what_if,
 )
 from procure.queue_time.published import Published, best_k, sweep_k
-from procure.queue_time.ready import evaluate_ready, read_ready
+from procure.queue_time.training import train, update
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -388,48 +386,6 @@ def test_balanced_accuracy_and_permutation() -> None:
     rises = np.tile([True, False], 20)
     assert trend.balanced_accuracy(rises, rises) == 1.0
     assert trend.permutation_p(rises, rises, 0, 199) == pytest.approx(1 / 200)
-
-
-def test_ready_features_leave_out_what_is_known_afterwards(tmp_path: Path) -> None:
-    """Columns of the aftermath are never features, and duplicates can be kept on one side."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "req_cpus": rng.integers(1, 4, 400),
-            "queue_depth": rng.integers(0, 5, 400),
-            "state": "COMPLETED",
-            "elapsed_time": rng.integers(0, 9, 400),
-            "queue_time_s": rng.integers(0, 4000, 400),
-        }
-    )
-    path = tmp_path / "rows.parquet"
-    frame.to_parquet(path)
-    ready = read_ready(path)
-    assert list(ready.features.columns) == ["req_cpus", "queue_depth"]
-    rows = pd.DataFrame(evaluate_ready(ready, settings=QUICK))
-    assert set(rows["split"]) == {"random", "random-duplicates-together"}
-    with pytest.raises(TableError, match="no times"):
-        evaluate_ready(ready, "chronological")
-
-
-def test_a_poll_gives_each_job_its_place_in_its_accounts_queue(tmp_path: Path) -> None:
-    """Places follow submission; jobs of one second share theirs unless their numbers tell them apart."""
-    times = pd.to_datetime([50, 10, 10, 40, 5], unit="s")
-    frame = pd.DataFrame(
-        {
-            "submit_time": times, "poll_time": pd.to_datetime([90] * 5, unit="s"), "account_id": [1, 1, 1, 2, 1],
-            "req_cpus": [1, 2, 4, 8, 16], "time_limit_sec": 3600, "poll_wait_sec": 60,
-        }
-    )  # fmt: skip
-    path = tmp_path / "poll.parquet"
-    frame.to_parquet(path)
-    found = read_ready(path).features
-    assert found["place_account"].tolist() == [4.0, 2.5, 2.5, 1.0, 1.0]
-    assert np.expm1(found["account_hours_before"]).round(3).tolist() == [22.0, 16.0, 16.0, 0.0, 0.0]
-    frame.assign(job_unique_id=[9, 3, 2, 7, 1]).to_parquet(path)
-    found = read_ready(path).features
-    assert found["place_account"].tolist() == [4.0, 3.0, 2.0, 1.0, 1.0]
-    assert np.expm1(found["account_hours_before"]).round(3).tolist() == [22.0, 20.0, 16.0, 0.0, 0.0]
 
 
 def test_the_features_of_a_model_are_those_of_the_log(jobs: pd.DataFrame) -> None:

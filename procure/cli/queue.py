@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import pandas as pd
 import typer
 
-from procure.cli.common import LogFormat, note
+from procure.cli.common import note
 from procure.cli.queue_evaluate import evaluate
-from procure.cli.queue_inputs import read_log
-from procure.cli.queue_options import LogArgument, Method, ModelOption, PresetOption, ReplayOption, TzOption
+from procure.cli.queue_inputs import jobs_of
+from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, ReplayOption, TzOption
 from procure.cli.queue_predict import predict, trend, watch
 from procure.errors import TableError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from procure.queue_time import store, training
+from procure.queue_time.evaluation import Method
+from procure.workload.importing import LogFormat
 
 app = typer.Typer(
     add_completion=False,
@@ -30,15 +31,14 @@ def train(
     log: LogArgument,
     out: Annotated[Path, typer.Option("--out", help="The model file to write.")],
     log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
-    method: Annotated[
-        Method, typer.Option(help="procure is ours; the others are published.")
-    ] = Method.PROCURE,
-    k: Annotated[int | None, typer.Option(min=0, help="Groups of kmeans-gbt; 57 as published.")] = None,
+    method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
+    k: Annotated[int, typer.Option(min=0, help="Groups of kmeans-gbt; 57 as published.")] = 57,
     k_sweep: Annotated[
         str | None, typer.Option(metavar="FROM:TO[:STEP]", help="Choose k on a validation part, e.g. 2:150.")
     ] = None,
     sweep_log: Annotated[
-        Path | None, typer.Option(help="Where a k sweep keeps what is done, to go on from. [default: OUT.ks]")
+        Path | None,
+        typer.Option(help="Where a k sweep records finished k, to resume from. [default: OUT.ks]"),
     ] = None,
     replay: ReplayOption = False,
     preset: PresetOption = None,
@@ -52,42 +52,27 @@ def train(
     procure queue train jobs.psv --format sacct --tz Europe/Berlin --out site.model
     procure queue train log.swf --format swf --out site.model --method kmeans-gbt --k-sweep 2:150
     """
-    from procure.queue_time import predict, store
-
     if not out.parent.is_dir():
         raise TableError(f"{out.parent}: no such folder to write {out.name} to")
-    jobs = read_log(log, log_format, preset, tz)
-    if method is Method.KMEANS_GBT and k_sweep is not None:
+    jobs = jobs_of(log, log_format, preset, tz)
+    if method == "kmeans-gbt" and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
-    site = predict.train(jobs, str(method), 57 if k is None else k, replay=replay)
+    site = training.train(jobs, method, k, replay=replay)
     store.save(site, out)
-    note(
-        f"trained {method} on {site.about['n_rows']:,} jobs; wrote {out} ({out.stat().st_size / 1e6:.1f} MB)"
-    )
+    size = out.stat().st_size / 1e6
+    note(f"trained {method} on {site.about['n_rows']:,} jobs; wrote {out} ({size:.1f} MB)")
 
 
 def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
-    import numpy as np
-
-    from procure.queue_time.evaluation import queue_jobs
-    from procure.queue_time.features import site_features
-    from procure.queue_time.log import wait_times
-    from procure.queue_time.published import best_k, sweep_k
-
     match = re.fullmatch(r"(\d+):(\d+)(?::(\d+))?", text)
     if not match or int(match[1]) < 2 or int(match[2]) < int(match[1]) or match[3] == "0":
         raise typer.BadParameter(
             f"{text!r} is not FROM:TO or FROM:TO:STEP, such as 2:150", param_hint="--k-sweep"
         )
-    ks = list(range(int(match[1]), int(match[2]) + 1, int(match[3] or 1)))
-    jobs = queue_jobs(jobs)
-    wait = wait_times(jobs)
-    rows = np.flatnonzero(~np.isnan(wait))
-    curve = sweep_k(
-        site_features(jobs).iloc[rows], wait[rows], ks, log_file=sweep_log,
-        progress=lambda k, rmse: note(f"k = {k}: RMSE {rmse:,.0f} s on the validation part"),
-    )  # fmt: skip
-    chosen = best_k(curve)
+    ks = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
+    chosen = training.choose_k(
+        jobs, ks, sweep_log, lambda k, rmse: note(f"k = {k}: RMSE {rmse:,.0f} s on the validation part")
+    )
     note(f"k = {chosen} chosen; the elbow curve is in {sweep_log}")
     return chosen
 
@@ -110,10 +95,7 @@ def update(
     \b
     procure queue update jobs-of-this-week.psv --format sacct --model site.model
     """
-    from procure.queue_time import predict as room
-    from procure.queue_time import store
-
-    site, warnings, n_new = room.update(store.load(model), read_log(log, log_format, preset, tz), refit)
+    site, warnings, n_new = training.update(store.load(model), jobs_of(log, log_format, preset, tz), refit)
     for warning in warnings:
         note(f"careful: {warning}")
     store.save(site, out or model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -29,11 +28,3 @@ ReplayOption = Annotated[
         "--replay", help="Add a feature: when a replay of the queue under EASY would start the job."
     ),
 ]
-
-
-class Method(StrEnum):
-    """The methods that can be trained."""
-
-    PROCURE = "procure"
-    KMEANS_GBT = "kmeans-gbt"
-    GBT = "gbt"

@@ -1,22 +1,27 @@
-"""`procure queue predict`, `watch` and `trend`: what a trained model says of now."""
+"""`procure queue predict`, `watch` and `trend`: ask a trained model about now."""
 
 from __future__ import annotations
 
+import getpass
+import time as clock
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import pandas as pd
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
 
 from procure.cli.common import Format, FormatOption, echo, note, print_record, print_table
-from procure.cli.queue_inputs import deadline_of, megabytes_of, seconds_of, span
+from procure.cli.queue_inputs import deadline_of, megabytes_of, seconds_of
 from procure.cli.queue_options import ModelOption, TzOption
 from procure.errors import TableError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from procure.queue_time.predict import Request
-    from procure.queue_time.store import SiteModel
+from procure.queue_time import predict as room
+from procure.queue_time import store
+from procure.queue_time.state import live_state, read_state
+from procure.queue_time.trend import describe_call
+from procure.text import duration
 
 
 def predict(
@@ -47,15 +52,12 @@ def predict(
     procure queue predict --model site.model --cpus 16 --mem 64G --time 8:00:00 --deadline 2h
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
     """
-    from procure.queue_time import predict as room
-    from procure.queue_time import store
-
     site = store.load(model)
     request = room.Request(cpus, seconds_of(time, "--time"), megabytes_of(mem), gpus, nodes, partition, user)
     room.check_request(site, request)
     queue, now = _state(state, live, tz)
     features = room.current_features(site, request, queue, now)
-    moment = _moment(site, queue, now)
+    moment = room.moment_of(site, queue) if now is None else now
     seconds = deadline_of(deadline, moment, tz)
     for warning in room.drift(site, features, moment):
         note(f"careful: {warning}")
@@ -70,38 +72,18 @@ def predict(
 
 
 def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame | None, int | None]:
-    import time
-
-    from procure.queue_time.state import live_state, read_state
-
     if state is not None and live:
         raise typer.BadParameter("give either --state or --live", param_hint="--live")
     if live:
-        return live_state(tz), int(time.time())
+        return live_state(tz), int(clock.time())
     return (None, None) if state is None else (read_state(state, tz), None)
 
 
-def _moment(site: SiteModel, queue: pd.DataFrame | None, now: int | None) -> int:
-    if now is not None:
-        return now
-    if queue is not None and len(queue):
-        return (
-            int(
-                max(
-                    queue["submit_time"].max(),
-                    queue["start_time"].dropna().max() if queue["start_time"].notna().any() else 0,
-                )
-            )
-            + 1
-        )
-    return int(site.about["end"]) + 1
-
-
 def _print_forecast(said: dict[str, Any], drivers: list[dict[str, Any]]) -> None:
-    echo(f"starts in about {span(said['median'])} (as likely sooner as later)")
+    echo(f"starts in about {duration(said['median'])} (as likely sooner as later)")
     if said["lower_90"] is not None:
-        echo(f"  1 in 2:  {span(said['lower_50'])} to {span(said['upper_50'])}")
-        echo(f"  9 in 10: {span(said['lower_90'])} to {span(said['upper_90'])}")
+        echo(f"  1 in 2:  {duration(said['lower_50'])} to {duration(said['upper_50'])}")
+        echo(f"  9 in 10: {duration(said['lower_90'])} to {duration(said['upper_90'])}")
     if said["p_before_deadline"] is not None:
         echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
     for driver in drivers:
@@ -119,19 +101,11 @@ def trend(
     \b
     procure queue trend --model site.model
     """
-    from procure.queue_time import store
-
     site = store.load(model)
     if not site.trend:
         raise TableError(f"{model}: its log was too short to learn a trend from")
-    now, record = site.trend["now"], site.trend["record"]
-    up = now["chance_up"] > 0.5
-    answer = {
-        "direction": "up" if up else "down", "probability": now["chance_up"] if up else 1 - now["chance_up"],
-        "last_mean_wait": now["last_mean_wait"], "record_calls": record["n_test"],
-        "record_balanced_accuracy": record["balanced_accuracy"], "record_p_value": record["p_value"],
-    }  # fmt: skip
-    if record["p_value"] > 0.05:
+    answer = describe_call(site.trend)
+    if answer["record_p_value"] > 0.05:
         note("careful: past calls were no better than chance (permutation p > 0.05)")
     print_record(answer, output, f"mean wait of the 4 h after the model's log ends ({model}):")
 
@@ -152,14 +126,6 @@ def watch(
     procure queue watch --model site.model
     procure queue watch --model site.model --state squeue.txt --user alice --count 1
     """
-    import getpass
-    import time
-
-    from rich.console import Console
-    from rich.live import Live
-
-    from procure.queue_time import store
-
     site, who, looks = store.load(model), user or getpass.getuser(), 0
     with Live(console=Console(), auto_refresh=False) as live:
         while True:
@@ -169,36 +135,19 @@ def watch(
             looks += 1
             if count and looks >= count:
                 return
-            time.sleep(every)
+            clock.sleep(every)
 
 
-def _pending_table(site: SiteModel, queue: pd.DataFrame, user: str, now: int | None) -> Any:
-    from rich.table import Table
-
-    from procure.queue_time import predict as room
-
+def _pending_table(site: store.SiteModel, queue: pd.DataFrame, user: str, now: int | None) -> Table:
     table = Table(title=f"pending jobs of {user}", title_justify="left")
     for name in ("job", "CPUs", "limit", "partition", "may start in", "9 in 10"):
         table.add_column(name)
-    mine = queue[(queue["user"] == user) & queue["start_time"].isna()]
-    for job in mine.head(30).itertuples():
-        others = queue[queue["job_id"] != job.job_id]
-        request = _request_of(job)
-        said = room.forecast(site, room.current_features(site, request, others, now))
-        interval = f"{span(said['lower_90'])} to {span(said['upper_90'])}"
+    waits = room.pending_waits(site, queue, user, now)
+    for job in waits.itertuples():
         table.add_row(
-            str(job.job_id), str(request.cpus), span(request.requested_time), request.partition,
-            span(said["median"]), interval,
+            job.job_id, str(job.cpus), duration(job.requested_time), job.partition, duration(job.median),
+            f"{duration(job.lower_90)} to {duration(job.upper_90)}",
         )  # fmt: skip
-    if mine.empty:
+    if waits.empty:
         table.add_row("none", "", "", "", "", "")
     return table
-
-
-def _request_of(job: Any) -> Request:
-    from procure.queue_time.predict import Request
-
-    return Request(
-        int(job.n_nodes * job.cpus_per_node), int(job.requested_time), int(job.mem_mb_per_node),
-        int(job.n_nodes * job.gpus_per_node), int(job.n_nodes), str(job.partition), str(job.user),
-    )  # fmt: skip

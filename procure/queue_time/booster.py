@@ -35,7 +35,7 @@ def fit_quantiles(
     **settings
         Further XGBoost parameters.
     """
-    return _fit(
+    return fit_booster(
         features, target, n_rounds, seed, objective="reg:quantileerror", quantile_alpha=levels, **settings
     )
 
@@ -45,24 +45,14 @@ def fit_chances(
 ) -> Booster:
     """Boost the chance of an event; the last column, a deadline, may only raise it."""
     monotone = tuple([0] * (features.shape[1] - 1) + [1])
-    return fit_chance(features, happened, n_rounds, seed, monotone_constraints=monotone, **settings)
+    settings |= {"objective": "binary:logistic", "monotone_constraints": monotone}
+    return fit_booster(features, happened, n_rounds, seed, **settings)
 
 
-def fit_chance(
-    features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> Booster:
-    """Boost the chance of one event."""
-    return _fit(features, happened, n_rounds, seed, objective="binary:logistic", **settings)
-
-
-def fit_mean(
+def fit_booster(
     features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
 ) -> Booster:
-    """Boost the mean of a target with the squared loss."""
-    return _fit(features, target, n_rounds, seed, objective="reg:squarederror", **settings)
-
-
-def _fit(features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object) -> Booster:
+    """Boost a target (n,) from features (n, m), float32; ``settings`` are XGBoost's, with an ``objective``."""
     data = xgboost.QuantileDMatrix(features, target, nthread=1)
     return xgboost.train(_parameters(seed) | settings, data, n_rounds)
 

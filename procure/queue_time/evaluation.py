@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,8 @@ from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.splits import Split, bursts, chronological, random_split, rolling
 
-METHODS = ("procure", "kmeans-gbt", "gbt")
+Method = Literal["procure", "kmeans-gbt", "gbt"]
+METHODS: tuple[str, ...] = get_args(Method)
 SPLITS = ("random", "chronological", "rolling")
 COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 """The numbers of groups among which an evaluation chooses on a validation part of its training rows."""

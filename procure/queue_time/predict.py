@@ -11,14 +11,10 @@ import pandas as pd
 from procure.errors import TableError
 from procure.queue_time.booster import contributions, mean_of
 from procure.queue_time.calibrate import five
-from procure.queue_time.drift import bounds, warnings
-from procure.queue_time.evaluation import queue_jobs
+from procure.queue_time.drift import warnings
 from procure.queue_time.features import site_features
-from procure.queue_time.log import wait_times
-from procure.queue_time.model import QueueTimeModel, Settings
-from procure.queue_time.published import Published
-from procure.queue_time.store import HISTORY, SiteModel
-from procure.queue_time.trend import fit_trend
+from procure.queue_time.model import QueueTimeModel
+from procure.queue_time.store import SiteModel
 from procure.text import nearest
 
 
@@ -34,104 +30,13 @@ class Request:
     partition: str = ""
     user: str = ""
 
-
-def train(
-    jobs: pd.DataFrame,
-    method: str = "procure",
-    k: int = 57,
-    settings: Settings | None = None,
-    replay: bool = False,
-) -> SiteModel:
-    """Train a model file's content on a log.
-
-    Parameters
-    ----------
-    jobs
-        A checked job table with start times.
-    method
-        ``procure``, ``kmeans-gbt`` or ``gbt``.
-    k
-        Groups of ``kmeans-gbt``.
-    settings
-        Of our model; the last 15 % of the rows first judge its intervals by default.
-    replay
-        Add the replay's answer to the features; every later question is replayed, too.
-    """
-    jobs = queue_jobs(jobs)
-    features, wait = site_features(jobs, replay=replay), wait_times(jobs)
-    rows = np.flatnonzero(~np.isnan(wait))
-    if len(rows) < 100:
-        raise TableError(f"{len(rows)} jobs with a start are too few to learn from; at least 100 are needed")
-    submit = jobs["submit_time"].to_numpy()
-    model: QueueTimeModel | Published
-    if method == "procure":
-        model = QueueTimeModel(settings or Settings(holdout=0.15))
-        model.fit(features.iloc[rows], wait[rows], submit[rows])
-    else:
-        model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
-    about = _about(jobs, features, len(rows), method) | {"replay": replay}
-    return SiteModel(
-        method, model, about, jobs.tail(HISTORY).reset_index(drop=True), fit_trend(jobs, features)
-    )
-
-
-def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str) -> dict[str, Any]:
-    cpus = jobs["n_nodes"] * jobs["cpus_per_node"]
-    most = {
-        name: float(max(features[f"{name}_in_use"].max(), own.max()))
-        for name, own in (
-            ("cpus", cpus), ("mem", jobs["n_nodes"] * jobs["mem_mb_per_node"]),
-            ("gpus", jobs["n_nodes"] * jobs["gpus_per_node"]),
-        )
-    }  # fmt: skip
-    starts = jobs["start_time"].dropna()
-    return {
-        "method": method, "n_rows": n_rows, "first": int(jobs["submit_time"].min()),
-        "last": int(jobs["submit_time"].max()), "end": int(max(jobs["submit_time"].max(), starts.max())),
-        "partitions": sorted(set(jobs["partition"].astype(str))), "most": most, "bounds": bounds(features),
-    }  # fmt: skip
-
-
-def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[SiteModel, list[str], int]:
-    """Continue a model from a newer log.
-
-    The jobs after the training window join the history, from which the next features are made; our model's
-    intervals are judged anew on them; with ``refit`` the boosters are trained again on the whole log given.
-
-    Returns
-    -------
-    tuple
-        The new model, drift warnings against the old training window, and how many jobs were new.
-    """
-    jobs = queue_jobs(jobs)
-    new = (jobs["submit_time"] > site.about["last"]).to_numpy()
-    if not new.any():
-        raise TableError(
-            "the log holds no job submitted after the model's training window; nothing to continue with"
-        )
-    if refit:
-        both = (
-            pd.concat([site.history, jobs[new]], ignore_index=True)
-            if jobs["submit_time"].min() > site.about["last"]
-            else jobs
-        )
-        return train(both, site.method, replay=site.about.get("replay", False)), [], int(new.sum())
-    joined = pd.concat([site.history, jobs[new]], ignore_index=True).sort_values("submit_time", kind="stable")
-    joined = joined.reset_index(drop=True)
-    features = site_features(joined, site.about["most"], site.about.get("replay", False))
-    fresh = np.flatnonzero(
-        (joined["submit_time"] > site.about["last"]).to_numpy() & ~np.isnan(wait_times(joined))
-    )
-    window = (site.about["first"], site.about["last"])
-    said = warnings(site.about["bounds"], features, window, int(joined["submit_time"].iloc[-1]))
-    if isinstance(site.model, QueueTimeModel) and len(fresh) >= 50:
-        site.model.calibrator.fit(wait_times(joined)[fresh], site.model.curve(features.iloc[fresh]))
-    about = _about(joined, features, site.about["n_rows"] + len(fresh), site.method)
-    about |= {name: site.about[name] for name in ("first", "bounds", "replay") if name in site.about}
-    about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
-    about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
-    trend = fit_trend(joined, features) or site.trend
-    return SiteModel(site.method, site.model, about, joined.tail(HISTORY), trend), said, int(new.sum())
+    @classmethod
+    def of(cls, job: Any) -> Request:
+        """Return what a row of a job table asks for."""
+        return cls(
+            int(job.n_nodes * job.cpus_per_node), int(job.requested_time), int(job.mem_mb_per_node),
+            int(job.n_nodes * job.gpus_per_node), int(job.n_nodes), str(job.partition), str(job.user),
+        )  # fmt: skip
 
 
 def check_request(site: SiteModel, request: Request) -> None:
@@ -157,6 +62,14 @@ def check_request(site: SiteModel, request: Request) -> None:
         raise TableError(f"unknown partition {request.partition!r}; {nearest(request.partition, known)}")
 
 
+def moment_of(site: SiteModel, state: pd.DataFrame | None = None) -> int:
+    """Return the Unix second just after what is known last: of the queue, else of the model's history."""
+    if state is None or state.empty:
+        return int(site.about["end"]) + 1
+    known = (state["submit_time"], state["start_time"].dropna())
+    return max(int(times.max()) for times in known if len(times)) + 1
+
+
 def current_features(
     site: SiteModel, request: Request, state: pd.DataFrame | None = None, now: int | None = None
 ) -> pd.DataFrame:
@@ -169,23 +82,15 @@ def current_features(
     request
         The job.
     state
-        The queue now, of `state.read_state`; without it the end of the model's history is now.
+        The queue now, from `state.read_state`; without it the end of the model's history is now.
     now
-        Unix seconds; the newest moment of the state or the history by default.
+        Unix seconds; by default `moment_of`.
     """
     history = site.history
+    now = moment_of(site, state) if now is None else now
     if state is not None:
-        history = history[history["end_time"].notna()]
-        if now is None:
-            moments = [state["submit_time"], state["start_time"].dropna()]
-            now = (
-                int(
-                    max([*(int(m.max()) for m in moments if len(m)), site.about["end"] if state.empty else 0])
-                )
-                + 1
-            )
-        history = pd.concat([history[~history["job_id"].isin(state["job_id"])], state], ignore_index=True)
-    now = site.about["end"] + 1 if now is None else now
+        history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
+        history = pd.concat([history, state], ignore_index=True)
     history = history[history["submit_time"] <= now]
     job = {
         "job_id": "?", "user": request.user, "partition": request.partition or _usual_partition(site),
@@ -280,3 +185,26 @@ def what_if(
 def drift(site: SiteModel, features: pd.DataFrame, now: int) -> list[str]:
     """Warn where the load now lies outside the training window's."""
     return warnings(site.about["bounds"], features, (site.about["first"], site.about["last"]), now)
+
+
+def pending_waits(
+    site: SiteModel, state: pd.DataFrame, user: str, now: int | None = None, most: int = 30
+) -> pd.DataFrame:
+    """Predict when a user's pending jobs start: the first ``most`` of them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``job_id cpus requested_time partition`` and what `forecast` returns, s; a row per job.
+    """
+    mine = state[(state["user"] == user) & state["start_time"].isna()]
+    rows = []
+    for job in mine.head(most).itertuples():
+        request = Request.of(job)
+        others = state[state["job_id"] != job.job_id]
+        row = {
+            "job_id": str(job.job_id), "cpus": request.cpus, "requested_time": request.requested_time,
+            "partition": request.partition,
+        }  # fmt: skip
+        rows.append(row | forecast(site, current_features(site, request, others, now)))
+    return pd.DataFrame(rows)

@@ -220,3 +220,14 @@ def call_now(fitted: dict[str, Any], jobs: pd.DataFrame, features: pd.DataFrame)
         "chance_up": float(chance_of_rise(fitted, row)[0]),
         "last_mean_wait": float(table["wait"].iloc[-1]),
     }
+
+
+def describe_call(fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return the direction of the next four hours, its chance, and the record of past calls."""
+    now, record = fitted["now"], fitted["record"]
+    up = now["chance_up"] > 0.5
+    return {
+        "direction": "up" if up else "down", "probability": now["chance_up"] if up else 1 - now["chance_up"],
+        "last_mean_wait": now["last_mean_wait"], "record_calls": record["n_test"],
+        "record_balanced_accuracy": record["balanced_accuracy"], "record_p_value": record["p_value"],
+    }  # fmt: skip

@@ -3,10 +3,10 @@
 from procure.workload.days import day_table, split_days
 from procure.workload.describe import describe, overview
 from procure.workload.generate import generate, load_recipe
-from procure.workload.importing import FORMATS, import_log
+from procure.workload.importing import FORMATS, import_log, read_log
 from procure.workload.ledger import Imported
 from procure.workload.scale import scale_load
-from procure.workload.slice import merge, slice_day, slice_times
+from procure.workload.slice import followed_by, merge, slice_day, slice_times
 from procure.workload.speed import processor_speed, scale_run_time
 
 __all__ = [
@@ -14,12 +14,14 @@ __all__ = [
     "Imported",
     "day_table",
     "describe",
+    "followed_by",
     "generate",
     "import_log",
     "load_recipe",
     "merge",
     "overview",
     "processor_speed",
+    "read_log",
     "scale_load",
     "scale_run_time",
     "slice_day",

@@ -1,10 +1,16 @@
-"""One door to every log format."""
+"""Read a job log of any known format."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal, get_args
+
+import pandas as pd
 
 from procure.errors import TableError
+from procure.files import existing_file
+from procure.schemas import JOB
+from procure.tables import read
 from procure.text import nearest
 from procure.workload.ledger import Imported
 from procure.workload.presets import ColumnMap, load_preset
@@ -12,7 +18,8 @@ from procure.workload.read_csv import read_csv
 from procure.workload.read_sacct import read_sacct
 from procure.workload.read_swf import read_swf
 
-FORMATS = ("csv", "swf", "sacct")
+LogFormat = Literal["csv", "swf", "sacct"]
+FORMATS: tuple[str, ...] = get_args(LogFormat)
 
 
 def import_log(
@@ -93,3 +100,55 @@ def import_log(
     return read_sacct(
         path, tz=tz, strict=strict, keep_unfinished=keep_unfinished, skip_bad_rows=skip_bad_rows
     )
+
+
+def read_log(
+    path: str | Path,
+    format: str | None = None,
+    preset: str | None = None,
+    tz: str | None = None,
+    *,
+    keep_unfinished: bool = False,
+) -> Imported:
+    """Read a job table, or import a log whose format its name tells.
+
+    Parameters
+    ----------
+    path
+        A job table (.parquet, or a .csv with its columns), or a log as `import_log` reads it.
+    format, preset, tz
+        As in `import_log`. Without a format it is the preset's; else ``swf`` or ``csv`` where the file's
+        name holds ``.swf`` or ``.csv``, and ``sacct`` otherwise.
+    keep_unfinished
+        Of a sacct log, keep jobs that never started or have not ended.
+
+    Returns
+    -------
+    Imported
+        Of a job table: its rows, none of them dropped.
+
+    Raises
+    ------
+    TableError
+        One sentence with file, row and column.
+    """
+    path = existing_file(path)
+    name = path.name.lower()
+    if name.endswith(".parquet") or (
+        format in (None, "csv") and preset is None and ".csv" in name and _is_job_table(path)
+    ):
+        jobs = read(path, JOB)
+        return Imported(jobs, len(jobs), {}, [])
+    if format is None and preset is not None:
+        format = load_preset(preset).format
+    elif format is None:
+        format = "swf" if ".swf" in name else "csv" if ".csv" in name else "sacct"
+    return import_log(path, format, preset, tz=tz, keep_unfinished=keep_unfinished and format == "sacct")
+
+
+def _is_job_table(path: Path) -> bool:
+    try:
+        header = pd.read_csv(path, nrows=0, sep="[,;\t]", engine="python").columns
+        return {"submit_time", "cpus_per_node"} <= set(header.str.strip(' "'))
+    except (ValueError, OSError, EOFError):
+        return False

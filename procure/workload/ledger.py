@@ -21,13 +21,14 @@ class Imported:
 
     ``jobs`` is a checked job table in the log's row order, whose ``attrs["clock"]`` is ``unix`` or
     ``log``. ``n_read`` counts the log's rows, ``dropped`` those not kept, by reason; ``notes`` are
-    sentences on how the log was read.
+    sentences on how the log was read. ``origin`` is the Unix second at which the log's own clock shows 0.
     """
 
     jobs: pd.DataFrame
     n_read: int
     dropped: dict[str, int]
     notes: list[str]
+    origin: int = 0
 
     def account(self) -> list[str]:
         """Say in sentences how many rows were kept and dropped, why, and how the log was read."""
@@ -86,8 +87,8 @@ class Ledger:
         self.note(f"unreadable row, first: {problem}")
         self.drop(rows, "unreadable row")
 
-    def finish(self, columns: dict[str, object], clock: str, strict: bool) -> Imported:
-        """Check what is kept and hand it over; dropping a row is an error if ``strict``."""
+    def finish(self, columns: dict[str, object], clock: str, strict: bool, origin: int = 0) -> Imported:
+        """Return the rows that are kept, checked; dropping a row is an error if ``strict``."""
         account = "; ".join(f"{reason}: {count:,}" for reason, count in self.dropped.items())
         if strict and self.dropped:
             raise TableError(
@@ -100,7 +101,7 @@ class Ledger:
         frame = pd.DataFrame(columns, index=range(len(self.keep))).loc[self.keep]
         jobs = check(frame, JOB, self.source)
         jobs.attrs["clock"] = clock
-        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes))
+        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin)
 
 
 _ABSENT = ("", "na", "n/a", "nan", "none", "null", "unknown")

@@ -97,7 +97,7 @@ def read_swf(
         "end_time": np.where(never, gave_up, start + run),
         **_amounts(field, frame, ledger, cpus_per_node, mem_unit, node_field),
     }
-    return ledger.finish(columns, clock, strict)
+    return ledger.finish(columns, clock, strict, origin)
 
 
 def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.DataFrame, Ledger]:

@@ -108,3 +108,20 @@ def _repeated(merged: pd.DataFrame) -> np.ndarray:
     """Mark jobs that stand in an earlier part; repetitions inside one part are the log's own."""
     first = merged.groupby(["job_id", "submit_time"], sort=False)["_part"].transform("min")
     return (merged["_part"] > first).to_numpy()
+
+
+def followed_by(jobs: pd.DataFrame, later: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Join a workload with one that follows it, and return the first submission of the second, too.
+
+    Raises
+    ------
+    TableError
+        The second begins before the first has ended.
+    """
+    cut = int(later["submit_time"].min())
+    last = int(jobs["submit_time"].max())
+    if cut < last:
+        raise TableError(
+            f"the later log begins at {cut} s, before the last submission of the earlier, {last} s"
+        )
+    return pd.concat([jobs, later], ignore_index=True), cut

@@ -1,4 +1,4 @@
-"""Answers to what is asked: a point, and the chance of a start by each of some deadlines known beforehand.
+"""Boosters for one point and for the chances of a start by deadlines known beforehand; see queue_time_published.py.
 
 A whole distribution has to be good everywhere; where only its centre and a few deadlines are asked for, a
 booster that learns just that is better at it, and faster.
@@ -6,13 +6,13 @@ booster that learns just that is better at it, and faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from procure.queue_time.booster import fit_chance, fit_mean, fit_members, mean_of, predict
+from procure.queue_time.booster import fit_booster, fit_members, mean_of, predict
 from procure.queue_time.metrics import LEVELS, Forecast
 from procure.queue_time.splits import Split
 
@@ -62,17 +62,18 @@ class Direct:
         matrix = features.to_numpy(dtype=np.float32)
         train, test, waited = matrix[split.train], matrix[split.test], wait[split.train]
 
-        def averaged(fit: Callable, target: np.ndarray) -> np.ndarray:
+        def averaged(objective: str, target: np.ndarray) -> np.ndarray:
+            settings = self.boosting | {"objective": objective}
             members = fit_members(
-                lambda one: fit(train, target, self.rounds, one, **self.boosting), seed, self.members
+                lambda one: fit_booster(train, target, self.rounds, one, **settings), seed, self.members
             )
             return mean_of(members, lambda member: predict(member, test))
 
         if self.power:
-            point = np.maximum(averaged(fit_mean, waited**self.power), 0) ** (1 / self.power)
+            point = np.maximum(averaged("reg:squarederror", waited**self.power), 0) ** (1 / self.power)
         else:
-            point = 10.0 ** averaged(fit_mean, np.log10(np.maximum(waited, 1)))
-        stated = np.array([averaged(fit_chance, (waited <= one).astype(float)) for one in deadlines])
+            point = 10.0 ** averaged("reg:squarederror", np.log10(np.maximum(waited, 1)))
+        stated = np.array([averaged("binary:logistic", (waited <= one).astype(float)) for one in deadlines])
         chances = dict(zip(deadlines, np.maximum.accumulate(stated), strict=True))
         if self.moves:
             point = agree(point[:, None], HALF, chances)[:, 0]

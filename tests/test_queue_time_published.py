@@ -1,20 +1,23 @@
-"""Ready-made features: the point and the chances of deadlines that are asked for directly."""
+"""benchmarks/queue_time_published.py: ready-made features, one point, and the chances of given deadlines."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import queue_time_published
 from hypothesis import given
 from hypothesis import strategies as st
+from queue_time_direct import Direct, agree
+from queue_time_published import evaluate_ready, read_ready
 
-from procure.queue_time.direct import Direct, agree
+from procure.errors import TableError
 from procure.queue_time.metrics import LEVELS, Forecast
 from procure.queue_time.model import Settings
-from procure.queue_time.ready import evaluate_ready, read_ready
 from procure.queue_time.splits import Split, random_split
 
 DEADLINES = (600.0, 3600.0, 7200.0)
@@ -107,3 +110,69 @@ def test_a_point_that_is_not_to_be_moved_is_the_mean() -> None:
     assert (said.point == alone.point).all()
     assert said.chances is not None and said.quantiles is not None
     assert ((said.quantiles[:, 2] <= 600) == (said.chances[600.0] >= 0.5)).all()
+
+
+def test_ready_features_leave_out_what_is_known_afterwards(tmp_path: Path) -> None:
+    """Columns of the aftermath are never features, and duplicates can be kept on one side."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "req_cpus": rng.integers(1, 4, 400),
+            "queue_depth": rng.integers(0, 5, 400),
+            "state": "COMPLETED",
+            "elapsed_time": rng.integers(0, 9, 400),
+            "queue_time_s": rng.integers(0, 4000, 400),
+        }
+    )
+    path = tmp_path / "rows.parquet"
+    frame.to_parquet(path)
+    ready = read_ready(path)
+    assert list(ready.features.columns) == ["req_cpus", "queue_depth"]
+    rows = pd.DataFrame(evaluate_ready(ready, settings=QUICK))
+    assert set(rows["split"]) == {"random", "random-duplicates-together"}
+    with pytest.raises(TableError, match="no times"):
+        evaluate_ready(ready, "chronological")
+
+
+def test_a_poll_gives_each_job_its_place_in_its_accounts_queue(tmp_path: Path) -> None:
+    """Places follow submission; jobs of one second share theirs unless their numbers tell them apart."""
+    times = pd.to_datetime([50, 10, 10, 40, 5], unit="s")
+    frame = pd.DataFrame(
+        {
+            "submit_time": times, "poll_time": pd.to_datetime([90] * 5, unit="s"), "account_id": [1, 1, 1, 2, 1],
+            "req_cpus": [1, 2, 4, 8, 16], "time_limit_sec": 3600, "poll_wait_sec": 60,
+        }
+    )  # fmt: skip
+    path = tmp_path / "poll.parquet"
+    frame.to_parquet(path)
+    found = read_ready(path).features
+    assert found["place_account"].tolist() == [4.0, 2.5, 2.5, 1.0, 1.0]
+    assert np.expm1(found["account_hours_before"]).round(3).tolist() == [22.0, 16.0, 16.0, 0.0, 0.0]
+    frame.assign(job_unique_id=[9, 3, 2, 7, 1]).to_parquet(path)
+    found = read_ready(path).features
+    assert found["place_account"].tolist() == [4.0, 3.0, 2.0, 1.0, 1.0]
+    assert np.expm1(found["account_hours_before"]).round(3).tolist() == [22.0, 20.0, 16.0, 0.0, 0.0]
+
+
+def test_the_script_prints_the_rows_that_scripts_rely_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `queue evaluate --format json`: a row per split, seed, method and deadline, the 8 h of the report left out."""
+    features, wait = rows(300)
+    features.assign(queue_time_s=wait).to_parquet(tmp_path / "rows.parquet")
+    words = ["x", str(tmp_path / "rows.parquet"), "--seed", "3", "--deadline", "2h", "--format", "json"]
+    monkeypatch.setattr("sys.argv", words)
+    monkeypatch.setattr(queue_time_published, "AT_RANDOM", QUICK)
+    queue_time_published.main()
+    found = json.loads(capsys.readouterr().out)
+    assert {"mean", "1h", "4h", "12h"} == {row["deadline_label"] for row in found}
+    assert {row["seed"] for row in found} == {3} and found[0]["deadline"] == 7200
+    assert found[0].keys() >= {
+        "split",
+        "method",
+        "n_train",
+        "mae",
+        "deadline_accuracy",
+        "coverage_90",
+        "brier_base",
+    }

@@ -1,0 +1,134 @@
+"""Train a site's model on its job log, and continue it with newer rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.queue_time.drift import bounds, warnings
+from procure.queue_time.evaluation import queue_jobs
+from procure.queue_time.features import site_features
+from procure.queue_time.log import wait_times
+from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.published import Published, best_k, sweep_k
+from procure.queue_time.store import HISTORY, SiteModel
+from procure.queue_time.trend import fit_trend
+
+
+def train(
+    jobs: pd.DataFrame,
+    method: str = "procure",
+    k: int = 57,
+    settings: Settings | None = None,
+    replay: bool = False,
+) -> SiteModel:
+    """Train a model file's content on a log.
+
+    Parameters
+    ----------
+    jobs
+        A checked job table with start times.
+    method
+        ``procure``, ``kmeans-gbt`` or ``gbt``.
+    k
+        Groups of ``kmeans-gbt``.
+    settings
+        Of our model; the last 15 % of the rows first judge its intervals by default.
+    replay
+        Add the replay's answer to the features; every later question is replayed, too.
+    """
+    jobs = queue_jobs(jobs)
+    features, wait = site_features(jobs, replay=replay), wait_times(jobs)
+    rows = np.flatnonzero(~np.isnan(wait))
+    if len(rows) < 100:
+        raise TableError(f"{len(rows)} jobs with a start are too few to learn from; at least 100 are needed")
+    submit = jobs["submit_time"].to_numpy()
+    model: QueueTimeModel | Published
+    if method == "procure":
+        model = QueueTimeModel(settings or Settings(holdout=0.15))
+        model.fit(features.iloc[rows], wait[rows], submit[rows])
+    else:
+        model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
+    about = _about(jobs, features, len(rows), method) | {"replay": replay}
+    return SiteModel(
+        method, model, about, jobs.tail(HISTORY).reset_index(drop=True), fit_trend(jobs, features)
+    )
+
+
+def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str) -> dict[str, Any]:
+    cpus = jobs["n_nodes"] * jobs["cpus_per_node"]
+    most = {
+        name: float(max(features[f"{name}_in_use"].max(), own.max()))
+        for name, own in (
+            ("cpus", cpus), ("mem", jobs["n_nodes"] * jobs["mem_mb_per_node"]),
+            ("gpus", jobs["n_nodes"] * jobs["gpus_per_node"]),
+        )
+    }  # fmt: skip
+    starts = jobs["start_time"].dropna()
+    return {
+        "method": method, "n_rows": n_rows, "first": int(jobs["submit_time"].min()),
+        "last": int(jobs["submit_time"].max()), "end": int(max(jobs["submit_time"].max(), starts.max())),
+        "partitions": sorted(set(jobs["partition"].astype(str))), "most": most, "bounds": bounds(features),
+    }  # fmt: skip
+
+
+def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[SiteModel, list[str], int]:
+    """Continue a model from a newer log.
+
+    The jobs after the training window join the history, from which the next features are made; our model's
+    intervals are judged anew on them; with ``refit`` the boosters are trained again on the whole log given.
+
+    Returns
+    -------
+    tuple
+        The new model, drift warnings against the old training window, and how many jobs were new.
+    """
+    jobs = queue_jobs(jobs)
+    new = (jobs["submit_time"] > site.about["last"]).to_numpy()
+    if not new.any():
+        raise TableError(
+            "the log holds no job submitted after the model's training window; nothing to continue with"
+        )
+    if refit:
+        both = (
+            pd.concat([site.history, jobs[new]], ignore_index=True)
+            if jobs["submit_time"].min() > site.about["last"]
+            else jobs
+        )
+        k = site.model.k if isinstance(site.model, Published) else 0
+        return train(both, site.method, k, replay=site.about.get("replay", False)), [], int(new.sum())
+    joined = pd.concat([site.history, jobs[new]], ignore_index=True).sort_values("submit_time", kind="stable")
+    joined = joined.reset_index(drop=True)
+    features = site_features(joined, site.about["most"], site.about.get("replay", False))
+    fresh = np.flatnonzero(
+        (joined["submit_time"] > site.about["last"]).to_numpy() & ~np.isnan(wait_times(joined))
+    )
+    window = (site.about["first"], site.about["last"])
+    said = warnings(site.about["bounds"], features, window, int(joined["submit_time"].iloc[-1]))
+    if isinstance(site.model, QueueTimeModel) and len(fresh) >= 50:
+        site.model.calibrator.fit(wait_times(joined)[fresh], site.model.curve(features.iloc[fresh]))
+    about = _about(joined, features, site.about["n_rows"] + len(fresh), site.method)
+    about |= {name: site.about[name] for name in ("first", "bounds", "replay") if name in site.about}
+    about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
+    about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
+    trend = fit_trend(joined, features) or site.trend
+    return SiteModel(site.method, site.model, about, joined.tail(HISTORY), trend), said, int(new.sum())
+
+
+def choose_k(
+    jobs: pd.DataFrame,
+    ks: Sequence[int],
+    log_file: Path | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> int:
+    """Choose the number of groups of ``kmeans-gbt`` on a validation part of a log; see `published.sweep_k`."""
+    jobs = queue_jobs(jobs)
+    wait = wait_times(jobs)
+    rows = np.flatnonzero(~np.isnan(wait))
+    features = site_features(jobs).iloc[rows]
+    return best_k(sweep_k(features, wait[rows], ks, log_file=log_file, progress=progress))
