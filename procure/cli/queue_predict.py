@@ -11,6 +11,7 @@ import pandas as pd
 import typer
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from procure.cli.common import Format, FormatOption, echo, note, print_record, print_table
@@ -21,7 +22,7 @@ from procure.queue_time import predict as room
 from procure.queue_time import store
 from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
-from procure.text import duration
+from procure.text import duration, printable
 
 
 def predict(
@@ -139,15 +140,16 @@ def watch(
 
 
 def _pending_table(site: store.SiteModel, queue: pd.DataFrame, user: str, now: int | None) -> Table:
-    table = Table(title=f"pending jobs of {user}", title_justify="left")
+    table = Table(title=escape(printable(f"pending jobs of {user}")), title_justify="left")
     for name in ("job", "CPUs", "limit", "partition", "may start in", "9 in 10"):
         table.add_column(name)
     waits = room.pending_waits(site, queue, user, now)
     for job in waits.itertuples():
-        table.add_row(
+        cells = (
             job.job_id, str(job.cpus), duration(job.requested_time), job.partition, duration(job.median),
             f"{duration(job.lower_90)} to {duration(job.upper_90)}",
         )  # fmt: skip
+        table.add_row(*(escape(printable(text)) for text in cells))
     if waits.empty:
         table.add_row("none", "", "", "", "", "")
     return table
