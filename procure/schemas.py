@@ -99,6 +99,9 @@ QUOTE = Schema(
         _str("gpu_type", "GPU model; empty = any", required=False, default=""),
         _str("processor", "processor model, for information", required=False, default=""),
         _float("spec_rate", "any speed", "speed of one core; empty = ratio 1.0", **_OPTIONAL),
+        _float(
+            "spec_rate_node", "any speed", "speed of all cores together, instead of spec_rate", **_OPTIONAL
+        ),
         _float("power_w", "W", "power of one busy node", **_OPTIONAL),
         _float("idle_power_w", "W", "power of one idle node", **_OPTIONAL),
         _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL),

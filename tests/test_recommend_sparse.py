@@ -196,6 +196,17 @@ def test_types_without_a_spec_rate_are_named_where_a_logged_speed_is_given(tmp_p
     assert "no spec_rate is quoted for Mid:" in ask("recommend", path)[1]
 
 
+def test_quotes_without_a_spec_rate_column_are_as_good_as_with_an_empty_one(tmp_path):
+    """A logged speed is then said to have no effect, by every stage."""
+    path = make_study(tmp_path, 2, jobs=DAY + "\nlogged_speed = 11", sweep=False)
+    quotes = tmp_path / "quotes.csv"
+    table = pd.read_csv(quotes)
+    table.drop(columns="spec_rate").to_csv(quotes, index=False)
+    run("sweep", path, "--farm", "serial")
+    run("report", path, "--out", tmp_path / "r.html")
+    assert "no spec_rate is quoted for every type" in ask("recommend", path)[1]
+
+
 def test_evaluate_by_the_published_rule_ranks_all_simulated_packages(tmp_path):
     """The ranked set grows to what was simulated, and the figures equal those shown beside."""
     path = make_study(tmp_path, 1)

@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_table, table_file
+from procure.cli.common import Format, FormatOption, bad_option, note, print_table, table_file
+from procure.packages.quotes import read_quotes, summarise_quotes
 from procure.text import counted
+from procure.workload.speed import exact_speed, logged_processor_speed
+from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_ratios
 
 app = typer.Typer(
     add_completion=False,
@@ -25,41 +28,77 @@ def quotes() -> None:
 
 @app.command("check")
 def check_(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A quote file, .csv or .parquet.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A quote file, .csv or .parquet; - for stdin.")
+    ],
+    logged_speed: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--logged-speed",
+            metavar="SPEED",
+            help="Speed of one core of the logged system, in the unit of spec_rate. Repeatable.",
+        ),
+    ] = None,
+    logged_processor: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--logged-processor",
+            metavar="NAME",
+            help="Its processor instead, e.g. 'AMD EPYC 7542'. Repeatable.",
+        ),
+    ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Check every row of a quote file and print its categories.
 
     Required columns: name, category, cpus, mem_gb (1 GB = 1,000 MB), gpus, price_usd (US$ of one
     node; text such as $6,960 is accepted). An error names the row and the column. Ranges are of one
-    node.
+    node. With a logged speed, run times are multiplied by logged speed / spec_rate: speed_ratio.
 
     [bold]Examples[/bold]
 
     \b
     procure quotes check quotes/example-2023.csv
     procure quotes check quotes/example-2023.csv --format json
+    procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
-    from procure.packages.quotes import read_quotes, summarise_quotes
-
     table = read_quotes(path)
+    with bad_option("--logged-speed"):
+        speeds = [float(exact_speed(speed) or 0) for speed in logged_speed or []]
+    with bad_option("--logged-processor"):
+        speeds += [logged_processor_speed(name, table)[0] for name in logged_processor or []]
     summary = summarise_quotes(table)
+    ranges = ["mem_gb", "cpus", "gpus", "price_usd"]
+    if speeds:
+        ratios = speed_ratios(table, speeds)
+        by_category = ratios.groupby(table["category"], sort=False)
+        summary["speed_ratio_min"] = by_category["speed_ratio_min"].min().to_numpy()
+        summary["speed_ratio_max"] = by_category["speed_ratio_max"].max().to_numpy()
+        ranges.append("speed_ratio")
+        if output is Format.JSON:
+            summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
+    for text in rate_warnings(table, speeds):
+        note(f"careful: {text}")
     if output is not Format.TABLE:
         print_table(summary, output)
         return
     people = summary[["category", "n_types"]].copy()
-    for name in ("mem_gb", "cpus", "gpus", "price_usd"):
+    for name in ranges:
         low, high = summary[f"{name}_min"], summary[f"{name}_max"]
-        people[name] = [_range(a, b) for a, b in zip(low, high, strict=True)]
+        people[name] = [
+            _range(a, b, 4 if name == "speed_ratio" else 12) for a, b in zip(low, high, strict=True)
+        ]
     print_table(
         people,
         output,
         f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}",
     )
+    if speeds:
+        note(f"run times are multiplied by {ratio_text(ratios)}")
 
 
-def _range(low: float, high: float) -> str:
-    return f"{low:,.12g}" if low == high else f"{low:,.12g}–{high:,.12g}"
+def _range(low: float, high: float, digits: int) -> str:
+    return f"{low:,.{digits}g}" if low == high else f"{low:,.{digits}g}–{high:,.{digits}g}"
 
 
 @app.command("nodes")

@@ -56,6 +56,7 @@ def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFr
             _check_name(text, where)
             if column == "name" and text in PACKAGE.by_name:
                 raise TableError(f"{where}: {text!r} is a column of every package table; choose another name")
+    quotes = with_core_rates(quotes, source)
     _check_order(quotes, "min_count", "max_count", source)
     _check_order(quotes, "idle_power_w", "power_w", source)
     for column in ("price_usd", "power_w", "rack_units"):
@@ -63,6 +64,35 @@ def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFr
     _check_cents(quotes, source)
     for row, text in enumerate(quotes["valid_until"]):
         _check_date(text, f"{source}, row {row + 1}, column valid_until")
+    return quotes
+
+
+def with_core_rates(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFrame:
+    """Return the quotes with ``spec_rate`` = ``spec_rate_node`` / ``cpus`` where the rate of a whole node is quoted.
+
+    Raises
+    ------
+    TableError
+        A type has both rates and they differ, or a rate is 0.
+    """
+    if "spec_rate_node" in quotes:
+        of_core = quotes["spec_rate_node"] / quotes["cpus"]
+        given = quotes["spec_rate"] if "spec_rate" in quotes else pd.Series(np.nan, index=quotes.index)
+        bad = np.flatnonzero(~np.isclose(given, of_core) & (given.notna() & of_core.notna()).to_numpy())
+        if bad.size:
+            row = int(bad[0])
+            raise TableError(
+                f"{source}, row {row + 1}, column spec_rate_node: {quotes['spec_rate_node'].iloc[row]:g} for "
+                f"{quotes['cpus'].iloc[row]} CPUs is {of_core.iloc[row]:.4g} each, and spec_rate is "
+                f"{given.iloc[row]:g}; give one of them"
+            )
+        quotes = quotes.assign(spec_rate=given.fillna(of_core))
+    bad = np.flatnonzero((quotes["spec_rate"] <= 0).to_numpy()) if "spec_rate" in quotes else np.zeros(0, int)
+    if bad.size:
+        raise TableError(
+            f"{source}, row {int(bad[0]) + 1}, column spec_rate: a speed is a number above 0; "
+            "leave it empty where none is known"
+        )
     return quotes
 
 

@@ -18,6 +18,7 @@ from procure.recommender.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.store import study_status
 from procure.text import be, counted, listed, said
+from procure.workload.speed_ratios import core_rates, rate_warnings, ratio_text, speed_ratios, unrated
 
 _HEAVIER = "a heavier load says more (procure workload load)"
 
@@ -379,7 +380,7 @@ def about_results(results: StudyResults) -> list[Fact]:
 
 
 def about_speeds(results: StudyResults) -> list[Fact]:
-    """Say where run times are as logged, whatever the processor."""
+    """Say how run times are scaled, where they are as logged, and what is odd about the quoted speeds."""
     plan = results.plan
     speeds = {case.name: plan.logged_speed(case.name) for case in results.cases}
     without = [name for name, speed in speeds.items() if speed is None]
@@ -390,9 +391,13 @@ def about_speeds(results: StudyResults) -> list[Fact]:
             "so differences in processor speed are not in this ranking"
         )
     if len(without) < len(speeds):
-        unrated = plan.quotes.loc[plan.quotes["spec_rate"].isna(), "name"].tolist()
-        if unrated:
-            lines.append(f"no spec_rate is quoted for {listed(unrated)}: run times there are as logged")
+        missing = unrated(plan.quotes)
+        if missing:
+            lines.append(f"no spec_rate is quoted for {listed(missing)}: run times there are as logged")
+        known = [float(speed) for speed in speeds.values() if speed is not None]
+        if core_rates(plan.quotes).notna().any():
+            lines.append(f"run times are multiplied by {ratio_text(speed_ratios(plan.quotes, known))}")
+        lines += rate_warnings(plan.quotes, known)
     return lines
 
 

@@ -16,7 +16,7 @@ from procure.packages import count_packages, read_quotes
 from procure.packages.expiry import validity_notes
 from procure.packages.space import too_many
 from procure.settings import complaint, problems, validate
-from procure.study.study import Study, load_study, read_values
+from procure.study.study import Study, load_study, read_values, study_name
 
 TEMPLATE = Path(__file__).parent / "study_template.toml"
 Result = TypeVar("Result")
@@ -35,7 +35,7 @@ def study_text(path: Path, quotes: Path, budget_usd: float) -> str:
         US$.
     """
     budget = f"{budget_usd:_.2f}".removesuffix(".00")
-    words = {"file": path.name, "name": path.stem, "quotes": quotes.as_posix(), "budget": budget}
+    words = {"file": path.name, "name": study_name(path), "quotes": quotes.as_posix(), "budget": budget}
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(words)
 
 
@@ -99,7 +99,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
     size: dict[str, int] | None = None
     if table is not None:
         for workload in study.workloads:
-            _try(lines, partial(workload.speed, table))
+            _try(lines, partial(study.logged_speed, workload, table))
         size = _try(lines, lambda: plan_size(study))
     if size is None or lines:
         raise TableError(complaint(str(path), lines))
@@ -107,9 +107,13 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
 
 
 def study_notes(study: Study) -> list[str]:
-    """Say what a study leaves out: quotes that have expired, existing nodes that go."""
-    system = study.read_existing_system()
-    return [*validity_notes(study.read_quotes(), study.packages), *(system.notes if system else ())]
+    """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
+    quotes, system = study.read_quotes(), study.read_existing_system()
+    return [
+        *validity_notes(quotes, study.packages),
+        *(system.notes if system else ()),
+        *study.speed_notes(quotes, None if system is None or system.nodes.empty else system.nodes),
+    ]
 
 
 def _try(lines: list[str], call: Callable[[], Result]) -> Result | None:

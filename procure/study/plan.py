@@ -67,7 +67,8 @@ class Plan:
 
     def logged_speed(self, workload: str) -> str | None:
         """The speed of the system that a workload was logged on, as decimal text; None = ratio 1.0."""
-        return next(w for w in self.study.workloads if w.name == workload).speed(self.quotes)
+        named = next(w for w in self.study.workloads if w.name == workload)
+        return self.study.logged_speed(named, self.quotes)
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
@@ -145,31 +146,8 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Inputs:
         if len(system.nodes):
             existing = system.nodes
             notes += coverage_notes(workloads, existing, quotes)
-    for workload in study.workloads:
-        notes += speed_notes(workload.name, workload.speed(quotes), quotes, existing)
+    notes += study.speed_notes(quotes, existing)
     return Inputs(quotes, workloads, existing, tuple(notes))
-
-
-def speed_notes(
-    workload: str, logged_speed: str | None, quotes: pd.DataFrame, existing: pd.DataFrame | None
-) -> list[str]:
-    """Say where run times are not scaled: no logged speed, or types and nodes without a speed."""
-    if logged_speed is None:
-        return [
-            f"workload {workload}: no logged processor or speed; run times as logged on every node (ratio 1.0)"
-        ]
-    without = (
-        quotes.loc[quotes["spec_rate"].isna(), "name"].tolist() if "spec_rate" in quotes else ["every type"]
-    )
-    if existing is not None:
-        speeds = (
-            existing["speed"] if "speed" in existing else pd.Series(index=existing.index, dtype="float64")
-        )
-        without += existing.loc[speeds.isna(), "node_id"].tolist()
-    if not without:
-        return []
-    shown = ", ".join(without[:5]) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
-    return [f"workload {workload}: no speed is given for {shown}; run times as logged there (ratio 1.0)"]
 
 
 def read_workload(workload: Workload, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,7 +26,8 @@ from procure.settings import (
     validated,
 )
 from procure.study.existing import ExistingSystem, read_existing
-from procure.study.workloads import Workload, read_workloads
+from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
+from procure.workload.speed_ratios import speed_notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,14 +50,17 @@ Policy = Annotated[str, BeforeValidator(_policy_label)]
 
 
 class Simulate(Settings):
-    """Which policies decide, and whether a job ends at its limit.
+    """Which policies decide, whether a job ends at its limit, and how fast the logged system was.
 
     A policy is a name, ``NAME:key=value,key=value``, or a table of its name and parameters; here it
-    becomes the label that the results carry, e.g. ``easy:depth=4``.
+    becomes the label that the results carry, e.g. ``easy:depth=4``. ``logged_processor`` or
+    ``logged_speed`` hold for every workload that has neither of its own.
     """
 
     policies: tuple[Policy, ...] = (catalog.DEFAULT,)
     kill_at_limit: bool = False
+    logged_processor: str | None = None
+    logged_speed: Speed | None = None
 
     @field_validator("policies")
     @classmethod
@@ -190,6 +195,32 @@ class Study(Settings):
         """Read the study's quote table."""
         return read_quotes(self.quotes)
 
+    def logged_processor(self, workload: Workload) -> str | None:
+        """Return the processor that a workload was logged on, where the study names one."""
+        own = workload.logged_processor is not None or workload.logged_speed is not None
+        return (workload if own else self.simulate).logged_processor
+
+    def logged_speed(self, workload: Workload, quotes: pd.DataFrame) -> str | None:
+        """Return the speed of the system that a workload was logged on, as decimal text; None = ratio 1.0.
+
+        Raises
+        ------
+        TableError
+            A ``logged_processor`` is not known, or quotes differ in its ``spec_rate``.
+        """
+        if workload.logged_processor is not None or workload.logged_speed is not None:
+            return workload.speed(quotes)
+        return logged_speed(self.simulate, quotes, "simulate")
+
+    def speed_notes(self, quotes: pd.DataFrame, existing: pd.DataFrame | None) -> list[str]:
+        """Say how run times are scaled on the quoted types and the existing nodes, and what is odd about it."""
+        return speed_notes(
+            {workload.name: self.logged_speed(workload, quotes) for workload in self.workloads},
+            {workload.name: self.logged_processor(workload) for workload in self.workloads},
+            quotes,
+            existing,
+        )
+
     def read_existing_system(self) -> ExistingSystem | None:
         """Read the existing system, those of its nodes that stay and what is to be said of them, or None."""
         rules = self.packages
@@ -239,4 +270,9 @@ def read_values(path: Path) -> dict[str, Any]:
     values = read_toml(path)
     if isinstance(values.get("workloads"), str):
         values["workloads"] = read_workloads(path.parent / values["workloads"], path.parent)
-    return {"name": path.stem, "results": "results"} | values
+    return {"name": study_name(path), "results": "results"} | values
+
+
+def study_name(path: Path) -> str:
+    """Return the name that a study takes from its file: ``my study.toml`` is ``my-study``."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("._-")[:100] or "study"

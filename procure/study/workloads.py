@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, fi
 from procure.errors import TableError
 from procure.settings import InputFile, Name, NaturalInt, PositiveInt, Settings, read_toml
 from procure.workload.presets import ColumnMap, parse_column
-from procure.workload.speed import processor_speed
+from procure.workload.speed import logged_processor_speed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +49,9 @@ class Workload(Settings):
     ``preset columns clock cpus_per_node mem_unit strict skip_bad_rows``, dates without an offset in
     the zone ``log_tz`` (by default ``tz``). A column is written as ``"COLUMN:UNIT:PER"``.
     ``day`` cuts one local day of the time zone ``tz`` out of it. ``logged_processor`` (a processor
-    of the quote file) or ``logged_speed`` (any number, in the unit of the quotes' ``spec_rate``)
-    says how fast the logged system was; with neither, run times are left as logged on every node.
+    of the quote file, or one whose SPECrate 2017 is published) or ``logged_speed`` (any number, in the
+    unit of the quotes' ``spec_rate``) says how fast the logged system was; with neither, those of
+    ``[simulate]``, else run times are left as logged on every node.
     ``weight`` says how much it counts where several workloads are taken together by mean, e.g. the
     number of days that a day stands for.
     """
@@ -115,26 +116,38 @@ class Workload(Settings):
         return self
 
     def speed(self, quotes: pd.DataFrame) -> str | None:
-        """Return the speed of the logged system as decimal text, or None for the ratio 1.0 everywhere.
+        """Return the speed of the logged system as this workload states it; see `logged_speed`."""
+        return logged_speed(self, quotes, f"workload {self.name}")
 
-        Parameters
-        ----------
-        quotes
-            The quote table; a ``logged_processor`` is looked up in its ``processor`` column.
 
-        Raises
-        ------
-        TableError
-            No quote has that processor with a ``spec_rate``, or two of them differ in it.
-        """
-        if self.logged_speed is not None:
-            return str(self.logged_speed)
-        if self.logged_processor is None:
-            return None
-        try:
-            return str(processor_speed(self.logged_processor, quotes))
-        except TableError as error:
-            raise TableError(f"workload {self.name}, logged_processor: {error}") from None
+def logged_speed(system: Any, quotes: pd.DataFrame, where: str) -> str | None:
+    """Return the speed of a logged system as decimal text, or None for the ratio 1.0 everywhere.
+
+    Parameters
+    ----------
+    system
+        Settings with ``logged_processor`` and ``logged_speed``: a workload's, or those for all of them.
+    quotes
+        The quote table; a ``logged_processor`` is looked up in its ``processor`` column, then among
+        the published rates.
+    where
+        What to call the settings in an error.
+
+    Raises
+    ------
+    TableError
+        Both are given, the processor is not known, or quotes differ in its ``spec_rate``.
+    """
+    if system.logged_processor is not None and system.logged_speed is not None:
+        raise TableError(f"{where}: give at most one of logged_processor and logged_speed")
+    if system.logged_speed is not None:
+        return str(system.logged_speed)
+    if system.logged_processor is None:
+        return None
+    try:
+        return str(logged_processor_speed(system.logged_processor, quotes)[0])
+    except TableError as error:
+        raise TableError(f"{where}, logged_processor: {error}") from None
 
 
 def read_workloads(path: Path, folder: Path) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.text import nearest
+from procure.text import nearest, short
 
 Speed = str | int | float | Decimal | None
 """Any positive number, read as the decimal that it is written as; None, empty or NaN is unknown."""
@@ -117,5 +120,53 @@ def processor_speed(
     return float(rows.iloc[0])
 
 
+_NOISE = re.compile(r"\((?:r|tm)\)|@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
+
+
 def _plain(name: str) -> str:
-    return " ".join(str(name).lower().split())
+    """Write a processor's name without what ``lscpu`` adds: (R), (TM), CPU, Processor, 64-Core and the clock."""
+    return " ".join(_NOISE.sub(" ", str(name)).lower().split())
+
+
+@functools.cache
+def published_rates() -> pd.DataFrame:
+    """Return the median SPECrate 2017 integer base rate of one core, by processor.
+
+    Facts published on https://www.spec.org/cpu2017/results/ until March 2026, made into a table by
+    ``benchmarks/processor_rates.py``; SPECrate is a trademark of the Standard Performance Evaluation
+    Corporation.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``processor``, ``spec_rate`` (of one core), ``n_results``, ``chips`` per result, and the
+        ``result_id`` nearest to the median.
+    """
+    return pd.read_csv(Path(__file__).parent / "spec_rates.csv")
+
+
+def logged_processor_speed(name: str, quotes: pd.DataFrame) -> tuple[float, bool]:
+    """Look a logged processor up among the quotes, else in `published_rates`.
+
+    Returns
+    -------
+    float, bool
+        The speed of one core, and whether it is a published rate.
+
+    Raises
+    ------
+    TableError
+        Neither knows it (the nearest names are offered), or quotes disagree about it.
+    """
+    if {"spec_rate", "processor"} <= set(quotes.columns):
+        rated = quotes[quotes["spec_rate"].notna()]
+        if _plain(name) in set(rated["processor"].map(_plain)):
+            return processor_speed(name, rated), False
+    published = published_rates()
+    if _plain(name) in set(published["processor"].map(_plain)):
+        return processor_speed(name, published), True
+    known = [*dict.fromkeys([*quotes["processor"][quotes["processor"] != ""], *published["processor"]])]
+    hint = nearest(name, known)
+    if not hint.startswith("did"):
+        hint = f"{len(known)} are known, such as {', '.join(known[:3])}; or give logged_speed"
+    raise TableError(f"unknown processor {short(name)}; {hint}")

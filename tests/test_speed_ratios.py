@@ -1,0 +1,163 @@
+"""Speeds of quotes: whole-node rates are seen or taken apart, logged processors found, every stage says the same."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from procure.errors import TableError
+from procure.packages.quotes import check_quotes, read_quotes
+from procure.study import load_study
+from procure.study.check import check_study, study_notes
+from procure.study.plan import read_inputs
+from procure.workload.speed import logged_processor_speed, published_rates
+from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_notes, speed_ratios
+
+
+def quotes(rates, cpus=(24, 32, 64), column="spec_rate", **more):
+    n = len(rates)
+    frame = {
+        "name": [f"n{i}" for i in range(n)],
+        "category": "compute",
+        "cpus": cpus[:n],
+        "mem_gb": 100,
+        "gpus": 0,
+    }
+    return check_quotes(pd.DataFrame(frame | {"price_usd": 5000, column: rates} | more))
+
+
+CORE, NODE = [7.0, 6.8, 6.453], [168.0, 217.6, 412.992]
+
+
+def test_the_rate_of_a_whole_node_is_divided_by_its_cpus():
+    """`spec_rate_node` gives the same speeds as the rates per core; both and different, or a rate of 0, are refused."""
+    np.testing.assert_allclose(quotes(NODE, column="spec_rate_node")["spec_rate"], CORE)
+    mixed = quotes([168.0, None, None], column="spec_rate_node", spec_rate=[None, 6.8, None])
+    assert mixed["spec_rate"].tolist()[:2] == [7.0, 6.8]
+    assert np.isnan(mixed["spec_rate"].iloc[2])
+    with pytest.raises(
+        TableError, match="row 1, column spec_rate_node: 168 for 24 CPUs is 7 each, and spec_rate is 9"
+    ):
+        quotes([168.0], column="spec_rate_node", spec_rate=9.0)
+    with pytest.raises(TableError, match="row 2, column spec_rate: a speed is a number above 0"):
+        quotes([7.0, 0.0])
+
+
+def test_ratios_are_logged_speed_by_rate_and_1_where_no_rate_is_quoted():
+    """Of several logged speeds, the lowest and the highest ratio of each type."""
+    found = speed_ratios(quotes([7.0, None, 3.5]), [7.0, 14.0])
+    assert found["speed_ratio_min"].tolist() == [1.0, 1.0, 2.0]
+    assert found["speed_ratio_max"].tolist() == [2.0, 1.0, 4.0]
+    assert ratio_text(found) == "1–2 on n0; 1 on n1; 2–4 on n2"
+
+
+def test_rates_of_whole_nodes_and_outliers_are_warned_of_and_sound_ones_are_not():
+    """Whole-node rates are seen by their ratio and by their growth; one type far from its like is named."""
+    assert rate_warnings(quotes(CORE), [6.5]) == []
+    said = " ".join(rate_warnings(quotes(NODE), [6.5]))
+    assert "divided by up to 64" in said
+    assert "grows with the number of CPUs" in said
+    assert (
+        "multiplied by up to 4: a ratio beyond 3 on n0, n1, n2"
+        in rate_warnings(quotes([1.5, 1.5, 1.5]), [6.0])[0]
+    )
+    assert (
+        "the spec_rate of n2 is 70, and of its like 7"
+        in rate_warnings(quotes([7.0, 7.0, 70.0], (24, 64, 24)))[0]
+    )
+    same = quotes([7.0, 30.0], processor="AMD EPYC 7542")
+    assert [text.split(" is ")[0] for text in rate_warnings(same)][:2] == [
+        "the spec_rate of n0",
+        "the spec_rate of n1",
+    ]
+
+
+def test_a_processor_is_found_among_the_quotes_then_among_the_published():
+    """As a person or lscpu writes it; an unknown one is answered with the nearest names."""
+    table = quotes(CORE, processor=["AMD EPYC 7542", "Intel Xeon Gold 6338", ""])
+    assert logged_processor_speed("amd epyc  7542", table) == (7.0, False)
+    speed = published_rates().set_index("processor")["spec_rate"]["AMD EPYC 7742"]
+    assert logged_processor_speed("AMD EPYC 7742 64-Core Processor", table) == (speed, True)
+    assert logged_processor_speed("Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz", table)[1]
+    with pytest.raises(TableError, match=r"unknown processor 'AMD EPIC 7743'; did you mean AMD EPYC 77"):
+        logged_processor_speed("AMD EPIC 7743", table)
+    with pytest.raises(TableError, match="or give logged_speed"):
+        logged_processor_speed("PDP-11", table)
+
+
+def test_the_published_table_is_what_the_script_makes(shared_data):
+    """The shipped medians are those of the published results, and agree with an independent summary within 1 %."""
+    summary = pd.read_csv(shared_data("spec_cpu2017/spec_rate2017_selected_2chip.csv"))
+    both = published_rates().merge(summary, on="processor")
+    assert len(both) == len(summary)
+    np.testing.assert_allclose(both["spec_rate"], both["int_per_core"], rtol=0.01)
+
+
+def test_a_logged_processor_of_another_unit_is_warned_of():
+    """Published rates beside quotes in a unit of their own make no sensible ratio."""
+    odd = quotes([100.0, 98.0], processor="AMD EPYC 7542")
+    notes = speed_notes({"w": "6.5"}, {"w": "AMD EPYC 7742"}, odd, None)
+    assert any("in another unit" in text for text in notes)
+    assert not any("in another unit" in text for text in speed_notes({"w": "6.5"}, {"w": None}, odd, None))
+
+
+STUDY = """
+quotes = "q.csv"
+packages = {{ budget_usd = 20_000, min_gpu_nodes = 0 }}
+simulate = {{ {simulate} }}
+[[workloads]]
+name = "a"
+generate = {{ seed = 1, n_jobs = 20 }}
+[[workloads]]
+name = "b"
+generate = {{ seed = 2, n_jobs = 20 }}
+logged_speed = "3.5"
+"""
+
+
+def study(folder, simulate, header="", cells=""):
+    (folder / "q.csv").write_text(
+        f"name,category,cpus,mem_gb,gpus,price_usd{header}\nx,c,32,128,0,6960{cells}\n"
+    )
+    path = folder / "s.toml"
+    path.write_text(STUDY.format(simulate=simulate))
+    return path
+
+
+def test_a_speed_of_the_study_holds_for_every_workload_without_its_own(tmp_path):
+    """[simulate] logged_speed or logged_processor; a workload's own goes before; both at once are refused."""
+    path = study(tmp_path, 'logged_processor = "AMD EPYC 7542"', ",spec_rate", ",7")
+    loaded, table = load_study(path), read_quotes(tmp_path / "q.csv")
+    assert [loaded.logged_speed(workload, table) for workload in loaded.workloads] == ["6.531", "3.5"]
+    path = study(tmp_path, 'logged_processor = "AMD EPYC 7542", logged_speed = 7', ",spec_rate", ",7")
+    with pytest.raises(TableError, match="at most one of logged_processor and logged_speed"):
+        check_study(path)
+
+
+@pytest.mark.parametrize(("header", "cells"), [("", ""), (",spec_rate", ","), (",spec_rate", ",7")])
+def test_check_and_sweep_say_the_same_of_speeds(header, cells, tmp_path):
+    """Without the column, with an empty one, and with a rate."""
+    path = study(tmp_path, "logged_speed = 7", header, cells)
+    notes = study_notes(check_study(path)[0])
+    assert [text for text in read_inputs(load_study(path), ["best-fit"]).notes if "workload" in text] == notes
+    wanted = "run times are multiplied by 1 on x" if cells == ",7" else "no speed is given for every type"
+    assert any(wanted in text for text in notes)
+
+
+def test_quotes_check_prints_the_ratio_of_each_type(procure, tmp_path):
+    """JSON has it by category and by type; without a logged speed nothing is added."""
+    study(tmp_path, "", ",spec_rate", ",7")
+    path = tmp_path / "q.csv"
+    assert "speed_ratio_min" not in json.loads(procure("quotes", "check", path, "--format", "json")[1])[0]
+    said = procure(
+        "quotes", "check", path, "--format", "json", "--logged-speed", "14", "--logged-speed", "3.5"
+    )
+    found = json.loads(said[1])[0]
+    assert (found["speed_ratio_min"], found["speed_ratio_max"]) == (0.5, 2.0)
+    assert found["types"] == [{"name": "x", "spec_rate": 7.0, "speed_ratio_min": 0.5, "speed_ratio_max": 2.0}]
+    assert procure("quotes", "check", path, "--logged-speed", "0")[0] == 2
+    code, out, err = procure("quotes", "check", path, "--logged-processor", "AMD EPYC 7542")
+    assert (code, "0.933" in out, "0.933 on x" in err) == (0, True, True)
