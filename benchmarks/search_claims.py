@@ -19,9 +19,10 @@ import numpy as np
 import pandas as pd
 from claim_precision import ROOT, read_days, sweep_all
 
+import procure
 from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
 from procure.explorer.candidates import Field
-from procure.explorer.engine import Progress, Rules, search
+from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import Known
 from procure.explorer.propose import make_proposer
 from procure.models import Surrogate, features
@@ -71,17 +72,17 @@ def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, f
             stable = len(known)
 
     began = time.perf_counter()
-    search(
+    run_rounds(
         known, field, make_proposer(method, field, seed, budget),
         lambda counts: truth.wait[truth.rows(counts)], Rules(budget, stable_rounds=0), told=told,
     )  # fmt: skip
     found: dict[str, float] = {"seconds": time.perf_counter() - began, "stable_at": stable}
-    able = np.where(known.left_out == truth.left_out.min(), known.wait, np.inf)
+    able = np.where(known.left_out == truth.left_out.min(), known.value, np.inf)
     for n in sorted({*(b for b in BUDGETS if b < budget), budget, stable}):
         name = "stable" if n == stable and n not in (*BUDGETS, budget) else str(n)
         found[f"regret@{name}"] = truth.regret(float(able[:n].min()))
         rows = truth.rows(known.counts[:n])
-        head = rows[np.lexsort((known.cents[:n], known.wait[:n], known.left_out[:n]))][:50]
+        head = rows[np.lexsort((known.cents[:n], known.value[:n], known.left_out[:n]))][:50]
         found[f"precision@{name}"] = truth.precision(head)
     return found
 
@@ -140,9 +141,6 @@ def measure_days(arguments: argparse.Namespace) -> None:
 
 
 def measure_large(arguments: argparse.Namespace) -> None:
-    from procure.explorer.run import Asked, run_search
-    from procure.study import load_study
-
     base = (ROOT / "pipelines" / "large.toml").read_text(encoding="utf-8")
     logs = sorted((arguments.data / "beocat_2021").glob("*.csv.xz"))
     arguments.truth.mkdir(parents=True, exist_ok=True)
@@ -167,9 +165,7 @@ def measure_large(arguments: argparse.Namespace) -> None:
         path.write_text(text, encoding="utf-8")
         for method, runs in (("model", 5000), ("random", arguments.random)):
             began = time.perf_counter()
-            found = run_search(
-                load_study(path), Asked(method, runs=runs, stable_rounds=0, farm=arguments.farm)
-            )
+            found = procure.search(path, method=method, runs=runs, stable_rounds=0, farm=arguments.farm)
             first = found.ranking.iloc[0]
             print(
                 f"{name} {method} {runs:,} runs: {first['mean_wait_time']:,.3f} s  {first['package_id']}  "

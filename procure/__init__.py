@@ -40,6 +40,7 @@ _HOME = {
     "recommend": "procure.recommender",
     "run_sweep": "procure.sweep",
     "scale_run_time": "procure.workload",
+    "search": "procure.explorer",
     "simulate": "procure.run",
     "slice_day": "procure.workload",
 }

@@ -14,14 +14,15 @@ import pytest
 from sweep_lab import make_study, serial_results
 from typer.testing import CliRunner
 
+import procure
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.explorer.candidates import Field, spread
-from procure.explorer.engine import Rules, search
+from procure.explorer.engine import Rules, run_rounds
 from procure.explorer.gaussian import GaussianProcess
 from procure.explorer.observations import Known
 from procure.explorer.propose import METHODS, make_proposer
-from procure.explorer.run import Asked, Found, run_search
+from procure.explorer.run import SearchResult, search
 from procure.models import make_case, together
 from procure.packages.space import make_space
 from procure.study import load_study
@@ -74,7 +75,7 @@ def test_a_method_spends_its_budget_never_asks_twice_and_wastes_nothing(
             make_proposer(method, field, 1, 130)
         return
     known = Known(bench.space)
-    done = search(
+    done = run_rounds(
         known, field, make_proposer(method, field, 1, 130), bench.answer, Rules(130, stable_rounds=0)
     )
     assert done.n_asked == len(known) == len(bench.asked) == len(set(bench.asked)) == 130
@@ -93,14 +94,14 @@ def test_the_model_finds_the_best_package_with_fewer_runs_than_chance(tmp_path: 
         least[method] = []
         for seed in range(3):
             known = Known(bench.space)
-            search(
+            run_rounds(
                 known,
                 field,
                 make_proposer(method, field, seed, 110),
                 bench.answer,
                 Rules(110, stable_rounds=0),
             )
-            least[method].append(known.wait.min())
+            least[method].append(known.value.min())
     assert np.median(least["model"]) == best
     assert sum(least["random"]) >= sum(least["model"])
 
@@ -111,7 +112,7 @@ def test_a_search_ends_when_the_list_is_stable_and_when_everything_is_simulated(
     assert field.all is not None
     known = Known(bench.space)
     rounds: list[tuple[int, set[int]]] = []
-    done = search(
+    done = run_rounds(
         known, field, make_proposer("model", field, 1, 10**6), bench.answer, Rules(10**6, stable_rounds=3),
         told=lambda progress: rounds.append((progress.n_asked, set(known.order()[:50].tolist()))),
     )  # fmt: skip
@@ -119,7 +120,7 @@ def test_a_search_ends_when_the_list_is_stable_and_when_everything_is_simulated(
     assert rounds[-1][1] == rounds[-2][1] == rounds[-3][1] == rounds[-4][1] != rounds[-5][1]
     known = Known(bench.space)
     rules = Rules(10**6, batch=500, stable_rounds=0)
-    done = search(known, field, make_proposer("model", field, 1, 10**6), bench.answer, rules)
+    done = run_rounds(known, field, make_proposer("model", field, 1, 10**6), bench.answer, rules)
     assert done.ended == "exhausted" and len(known) == len(field.all)
 
 
@@ -139,7 +140,7 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: b
 
         limited = Rules(limit, stable_rounds=0)
         with contextlib.suppress(KeyboardInterrupt):
-            search(
+            run_rounds(
                 known,
                 field,
                 make_proposer("model", field, 1, 150),
@@ -172,9 +173,9 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: b
 def test_packages_whose_run_fails_are_not_ranked_and_not_asked_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path, lambda counts: np.where(counts[:, 1] % 2 == 0, np.nan, formula(counts)))
     field, known = bench.field(), Known(bench.space)
-    search(known, field, make_proposer("model", field, 1, 150), bench.answer, Rules(150, stable_rounds=0))
+    run_rounds(known, field, make_proposer("model", field, 1, 150), bench.answer, Rules(150, stable_rounds=0))
     assert len(set(bench.asked)) == len(bench.asked) == 150
-    assert np.isnan(known.wait).any() and not np.isnan(known.wait[known.order()]).any()
+    assert np.isnan(known.value).any() and not np.isnan(known.value[known.order()]).any()
 
 
 def test_the_first_round_takes_the_combinations_of_types_in_turn(tmp_path: Path) -> None:
@@ -201,8 +202,8 @@ def test_the_gaussian_process_interpolates_and_draws_around_its_mean() -> None:
     assert np.isfinite(GaussianProcess().fit(x, np.full(25, 3.0)).predict(between)).all()
 
 
-def found(path: Path, **asked: object) -> Found:
-    return run_search(load_study(path), Asked(**{"runs": 120, "stable_rounds": 0} | asked))  # type: ignore[arg-type]
+def found(path: Path, **asked: object) -> SearchResult:
+    return search(path, **{"runs": 120, "stable_rounds": 0} | asked)  # type: ignore[arg-type]
 
 
 def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_again(tmp_path: Path) -> None:
@@ -287,7 +288,7 @@ def test_a_search_says_what_the_study_leaves_out(tmp_path: Path) -> None:
     rules = 'existing_nodes = "nodes.csv"\nretire = ["n2"]\nas_of = 2024-01-01\n[[workloads]]'
     path.write_text(path.read_text().replace("[[workloads]]", rules))
     notes: list[str] = []
-    run_search(load_study(path), Asked(runs=3), note=notes.append)
+    search(path, runs=3, note=notes.append)
     said = "\n".join(notes)
     assert "quotes that expired before 2024-01-01 are left out: Small" in said
     assert "1 of 2 nodes are retired: n2" in said and "a purchase changes only" in said
@@ -331,7 +332,7 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"search\.share: 1\.1 was given"):
         load_study(path)
     path = make_study(tmp_path, n_jobs="60")
-    with pytest.raises(TableError, match="method 'magic' is unknown"):
+    with pytest.raises(TableError, match="'magic' is unknown"):
         found(path, method="magic")
     found(path, runs=10)
     (load_study(path).folder / "search" / "model.seed1.batch24.best-fit.json").write_text("{")
@@ -364,3 +365,38 @@ def test_a_space_beyond_any_list_can_be_checked_and_searched_but_not_swept(tmp_p
     assert done.spent["n_runs_computed"] == 90 and done.spent["n_packages_in_space"] is None
     with pytest.raises(TableError, match="methods that need no list: model, random, greedy"):
         found(path, method="every-tenth")
+
+
+def test_a_search_by_another_objective_under_a_constraint_finds_what_the_sweep_finds(tmp_path: Path) -> None:
+    """The least p95 wait of packages with enough GPUs, among all that the sweep simulates."""
+    path = make_study(tmp_path, budget="250_000", n_jobs="400")
+    bounds = ["total_gpus>=4", "mean_wait<=2d"]
+    done = search(path, runs=150, stable_rounds=0, objective="p95-wait", constraints=bounds)
+    plan = load_plan(load_study(path))
+    table = serial_results(path).set_index("package_id")
+    gpus = plan.packages.set_index("package_id")["total_gpus"].reindex(table.index)
+    ok = (gpus >= 4) & (table["mean_wait_time"] <= 172_800) & (table["n_unrunnable"] == 0)
+    first = done.ranking.iloc[0]
+    assert first["satisfies"] and first["objective_value"] == table.loc[ok, "p95_wait_time"].min()
+    assert first["total_gpus"] >= 4 and not done.ranking["satisfies"].all()
+    assert done.ranking["satisfies"].is_monotonic_decreasing
+    assert "by p95-wait, s" in done.summary() and "<table" in done._repr_html_()
+    again = search(path, runs=150, stable_rounds=0, objective="p95-wait", constraints=bounds)
+    assert again.spent["n_runs_computed"] == 0
+    with pytest.raises(TableError, match="price is known for every package without simulation"):
+        search(path, objective="price")
+
+
+def test_recommend_uses_what_a_search_has_simulated(tmp_path: Path) -> None:
+    """Packages that only the search has simulated count as simulated before."""
+    path = make_study(tmp_path, budget="250_000", n_jobs="400", sample="7")
+    swept = set(serial_results(path)["package_id"])
+    before = procure.recommend(path, k=5, verify=False, resamples=0)
+    search(path, runs=120, stable_rounds=0)
+    after = procure.recommend(path, k=5, verify=False, resamples=0)
+    simulated = set(after.ranking.loc[after.ranking["simulated"], "package_id"])
+    assert len(simulated) == len(swept) + 120 and swept < simulated
+    assert not after.ranking["simulated_now"].any() and "120 of them by procure search" in after.notes[0]
+    assert before.predicted.rmse_seconds == after.predicted.rmse_seconds
+    best = after.ranking["mean_wait_time"].iloc[0]
+    assert best <= before.ranking.loc[before.ranking["simulated"], "mean_wait_time"].min()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from procure.cli import cases, common, farm_options
+from procure.explorer.run import search as search_packages
+from procure.study import load_study
+from procure.sweep import FarmOptions
+from procure.sweep.farm import one_interrupt
+from procure.tables import write
 from procure.text import counted
-
-if TYPE_CHECKING:
-    from procure.explorer.run import Asked, Found
 
 
 class Method(StrEnum):
@@ -48,6 +50,8 @@ def search(
         int | None, typer.Option(min=0, help="See the stopping rule; 0 = spend the whole budget.")
     ] = None,
     policy: cases.PolicyOption = None,
+    objective: cases.ObjectiveOption = None,
+    constraint: cases.ConstraintOption = None,
     farm: farm_options.FarmOption = "serial",
     jobs: farm_options.JobsOption = 1,
     cores: farm_options.CoresOption = None,
@@ -71,8 +75,9 @@ def search(
     """Find the best packages with few simulations: a model proposes, the simulator answers, in rounds.
 
     The list holds simulated packages only, those that run every job first, by mean wait in seconds over
-    all jobs of all workloads; with what was spent. A second call goes on where the first ended; nothing
-    is simulated twice, and what the study's own sweep has simulated is known from the start and free.
+    all jobs of all workloads, or by --objective under --constraint; with what was spent. A second call goes
+    on where the first ended; nothing is simulated twice, what the study's own sweep has simulated is known
+    from the start and free, and `procure recommend` uses what is simulated here.
 
     [bold]When it ends.[/bold] When the budget is spent; or, by the model, when for --stable-rounds rounds in
     a row (5) no package of the round came among the first k of the list (at least 50); or when every
@@ -86,88 +91,48 @@ def search(
     procure search pipelines/large.toml --runs 2000 --farm local
     procure search pipelines/large.toml --runs 5000 --stable-rounds 0
     procure search pipelines/example.toml --method random --runs 250
+    procure search pipelines/example.toml --objective p95-wait --constraint 'total_gpus>=20'
     """
-    if runs is not None and share is not None:
-        raise typer.BadParameter("give --runs or --share", param_hint="--share")
-    if share is not None and not 0 < share <= 1:
-        raise typer.BadParameter(
-            f"{share:g} was given; a share is above 0 and at most 1", param_hint="--share"
-        )
     farm_options.check_options(farm, tls, dashboard)
-    from procure.explorer.run import Asked, run_search
-    from procure.study import load_study
-    from procure.sweep import FarmOptions
-    from procure.sweep.farm import one_interrupt
-    from procure.tables import write
-    from procure.text import nearest
-
-    settings = load_study(study)
-    policies = settings.simulate.policies
-    if policy is not None and policy not in policies:
-        raise typer.BadParameter(
-            f"{policy!r} is not in the study; {nearest(policy, policies)}", param_hint="--policy"
-        )
-    given = {"seed": seed, "k": k, "batch": batch, "stable_rounds": stable_rounds}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    table = settings.search.model_dump()
-    budget = {"runs": runs} if runs else {"runs": None, "share": share} if share else {}
-    asked = Asked(**(table | budget | chosen), method=method.value, policy=policy, farm=farm)
     options = FarmOptions(
-        jobs, cores, memory, walltime, partition, account, tls=tls, folder=settings.folder,
+        jobs, cores, memory, walltime, partition, account, tls=tls, folder=load_study(study).folder,
         interface=interface, dashboard=dashboard,
     )  # fmt: skip
     with one_interrupt(last=True):
         try:
-            found = run_search(settings, asked, options=options, note=common.note, told=_tell)
+            found = search_packages(
+                study,
+                runs=runs,
+                share=share,
+                method=method,
+                objective=objective,
+                constraints=constraint,
+                k=k,
+                batch=batch,
+                stable_rounds=stable_rounds,
+                seed=seed,
+                policy=policy,
+                farm=farm,
+                options=options,
+                note=common.note,
+                progress=_progress,
+            )
         except KeyboardInterrupt:
             common.note("interrupted; what was simulated is kept, and the same command goes on from there")
             raise typer.Exit(1) from None
     if out is not None:
         write(found.ranking, out)
         common.note(f"wrote {counted(len(found.ranking), 'simulated package')} to {out}")
-    _print(settings.name, found, asked, output)
-
-
-def _tell(done: int, total: int, best: float) -> None:
-    common.note(f"{done:,} of {counted(total, 'run')} asked for; least mean wait {best:,.1f} s")
-
-
-def _print(name: str, found: Found, asked: Asked, output: common.Format) -> None:
-    top = found.ranking.head(asked.k)
     if output is common.Format.JSON:
-        common.print_json({"packages": _records(top), "spent": found.spent})
+        common.print_json({"packages": found.records(), "spent": found.spent})
     elif output is common.Format.CSV:
-        common.print_table(top, output)
+        common.print_table(found.ranking.head(found.k), output)
     else:
-        shown = top[["rank", "package_id"]].assign(
-            price_usd=top["price_usd"].round().astype("int64"), wait_s=top["mean_wait_time"].round(1)
-        )
-        if top["jobs_left_out"].any():
-            shown["left_out"] = top["jobs_left_out"]
-        common.print_table(
-            shown,
-            output,
-            f"{name}: the first{f' {len(top)}' if len(top) > 1 else ''}, all simulated, by mean wait in seconds",
-        )
+        common.print_table(found.shown(), output, found.title)
         common.print_record(found.spent, output, "Spent:")
-    if len(top) > 1 and top["mean_wait_time"].nunique() == 1:
-        common.note(
-            f"all {len(top)} wait {top['mean_wait_time'].iloc[0]:,.1f} s: this workload cannot tell them apart; "
-            "a longer list, a busier day or `procure workload load` may"
-        )
-    if found.elsewhere is not None:
-        common.note(
-            f"another search of this study has simulated a better package: {found.elsewhere[0]}, "
-            f"{found.elsewhere[1]:,.1f} s"
-        )
+    for line in found.notes:
+        common.note(line)
 
 
-def _records(top: Any) -> list[dict[str, Any]]:
-    fixed = ["rank", "package_id", "price_usd", "mean_wait_time", "jobs_left_out"]
-    fixed += ["total_cpus", "total_mem_gb", "total_gpus"]
-    types = [name for name in top.columns if name not in fixed]
-    return [
-        {name: row[name] for name in fixed}
-        | {"counts": {name: int(row[name]) for name in types if row[name]}}
-        for row in top.to_dict(orient="records")
-    ]
+def _progress(done: int, total: int, best: float) -> None:
+    common.note(f"{done:,} of {counted(total, 'run')} asked for; the least so far: {best:,.1f}")

@@ -1,6 +1,10 @@
-"""Active search: a model proposes packages, the simulator answers, in spaces of any size.
+"""Which package to simulate next? A model proposes, the simulator answers, in spaces of any size.
 
-`space` draws and exchanges packages without a list of them (`legal`: the rules as arrays), `field` keeps
-those that run every job, `propose` chooses the next ones (`gaussian`: one of its two models), `engine`
-goes round by round over what is `known`, `ask` simulates and keeps, and `run` does a whole study.
+`candidates` keeps the packages that run every job, `propose` chooses the next ones (`gaussian`: one of its two
+models), `engine` goes round by round over the `observations`, `oracle` simulates and keeps, `score` compares by the
+study's criteria, and `run` searches a whole study.
 """
+
+from procure.explorer.run import SearchResult, search
+
+__all__ = ["SearchResult", "search"]

@@ -12,7 +12,7 @@ from procure.explorer.observations import Known
 from procure.explorer.propose import FIRST, Proposer
 
 Answer = Callable[[np.ndarray], np.ndarray]
-"""From counts, int64 (packages, types), to mean waits, s; NaN where the simulation failed."""
+"""From counts, int64 (packages, types), to values, float64 (packages,) or (values, packages); NaN = it failed."""
 
 SHORTEST = 50
 """A list of three stays as it is for long: at least the first so many must be stable."""
@@ -54,7 +54,7 @@ class Progress:
     ended: str = ""
 
 
-def search(
+def run_rounds(
     known: Known,
     where: Field,
     proposer: Proposer,

@@ -1,11 +1,24 @@
-"""What a search knows: packages, their mean waits, and how they are named."""
+"""What a search has observed: packages, their simulated values, and their order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from procure.objectives.aggregate import best_first
 from procure.packages.prices import order_cents
 from procure.packages.space import Space
+
+Score = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""From counts and answers of all observed packages to their objective and how far they are from the bounds."""
+
+_FARTHEST = 10.0
+
+
+def as_answered(counts: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Score packages whose answer is the objective itself, without bounds."""
+    return answers[0], np.zeros(len(counts))
 
 
 class Known:
@@ -15,31 +28,55 @@ class Known:
     ----------
     counts
         int64 (packages, types).
-    wait
-        Mean wait, s; NaN where the simulation failed.
+    answers
+        What was simulated, float64 (values, packages).
+    value
+        The objective, less is better; NaN where the simulation failed.
+    violation
+        How far each package is from satisfying the constraints, see `Criteria.violation`.
     left_out
         Jobs that do not run, int64.
     cents
         Price, int64.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, score: Score = as_answered) -> None:
         """Begin with nothing known."""
-        self._space = space
+        self._space, self._score = space, score
         self._rows: set[bytes] = set()
         self.counts = np.empty((0, space.legal.n_types), dtype=np.int64)
-        self.wait = np.empty(0)
+        self.answers = np.empty((0, 0))
+        self.value, self.violation = np.empty(0), np.empty(0)
         self.left_out = np.empty(0, dtype=np.int64)
         self.cents = np.empty(0, dtype=np.int64)
 
+    def like(self) -> Known:
+        """Return one that scores alike and knows nothing."""
+        return Known(self._space, self._score)
+
     def __len__(self) -> int:
         """Return how many packages are known."""
-        return len(self.wait)
+        return len(self.counts)
 
-    def add(self, counts: np.ndarray, wait: np.ndarray, left_out: np.ndarray) -> None:
-        """Learn of packages that were not known."""
+    @property
+    def target(self) -> np.ndarray:
+        """What a model should predict: the objective, raised for packages that break a constraint.
+
+        It is (value + m) × (1 + violation) − m, with m the median of the known values, so that a package that
+        breaks a constraint is worse though its value is 0 (an exterior penalty).
+        """
+        if not self.violation.any():
+            return self.value
+        middle = float(np.nanmedian(self.value))
+        penalty = 1 + np.minimum(self.violation, _FARTHEST)
+        return np.where(self.violation > 0, (self.value + middle) * penalty - middle, self.value)
+
+    def add(self, counts: np.ndarray, answers: np.ndarray, left_out: np.ndarray) -> None:
+        """Enter packages that were not known, with their answers, float64[packages] or [values, packages]."""
+        answers = np.atleast_2d(answers)
+        self.answers = np.hstack([self.answers, answers]) if len(self) else answers
         self.counts = np.concatenate([self.counts, counts])
-        self.wait = np.concatenate([self.wait, wait])
+        self.value, self.violation = self._score(self.counts, self.answers)
         self.left_out = np.concatenate([self.left_out, left_out])
         cents = order_cents(counts, self._space.quotes, self._space.rules)
         self.cents = np.concatenate([self.cents, cents])
@@ -50,6 +87,6 @@ class Known:
         return np.fromiter((row.tobytes() in self._rows for row in counts), dtype=bool, count=len(counts))
 
     def order(self) -> np.ndarray:
-        """Return the rows that were answered, best first: fewest jobs left out, wait, price, first known."""
-        ran = np.flatnonzero(~np.isnan(self.wait))
-        return ran[np.lexsort((self.cents[ran], self.wait[ran], self.left_out[ran]))]
+        """Return the rows whose simulation succeeded, best first, see `best_first`."""
+        ran = np.flatnonzero(~np.isnan(self.value))
+        return ran[best_first(self.value[ran], self.cents[ran], self.left_out[ran], self.violation[ran])]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,14 @@ from procure.errors import TableError
 from procure.packages.ids import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
+from procure.recommender.results import SEARCH_FOLDER, read_runs
 from procure.study import Study
 from procure.study.plan import read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
 from procure.sweep.connect import connect
-from procure.sweep.parts import PartError, read_part
+from procure.sweep.parts import PartError
 from procure.sweep.protocol import QUEUES, n_local_workers
-from procure.sweep.store import PARTS, RESULTS
 from procure.tables import whole_file
-
-FOLDER = "search"
-"""Folder of a search's results within the study's."""
 
 
 class SearchPlan(Plan):
@@ -44,15 +41,6 @@ class SearchPlan(Plan):
         return {name: value for name, value in super().fingerprint.items() if name != "packages"}
 
 
-@dataclass(frozen=True)
-class Runs:
-    """Waits of packages over all workloads together; NaN where a run is missing or failed."""
-
-    counts: np.ndarray
-    wait: np.ndarray
-    left_out: np.ndarray
-
-
 class Simulator:
     """Answers a search's questions by simulating, or from what this study has simulated before."""
 
@@ -61,11 +49,17 @@ class Simulator:
         plan: Plan,
         policy: str,
         space: Space,
+        columns: Sequence[str],
         farm: str,
         options: FarmOptions,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Take up what the study's folder holds of this policy.
+        """Read what the study's folder holds of this policy.
+
+        Parameters
+        ----------
+        columns
+            The result columns that an answer holds.
 
         Raises
         ------
@@ -73,10 +67,10 @@ class Simulator:
             The folder holds results of other inputs.
         """
         study = plan.study
-        self.folder = study.folder / FOLDER
+        self.folder = study.folder / SEARCH_FOLDER
         inner = study.model_copy(
             update={
-                "name": FOLDER,
+                "name": SEARCH_FOLDER,
                 "results": study.folder,
                 "simulate": study.simulate.model_copy(update={"policies": (policy,)}),
                 "sweep": study.sweep.model_copy(update={"sample": 1, "offset": 0, "batch_size": 0}),
@@ -91,14 +85,14 @@ class Simulator:
             plan.notes,
         )
         self._space, self._policy, self._farm, self._options, self._note = space, policy, farm, options, note
-        self._weights = {workload.name: workload.weight for workload in study.workloads}
+        self._columns = list(columns)
         self.n_computed = self.n_failed = 0
         self.kernel_seconds = 0.0
         self.swept = self._read(study)
         self._stored = self._read(inner)
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """Return mean waits, s, over all jobs that ran, as often as their workload weighs; NaN where a run failed.
+        """Return the simulated values, float64[columns × workloads, packages]; NaN where a run failed.
 
         Raises
         ------
@@ -125,66 +119,46 @@ class Simulator:
             self.n_computed += done.n_computed
             self.kernel_seconds += done.kernel_seconds
             self._stored = self._read(study)
-        found = self._stored.reindex(ids)
-        self.n_failed += int(found["wait"].isna().sum())
-        return found["wait"].to_numpy(dtype="float64")
+        found = self._stored.reindex(ids).to_numpy(dtype="float64").T
+        self.n_failed += int(np.isnan(found).all(axis=0).sum())
+        return found
 
-    def counts_of(self, table: pd.DataFrame) -> Runs:
-        """Return some stored answers with their counts."""
-        counts = counts_of_ids(table.index.tolist(), self._plan.types)
-        return Runs(counts, table["wait"].to_numpy(float), table["left_out"].to_numpy(np.int64))
+    def counts_of(self, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return the counts of some stored packages, and their answers."""
+        return counts_of_ids(table.index.tolist(), self._plan.types), table.to_numpy(dtype="float64").T
 
     @property
     def stored(self) -> pd.DataFrame:
-        """All answers of this study's searches, whatever their seed: ``wait left_out`` by package id."""
+        """All answers of this study's searches, whatever their seed, by package id."""
         return self._stored
 
     def _read(self, study: Study) -> pd.DataFrame:
-        """Read the answers in a folder, those that are complete: ``wait left_out`` by package id."""
-        tables = []
-        for path in (study.folder / RESULTS, *sorted((study.folder / PARTS).glob("*.parquet"))):
-            if not path.exists():
-                continue
-            try:
-                tables.append(read_part(path, self._plan.fingerprint).table)
-            except PartError as why:
-                self._note(f"{path} is {why}; it is not used")
-        if not tables:
-            return pd.DataFrame({"wait": [], "left_out": []}, dtype="float64")
-        columns = ["package_id", "workload", "policy", "status", "mean_wait_time", "n_unrunnable", "n_jobs"]
-        rows = pd.concat([table.select(columns).to_pandas() for table in tables], ignore_index=True)
-        rows = rows[(rows["policy"] == self._policy) & rows["workload"].isin(list(self._weights))]
+        """Read the answers in a folder, those that are complete: a column per value and workload, by package id."""
+
+        def refused(path: Path, why: PartError) -> None:
+            self._note(f"{path} is {why}; it is not used")
+
+        names = list(self._plan.workloads)
+        rows = read_runs(self._plan, study.folder, refused)
+        rows = rows[(rows["policy"] == self._policy) & rows["workload"].isin(names)]
         rows = rows.drop_duplicates(["package_id", "workload"])
-        return _together(rows, self._weights)
-
-
-def _together(rows: pd.DataFrame, weights: dict[str, float]) -> pd.DataFrame:
-    """Take a package's workloads as one, as `procure.models.together` does, where all were simulated."""
-    ran = (rows["n_jobs"] - rows["n_unrunnable"].fillna(0)).astype("float64")
-    ran *= rows["workload"].map(weights).astype("float64")
-    waited = np.where(ran > 0, ran * rows["mean_wait_time"].astype("float64"), 0.0)
-    parts = pd.DataFrame(
-        {
-            "package_id": rows["package_id"].to_numpy(),
-            "wait": waited,
-            "failed": (rows["status"] != "ok").to_numpy(),
-            "ran": ran.to_numpy(),
-            "left_out": rows["n_unrunnable"].fillna(0).to_numpy(dtype="float64"),
-            "n": 1,
+        # Of a package whose run failed on any workload nothing is known.
+        failed = rows["package_id"].isin(rows.loc[rows["status"] != "ok", "package_id"])
+        size = rows["package_id"].value_counts()
+        complete = [name for name in rows["package_id"].unique() if size[name] == len(names)]
+        rows.loc[failed, self._columns] = np.nan
+        of = {name: rows[rows["workload"] == name].set_index("package_id") for name in names}
+        wide = {
+            (column, name): of[name][column].astype("float64") for column in self._columns for name in names
         }
-    )
-    total = parts.groupby("package_id", sort=False).sum()
-    total["wait"] = np.where(
-        total["failed"] > 0, np.nan, total["wait"] / total["ran"].where(total["ran"] > 0, 1)
-    )
-    return total.loc[total["n"] == len(weights), ["wait", "left_out"]]
+        return pd.DataFrame(wide, index=complete)
 
 
 @contextlib.contextmanager
 def held_farm(
     farm: str, options: FarmOptions, note: Callable[[str], None] = lambda text: None
 ) -> Iterator[str]:
-    """Come by workers once for all rounds: give the address of their scheduler, or the farm as it is."""
+    """Start workers once for all rounds: give the address of their scheduler, or the farm as it is."""
     if farm not in ("local", *QUEUES) or options.scheduler_file is not None:
         yield farm
         return

@@ -148,7 +148,7 @@ class EveryTenth(_Stateless):
         sample = _new(every[:: self._step], known)
         if len(sample):
             return sample[:n]
-        learnt = np.flatnonzero((known.left_out <= self._field.level) & ~np.isnan(known.wait))
+        learnt = np.flatnonzero((known.left_out <= self._field.level) & ~np.isnan(known.value))
         rest = _new(self._field.inside(every), known)
         if len(learnt) < 2 or not len(rest):
             return rest[:n]
@@ -157,7 +157,7 @@ class EveryTenth(_Stateless):
             features(pd.DataFrame(counts, columns=quotes["name"].tolist()), quotes, "totals")
             for counts in (known.counts[learnt], rest)
         )
-        predicted = Surrogate().fit(x, known.wait[learnt]).predict(z)
+        predicted = Surrogate().fit(x, known.target[learnt]).predict(z)
         return rest[np.argsort(predicted, kind="stable")[:n]]
 
 
@@ -232,7 +232,7 @@ class ByModel:
         self, known: Known, best: np.ndarray, number: int, rng: np.random.Generator
     ) -> tuple[Surrogate, GaussianProcess]:
         x, z = self._field.describe(known.counts[best])
-        wait = known.wait[best]
+        wait = known.target[best]
         trees = Surrogate(seed=self._seed * 1000 + number, profile="quick").fit(x, wait)
         rows = np.concatenate(
             [np.arange(len(best))[:_LOCAL], _LOCAL + rng.permutation(max(0, len(best) - _LOCAL))]

@@ -1,139 +1,239 @@
-"""One search of a study from beginning to end, as ``procure search`` runs it."""
+"""One search of a study from beginning to end."""
 
 from __future__ import annotations
 
+import hashlib
+import html
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.explorer.candidates import Field
-from procure.explorer.engine import Progress, Rules, search
+from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import Known
-from procure.explorer.oracle import FOLDER, RoundLog, Simulator, held_farm, left_out_of, load_inputs
+from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs
 from procure.explorer.propose import METHODS, make_proposer
-from procure.packages.space import Space, package_table
-from procure.study import Study
+from procure.explorer.score import CriteriaScore
+from procure.recommender.criteria import Criteria, criteria_of
+from procure.recommender.recommender import heading
+from procure.recommender.results import SEARCH_FOLDER
+from procure.study import Study, load_study
 from procure.sweep import FarmOptions
 from procure.text import nearest
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How a study is searched; ``runs``, where given, instead of ``share``; ``policy`` None is the study's first."""
-
-    method: str = "model"
-    runs: int | None = None
-    share: float = 0.01
-    seed: int = 1
-    batch: int = 24
-    k: int = 50
-    stable_rounds: int = 5
-    policy: str | None = None
-    farm: str = "serial"
-
-
-@dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search found.
 
     Attributes
     ----------
+    name
+        Of the study.
+    criteria, k
+        What packages are ranked by, and how many are shown.
     ranking
         The packages that it knows, best first: the package table with ``rank``, ``mean_wait_time`` and
-        ``jobs_left_out``; all are simulated.
+        ``jobs_left_out``; by another objective, or with constraints, also ``satisfies``, ``objective_value`` and
+        what is constrained. All are simulated.
     spent
         What it cost, by name.
     elsewhere
-        A better package that another search of this study has simulated, and its mean wait; or None.
+        A better package that another search of this study has simulated, and its value; or None.
+    types
+        The quoted types, which are columns of the ranking.
     """
 
+    name: str
+    criteria: Criteria
+    k: int
     ranking: pd.DataFrame
     spent: dict[str, object]
     elsewhere: tuple[str, float] | None
+    types: list[str]
+
+    @property
+    def title(self) -> str:
+        """What the list is of."""
+        plain, n = self.criteria == Criteria(), min(self.k, len(self.ranking))
+        by = "mean wait in seconds" if plain else heading(self.criteria.objective)
+        return f"{self.name}: the first{f' {n}' if n > 1 else ''}, all simulated, by {by}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of the list, a sentence each."""
+        top, of = self.ranking.head(self.k), self.criteria.objective
+        column = "objective_value" if "objective_value" in top else "mean_wait_time"
+        lines = []
+        if "satisfies" in top and not top["satisfies"].all():
+            n = f"{int(self.ranking['satisfies'].sum()):,} of the {len(self.ranking):,} packages"
+            lines.append(f"{n} that were simulated satisfy the constraints; the others follow")
+        if len(top) > 1 and top[column].eq(top[column].iloc[0]).all():
+            least = f"{of.name}, {top[column].iloc[0]:,.1f} {of.unit}"
+            lines.append(
+                f"all {len(top)} have the same {least}: this workload cannot tell them apart; a longer list, a busier "
+                "day or `procure workload load` may"
+            )
+        if self.elsewhere is not None:
+            lines.append(
+                f"another search of this study has simulated a better package: {self.elsewhere[0]}, "
+                f"{self.elsewhere[1]:,.1f} {of.unit}"
+            )
+        return lines
+
+    def shown(self) -> pd.DataFrame:
+        """Return the list as a table for people."""
+        top = self.ranking.head(self.k)
+        table = top[["rank", "package_id"]].assign(price_usd=top["price_usd"].round().astype("int64"))
+        if "objective_value" in top:
+            table[heading(self.criteria.objective)] = top["objective_value"].round(3)
+            table["satisfies"] = top["satisfies"]
+        table["wait_s"] = top["mean_wait_time"].round(1)
+        return table.assign(left_out=top["jobs_left_out"]) if top["jobs_left_out"].any() else table
+
+    def records(self) -> list[dict[str, object]]:
+        """Return the first k as plain records, as ``procure search --format json`` prints them."""
+        fixed = ["rank", "package_id", "price_usd", "mean_wait_time", "jobs_left_out"]
+        fixed += ["total_cpus", "total_mem_gb", "total_gpus"]
+        rows = []
+        for row in self.ranking.head(self.k).to_dict(orient="records"):
+            one = {name: row[name] for name in fixed}
+            one["counts"] = {name: int(row[name]) for name in self.types if row[name]}
+            if self.criteria != Criteria():
+                one |= {"objective": self.criteria.objective.name, "objective_value": row["objective_value"]}
+                one |= {"objective_unit": self.criteria.objective.unit, "satisfies": row["satisfies"]}
+                one["constrained"] = {
+                    bound.of.name: row[bound.of.name] for bound in self.criteria.constraints
+                }
+            rows.append(one)
+        return rows
+
+    def summary(self) -> str:
+        """Return the list as text, with the notes and what was spent."""
+        spent = f"{self.spent['n_runs_computed']:,} runs computed, ended by: {self.spent['ended']}"
+        table = self.shown().to_string(index=False)
+        return "\n".join([self.title, table, *(f"- {line}" for line in [*self.notes, spent])])
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<li>{html.escape(line)}</li>" for line in self.notes)
+        table = self.shown().to_html(index=False, border=0)
+        return f"<p><b>{html.escape(self.title)}</b></p>{table}<ul>{notes}</ul>"
 
 
-def run_search(
-    study: Study,
-    asked: Asked,
+def search(
+    study: str | Path | Study,
     *,
+    runs: int | None = None,
+    share: float | None = None,
+    method: str = "model",
+    objective: str | None = None,
+    constraints: Sequence[str] | None = None,
+    k: int | None = None,
+    batch: int | None = None,
+    stable_rounds: int | None = None,
+    seed: int | None = None,
+    policy: str | None = None,
+    farm: str = "serial",
     options: FarmOptions | None = None,
     note: Callable[[str], None] = lambda text: None,
-    told: Callable[[int, int, float], None] = lambda done, total, best: None,
-) -> Found:
-    """Search a study's packages, or go on with a search.
+    progress: Callable[[int, int, float], None] = lambda done, total, best: None,
+) -> SearchResult:
+    """Search a study's packages for the best with few simulations, or continue a search.
+
+    Packages that run every job come first, then those that satisfy the constraints, by the objective.
 
     Parameters
     ----------
+    study
+        A study, or the path of its file.
+    runs, share
+        Simulations to spend in all, or the share of all packages that is simulated on every workload.
+    method
+        One of `procure.explorer.propose.METHODS`.
+    objective, constraints
+        See `procure.recommender.criteria.criteria_of`.
+    k, batch, stable_rounds
+        See `procure.explorer.engine.Rules`.
+    seed
+        Of all random choices. What is not given is the study's.
+    policy
+        One of the study's; default: its first.
+    farm, options
+        Where runs are computed, see `procure.sweep.run_sweep`.
     note
         Called with what the user should know.
-    told
-        Called after each round with the runs asked for, those allowed, and the least mean wait, s.
+    progress
+        Called after each round with the runs asked for, those allowed, and the least value of the objective.
 
     Raises
     ------
+    ArgumentError
+        An argument is wrong.
     TableError
-        An unknown method, a bad study, no budget for one package, or the folder is not to be used.
+        A bad study, no budget for one package, or the folder is not to be used.
     """
-    if asked.method not in METHODS:
-        raise TableError(f"method {asked.method!r} is unknown; {nearest(asked.method, METHODS)}")
-    began = time.perf_counter()
-    policy = asked.policy or study.simulate.policies[0]
+    began, options = time.perf_counter(), options or FarmOptions()
+    study = study if isinstance(study, Study) else load_study(study)
+    criteria = criteria_of(study, objective, constraints)
+    rules = _rules(study, k=k, batch=batch, stable_rounds=stable_rounds)
+    seed = study.search.seed if seed is None else seed
+    policy = _check(study, runs, share, method, policy, criteria)
     plan, space = load_inputs(study, policy)
     for text in plan.notes:
         note(text)
     listed = space.listed()
     n_known = float(len(listed)) if listed is not None else space.size()
     n_workloads = len(plan.workloads)
-    runs = asked.runs or round(asked.share * n_known) * n_workloads
+    if runs is None and share is None:
+        runs, share = study.search.runs, study.search.share
+    runs = runs or round((share or 0) * n_known) * n_workloads
     if runs < n_workloads:
         raise TableError(
             f"{runs} runs do not simulate one package on each of {n_workloads} workloads; give --runs "
             f"{n_workloads} or more"
         )
     # The baselines spend what they are given.
-    stable_rounds = asked.stable_rounds if asked.method == "model" else 0
-    rules = Rules(runs // n_workloads, asked.k, asked.batch, stable_rounds)
-    where = Field(space, left_out_of(plan), asked.seed, listed)
+    rules = Rules(runs // n_workloads, rules.k, rules.batch, rules.stable_rounds if method == "model" else 0)
+    where = Field(space, left_out_of(plan), seed, listed)
     if where.level:
         note(
             f"no package found runs every job; the best leave out {where.level:,}, and only such are simulated"
         )
-    log = _log(study, policy, asked, rules, plan.types)
-    options = options or FarmOptions()
-    with held_farm(asked.farm, options, note) as farm:
-        simulator = Simulator(plan, policy, space, farm, options, note)
-        known = Known(space)
-        if asked.method == "model" and len(simulator.swept):
-            swept = simulator.counts_of(simulator.swept)
-            known.add(swept.counts, swept.wait, swept.left_out)
-            note(f"learning from {len(swept.wait):,} packages that the study's sweep has simulated")
+    log = _log(study, policy, method, seed, criteria, rules, plan.types)
+    score = CriteriaScore(plan, space, criteria)
+    with held_farm(farm, options, note) as held:
+        simulator = Simulator(plan, policy, space, score.columns, held, options, note)
+        known = Known(space, score)
+        if method == "model" and len(simulator.swept):
+            counts, answers = simulator.counts_of(simulator.swept)
+            known.add(counts, answers, where.left_out(counts))
+            note(f"learning from {len(counts):,} packages that the study's sweep has simulated")
         n_swept, before, n_rounds = len(known), log.read(), 0
 
-        def report(progress: Progress) -> None:
+        def report(done: Progress) -> None:
             nonlocal n_rounds
             n_rounds += 1
             order = known.order()
-            told(
-                progress.n_asked * n_workloads, rules.n_packages * n_workloads,
-                float(known.wait[order[0]]) if len(order) else float("nan"),
-            )  # fmt: skip
+            best = float(known.value[order[0]]) if len(order) else float("nan")
+            progress(done.n_asked * n_workloads, rules.n_packages * n_workloads, best)
 
-        proposer = make_proposer(asked.method, where, asked.seed, rules.n_packages)
-        progress = search(known, where, proposer, simulator, rules, before, report, log.write)
+        proposer = make_proposer(method, where, seed, rules.n_packages)
+        done = run_rounds(known, where, proposer, simulator, rules, before, report, log.write)
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {simulator.folder} says why")
     spent: dict[str, object] = {
-        "method": asked.method,
-        "seed": asked.seed,
-        "ended": progress.ended,
+        "method": method,
+        "seed": seed,
+        "ended": done.ended,
         "n_rounds": n_rounds,
         "n_rounds_of_earlier_calls": min(n_rounds, len(before)),
-        "n_packages_asked": progress.n_asked,
-        "n_runs_asked": progress.n_asked * n_workloads,
+        "n_packages_asked": done.n_asked,
+        "n_runs_asked": done.n_asked * n_workloads,
         "n_runs_computed": simulator.n_computed,
         "n_failed": simulator.n_failed,
         "n_from_sweep": n_swept,
@@ -143,39 +243,95 @@ def run_search(
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(simulator.folder),
     }
-    return Found(_ranking(known, space), spent, _elsewhere(known, simulator, plan.types))
+    ranking = _ranking(known, score)
+    return SearchResult(
+        study.name, criteria, rules.k, ranking, spent, _elsewhere(known, simulator, where), plan.types
+    )
 
 
-def _log(study: Study, policy: str, asked: Asked, rules: Rules, names: list[str]) -> RoundLog:
+def _check(
+    study: Study, runs: int | None, share: float | None, method: str, policy: str | None, criteria: Criteria
+) -> str:
+    """Refuse arguments that are wrong; return the policy."""
+    if method not in METHODS:
+        raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, METHODS)}")
+    if runs is not None and share is not None:
+        raise ArgumentError("share", "give --runs or --share")
+    if share is not None and not 0 < share <= 1:
+        raise ArgumentError("share", f"{share:g} was given; a share is above 0 and at most 1")
+    if runs is not None and runs < 1:
+        raise ArgumentError("runs", f"{runs} was given; it must be 1 or more")
+    policies = study.simulate.policies
+    if policy is not None and policy not in policies:
+        raise ArgumentError("policy", f"{policy!r} is not in the study; {nearest(policy, policies)}")
+    if not criteria.need_runs:
+        raise ArgumentError(
+            "objective",
+            f"{criteria.objective.name} is known for every package without simulation, so there is nothing to search; "
+            "bound the wait, e.g. --constraint 'mean_wait<=1h', or use procure recommend",
+        )
+    return policy or policies[0]
+
+
+def _rules(study: Study, **given: int | None) -> Rules:
+    """Return when the search ends, but for its budget; what is not given is the study's."""
+    for name, value in given.items():
+        least = 0 if name == "stable_rounds" else 1
+        if value is not None and value < least:
+            raise ArgumentError(name, f"{value} was given; it must be {least} or more")
+    return Rules(
+        0, **{name: getattr(study.search, name) if value is None else value for name, value in given.items()}
+    )
+
+
+def _log(
+    study: Study, policy: str, method: str, seed: int, criteria: Criteria, rules: Rules, names: list[str]
+) -> RoundLog:
     settings: dict[str, object] = {
-        "method": asked.method, "seed": asked.seed, "batch": asked.batch, "policy": policy,
+        "method": method, "seed": seed, "batch": rules.batch, "policy": policy,
         "packages": study.packages.model_dump(mode="json", exclude={"existing_nodes"}),
     }  # fmt: skip
     weights = {workload.name: workload.weight for workload in study.workloads}
     if any(weight != 1 for weight in weights.values()):
         settings["weights"] = weights
-    name = f"{asked.method}.seed{asked.seed}.batch{asked.batch}.{policy}"
-    if asked.method == "every-tenth":
+    name = f"{method}.seed{seed}.batch{rules.batch}.{policy}"
+    if method == "every-tenth":
         # The published rule depends on how much may be spent.
         settings["n_packages"] = rules.n_packages
         name += f".{rules.n_packages}"
-    return RoundLog(study.folder / FOLDER / f"{name}.json", settings, names)
+    if criteria != Criteria():
+        wanted = [criteria.objective.name, *(one.text for one in criteria.constraints)]
+        settings["criteria"] = wanted
+        name += "." + hashlib.sha256("\0".join(wanted).encode()).hexdigest()[:8]
+    return RoundLog(study.folder / SEARCH_FOLDER / f"{name}.json", settings, names)
 
 
-def _ranking(known: Known, space: Space) -> pd.DataFrame:
+def _ranking(known: Known, score: CriteriaScore) -> pd.DataFrame:
     order = known.order()
-    table = package_table(known.counts[order], space).drop(columns="distinct")
+    values, criteria = score.values(known.counts[order], known.answers[:, order]), score.criteria
+    table = values.packages.drop(columns="distinct")
     table.insert(0, "rank", np.arange(1, len(order) + 1))
-    table.insert(3, "mean_wait_time", known.wait[order])
+    table.insert(3, "mean_wait_time", values.whole.wait)
     table.insert(4, "jobs_left_out", known.left_out[order])
+    if criteria != Criteria():
+        table.insert(5, "satisfies", known.violation[order] == 0)
+        table.insert(6, "objective_value", known.value[order])
+        for one in criteria.constraints:
+            table[one.of.name] = values.value(one.of)[0]
     return table
 
 
-def _elsewhere(known: Known, simulator: Simulator, names: list[str]) -> tuple[str, float] | None:
-    first = known.order()[0]
-    stored = simulator.stored.dropna(subset=["wait"])
-    better = stored[(stored["left_out"] <= known.left_out[first]) & (stored["wait"] < known.wait[first])]
-    if better.empty:
+def _elsewhere(known: Known, simulator: Simulator, where: Field) -> tuple[str, float] | None:
+    """Find the best package of all that this study's searches have simulated, if it is better than the first here."""
+    stored = simulator.stored.dropna(how="all")
+    if stored.empty:
         return None
-    name = better["wait"].idxmin()
-    return str(name), float(better.loc[name, "wait"])
+    counts, answers = simulator.counts_of(stored)
+    other = known.like()
+    other.add(counts, answers, where.left_out(counts))
+    first, best = known.order()[0], other.order()[0]
+    here, there = (
+        (one.left_out[row], one.violation[row], one.value[row])
+        for one, row in ((known, first), (other, best))
+    )
+    return (str(stored.index[best]), float(other.value[best])) if there < here else None

@@ -17,7 +17,7 @@ from procure.packages.costs import total_costs
 from procure.packages.runnable import count_matrix
 from procure.study import Plan, Study, load_plan, load_study
 from procure.sweep import read_results
-from procure.sweep.parts import PartError, read_part
+from procure.sweep.parts import SCHEMA, PartError, read_part
 from procure.sweep.store import PARTS, RESULTS
 from procure.text import be, counted, listed, nearest
 
@@ -68,22 +68,8 @@ class StudyResults:
         return self.cases[0].packages[self.plan.types].to_numpy(np.int64)
 
     def costs(self) -> pd.DataFrame:
-        """Return what every distinct package costs by the study's ``[costs]``, and its watts with all nodes busy."""
-        packages, quotes = self.cases[0].packages, self.plan.quotes
-        costs = total_costs(
-            packages,
-            quotes,
-            self.plan.study.costs,
-            {case.name: self.plan.workloads[case.name] for case in self.cases},
-            self.plan.study.packages,
-            self.plan.existing,
-            {case.name: case.weight for case in self.cases},
-        )
-        unknown = np.full(len(quotes), np.nan)
-        watts = quotes["power_w"].to_numpy(dtype="float64") if "power_w" in quotes else unknown
-        counts, unstated = count_matrix(packages, quotes), np.isnan(watts)
-        power = np.where(counts[:, unstated].any(axis=1), np.nan, counts @ np.nan_to_num(watts))
-        return costs.assign(power_w=power)
+        """Return what every distinct package costs, see `costs_of`."""
+        return costs_of(self.plan, self.cases[0].packages, {case.name: case.weight for case in self.cases})
 
     def learn(self, case: Case, feature_set: str | None = None, among: np.ndarray | None = None) -> Predicted:
         """Fit the study's model, or take up the one that was kept."""
@@ -117,6 +103,20 @@ class StudyResults:
         inner = self.learn_if_possible(case, feature_set)
         outer = self.learn_if_possible(case, feature_set, PUBLISHED)
         return (inner, outer) if inner is not None and outer is not None else None
+
+
+def costs_of(plan: Plan, packages: pd.DataFrame, weights: dict[str, float]) -> pd.DataFrame:
+    """Return what packages cost by the study's ``[costs]``, and their watts with all nodes busy.
+
+    ``weights`` says which workloads are run, and how often each counts.
+    """
+    jobs, quotes, study = {name: plan.workloads[name] for name in weights}, plan.quotes, plan.study
+    costs = total_costs(packages, quotes, study.costs, jobs, study.packages, plan.existing, weights)
+    unknown = np.full(len(quotes), np.nan)
+    watts = quotes["power_w"].to_numpy(dtype="float64") if "power_w" in quotes else unknown
+    counts, unstated = count_matrix(packages, quotes), np.isnan(watts)
+    power = np.where(counts[:, unstated].any(axis=1), np.nan, counts @ np.nan_to_num(watts))
+    return costs.assign(power_w=power)
 
 
 def few_simulated(case: Case, folds: int) -> str:
@@ -188,32 +188,32 @@ def load_results(
     return StudyResults(plan, policy, results, cases, searched)
 
 
-def read_search(
-    plan: Plan, refused: Callable[[Path, PartError], None] = lambda path, why: None
+def read_runs(
+    plan: Plan, folder: Path, refused: Callable[[Path, PartError], None] = lambda path, why: None
 ) -> pd.DataFrame:
-    """Read the result rows of a study's searches, of whatever policy and seed.
+    """Read the result rows of a sweep's or a search's folder, of whatever packages, policy and seed.
 
     Parameters
     ----------
     plan
-        The study. Its list of packages does not matter; results of other inputs are not read.
+        The study; its list of packages does not matter, all else that a run depends on does.
     refused
         Called with each file that is not used, and why.
     """
     fingerprint = {name: value for name, value in plan.fingerprint.items() if name != "packages"}
-    folder, tables = plan.study.folder / SEARCH_FOLDER, []
+    tables = [SCHEMA.empty_table()]
     for path in (folder / RESULTS, *sorted((folder / PARTS).glob("*.parquet"))):
         try:
             if path.exists():
-                tables.append(read_part(path, fingerprint).table.to_pandas())
+                tables.append(read_part(path, fingerprint).table)
         except PartError as why:
             refused(path, why)
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    return pd.concat([table.to_pandas() for table in tables], ignore_index=True)
 
 
 def _searched(plan: Plan, policy: str, workloads: list[str]) -> pd.DataFrame:
     """Return the search's runs that succeeded, of packages that the study's budget allows."""
-    rows = read_search(plan)
+    rows = read_runs(plan, plan.study.folder / SEARCH_FOLDER)
     if rows.empty:
         return rows
     wanted = (rows["policy"] == policy) & rows["workload"].isin(workloads) & (rows["status"] == "ok")
