@@ -8,10 +8,11 @@ The stages, in the order of the flow; each takes tables and returns a table:
 `import_log`           a log → job table;  `generate`, `slice_day`, `describe`
 `simulate`             jobs × nodes × policy → schedule and metrics
 `load_study`           a study file;  `load_plan`, `run_sweep`, `read_results` → result table
+`recommend`            a swept study → packages worth buying;  `evaluate`, `explain`, `report`
 =====================  =======================================================================
 
-Beside the flow: `procure.models`, `procure.evaluate`, `procure.recommend` learn from a result table,
-and `procure.queue_time` predicts when a job starts. Everything loads when it is first used.
+Beside the flow, `compare` compares schedulers, and `procure.queue_time` predicts when a job starts. Everything loads
+when it is first used.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _HOME = {
     "check": "procure.tables",
     "compare": "procure.comparison",
     "describe": "procure.workload",
+    "evaluate": "procure.recommender.backtest",
     "expand_packages": "procure.packages",
     "explain": "procure.explanation",
     "generate": "procure.workload",
@@ -38,6 +40,7 @@ _HOME = {
     "read_quotes": "procure.packages",
     "read_results": "procure.sweep",
     "recommend": "procure.recommender",
+    "report": "procure.reports",
     "run_sweep": "procure.sweep",
     "scale_run_time": "procure.workload",
     "search": "procure.explorer",

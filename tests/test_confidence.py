@@ -17,8 +17,8 @@ from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage, places
 from procure.objectives import OBJECTIVES
-from procure.recommender.backtest import coverage_lines, day_lines
 from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
+from procure.recommender.coverage import coverage_notes, day_notes
 from procure.recommender.results import load_results
 from procure.reports import confidence
 from procure.workload import generate
@@ -185,7 +185,7 @@ def test_without_resamples_only_predictions_are_compared_by_their_ranges():
     assert "were not resampled" in unknown
     assert "<figure>" in confidence.section(table, [said], "nothing", 0)
     nothing = confidence.section(table.assign(alike=pd.NA), [unknown], "nothing", 0)
-    assert "is not known" in nothing and "<figure>" not in nothing and "ranges of predictions" not in nothing
+    assert "is not known" in nothing and "<figure>" not in nothing and "prediction intervals" not in nothing
 
 
 def test_sentences_on_packages_that_are_all_alike_do_not_contradict_each_other():
@@ -221,18 +221,18 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     ratio = np.sort(np.exp(rng.normal(0, 0.2, 400)))
     said = Predicted(np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, ratio, np.full(400, 99.0))
     case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
-    (line,) = coverage_lines(case, said)
+    (line,) = coverage_notes(case, said)
     assert "each half of the 400 out-of-fold predictions" in line
-    assert 85 < float(line.split("holds ")[1].split("%")[0]) < 95
-    (line,) = coverage_lines(case, said, np.full(600, 99.0))
-    assert "holds 100.0% of the true waits of the 200 packages not simulated" in line
-    assert coverage_lines(case, None) == []
+    assert 85 < float(line.split("cover ")[1].split("%")[0]) < 95
+    (line,) = coverage_notes(case, said, np.full(600, 99.0))
+    assert "cover 100.0% of the true waits of the 200 packages not simulated" in line
+    assert coverage_notes(case, None) == []
 
 
 def test_days_left_out_are_told_only_where_there_are_several():
     """Each of five days against the other four: a line with both shares; one day has nothing to say."""
-    (line,) = day_lines(load_results(swept(5)))
-    assert line.startswith("an unseen day: of 5 days, each left out in turn, the range of the others holds")
-    assert day_lines(load_results(swept())) == []
+    (line,) = day_notes(load_results(swept(5)))
+    assert line.startswith("leaving out each of 5 days in turn, the interval of the others covers")
+    assert day_notes(load_results(swept())) == []
     wait = np.array([[1.0, 5.0], [2.0, 1.0], [3.0, 3.0], [4.0, 4.0]])
     assert left_out_days(wait, np.zeros_like(wait))["coverage"].tolist() == [0.0, 0.5, 1.0, 0.5]

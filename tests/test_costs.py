@@ -239,7 +239,7 @@ def test_command(tmp_path) -> None:
     unknown = CliRunner().invoke(
         app, ["packages", study, "--costs", "--package", "x=1"], env={"COLUMNS": "200"}
     )
-    assert unknown.exit_code == 2 and "is none of the study's" in unknown.stderr
+    assert unknown.exit_code == 2 and "the study has no package" in unknown.stderr
 
 
 @pytest.mark.parametrize("given", [float("inf"), float("nan"), True])

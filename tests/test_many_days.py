@@ -219,7 +219,7 @@ def test_evaluate_judges_the_days_together(procure, swept):
     assert {row["threshold"] for row in document["hits"]} == {1}
     assert {row["model"] for row in document["hits"]} >= {"normalised", "hit-days", "day monday", "random"}
     assert [row["choice"] for row in document["choices"]] == ["mean", "worst", "cvar", "regret-max"]
-    kept = sorted((swept.parent / "results/two/models").glob("all-days.*.npz"))
+    kept = sorted((swept.parent / "results/two/models").glob("all-days.*.zip"))
     times = [path.stat().st_mtime_ns for path in kept]
     code, out, err = procure(
         "evaluate", swept, "--hit-threshold", "0", "--hit-threshold", "2", "--format", "csv"

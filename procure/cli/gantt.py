@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from procure import tables
 from procure.cli import common
+from procure.files import whole_file
+from procure.page.gantt import gantt_figure, gantt_text
 
 KINDS = (".svg", ".png", ".pdf", ".txt")
 
@@ -26,9 +29,6 @@ def gantt(
     procure gantt schedule.parquet --out gantt.svg
     procure gantt schedule.csv --step 60
     """
-    from procure import tables
-    from procure.page.gantt import gantt_figure, gantt_text
-
     if out is not None and out.suffix not in KINDS:
         raise typer.BadParameter(f"{out}: a chart is one of {', '.join(KINDS)}", param_hint="--out")
     table = tables.read(schedule, tables.JOB)
@@ -36,7 +36,7 @@ def gantt(
         common.echo(gantt_text(table, step=step).removesuffix("\n"))
         return
     if out.suffix == ".txt":
-        with tables.whole_file(out) as temporary:
+        with whole_file(out) as temporary:
             temporary.write_text(gantt_text(table, step=step), encoding="utf-8")
     else:
         gantt_figure(table, out, title)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
-from procure.cli.common import Format, FormatOption, bad_option, note, print_record, usd
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from procure.packages import PackageRules
+from procure.cli.common import Format, FormatOption, bad_option, note, print_record, print_table, usd
+from procure.errors import TableError
+from procure.packages import PackageRules, count_packages, expand_packages, read_quotes, write_packages
+from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
+from procure.packages.expiry import validity_notes
+from procure.settings import validated
+from procure.study import load_study
+from procure.study.plan import read_workload
+from procure.tables import write
+from procure.text import counted
 
 
 def packages(
@@ -43,7 +49,7 @@ def packages(
     types_per_category: Annotated[
         str | None,
         typer.Option(
-            "--types-per-category", metavar="N|any", help="At most so many types of a category (default 1)."
+            "--types-per-category", metavar="N|any", help="At most this many types of a category (default 1)."
         ),
     ] = None,
     max_power_w: Annotated[float | None, typer.Option("--max-power", metavar="W", help="Cap in W.")] = None,
@@ -120,21 +126,59 @@ def packages(
     }
     table, rules = _quotes_and_rules(source, study, {k: v for k, v in given.items() if v is not None})
     if costs and study is not None:
-        from procure.cli.package_costs import show_costs
-
-        show_costs(study, table, rules, package or [], out, output)
+        _show_costs(study, table, rules, package or [], out, output)
     else:
         _show_packages(table, rules, out, output)
 
 
 def _show_packages(table: pd.DataFrame, rules: PackageRules, out: Path | None, output: Format) -> None:
-    from procure.packages import count_packages, write_packages
-
     progress = _Progress()
     summary = (
         count_packages(table, rules, progress) if out is None else write_packages(table, rules, out, progress)
     )
     print_record({**summary, "out": str(out)} if out else summary, output, "packages")
+
+
+def _show_costs(
+    study_path: Path,
+    quotes: pd.DataFrame,
+    rules: PackageRules,
+    package_ids: list[str],
+    out: Path | None,
+    output: Format,
+) -> None:
+    """Print ranges of the costs over all distinct packages, or the named packages side by side."""
+    study = load_study(study_path)
+    packages = expand_packages(quotes, rules)
+    packages = packages[packages["distinct"]].reset_index(drop=True)
+    if package_ids:
+        with bad_option("--package"):
+            packages = _named(packages, package_ids)
+    workloads = {each.name: read_workload(each, note) for each in study.workloads}
+    system = study.read_existing_system()
+    existing = None if system is None or system.nodes.empty else system.nodes
+    for text in (*(system.notes if system else ()), *cost_notes(quotes, study.costs, existing)):
+        note(text)
+    weights = {each.name: each.weight for each in study.workloads}
+    costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
+    if out is not None:
+        write(packages.join(costs.drop(columns="package_id")), out)
+        note(f"wrote {out}")
+    title = f"costs over {study.costs.years:g} years"
+    if package_ids:
+        print_table(costs_side_by_side(costs), output, title)
+    else:
+        print_table(cost_ranges(costs), output, f"{title} of {counted(len(costs), 'distinct package')}")
+
+
+def _named(packages: pd.DataFrame, package_ids: list[str]) -> pd.DataFrame:
+    by_id = packages.set_index("package_id", drop=False)
+    for name in package_ids:
+        if name not in by_id.index:
+            raise TableError(
+                f"the study has no package {name!r}; `procure packages STUDY --out packages.csv` lists them"
+            )
+    return by_id.loc[package_ids].reset_index(drop=True)
 
 
 def _types(text: str | None) -> int | str | None:
@@ -150,8 +194,6 @@ def _types(text: str | None) -> int | str | None:
 
 def _day(text: str | None) -> str | None:
     """Read a day; ``today`` is the clock's."""
-    import datetime
-
     if text is None:
         return None
     if text == "today":
@@ -160,7 +202,7 @@ def _day(text: str | None) -> str | None:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no day; write 2023-06-30 or today", param_hint="--as-of"
+            f"{text!r} is not a day; write 2023-06-30 or today", param_hint="--as-of"
         ) from None
 
 
@@ -168,17 +210,11 @@ def _quotes_and_rules(
     quotes: Path | None, study: Path | None, given: dict[str, Any]
 ) -> tuple[pd.DataFrame, PackageRules]:
     """Read the quotes, put the options over the study's rules, and say which quotes have expired."""
-    from procure.packages import PackageRules, read_quotes
-    from procure.packages.expiry import validity_notes
-    from procure.settings import validated
-
     if study is None:
         table = read_quotes(quotes or "")
         with bad_option():
             rules = validated(PackageRules, given, "packages")
     else:
-        from procure.study import load_study
-
         loaded = load_study(study)
         values = loaded.packages.model_dump(exclude_unset=True)
         table = read_quotes(quotes or loaded.quotes)

@@ -225,7 +225,7 @@ def threshold_table(
     thresholds: Iterable[int],
     ks: Sequence[int] = KS,
 ) -> pd.DataFrame:
-    """Judge rankings by how many of the first k are hits on more than so many days.
+    """Judge rankings by how many of the first k are hits on more than a threshold of days.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def threshold_table(
     packages
         The package table; equal scores go by lower price, then lower row.
     thresholds
-        A hit is one on more than so many days.
+        A package is a hit if it is one on more than this many days.
     ks
         List lengths, ascending; n_hits is added, lengths beyond the list are left out.
 
@@ -262,22 +262,22 @@ def threshold_table(
         hit = counted[ranked] > threshold
         n_hits, n = int(hit.sum()), len(ranked)
         lengths = sorted({k for k in {*ks, n_hits} if 0 < k <= n})
-        found = {who: np.cumsum(hit[best]) for who, best in orders.items()}
-        found[("none", "random")] = np.arange(1, n + 1) * n_hits / max(n, 1)
-        for (feature_set, model), among in found.items():
+        n_found = {who: np.cumsum(hit[best]) for who, best in orders.items()}
+        n_found[("none", "random")] = np.arange(1, n + 1) * n_hits / max(n, 1)
+        for (feature_set, model), cumulative in n_found.items():
             labels = {"threshold": threshold, "feature_set": feature_set, "model": model}
-            rows += [labels | _at(k, n_hits, n, float(among[k - 1])) for k in lengths]
+            rows += [labels | _at(k, n_hits, n, float(cumulative[k - 1])) for k in lengths]
     return pd.DataFrame(rows, columns=["threshold", "feature_set", "model", *_at(1, 0, 0, 0.0)])
 
 
-def _at(k: int, n_hits: int, n_ranked: int, found: float) -> dict[str, float]:
+def _at(k: int, n_hits: int, n_ranked: int, n_found: float) -> dict[str, float]:
     return {
         "k": k,
         "n_hits": n_hits,
         "n_ranked": n_ranked,
-        "precision": found / k,
-        "recall": found / n_hits if n_hits else np.nan,
-        "f1": 2 * found / (k + n_hits),
+        "precision": n_found / k,
+        "recall": n_found / n_hits if n_hits else np.nan,
+        "f1": 2 * n_found / (k + n_hits),
     }
 
 
@@ -294,11 +294,11 @@ def threshold_sweep(
 
 
 CHOICES = ("mean", "worst", "cvar", "regret-max")
-"""By what the days are put together when one package is chosen, see `procure.objectives.aggregate`."""
+"""How the days are combined when one package is chosen, see `procure.objectives.aggregate`."""
 
 
 def robust_choices(days: Days, packages: pd.DataFrame, counted: np.ndarray) -> pd.DataFrame:
-    """Return the simulated package that each way to put days together would choose.
+    """Return the simulated package that each way to combine the days would choose.
 
     Only packages that run every job of every day are chosen from; if there is none, those that run the
     most jobs. Equal ones go by lower price, then lower row.
@@ -319,13 +319,13 @@ def robust_choices(days: Days, packages: pd.DataFrame, counted: np.ndarray) -> p
     by_jobs = days.weight[:, None] * days.n_jobs[:, rows]
     values = {how: aggregate(wait, how, by_jobs if how == "mean" else days.weight) for how in CHOICES}
     far = np.argmax(regrets(wait), axis=0)
-    found = []
+    choices = []
     for how in CHOICES:
         best = int(order(values[how], price)[0])
         figures = {one.replace("-", "_"): float(value[best]) for one, value in values.items()}
-        found.append(
+        choices.append(
             {"choice": how, "package_id": packages["package_id"].iloc[rows[best]], "price_usd": price[best]}
             | figures
             | {"regret_day": days.names[far[best]], "hit_days": int(counted[rows[best]])}
         )
-    return pd.DataFrame(found)
+    return pd.DataFrame(choices)

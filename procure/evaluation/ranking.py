@@ -21,7 +21,7 @@ from procure.objectives.aggregate import REGRET_FLOOR
 
 @dataclass(frozen=True)
 class Hits:
-    """Which packages count as found: ``n_hits`` by the share, ``is_hit`` with ties, as many as there are."""
+    """Which packages are hits: ``n_hits`` by the share; ``is_hit`` marks them, ties included."""
 
     n_hits: int
     threshold: float
@@ -106,10 +106,10 @@ def at_k(ranking: np.ndarray, wait: np.ndarray, hits: Hits, k: int) -> AtK:
     Hutchison (2024), section 3.5, for precision@k, recall@k and F1@k.
     """
     top = ranking[:k]
-    found = float(hits.is_hit[top].sum())
+    n_found = float(hits.is_hit[top].sum())
     best = float(wait.min()) if len(wait) else np.nan
     lost = float(wait[top].min()) - best if len(top) else np.nan
-    return _judged(k, len(top), found, hits.n_real, lost, best)
+    return _judged(k, len(top), n_found, hits.n_real, lost, best)
 
 
 def random_at_k(wait: np.ndarray, hits: Hits, k: int) -> AtK:
@@ -129,13 +129,13 @@ def random_at_k(wait: np.ndarray, hits: Hits, k: int) -> AtK:
     return _judged(k, used, used * hits.n_real / n, hits.n_real, max(lost, 0.0), float(ascending[0]))
 
 
-def _judged(k: int, used: int, found: float, n_real: int, lost: float, best: float) -> AtK:
+def _judged(k: int, used: int, n_found: float, n_real: int, lost: float, best: float) -> AtK:
     return AtK(
         k=k,
         k_used=used,
-        precision=found / used if used else np.nan,
-        recall=found / n_real if n_real else np.nan,
-        f1=2 * found / (used + n_real) if used + n_real else np.nan,
+        precision=n_found / used if used else np.nan,
+        recall=n_found / n_real if n_real else np.nan,
+        f1=2 * n_found / (used + n_real) if used + n_real else np.nan,
         regret_seconds=lost,
         regret_share=lost / max(best, REGRET_FLOOR),
     )
@@ -289,7 +289,7 @@ def evaluate_case(
     every = np.flatnonzero(~np.isnan(wait))
     ranked = every if rule == "published" else np.flatnonzero(case.runs_all & ~np.isnan(wait))
     price, per_cpu = case.packages["price_usd"].to_numpy(dtype="float64"), cheapest_per_cpu(case.packages)
-    found = []
+    tables = []
     for (feature_set, model), (inner, outer) in {
         **predictions,
         ("none", "cheapest-per-cpu"): (per_cpu, per_cpu),
@@ -301,11 +301,11 @@ def evaluate_case(
         table = _beside(table, beside)
         if wider:
             table["bought_regret_share"] = _bought(case, inner, wait, ranked, price, table["k"].tolist())
-        found.append(table)
+        tables.append(table)
     labels = {"workload": case.name, "feature_set": "none", "model": "random"}
     table = evaluate_random(wait[ranked], ks, hit_share, **labels)
-    found.append(_beside(table, evaluate_random(wait[every], table["k"].tolist(), hit_share)))
-    return pd.concat(found, ignore_index=True)
+    tables.append(_beside(table, evaluate_random(wait[every], table["k"].tolist(), hit_share)))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _beside(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,10 @@ from pydantic import Field
 
 from procure.errors import TableError
 from procure.packages.prices import order_cents
+from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
 from procure.schemas import COST_UNITS
 from procure.settings import Money, Settings
-
-if TYPE_CHECKING:
-    from procure.packages.rules import PackageRules
 
 HOURS_PER_YEAR = 8760
 
@@ -267,6 +265,26 @@ def _sums(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return counts times values, NaN only where a type that is bought has none."""
     stated = counts @ np.nan_to_num(values)
     return np.where((counts[:, np.isnan(values)] > 0).any(axis=1), np.nan, stated)
+
+
+def cost_ranges(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return the lowest, median and highest value of each cost: ``cost unit min median max``.
+
+    Parameters
+    ----------
+    costs
+        From `total_costs`.
+    """
+    values = costs[list(COST_UNITS)].astype("float64")
+    rows = pd.DataFrame({"cost": list(COST_UNITS), "unit": list(COST_UNITS.values())})
+    return rows.assign(**{how: values.agg(how).to_numpy() for how in ("min", "median", "max")})
+
+
+def costs_side_by_side(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return the costs of packages as columns: ``cost unit`` and a column per package id."""
+    rows = pd.DataFrame({"cost": list(COST_UNITS), "unit": list(COST_UNITS.values())})
+    values = costs.set_index("package_id")[list(COST_UNITS)].astype("float64").T
+    return pd.concat([rows, values.reset_index(drop=True).rename_axis(columns=None)], axis=1)
 
 
 def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> list[str]:

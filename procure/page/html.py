@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import jinja2
 import pandas as pd
@@ -53,9 +53,9 @@ def _environment(folder: Path) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {
+        "cell": cell,
         "counted": counted,
         "figure": figure,
-        "laid_out": laid_out,
         "listed": listed,
         "number": lambda value: figure(value, 0),
         "sentence": sentence,
@@ -76,29 +76,16 @@ def sentence(line: str) -> str:
     return line[:1].upper() + line[1:] + ("" if line.endswith((".", ":")) else ".")
 
 
-class Column(NamedTuple):
-    """A column of a table as text."""
-
-    name: str
-    is_number: bool
-    cells: list[str]
-
-
-def laid_out(table: pd.DataFrame, places: int | None = 3) -> list[Column]:
-    """Return a table's columns as text.
+def cell(value: Any, places: int | None = 3) -> str:
+    """Write a value of a table.
 
     Parameters
     ----------
     places
         Decimal places of floats; None = three below 10, none from there on.
     """
-    columns = []
-    for name, values in table.items():
-        if values.dtype.kind == "f":
-            cells = [
-                figure(v, (3 if abs(v) < 10 else 0) if places is None else places) for v in values.tolist()
-            ]
-        else:
-            cells = ["–" if pd.isna(value) else str(value) for value in values.tolist()]
-        columns.append(Column(str(name), values.dtype.kind in "biuf", cells))
-    return columns
+    if pd.isna(value):
+        return "–"
+    if isinstance(value, float):
+        return figure(value, (3 if abs(value) < 10 else 0) if places is None else places)
+    return str(value)

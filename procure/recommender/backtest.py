@@ -1,66 +1,314 @@
-"""How often the ranges of predictions and of days hold the truth, in sentences."""
+"""Judge a study's model against what was simulated: hits, regret, and the coverage of its prediction intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
 
-from procure.evaluation.bootstrap import left_out_days
-from procure.models import Case, Predicted
-from procure.models.fluid import backlog_waits
-from procure.models.intervals import Spread, coverage
-from procure.recommender.results import StudyResults, workloads_of
-from procure.text import counted
+from procure.errors import ArgumentError, TableError
+from procure.evaluation.many_days import KS, robust_choices, threshold_sweep, threshold_table
+from procure.evaluation.ranking import evaluate_case
+from procure.models import FEATURE_SETS, Case
+from procure.recommender.coverage import coverage_notes, day_notes
+from procure.recommender.day_models import ManyDays, judge_days
+from procure.recommender.notes import about_results
+from procure.recommender.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
+from procure.schemas import RESULT
+from procure.study import Study, load_study
+from procure.sweep import read_results
+from procure.tables import read
+from procure.text import listed, nearest
 
-_FEWEST_DAYS = 5
-_MOST_PACKAGES = 300
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a study's model is at finding the best packages.
+
+    Attributes
+    ----------
+    study
+        The study's name.
+    workloads
+        Its workloads.
+    hit_share
+        Which part of the packages are hits on a workload.
+    hits
+        Each workload by itself: the rows of `procure.evaluation.ranking.evaluate_case`. All together, where there is
+        a threshold: those of `procure.evaluation.many_days.threshold_table`.
+    sweep, choices
+        With a threshold: precision at every threshold, and the packages that robust choices would buy, see
+        `procure.evaluation.many_days`; else None.
+    notes
+        What the figures are about and how far they can be trusted, in sentences.
+    """
+
+    study: str
+    workloads: list[str]
+    hit_share: float
+    hits: pd.DataFrame
+    sweep: pd.DataFrame | None
+    choices: pd.DataFrame | None
+    notes: list[str]
+
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Return the tables that people read, rounded, by title."""
+        if self.sweep is None or self.choices is None:
+            best = f"hits are the best {self.hit_share:.0%}"
+            return {
+                f"{self.study}, {workload}: {best}": _shown(rows)
+                for workload, rows in self.hits.groupby("workload", sort=False)
+            }
+        tables = {}
+        for threshold, rows in self.hits[self.hits["n_hits"] > 0].groupby("threshold"):
+            n_hits, n_ranked = (int(rows[name].iloc[0]) for name in ("n_hits", "n_ranked"))
+            title = (
+                f"{self.study}: {n_hits:,} of {n_ranked:,} packages are among the best {self.hit_share:.0%} on more "
+                f"than {threshold} of {len(self.workloads)} days"
+            )
+            tables[title] = _shown(rows)
+        if len(self.sweep):
+            tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = _wide(self.sweep)
+        if len(self.choices):
+            tables["the simulated package that each way to combine the days would buy"] = _rounded(
+                self.choices
+            )
+        return tables
+
+    def summary(self) -> str:
+        """Return notes and tables as text."""
+        tables = [f"{title}\n{table.to_string(index=False)}" for title, table in self.shown().items()]
+        return "\n\n".join(["\n".join(self.notes), *tables])
+
+    def to_dict(self) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return the figures as plain values, as ``procure evaluate --format json`` prints them."""
+        hits = self.hits.to_dict(orient="records")
+        if self.sweep is None or self.choices is None:
+            return hits
+        return {"n_days": len(self.workloads), "hit_share": self.hit_share, "hits": hits} | {
+            "sweep": self.sweep.to_dict(orient="records"),
+            "choices": self.choices.to_dict(orient="records"),
+        }
 
 
-def coverage_lines(case: Case, predicted: Predicted | None, truth: np.ndarray | None = None) -> list[str]:
-    """Say how many truths the 90 % ranges hold: of packages not simulated, or by halves of those that were."""
-    if predicted is None:
-        return []
-    if truth is not None:
-        unseen = case.runs_all & ~case.simulated & ~np.isnan(truth) & ~np.isnan(predicted.wait)
-        if unseen.any():
-            low, high = predicted.interval(predicted.wait[unseen])
-            return [
-                f"{workloads_of(case)}: the 90 % range of a prediction holds "
-                f"{coverage(low, high, truth[unseen]):.1%} of the true waits of "
-                f"the {counted(int(unseen.sum()), 'package')} not simulated"
-            ]
-    if predicted.at is None or len(predicted.at) < 2:
-        return []
-    at, errors = predicted.at, predicted.errors
-    held = np.random.default_rng(0).permutation(len(at)) % 2 == 0
-    inside = []
-    for some in (held, ~held):
-        low, high = Spread(at[~some], errors[~some]).interval(at[some])
-        inside.append(coverage(low, high, (at[some] + 1) * errors[some] - 1))
-    return [
-        f"{workloads_of(case)}: the 90 % range of a prediction holds {np.mean(inside):.1%} of the simulated waits, "
-        f"each half of the {len(held):,} out-of-fold predictions judged by the other"
+def evaluate(
+    study: str | Path | Study | StudyResults,
+    *,
+    truth: str | Path | Study | pd.DataFrame | None = None,
+    feature_set: str | Sequence[str] | None = None,
+    policy: str | None = None,
+    rule: str = RUNS_ALL,
+    hit_threshold: int | Iterable[int] | None = None,
+    train_on: Sequence[str] | None = None,
+    apart: bool = False,
+) -> Evaluation:
+    """Judge a study's model against what was simulated, beside a random order and the cheapest per CPU.
+
+    Simulated packages are predicted by the folds that did not see them.
+
+    Parameters
+    ----------
+    study
+        The path of a swept study, the study, or its results.
+    truth
+        A study or result table that simulated more packages: hits and regret are taken from it.
+    feature_set
+        Of `procure.models.FEATURE_SETS`; None = both, with a threshold the study's own.
+    policy
+        One of the study's; None = its first.
+    rule
+        One of `procure.recommender.results.RULES`.
+    hit_threshold
+        Judge all workloads together: a hit is among the best ``hit_share`` packages on more than this many of them.
+        None = the study's ``evaluate.hit_threshold``; if that is None, too, each workload by itself.
+    train_on
+        With a threshold: workloads of which a model of their own is judged, as from one representative day; None = the
+        first.
+    apart
+        Judge each workload by itself, whatever the study's threshold.
+
+    Raises
+    ------
+    ArgumentError
+        A feature set, rule, policy or workload is unknown, or a threshold is given for a single workload.
+    TableError
+        There are no results yet, or the truth lacks a workload.
+
+    References
+    ----------
+    Hutchison (2024), sections 3.5 (one day) and 3.8 (many days).
+    """
+    names = [feature_set] if isinstance(feature_set, str) else list(feature_set or [])
+    for argument, given, known in (("feature_set", names, FEATURE_SETS), ("rule", [rule], RULES)):
+        for name in given:
+            if name not in known:
+                raise ArgumentError(argument, f"{name!r} is unknown; {nearest(name, known)}")
+    results = load_results(study, policy)
+    settings = results.plan.study
+    waits = None if truth is None else _true_waits(truth, results)
+    threshold = settings.evaluate.hit_threshold if hit_threshold is None else hit_threshold
+    thresholds = [threshold] if isinstance(threshold, int) else sorted(set(threshold or []))
+    mine = settings.model.feature_set
+    if thresholds and not apart:
+        return _together(results, names or [mine], rule, waits, thresholds, train_on)
+    if train_on:
+        raise ArgumentError("train_on", "it needs a hit threshold")
+    return _apart(results, names or sorted(FEATURE_SETS, key=lambda name: name != mine), rule, waits)
+
+
+def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults) -> list[np.ndarray]:
+    """Return for each case the true mean wait of each package, s, NaN where the truth does not have it."""
+    source = truth if isinstance(truth, str | Path) else "truth"
+    if isinstance(truth, str | Path):
+        truth = load_study(truth) if Path(truth).suffix == ".toml" else read(truth, RESULT)
+    rows = read_results(truth) if isinstance(truth, Study) else truth
+    rows = rows[(rows["status"] == "ok") & (rows["policy"] == results.policy)]
+    by_workload = dict(tuple(rows.groupby("workload", sort=False)))
+    waits = []
+    for case in results.cases:
+        if case.name not in by_workload:
+            raise TableError(
+                f"{source}: holds no run of workload {case.name} under {results.policy}; its workloads: "
+                f"{listed([str(name) for name in by_workload]) or 'none'}"
+            )
+        mine = by_workload[case.name].drop_duplicates("package_id").set_index("package_id")
+        waits.append(mine["mean_wait_time"].reindex(case.packages["package_id"]).to_numpy(dtype="float64"))
+    return waits
+
+
+def _apart(
+    results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None
+) -> Evaluation:
+    study, tables, notes = results.plan.study, [], []
+    for i, case in enumerate(results.cases):
+        predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
+        for name in feature_sets:
+            both = results.learn_both(case, name)
+            if both is not None:
+                predictions[name, study.model.kind] = (both[0].wait, both[1].wait)
+        if not predictions:
+            notes.append(few_simulated(case, study.model.folds))
+        waits = None if truth is None else truth[i]
+        notes += coverage_notes(case, results.learn_if_possible(case), waits)
+        tables.append(
+            evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule)
+        )
+    notes += [*day_notes(results), *map(str, about_results(results))]
+    for case, table in zip(results.cases, tables, strict=True):
+        notes += _about_hits(case, table)
+    hits = pd.concat(tables, ignore_index=True)
+    names = [case.name for case in results.cases]
+    return Evaluation(study.name, names, study.evaluate.hit_share, hits, None, None, notes)
+
+
+def _about_hits(case: Case, rows: pd.DataFrame) -> list[str]:
+    first = rows.iloc[0]
+    who = first["model"] if first["feature_set"] == "none" else first["feature_set"]
+    notes = [
+        f"{case.name}: {first['n_ranked']:,} ranked packages, {first['n_hits']:,} hits by the share, "
+        f"{first['n_hits_real']:,} with ties; rank correlation {first['spearman']:.4f} "
+        f"({who}); {(~case.runs_all).mean():.0%} of all packages leave jobs out"
     ]
+    if not case.runs_all.any():
+        notes.append(f"{case.name}: no package runs every job; --rule published ranks them all the same")
+    beyond = rows.loc[rows["k"] > rows["k_used"], "k"].unique()
+    if len(beyond):
+        notes.append(
+            f"{case.name}: k = {', '.join(map(str, beyond))} exceeds the list; divided by its length, "
+            f"{first['n_ranked']:,}"
+        )
+    if not first["n_hits"]:
+        notes.append(
+            f"{case.name}: too few ranked packages for a single hit; precision and recall mean nothing"
+        )
+    return notes
 
 
-def day_lines(loaded: StudyResults) -> list[str]:
-    """Say how well the other days foretell the waits of one, without and with the work that it submits known."""
-    plan, found = loaded.plan, loaded.cases
-    known = np.flatnonzero(np.all([case.simulated & case.runs_all for case in found], axis=0))
-    if len(found) < _FEWEST_DAYS or not len(known):
-        return []
-    rows = known[:: max(1, len(known) // _MOST_PACKAGES)]
-    packages = found[0].packages.iloc[rows]
-    wait = np.stack([case.wait[rows] for case in found])
-    scale = np.stack(
-        [backlog_waits(packages, plan.quotes, plan.workloads[case.name], plan.existing) for case in found]
+def _together(
+    results: StudyResults,
+    feature_sets: list[str],
+    rule: str,
+    truth: list[np.ndarray] | None,
+    thresholds: list[int],
+    train_on: Sequence[str] | None,
+) -> Evaluation:
+    study, names = results.plan.study, [case.name for case in results.cases]
+    if len(names) < 2:
+        raise ArgumentError(
+            "hit_threshold", f"the study has one workload, {names[0]}; hits over days need several"
+        )
+    for name in train_on or []:
+        if name not in names:
+            raise ArgumentError("train_on", f"{name!r} is not in the study; {nearest(name, names)}")
+    waits = None if truth is None else np.array(truth)
+    judged = judge_days(results, feature_sets, rule, waits, train_on or names[:1])
+    packages, asked = results.cases[0].packages, study.evaluate
+    ks = asked.k if "k" in asked.model_fields_set else KS
+    return Evaluation(
+        study.name,
+        names,
+        asked.hit_share,
+        threshold_table(judged.scores, judged.n_hit_days, packages, thresholds, ks),
+        threshold_sweep(judged.scores, judged.n_hit_days, packages, len(names), study.recommend.k),
+        robust_choices(judged.days, packages, judged.n_hit_days),
+        [*map(str, about_results(results)), *_about_days(results, judged, thresholds)],
     )
-    told = [left_out_days(wait, one) for one in (np.zeros_like(wait), scale)]
-    parts = [
-        f"{one['coverage'].mean():.0%} (least day {one['coverage'].min():.0%}, "
-        f"highest end {one['width'].median():,.0f} times the lowest)"
-        for one in told
-    ]
-    return [
-        f"an unseen day: of {len(found)} days, each left out in turn, the range of the others holds {parts[0]} of the "
-        f"waits of {len(rows):,} packages; with the work that is submitted known, {parts[1]}"
-    ]
+
+
+def _about_days(results: StudyResults, judged: ManyDays, thresholds: list[int]) -> list[str]:
+    n_days, folds, notes = len(results.cases), results.plan.study.model.folds, []
+    if not judged.scores:
+        notes.append(
+            f"{int((judged.n_hit_days >= 0).sum()):,} packages are simulated on all {n_days} days; a model with "
+            f"{folds}-fold cross-validation needs {2 * folds}, so there is none"
+        )
+    nowhere = [case.name for case in results.cases if not case.runs_all.any()]
+    if nowhere:
+        notes.append(f"no package runs every job of {listed(nowhere)}: no hit there")
+    most = int(judged.n_hit_days.max(initial=0))
+    beyond = [threshold for threshold in thresholds if threshold >= most]
+    if beyond:
+        notes.append(
+            f"no package is a hit on more than {most} of the {n_days} days, so there are no hits at > "
+            f"{', > '.join(map(str, beyond))}, and precision says nothing there"
+        )
+    return notes
+
+
+def _ranked_by(table: pd.DataFrame) -> pd.Series:
+    return table["model"].where(table["feature_set"] == "none", table["model"] + " " + table["feature_set"])
+
+
+_HEADINGS: dict[str, tuple[str, int]] = {
+    "precision": ("precision", 3),
+    "recall": ("recall", 3),
+    "f1": ("F1", 3),
+    "regret_seconds": ("regret s", 1),
+    "regret_share": ("regret", 3),
+    "published_precision": ("P published", 3),
+    "bought_regret_share": ("regret with sample", 3),
+}
+
+
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    columns = {
+        heading: rows[name].round(places) for name, (heading, places) in _HEADINGS.items() if name in rows
+    }
+    return pd.DataFrame({"ranked by": _ranked_by(rows), "k": rows["k"]} | columns)
+
+
+def _wide(sweep: pd.DataFrame) -> pd.DataFrame:
+    rows = sweep[sweep["n_hits"] > 0].assign(who=_ranked_by(sweep))
+    wide = rows.pivot_table(index=["threshold", "n_hits"], columns="who", values="precision", sort=False)
+    return wide.round(3).reset_index().rename(columns={"threshold": ">", "n_hits": "hits"})
+
+
+def _rounded(choices: pd.DataFrame) -> pd.DataFrame:
+    seconds = ["mean", "worst", "cvar"]
+    whole = {name: choices[name].round().astype("int64") for name in [*seconds, "price_usd"]}
+    shown = choices.assign(**whole, regret_max=choices["regret_max"].round(2))
+    return shown.rename(columns={name: f"{name} s" for name in seconds})

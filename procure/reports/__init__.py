@@ -1,5 +1,5 @@
-"""The report: one HTML file that holds everything, for the mail to the committee and for the printer."""
+"""What does the committee read? One HTML file that holds everything, for the mail and for the printer."""
 
-from procure.reports.purchase import Contents, render
+from procure.reports.assemble import Report, report
 
-__all__ = ["Contents", "render"]
+__all__ = ["Report", "report"]

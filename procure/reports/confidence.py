@@ -1,4 +1,4 @@
-"""The report's section on how sure the list is: ranks over redrawn workloads, and what cannot be told apart."""
+"""The report's section on how sure the list is: ranks over resampled jobs, and packages that cannot be told apart."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from procure.page.svg import BLUE, GREY, figure, inline
 _MOST_ROWS = 30
 
 
-def section(table: pd.DataFrame, sentences: Sequence[str], unit: str, n_draws: int) -> Markup:
-    """Return the section as HTML; empty where there is nothing to compare, without a chart where nothing is known.
+def section(
+    table: pd.DataFrame, sentences: Sequence[str], unit: str, n_draws: int, objective: str = "mean wait"
+) -> Markup:
+    """Return the section as HTML; empty for a single package, without a chart where no rank is known.
 
     Parameters
     ----------
-    table
-        As `procure.recommender.confidence.Assurance.table`: the head of the list in rank order, missing where unknown.
+    table, unit, n_draws
+        As of `procure.recommender.confidence.Confidence`.
     sentences
-        What it comes to.
-    unit, n_draws
-        What was redrawn, and how often; ``nothing``: ranges of predictions were compared.
+        What they amount to.
+    objective
+        What the list is in the order of.
     """
     if len(table) < 2:
         return Markup()
@@ -34,6 +36,7 @@ def section(table: pd.DataFrame, sentences: Sequence[str], unit: str, n_draws: i
         Path(__file__).with_name("sureness.html"),
         is_known=is_known,
         n_draws=n_draws,
+        objective=objective,
         unit=unit,
         lines=sentences,
         chart=chart(table) if is_known else "",
@@ -60,4 +63,4 @@ def chart(table: pd.DataFrame) -> Markup:
     axes.set_xlim(0.5, float(shown["rank_high"].max()) + 0.5)
     axes.set_xlabel("rank")
     axes.set_ylabel("place in the list")
-    return inline(made, "rank-ranges", "Ranges of ranks of the first packages over redrawn workloads")
+    return inline(made, "rank-ranges", "Ranges of ranks of the first packages over resampled workloads")

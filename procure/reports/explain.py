@@ -10,39 +10,28 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
+from procure.explanation.package import PackageExplanation
+from procure.explanation.wording import comparison_sentences, sentences
 from procure.page.html import render
 from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, figure, inline, literal
 
 _MOST_ROWS = 8
 
 
-def section(
-    sentences: Sequence[str],
-    against: Sequence[str],
-    factors: pd.DataFrame,
-    bottlenecks: dict[str, Bottleneck],
-    marginal: pd.DataFrame,
-) -> Markup:
-    """Return the section as HTML.
-
-    Parameters
-    ----------
-    sentences, against
-        Why this package waits as it does, and why not the next one (from `procure.explanation.wording`).
-    factors
-        ``about factor``, strongest first; empty without a model.
-    bottlenecks
-        By workload, what waiting jobs lacked.
-    marginal
-        As `procure.explanation.package.marginal_values` returns.
-    """
+def section(explanations: Sequence[PackageExplanation]) -> Markup:
+    """Return the section as HTML: the first package, against the next where there is one; empty without any."""
+    if not explanations:
+        return Markup()
+    first = explanations[0]
     return render(
         Path(__file__).with_name("why.html"),
-        why=sentences,
-        against=against,
-        factors=factor_chart(factors) if len(factors) else "",
-        lacked={name: lacked_chart(one, name) for name, one in bottlenecks.items() if one.total_seconds},
-        marginal=marginal.head(_MOST_ROWS).to_dict(orient="records"),
+        why=sentences(first),
+        against=comparison_sentences(*explanations) if len(explanations) == 2 else [],
+        factors=factor_chart(first.grouped) if len(first.factors) else "",
+        lacked={
+            name: lacked_chart(one, name) for name, one in first.bottlenecks.items() if one.total_seconds
+        },
+        marginal=first.marginal.head(_MOST_ROWS).to_dict(orient="records"),
     )
 
 

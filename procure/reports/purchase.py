@@ -1,18 +1,19 @@
-"""Fill the report's template: from what was found to one HTML text."""
+"""Fill the purchase report's template."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
+from procure._version import __version__
 from procure.models import Case, Predicted
 from procure.models.crossfit import correlations
 from procure.packages.runnable import count_matrix
 from procure.page.html import render as render_template
+from procure.recommender.criteria import Criteria
 from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, records, servers_by_type
 from procure.reports import charts
@@ -22,118 +23,103 @@ _SHOWN_FIRST = 10
 _FIRST_DATE = 315_532_800
 
 
-@dataclass(frozen=True)
-class Contents:
-    """Everything that a report says.
+def render(
+    done: Recommendation,
+    predicted: Predicted | None,
+    rankings: dict[str, np.ndarray],
+    evaluation: pd.DataFrame,
+    **parts: object,
+) -> str:
+    """Return the report as HTML that refers to nothing outside itself.
 
-    Attributes
+    Parameters
     ----------
-    study
-        The study's name.
-    quotes
-        The quote table.
-    budget_usd
-        What could be spent, fixed costs taken off, US$.
-    n_packages
-        Rows of the package table, repeated compositions included.
-    workloads
-        Job tables by name, in the case's order; ``zones`` are the time zones to show them in.
-    policy
-        Which policy decided.
-    case, predicted, found
-        What was known, learnt and recommended; ``predicted`` is None where too little was simulated.
+    done
+        The list, and the study and results behind it.
+    predicted
+        The study's model, whether or not the list needed it; None where too little was simulated.
     rankings
-        Further predicted waits per package by name, for the comparison of precision.
+        Predicted waits per package by name, for the comparison of precision.
     evaluation
         Rows of `procure.evaluation.ranking.evaluate_case` of the study's model.
-    cautions
-        Sentences on where the ranking comes from.
-    hit_share
-        Which part of the ranked packages are hits.
-    study_text
-        The study file.
-    study_path, options, verify
-        How the report was asked for, as shell text: ``options["policy"]`` for commands that take a policy,
-        ``options["both"]`` for those that take a workload too.
-    inputs
-        Digests of the inputs, and versions.
-    answers
-        Sentences right under the first choice, by the question that they answer.
-    ranked_by
-        What the list is in the order of.
-    sections
-        Further sections as HTML, in order; an empty one does not appear.
+    parts
+        ``answers``: sentences right under the first choice, by question. ``sections``: more of them, in order, an
+        empty one does not appear. ``study_path``, ``policy_option``, ``workload_option``: how the report was asked
+        for, as shell text, for the commands that repeat it.
     """
-
-    study: str
-    quotes: pd.DataFrame
-    budget_usd: float
-    n_packages: int
-    workloads: dict[str, pd.DataFrame]
-    policy: str
-    case: Case
-    predicted: Predicted | None
-    found: Recommendation
-    rankings: dict[str, np.ndarray]
-    evaluation: pd.DataFrame
-    cautions: list[str]
-    hit_share: float
-    study_text: str
-    study_path: str
-    options: dict[str, str] = field(default_factory=lambda: {"policy": "", "both": ""})
-    verify: bool = True
-    zones: dict[str, str | None] = field(default_factory=dict)
-    inputs: dict[str, str] = field(default_factory=dict)
-    sections: list[Markup] = field(default_factory=list)
-    ranked_by: str = "the mean time that these jobs would have waited"
-    answers: dict[str, list[str]] = field(default_factory=dict)
-
-
-def render(contents: Contents) -> Markup:
-    """Return the report as HTML that refers to nothing outside itself."""
-    return render_template(Path(__file__).with_name("purchase.html"), **_values(contents))
-
-
-def _values(c: Contents) -> dict[str, object]:
-    case, top = c.case, c.found.ranking.head(c.found.k)
-    chosen = case.packages.iloc[top["row"].to_numpy()]
+    case = done.case
+    plan, study = done.results.plan, done.results.plan.study
+    top, quotes = done.ranking.head(done.k), plan.quotes
+    bought = case.packages.iloc[top["row"].to_numpy()]
     judged = np.flatnonzero(case.runs_all & case.simulated)
-    spent = budget_by_category(chosen, c.quotes)
-    types = servers_by_type(chosen, c.quotes)
-    return {
-        "c": c,
-        "top": records(c.found),
+    spent = budget_by_category(bought, quotes)
+    budget = float(study.packages.budget_usd - study.packages.fixed_cost_usd)
+    zones = {one.name: one.tz for one in study.workloads}
+    workloads = {one.name: plan.workloads[one.name] for one in done.results.cases}
+    values = {
+        "predicted": predicted,
+        "study": study,
+        "policy": done.results.policy,
+        "case": case,
+        "quotes": quotes,
+        "budget_usd": budget,
+        "n_packages": len(plan.packages),
+        "workloads": list(workloads),
+        "ranked_by": _ranked_by(done),
+        "cautions": [str(fact) for fact in done.facts],
+        "verify": done.verified,
+        "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
+        "inputs": {name: str(value) for name, value in plan.fingerprint.items()} | versions(),
+        "top": records(done),
         "shown_first": _SHOWN_FIRST,
-        "types": types.to_dict(orient="records"),
-        "spent": spent.to_dict(orient="records"),
+        "types": servers_by_type(bought, quotes).to_dict(orient="records"),
         "budget_chart": charts.budget(spent),
         "rank_chart": charts.waits_by_rank(top["mean_wait_time"], top["simulated"]),
-        **_judged(c, judged),
-        "evaluation": c.evaluation.to_dict(orient="records"),
+        **_judged(done, predicted, rankings, judged),
+        "evaluation": evaluation.to_dict(orient="records"),
         "correlations": _heat(correlations(case.packages, case.wait)),
-        "jobs": [_workload(name, jobs, c.zones.get(name)) for name, jobs in c.workloads.items()],
-        "examples": _examples(c),
-        "categories": list(c.quotes["category"].unique()),
+        "jobs": [_workload(name, jobs, zones[name]) for name, jobs in workloads.items()],
+        "examples": _examples(case, quotes, budget),
+        "categories": list(quotes["category"].unique()),
         "n_able": int(case.runs_all.sum()),
         "n_judged": len(judged),
         "n_simulated": int(case.simulated.sum()),
     }
+    return str(render_template(Path(__file__).with_name("purchase.html"), **values, **parts))
 
 
-def _judged(c: Contents, judged: np.ndarray) -> dict[str, str]:
+def _ranked_by(done: Recommendation) -> str:
+    """Say what the list is in the order of."""
+    criteria = done.criteria
+    if criteria == Criteria():
+        return "the mean time that these jobs would have waited"
+    bounds = ", ".join(one.text for one in criteria.constraints)
+    text = f"{criteria.objective.name} ({criteria.objective.meaning})"
+    return text + (f", of those that satisfy {bounds}" if bounds else "")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the programs that the figures depend on."""
+    names = ("numpy", "pandas", "numba", "scikit-learn", "xgboost")
+    return {"procure": __version__} | {name: version(name) for name in names}
+
+
+def _judged(
+    done: Recommendation, predicted: Predicted | None, rankings: dict[str, np.ndarray], judged: np.ndarray
+) -> dict[str, str]:
     """Draw predictions against what was simulated; nothing where there is neither."""
-    found = {"scatter": "", "precision": "", "box": ""}
+    drawn = {"scatter": "", "precision": "", "box": ""}
     if not len(judged):
-        return found
-    wait = c.case.wait[judged]
-    price = c.case.packages["price_usd"].to_numpy(dtype="float64")[judged]
-    rankings = {name: values[judged] for name, values in c.rankings.items()}
-    found["precision"] = charts.precision_by_k(rankings, wait, price, c.hit_share, c.found.k)
-    if c.predicted is not None:
-        predicted = c.predicted.wait[judged]
-        found["scatter"] = charts.predicted_against_simulated(predicted, wait)
-        found["box"] = charts.favourites_against_rest(predicted, wait, price, c.hit_share)
-    return found
+        return drawn
+    case, study = done.case, done.results.plan.study
+    wait, share = case.wait[judged], study.evaluate.hit_share
+    price = case.packages["price_usd"].to_numpy(dtype="float64")[judged]
+    some = {name: values[judged] for name, values in rankings.items()}
+    drawn["precision"] = charts.precision_by_k(some, wait, price, share, done.k)
+    if predicted is not None:
+        drawn["scatter"] = charts.predicted_against_simulated(predicted.wait[judged], wait)
+        drawn["box"] = charts.favourites_against_rest(predicted.wait[judged], wait, price, share)
+    return drawn
 
 
 def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object]:
@@ -182,34 +168,34 @@ def _heat(table: pd.DataFrame) -> list[dict[str, object]]:
     ]
 
 
-def _examples(c: Contents) -> list[dict[str, object] | None]:
+def _examples(case: Case, quotes: pd.DataFrame, budget_usd: float) -> list[dict[str, object] | None]:
     """Return the first, some middle and the last package; None stands for rows left out."""
-    packages, n = c.case.packages, len(c.case.packages)
+    packages, n = case.packages, len(case.packages)
     middle = n // 2
     blocks = [range(min(_EXAMPLES, n)), range(middle, middle + 2), range(n - 1, n)]
     rows = sorted({row for block in blocks for row in block if row < n})
-    counts = count_matrix(packages.iloc[rows], c.quotes)
-    found: list[dict[str, object] | None] = []
+    counts = count_matrix(packages.iloc[rows], quotes)
+    shown: list[dict[str, object] | None] = []
     for i, row in enumerate(rows):
         if i and row != rows[i - 1] + 1:
-            found.append(None)
+            shown.append(None)
         package = packages.iloc[row]
         parts = {
             str(category): ", ".join(
                 f"{count} × {name}"
-                for name, count, of in zip(c.quotes["name"], counts[i], c.quotes["category"], strict=True)
+                for name, count, of in zip(quotes["name"], counts[i], quotes["category"], strict=True)
                 if count and of == category
             )
-            for category in c.quotes["category"].unique()
+            for category in quotes["category"].unique()
         }
-        found.append(
+        shown.append(
             {
                 "row": row + 1,
                 "parts": parts,
                 "price_usd": package["price_usd"],
-                "left_usd": c.budget_usd - package["price_usd"],
-                "left_out": int(c.case.left_out[row]),
-                "wait": c.case.wait[row],
+                "left_usd": budget_usd - package["price_usd"],
+                "left_out": int(case.left_out[row]),
+                "wait": case.wait[row],
             }
         )
-    return found
+    return shown

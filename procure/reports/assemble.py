@@ -1,0 +1,263 @@
+"""Gather what the purchase report says: what to buy, how sure that is, why, what it costs, how good the model is."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
+from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
+from procure.explanation.wording import (
+    bottleneck_sentences,
+    comparison_sentences,
+    marginal_sentences,
+    sentences,
+)
+from procure.models import FEATURE_SETS, Predicted
+from procure.objectives import OBJECTIVES
+from procure.packages.costs import Costs
+from procure.page.html import write_page
+from procure.policies import catalog
+from procure.recommender.coverage import coverage_notes
+from procure.recommender.day_models import judge_days
+from procure.recommender.rank import eligible
+from procure.recommender.recommender import Recommendation, recommend, with_front
+from procure.recommender.results import StudyResults, load_results
+from procure.recommender.sensitivity import stability
+from procure.reports import confidence, days, explain, pareto
+from procure.reports.purchase import render
+from procure.study import Study
+from procure.text import duration
+
+_N_TRIED = 10
+_MOST_LINES = 2
+
+
+@dataclass(frozen=True)
+class Report:
+    """A purchase report and what it was made from.
+
+    Attributes
+    ----------
+    path
+        Where it was written.
+    html
+        The page; it refers to nothing outside itself.
+    recommendation
+        What it recommends.
+    evaluation
+        How good the model is: the rows of `procure.evaluation.ranking.evaluate_case`.
+    explanations
+        The first package and the next; empty where no job runs on the first.
+    """
+
+    path: Path
+    html: str
+    recommendation: Recommendation
+    evaluation: pd.DataFrame
+    explanations: list[PackageExplanation]
+
+    def summary(self) -> str:
+        """Return the recommendation and why its first package is first as text."""
+        why = [line for one in self.explanations[:1] for line in sentences(one)]
+        if len(self.explanations) == 2:
+            why += comparison_sentences(*self.explanations)
+        return "\n".join([self.recommendation.summary(), *why, f"report: {self.path}"])
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def report(
+    study: str | Path | Study | StudyResults,
+    out: str | Path | None = None,
+    *,
+    k: int | None = None,
+    verify: bool = True,
+    workload: str | None = None,
+    policy: str | None = None,
+) -> Report:
+    """Recommend packages and write a report for the committee: one HTML file with the evidence.
+
+    Parameters
+    ----------
+    study
+        The path of a swept study, the study, or its results.
+    out
+        The file; None = ``report.html`` in the folder of the study's results.
+    k
+        Length of the list; None = the study's.
+    verify
+        Whether to simulate the first packages where they are predictions.
+    workload, policy
+        One of the study's; None = all its workloads together, its first policy.
+
+    Raises
+    ------
+    ArgumentError
+        The study has no such workload or policy, or k is below 1.
+    TableError
+        There are no results yet, too few to learn from, or the file cannot be written.
+    """
+    results = load_results(study, policy, workload, search=True)
+    recommendation = recommend(results, k=k, verify=verify)
+    whole = recommendation.case
+    predicted = recommendation.predicted or results.learn_if_possible(whole)
+    rankings = _rankings(recommendation)
+    settings = results.plan.study.evaluate
+    evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
+    explanations = _explanations(recommendation, predicted)
+    name = study if isinstance(study, str | Path) else results.plan.study.path
+    html = render(
+        recommendation,
+        predicted,
+        {f"{kind} {name}": inner for (name, kind), (inner, _) in rankings.items()}
+        | {"cheapest per CPU": cheapest_per_cpu(whole.packages)},
+        evaluation,
+        answers=_answers(recommendation, explanations),
+        sections=[
+            _sureness(recommendation),
+            explain.section(explanations),
+            _days(results),
+            _front(recommendation),
+        ],
+        study_path=shlex.quote(str(name)),
+        policy_option=f" --policy {shlex.quote(policy)}" if policy else "",
+        workload_option=f" --workload {shlex.quote(workload)}" if workload else "",
+    )
+    path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
+    return Report(path, html, recommendation, evaluation, explanations)
+
+
+def _rankings(done: Recommendation) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
+    """Predict by both feature sets, the study's first: the packages that run every job, and by the published rule."""
+    results, model = done.results, done.results.plan.study.model
+    both = {
+        name: results.learn_both(done.case, name)
+        for name in sorted(FEATURE_SETS, key=lambda name: name != model.feature_set)
+    }
+    return {
+        (name, model.kind): (pair[0].wait, pair[1].wait) for name, pair in both.items() if pair is not None
+    }
+
+
+def _explanations(done: Recommendation, predicted: Predicted | None) -> list[PackageExplanation]:
+    """Explain the first package and the next; nothing where no job runs on the first."""
+    results, ranking = done.results, done.ranking
+    if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= done.case.n_jobs:
+        return []
+    replayed = [longest_waiting(results.cases)]
+    return [
+        explain_package(
+            results,
+            results.counts[row],
+            done.case,
+            predicted,
+            replayed,
+            catalog.is_batched(results.policy) and i == 0,
+        )
+        for i, row in enumerate(ranking["row"].to_numpy()[:2])
+    ]
+
+
+def _answers(done: Recommendation, explanations: list[PackageExplanation]) -> dict[str, list[str]]:
+    """Answer the questions of the first page, in sentences."""
+    if not explanations:
+        return {}
+    first = explanations[0]
+    against = comparison_sentences(*explanations)[:1] if len(explanations) == 2 else []
+    return {
+        "How sure is that?": _sure(done)[:_MOST_LINES],
+        "Why this one?": bottleneck_sentences(first) + against,
+        "What does it cost?": _costs(done),
+        "What would change it?": _changes(done) + marginal_sentences(first),
+    }
+
+
+def _sure(done: Recommendation) -> list[str]:
+    if done.confidence is None:
+        return []
+    return done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
+
+
+def _changes(done: Recommendation) -> list[str]:
+    """Say whether the first package stays first under other loads; under slow policies that is left to ``what-if``."""
+    results = done.results
+    if not catalog.is_batched(results.policy):
+        return []
+    counts, lines = results.counts[done.ranking["row"].to_numpy()[:_N_TRIED]], []
+    for row in stability(results.plan, results.cases, results.policy, counts).itertuples():
+        where = (
+            f"it stays the first of the {len(counts)} best"
+            if row.rank == 1
+            else f"it falls to rank {row.rank} of the {len(counts)} best, "
+            f"{duration(row.regret_seconds)} behind {row.leader}"
+        )
+        lines.append(f"{row.situation}, jobs wait {duration(row.mean_wait_time)}, and {where}")
+    return lines
+
+
+def _costs(done: Recommendation) -> list[str]:
+    """Say what the first package costs to buy, and to run where the study prices that."""
+    study, row = done.results.plan.study, int(done.ranking["row"].iloc[0])
+    first = done.case.packages.iloc[row]
+    price, cpus = float(first["price_usd"]), max(float(first["total_cpus"]), 1)
+    budget = float(study.packages.budget_usd)
+    lines = [f"US$ {price:,.0f} of US$ {budget:,.0f}, US$ {price / cpus:,.0f} per CPU"]
+    if study.costs != Costs():
+        total = done.results.costs().iloc[row]
+        lines.append(
+            f"over {study.costs.years:g} years US$ {total['tco_usd']:,.0f} in all, of it "
+            f"US$ {total['energy_usd']:,.0f} for energy; US$ {total['usd_per_core_hour']:,.3f} per core-hour used"
+        )
+    return lines
+
+
+def _sureness(done: Recommendation) -> Markup:
+    sure = done.confidence
+    if sure is None:
+        return Markup()
+    return confidence.section(
+        sure.table, _sure(done), sure.unit, sure.n_draws, sure.of.name.replace("-", " ")
+    )
+
+
+def _days(results: StudyResults) -> Markup:
+    """Return the section on days; empty for a study of one workload."""
+    if len(results.cases) < 2:
+        return Markup()
+    settings, first = results.plan.study, results.cases[0]
+    asked = settings.evaluate.hit_threshold
+    threshold = len(results.cases) // 4 if asked is None else asked
+    judged = judge_days(results, [settings.model.feature_set], train_on=[first.name])
+    return days.section(
+        judged.days,
+        judged.n_hit_days,
+        judged.scores,
+        first.packages,
+        settings.evaluate.hit_share,
+        threshold,
+    )
+
+
+def _front(done: Recommendation) -> Markup:
+    """Return the section on wait against cost (and energy, where the quotes state watts)."""
+    results, objective = done.results, done.criteria.objective
+    by_wait = objective.source == "result" and objective.unit == "s"
+    names = [objective.name if by_wait else "mean-wait"]
+    names += ["price" if results.plan.study.costs == Costs() else "tco"]
+    if not results.costs()["energy_kwh_per_year"].isna().any():
+        names.append("energy")
+    wider = with_front(done, [OBJECTIVES[name] for name in names])
+    values, axes = wider.package_values, wider.criteria.axes
+    rows = np.flatnonzero(eligible(values, wider.criteria))
+    first = np.flatnonzero(rows == done.ranking["row"].iloc[0])
+    if not len(first) or wider.front is None:
+        return Markup()
+    points = np.column_stack([values.value(axis)[0][rows] for axis in axes])
+    return pareto.section(wider.front, axes, points, values.simulated[rows], int(first[0]))
