@@ -46,6 +46,8 @@ _HOME = {
     "search": "procure.explorer",
     "simulate": "procure.run",
     "slice_day": "procure.workload",
+    "train": "procure.recommender.training",
+    "what_if": "procure.recommender.what_if",
 }
 
 __all__ = ["TableError", "__version__", *_HOME]

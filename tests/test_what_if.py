@@ -10,36 +10,39 @@ import pytest
 from small_study import swept
 from typer.testing import CliRunner
 
+import procure
 from procure.cli.main import app
-from procure.errors import TableError
-from procure.models import make_case
+from procure.errors import ArgumentError, TableError
 from procure.recommender.other_budget import best_package, with_budget
+from procure.recommender.results import load_results
 from procure.recommender.sensitivity import GROWTHS, stability
-from procure.recommender.what_if import Changes, changed_jobs, parse_gpu_share, what_if
-from procure.study import load_study
-from procure.sweep import load_plan, read_results
-from procure.sweep.trial import find_package, try_counts
+from procure.recommender.what_if import Changes, changed_jobs, parse_gpu_share, try_changes
+from procure.sweep.trial import try_counts
 from procure.workload import generate
 
 
-def loaded():
-    plan = load_plan(load_study(swept()))
-    results = read_results(plan.study, plan)
-    case = make_case(plan.packages, plan.quotes, plan.workloads["day-1"], results, "day-1", "best-fit")
-    return plan, case
+def loaded(jobs=None):
+    """The small study's results; with other jobs, these in its workload's place."""
+    found = load_results(swept())
+    if jobs is not None:
+        found = replace(found, plan=replace(found.plan, workloads={"day-1": jobs}))
+    return found
+
+
+def with_gpu_jobs():
+    jobs = loaded().plan.workloads["day-1"].copy()
+    jobs.loc[::20, "gpus_per_node"] = 1
+    return loaded(jobs)
 
 
 def test_each_change_alone_then_all_together():
     """The baseline is first; growth adds jobs, the GPU share adds GPU jobs only, all together adds both."""
-    plan, case = loaded()
     with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
-        what_if(plan, [case], "best-fit", np.ones(len(plan.types), int), Changes(gpu_jobs=2.0))
-    jobs = plan.workloads["day-1"].copy()
-    jobs.loc[::20, "gpus_per_node"] = 1
-    plan = replace(plan, workloads={"day-1": jobs})
-    counts = find_package(plan, case.packages["package_id"].iloc[int(np.flatnonzero(case.runs_all)[0])])
+        try_changes(loaded(), loaded().counts[0], Changes(gpu_jobs=2.0))
+    results = with_gpu_jobs()
+    counts = results.counts[int(np.flatnonzero(results.cases[0].runs_all)[0])]
     changes = Changes(growth=1.5, gpu_jobs=3.0, policy="fcfs", seed=2)
-    table = what_if(plan, [case], "best-fit", counts, changes).set_index("situation")
+    table = try_changes(results, counts, changes).set_index("situation")
     assert list(table.index) == ["as it is", "load × 1.5", "GPU jobs × 3", "policy fcfs", "all together"]
     base = table.loc["as it is"]
     assert base["n_jobs"] == 300 and base["wait_difference"] == 0
@@ -48,15 +51,16 @@ def test_each_change_alone_then_all_together():
     assert more["gpu_jobs"] > base["gpu_jobs"] and more["n_jobs"] - 300 == more["gpu_jobs"] - base["gpu_jobs"]
     assert table.loc["policy fcfs", "policy"] == table.loc["all together", "policy"] == "fcfs"
     assert table.loc["all together", "n_jobs"] > table.loc["load × 1.5", "n_jobs"]
-    again = what_if(plan, [case], "best-fit", counts, changes).set_index("situation")
+    again = try_changes(results, counts, changes).set_index("situation")
     assert again.equals(table)
 
 
 def test_a_larger_budget_buys_the_best_of_its_own_space():
     """With every package of the new budget simulated, the one taken is the best of them."""
-    plan, case = loaded()
-    wider = with_budget(plan, 60_000)
-    counts = best_package(wider, [case], "best-fit", plan.workloads, first_runs=10_000)
+    results = loaded()
+    wider = with_budget(results.plan, 60_000)
+    jobs = results.plan.workloads
+    counts = best_package(replace(results, plan=wider), "best-fit", jobs, first_runs=10_000)
     every = wider.packages[wider.packages["distinct"]][wider.types].to_numpy(np.int64)
     runs = try_counts(wider, every, "day-1", "best-fit")
     able = (runs["n_unrunnable"] == runs["n_unrunnable"].min()).to_numpy()
@@ -67,21 +71,15 @@ def test_a_larger_budget_buys_the_best_of_its_own_space():
 
 def test_the_first_under_other_loads_waits_as_what_if_says():
     """A row per load, and one for more GPU jobs where there are any; the leader is the least of those tried."""
-    plan, case = loaded()
-    jobs = plan.workloads["day-1"].copy()
-    jobs.loc[::20, "gpus_per_node"] = 1
-    plan = replace(plan, workloads={"day-1": jobs})
-    able = np.flatnonzero(case.runs_all)[:3]
-    counts = case.packages[plan.types].to_numpy(np.int64)[able]
-    table = stability(plan, [case], "best-fit", counts, seed=2)
+    results = with_gpu_jobs()
+    counts = results.counts[np.flatnonzero(results.cases[0].runs_all)[:3]]
+    table = stability(results, counts, seed=2)
     assert len(table) == len(GROWTHS) + 1
     for row, changes in zip(
         table.itertuples(), [*(Changes(growth=one, seed=2) for one in GROWTHS), Changes(gpu_jobs=2.0, seed=2)],
         strict=True,
     ):  # fmt: skip
-        waits = [
-            float(what_if(plan, [case], "best-fit", one, changes)["mean_wait_time"].iloc[1]) for one in counts
-        ]
+        waits = [float(try_changes(results, one, changes)["mean_wait_time"].iloc[1]) for one in counts]
         assert row.mean_wait_time == waits[0]
         assert row.regret_seconds == waits[0] - min(waits)
         assert row.rank == 1 + sum(wait < waits[0] for wait in waits)
@@ -127,8 +125,7 @@ def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
 
 def test_the_command_prints_one_document():
     """A row per situation with package, wait and difference; bad input is one line and exit 1."""
-    _, case = loaded()
-    name = case.packages["package_id"].iloc[0]
+    name = loaded().cases[0].packages["package_id"].iloc[0]
     found = CliRunner().invoke(
         app,
         [
@@ -151,3 +148,27 @@ def test_the_command_prints_one_document():
     assert rows[0]["package_id"] == rows[1]["package_id"] == name != rows[2]["package_id"]
     wrong = CliRunner().invoke(app, ["what-if", str(swept()), "--package", name, "--growth", "0"])
     assert wrong.exit_code == 2 and "growth 0 was given" in wrong.stderr
+
+
+def test_what_if_and_train_are_functions_of_the_library():
+    """From Python: tables, a summary, a table for a notebook; a wrong argument names itself."""
+    name = loaded().cases[0].packages["package_id"].iloc[0]
+    found = procure.what_if(swept(), name, growth=1.2)
+    assert found.table["situation"].tolist() == ["as it is", "load × 1.2"]
+    assert name in found.summary() and "<table" in found._repr_html_()
+    for argument, changed in (
+        ("growth", {"growth": -1.0}),
+        ("gpu_share", {"gpu_share": "2"}),
+        ("growth", {}),
+    ):
+        with pytest.raises(ArgumentError) as raised:
+            procure.what_if(swept(), name, **changed)
+        assert raised.value.argument == argument
+    with pytest.raises(ArgumentError, match="no quote is named") as raised:
+        procure.what_if(swept(), "X=1", growth=2.0)
+    assert raised.value.argument == "package"
+    done = procure.train(swept(), feature_set="totals")
+    assert done.table["feature_set"].tolist() == ["totals"] and done.records()[0]["rmse_seconds"] > 0
+    assert "rmse_seconds" in done.summary() and "<table" in done._repr_html_()
+    with pytest.raises(ArgumentError, match="'total' is unknown; did you mean totals"):
+        procure.train(swept(), feature_set="total")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import cases, common
-from procure.recommender.results import load_results
+from procure.recommender.what_if import what_if as change_package
 
 
 def what_if(
@@ -16,11 +16,12 @@ def what_if(
     growth: Annotated[
         float | None,
         typer.Option(
-            help="CPU-seconds submitted, times so many: whole bursts of jobs superposed or left out."
+            help="Factor on the CPU-seconds submitted: whole bursts of jobs superposed or left out."
         ),
     ] = None,
     gpu_share: Annotated[
-        str | None, typer.Option(metavar="2x|30%", help="GPU jobs times so many, or their share of all jobs.")
+        str | None,
+        typer.Option(metavar="2x|30%", help="A factor on the GPU jobs, or their share of all jobs."),
     ] = None,
     to_policy: Annotated[
         str | None,
@@ -49,31 +50,19 @@ def what_if(
     procure what-if pipelines/example.toml --package ComputeNode3=92,BigMemNode2=14,GPUNode4=4 \\
         --gpu-share 2x --policy easy --budget 1.2M --format json
     """
-    from procure.recommender.what_if import Changes, parse_gpu_share
-    from procure.recommender.what_if import what_if as try_changes
-    from procure.sweep.trial import find_package
-
-    with common.bad_option("--gpu-share"):
-        share = parse_gpu_share(gpu_share)
-    changes = Changes(
-        growth, **share, policy=to_policy, budget_usd=float(budget) if budget else None, seed=seed
+    found = change_package(
+        study,
+        package,
+        growth=growth,
+        gpu_share=gpu_share,
+        policy=to_policy,
+        budget_usd=float(budget) if budget else None,
+        workload=workload,
+        seed=seed,
     )
-    with common.bad_option():
-        changes.check()
-    loaded = load_results(study, None, workload)
-    with common.bad_option("--package"):
-        counts = find_package(loaded.plan, package)
-    table = try_changes(loaded.plan, loaded.cases, loaded.policy, counts, changes)
     if output is not common.Format.TABLE:
-        common.print_table(table, output)
+        common.print_table(found.table, output)
         return
-    shown = table[["situation", "n_jobs", "gpu_jobs", "policy"]].assign(
-        price_usd=table["price_usd"].round().astype("int64"),
-        wait_s=table["mean_wait_time"].round(1),
-        times=table["wait_ratio"].round(2),
-    )
-    if table["jobs_left_out"].any():
-        shown["left_out"] = table["jobs_left_out"]
-    common.print_table(shown, output, f"{loaded.plan.study.name}: {package}")
-    for row in table[table["package_id"] != package].itertuples():
-        common.echo(f"{row.situation}: the recommender takes {row.package_id}")
+    common.print_table(found.shown(), output, found.title)
+    for line in found.notes:
+        common.echo(line)

@@ -1,14 +1,13 @@
-"""Which package the recommender takes where nothing was simulated before: another budget, or other jobs."""
+"""Which package is recommended where nothing was simulated before: another budget, or other jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from procure.models import Case
 from procure.models.case import mean_over
 from procure.packages import expand_packages
 from procure.packages.runnable import jobs_left_out
@@ -24,7 +23,7 @@ from procure.sweep.trial import try_counts
 FIRST_RUNS = 300
 """Packages of a new budget that are simulated to learn from, per workload."""
 SLOW_HEAD = 20
-"""Under a policy other than best fit, so many favourites of best fit are simulated and the best taken."""
+"""Under a policy other than best fit, this many favourites of best fit are simulated and the best is taken."""
 
 
 def with_budget(plan: Plan, budget_usd: float) -> Plan:
@@ -43,24 +42,18 @@ def with_budget(plan: Plan, budget_usd: float) -> Plan:
 
 
 def best_package(
-    plan: Plan,
-    cases: Sequence[Case],
-    policy: str,
-    jobs: Mapping[str, pd.DataFrame],
-    first_runs: int = FIRST_RUNS,
+    results: StudyResults, policy: str, jobs: Mapping[str, pd.DataFrame], first_runs: int = FIRST_RUNS
 ) -> np.ndarray:
-    """Return the counts of the package that the recommender takes, with nothing simulated before.
+    """Return the counts of the package that is recommended, with nothing simulated before.
 
     Every n-th package is simulated to learn from, the predicted head is simulated, and again until
-    the head holds no predictions. That is done under best fit, whose runs
-    take milliseconds; under another policy, its first `SLOW_HEAD` are then simulated and the best is taken.
+    the head holds no predictions. That is done under best fit, whose runs take milliseconds; under another
+    policy, its first `SLOW_HEAD` are then simulated and the best is taken.
 
     Parameters
     ----------
-    plan
-        A study with the packages to choose from.
-    cases
-        One per workload that counts; only names and weights are used.
+    results
+        A study with the packages to choose from; of its cases only names and weights are used.
     policy
         Which policy decides.
     jobs
@@ -68,7 +61,7 @@ def best_package(
     first_runs
         How many packages are simulated to learn from, about.
     """
-    plan = replace(plan, workloads=plan.workloads | dict(jobs))
+    plan = replace(results.plan, workloads=results.plan.workloads | dict(jobs))
     packages = plan.packages[plan.packages["distinct"].to_numpy()].reset_index(drop=True)
     unknown = np.full(len(packages), np.nan)
     cases = [
@@ -79,7 +72,7 @@ def best_package(
             wait=unknown,
             n_jobs=len(jobs[case.name]),
         )
-        for case in cases
+        for case in results.cases
     ]
     results = StudyResults(plan, catalog.DEFAULT, pd.DataFrame(), cases, keep=False)
     values = PackageValues(cases, {MEAN_WAIT.column: np.stack([case.wait for case in cases])})

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
-from procure.models import Case
 from procure.models.case import mean_over
 from procure.packages.ids import package_ids
+from procure.recommender.results import StudyResults
 from procure.recommender.what_if import Changes, asks_gpus, jobs_of
-from procure.study import Plan
 from procure.sweep.trial import try_counts
 
 HEAD = 10
@@ -19,19 +16,17 @@ GROWTHS = (0.7, 1.3, 2.0)
 GPU_JOBS = 2.0
 
 
-def stability(
-    plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, seed: int = 1
-) -> pd.DataFrame:
+def stability(results: StudyResults, counts: np.ndarray, seed: int = 1) -> pd.DataFrame:
     """Simulate the head of a list under other loads.
 
     Parameters
     ----------
-    plan, cases, policy
+    results
         The study, a case per workload that counts, and which policy decides.
     counts
         int64[n_packages, n_types], best first; the first `HEAD` are tried.
     seed
-        Of which bursts are added or left out.
+        Chooses the bursts that are added or left out.
 
     Returns
     -------
@@ -39,7 +34,7 @@ def stability(
         A row per situation: ``situation``, ``mean_wait_time`` of the first package, s, its ``rank`` among
         these, the ``leader``, and ``regret_seconds``: how much shorter jobs wait on the leader.
     """
-    counts = counts[:HEAD]
+    plan, cases, counts = results.plan, results.cases, counts[:HEAD]
     situations = [
         (f"with {growth:g} times the load", Changes(growth=growth, seed=seed)) for growth in GROWTHS
     ]
@@ -47,7 +42,9 @@ def stability(
         situations.append((f"with {GPU_JOBS:g} times the GPU jobs", Changes(gpu_jobs=GPU_JOBS, seed=seed)))
     names, rows = package_ids(counts, plan.types), []
     for name, changes in situations:
-        runs = [try_counts(plan, counts, one.name, policy, jobs_of(plan, one, changes)) for one in cases]
+        runs = [
+            try_counts(plan, counts, one.name, results.policy, jobs_of(plan, one, changes)) for one in cases
+        ]
         wait = mean_over(cases, runs)
         leader = int(np.argmin(wait))
         rows.append(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.models import Case
 from procure.models.case import mean_over
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.policies import catalog
 from procure.recommender.other_budget import best_package, with_budget
-from procure.study import Plan
+from procure.recommender.results import StudyResults, load_results
+from procure.study import Plan, Study
 from procure.sweep.trial import find_package, try_counts
 from procure.workload.scale import scale_load
 
@@ -30,9 +32,9 @@ class Changes:
     Attributes
     ----------
     growth
-        CPU-seconds submitted, times so many (`procure.workload.scale.scale_load`).
+        Factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`).
     gpu_jobs
-        GPU jobs' CPU-seconds, times so many; those of other jobs stay.
+        Factor on the CPU-seconds of GPU jobs; those of other jobs stay.
     gpu_share
         Instead of ``gpu_jobs``: the share of the jobs that ask for GPUs.
     policy
@@ -51,26 +53,29 @@ class Changes:
     seed: int = 1
 
     def check(self) -> None:
-        """Complain of what cannot be.
+        """Refuse changes that are impossible.
 
         Raises
         ------
-        TableError
+        ArgumentError
             A growth or share that is not above 0, an unknown policy, or nothing to change.
         """
-        for name, value in (
-            ("growth", self.growth),
-            ("gpu-share", self.gpu_jobs),
-            ("gpu-share", self.gpu_share),
-        ):
+        for name in ("growth", "gpu_jobs", "gpu_share"):
+            value, argument = getattr(self, name), name.replace("jobs", "share")
             if value is not None and not 0 < value < float("inf"):
-                raise TableError(f"{name} {value:g} was given; it must be above 0, 1 being no change")
+                said = f"{argument.replace('_', '-')} {value:g} was given"
+                raise ArgumentError(argument, f"{said}; it must be above 0, 1 being no change")
         if self.gpu_share is not None and self.gpu_share >= 1:
-            raise TableError(f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%")
+            message = f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%"
+            raise ArgumentError("gpu_share", message)
         if self.policy is not None:
-            catalog.spec(self.policy)
+            try:
+                catalog.spec(self.policy)
+            except TableError as error:
+                raise ArgumentError("policy", str(error)) from None
         if not any((self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd)):
-            raise TableError("nothing is to be changed: give a growth, a GPU share, a policy or a budget")
+            message = "nothing is to be changed: give a growth, a GPU share, a policy or a budget"
+            raise ArgumentError("growth", message)
 
     def singles(self) -> list[tuple[str, Changes]]:
         """Return each change alone, with what to call it."""
@@ -93,18 +98,19 @@ class Changes:
 
 
 def parse_gpu_share(text: str | None) -> dict[str, float]:
-    """Read ``2x`` or ``0.5x`` (so many times the GPU jobs) or ``30%`` (of all jobs) as fields of `Changes`.
+    """Read ``2x`` or ``0.5x`` (a factor on the GPU jobs) or ``30%`` (of all jobs) as fields of `Changes`.
 
     Raises
     ------
-    TableError
+    ArgumentError
         It is neither.
     """
     if text is None:
         return {}
     found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([x×%])\s*", text)
     if found is None:
-        raise TableError(f"gpu-share {text!r} was given; write 2x (twice the GPU jobs) or 30% (of all jobs)")
+        message = f"gpu-share {text!r} was given; write 2x (twice the GPU jobs) or 30% (of all jobs)"
+        raise ArgumentError("gpu_share", message)
     value = float(found.group(1))
     return {"gpu_share": value / 100} if found.group(2) == "%" else {"gpu_jobs": value}
 
@@ -138,56 +144,138 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
     return jobs
 
 
+@dataclass(frozen=True)
+class WhatIf:
+    """One package under other conditions.
+
+    Attributes
+    ----------
+    study, package_id
+        What was asked about.
+    table
+        From `try_changes`.
+    """
+
+    study: str
+    package_id: str
+    table: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """What the table is of."""
+        return f"{self.study}: {self.package_id}"
+
+    @property
+    def notes(self) -> list[str]:
+        """Which other package is recommended, where the budget is another."""
+        others = self.table[self.table["package_id"] != self.package_id]
+        return [f"{row.situation}: {row.package_id} is recommended" for row in others.itertuples()]
+
+    def shown(self) -> pd.DataFrame:
+        """Return the situations as a table for people."""
+        table = self.table
+        shown = table[["situation", "n_jobs", "gpu_jobs", "policy"]].assign(
+            price_usd=table["price_usd"].round().astype("int64"),
+            wait_s=table["mean_wait_time"].round(1),
+            times=table["wait_ratio"].round(2),
+        )
+        return shown.assign(left_out=table["jobs_left_out"]) if table["jobs_left_out"].any() else shown
+
+    def summary(self) -> str:
+        """Return the situations as text."""
+        return "\n".join([self.title, self.shown().to_string(index=False, na_rep="–"), *self.notes])
+
+    def _repr_html_(self) -> str:
+        table = self.shown().to_html(index=False, na_rep="–", border=0)
+        return f"<p><b>{html.escape(self.title)}</b></p>{table}<p>{html.escape('; '.join(self.notes))}</p>"
+
+
 def what_if(
-    plan: Plan,
-    cases: Sequence[Case],
-    policy: str,
-    counts: np.ndarray,
-    changes: Changes,
-    best: str | None = None,
-) -> pd.DataFrame:
-    """Simulate a package as it is, under each change alone, and under all together.
+    study: str | Path | Study | StudyResults,
+    package: str,
+    *,
+    growth: float | None = None,
+    gpu_share: str | None = None,
+    policy: str | None = None,
+    budget_usd: float | None = None,
+    workload: str | None = None,
+    seed: int = 1,
+) -> WhatIf:
+    """Simulate a package as it is, under each change alone, and under all of them.
 
     Parameters
     ----------
-    plan, cases, policy
-        The study, a case per workload that counts, and which policy decides.
+    study
+        The path of a study that was swept, the study, or its results.
+    package
+        A package id, as `recommend` gives it.
+    growth
+        Factor on the CPU-seconds submitted: whole bursts of jobs are superposed or left out.
+    gpu_share
+        ``2x``: a factor on the GPU jobs; ``30%``: their share of all jobs.
+    policy
+        Another policy than the study's first.
+    budget_usd
+        Another budget: which package would be recommended?
+    workload
+        One of the study's; default: all together.
+    seed
+        Chooses the bursts that are added or left out.
+
+    Raises
+    ------
+    ArgumentError
+        An argument is wrong, or there is no such package.
+    TableError
+        The study has no results, nothing is feasible for the budget, or a run failed.
+    """
+    changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, budget_usd=budget_usd, seed=seed)
+    changes.check()
+    results = load_results(study, None, workload)
+    try:
+        counts = find_package(results.plan, package)
+    except TableError as error:
+        raise ArgumentError("package", str(error)) from None
+    return WhatIf(results.plan.study.name, package, try_changes(results, counts, changes))
+
+
+def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes) -> pd.DataFrame:
+    """Simulate a package as it is, under each change alone, and under all of them.
+
+    Parameters
+    ----------
     counts
         int64[n_types], from `procure.sweep.trial.find_package`.
     changes
         What is to be different.
-    best
-        The package that is recommended as things are, to be held against that of another budget.
 
     Returns
     -------
     pandas.DataFrame
         A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
         p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. Another
-        budget asks which package the recommender then takes (`procure.recommender.other_budget`). With several
-        changes, the last rows are all together.
+        budget asks which package is recommended then (`procure.recommender.other_budget`). With several
+        changes, the last rows are all of them.
 
     Raises
     ------
     TableError
-        A change that cannot be, or a run failed.
+        An impossible change, or a run failed.
     """
     changes.check()
-    any_gpus = any(asks_gpus(plan.workloads[case.name]) for case in cases)
+    any_gpus = any(asks_gpus(results.plan.workloads[case.name]) for case in results.cases)
     if not any_gpus and (changes.gpu_jobs is not None or changes.gpu_share is not None):
         raise TableError(_NO_GPUS)
-    rows = [_row("as it is", plan, cases, policy, counts, Changes())]
-    if best is not None and best != rows[0]["package_id"]:
-        rows.append(_row("as it is, recommended", plan, cases, policy, find_package(plan, best), Changes()))
-    for name, one in changes.singles():
-        rows.append(_situation(name, plan, cases, policy, counts, one))
-    if len(rows) > 2 and len(changes.singles()) > 1:
+    rows = [_row("as it is", results, counts, Changes())]
+    singles = changes.singles()
+    rows += [_situation(name, results, counts, one) for name, one in singles]
+    if len(singles) > 1:
         same = replace(changes, budget_usd=None)
         if changes.budget_usd is None:
-            rows.append(_situation("all together", plan, cases, policy, counts, same))
+            rows.append(_situation("all together", results, counts, same))
         else:
-            rows.append(_situation("all together, this package", plan, cases, policy, counts, same))
-            rows.append(_situation("all together, that budget", plan, cases, policy, counts, changes))
+            rows.append(_situation("all together, this package", results, counts, same))
+            rows.append(_situation("all together, that budget", results, counts, changes))
     table = pd.DataFrame(rows)
     first = float(table["mean_wait_time"].iloc[0])
     table["wait_difference"] = table["mean_wait_time"] - first
@@ -208,20 +296,16 @@ def jobs_of(plan: Plan, case: Case, changes: Changes) -> pd.DataFrame:
     return changed_jobs(jobs, changes)
 
 
-def _situation(
-    name: str, plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes
-) -> dict[str, object]:
+def _situation(name: str, results: StudyResults, counts: np.ndarray, changes: Changes) -> dict[str, object]:
     if changes.budget_usd is not None:
-        plan = with_budget(plan, changes.budget_usd)
-        jobs = {case.name: jobs_of(plan, case, changes) for case in cases}
-        counts = best_package(plan, cases, changes.policy or policy, jobs)
-    return _row(name, plan, cases, policy, counts, changes)
+        jobs = {case.name: jobs_of(results.plan, case, changes) for case in results.cases}
+        results = replace(results, plan=with_budget(results.plan, changes.budget_usd))
+        counts = best_package(results, changes.policy or results.policy, jobs)
+    return _row(name, results, counts, changes)
 
 
-def _row(
-    name: str, plan: Plan, cases: Sequence[Case], policy: str, counts: np.ndarray, changes: Changes
-) -> dict[str, object]:
-    policy = changes.policy or policy
+def _row(name: str, results: StudyResults, counts: np.ndarray, changes: Changes) -> dict[str, object]:
+    plan, cases, policy = results.plan, results.cases, changes.policy or results.policy
     jobs = [jobs_of(plan, case, changes) for case in cases]
     runs = [
         try_counts(plan, counts[None, :], case.name, policy, one)

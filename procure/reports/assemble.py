@@ -191,7 +191,7 @@ def _changes(done: Recommendation) -> list[str]:
     if not catalog.is_batched(results.policy):
         return []
     counts, lines = results.counts[done.ranking["row"].to_numpy()[:_N_TRIED]], []
-    for row in stability(results.plan, results.cases, results.policy, counts).itertuples():
+    for row in stability(results, counts).itertuples():
         where = (
             f"it stays the first of the {len(counts)} best"
             if row.rank == 1
