@@ -6,20 +6,25 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import pandas as pd
 import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from procure.errors import ArgumentError, TableError
-from procure.text import money, printable
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.table import Table
+from procure.tables import check_name, without_formulas
+from procure.text import counted, money, printable
+from procure.workload.clock import zone
 
 
 class Format(StrEnum):
@@ -30,14 +35,6 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-class LogFormat(StrEnum):
-    """The log formats that can be read."""
-
-    CSV = "csv"
-    SWF = "swf"
-    SACCT = "sacct"
-
-
 FormatOption = Annotated[
     Format,
     typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),
@@ -46,7 +43,7 @@ FormatOption = Annotated[
 
 @contextmanager
 def bad_option(option: str | None = None) -> Iterator[None]:
-    """Make what is wrong with an option's value bad usage, exit code 2; None in a callback, or where it is said."""
+    """Report a `TableError` as bad usage, exit code 2; leave ``option`` out inside a callback."""
     try:
         yield
     except TableError as error:
@@ -67,9 +64,7 @@ def named(**arguments: str) -> Iterator[None]:
 
 
 def table_file(path: Path | None) -> Path | None:
-    """Refuse a name that says no format of a table, before anything is computed."""
-    from procure.tables import check_name
-
+    """Refuse a file name whose ending is no table format, before anything is computed."""
     if path is not None:
         with bad_option():
             check_name(path)
@@ -78,31 +73,10 @@ def table_file(path: Path | None) -> Path | None:
 
 def time_zone(name: str | None) -> str | None:
     """Refuse a time zone that does not exist."""
-    from procure.workload.clock import zone
-
     if name is not None:
         with bad_option():
             zone(name)
     return name
-
-
-def farm_name(name: str) -> str:
-    """Refuse a farm that does not exist."""
-    from procure.sweep.protocol import check_farm
-
-    with bad_option():
-        check_farm(name)
-    return name
-
-
-def walltime(text: str | None) -> str | None:
-    """Refuse a limit that cannot be read."""
-    from procure.sweep.connect import lifetime_arguments
-
-    if text is not None:
-        with bad_option():
-            lifetime_arguments(text)
-    return text
 
 
 JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
@@ -162,8 +136,6 @@ def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
     elif output is Format.CSV:
         _print_csv(frame)
     else:
-        from rich.console import Console
-
         console = Console()
         table = _table(frame, title, narrow=False)
         if console.measure(table, options=console.options.update(max_width=10_000)).maximum > console.width:
@@ -172,18 +144,12 @@ def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
 
 
 def _print_csv(frame: pd.DataFrame) -> None:
-    from procure.tables import without_formulas
-
     text = without_formulas(frame).to_csv(index=False)
     sys.stdout.write(printable(text, kept="\r\n\t") if sys.stdout.isatty() else text)
 
 
 def _table(frame: pd.DataFrame, title: str, narrow: bool) -> Table:
     """Lay a table out; narrow: no rules between columns, headings and package ids broken where they have parts."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
     table = Table(
         title=escape(printable(title)) or None, title_justify="left", header_style="bold",
         box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD, show_edge=not narrow, pad_edge=not narrow,
@@ -222,8 +188,6 @@ def print_record(record: dict[str, Any], output: Format, title: str = "") -> Non
     if output is Format.JSON:
         print_json(record)
     elif output is Format.CSV:
-        import pandas as pd
-
         _print_csv(pd.DataFrame([plain(record)]))
     else:
         if title:
@@ -245,3 +209,40 @@ def cell(value: Any, places: int = 3) -> str:
     if isinstance(value, float):
         return f"{value:,.{places}f}"
     return printable(str(value))
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal, a line every 10 s elsewhere; both on stderr."""
+    if sys.stderr.isatty():
+        columns = (
+            TextColumn("simulating"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task("", total=None, rate="")
+            began = time.perf_counter()
+
+            def show(done: int, total: int) -> None:
+                rate = done / max(time.perf_counter() - began, 1e-9)
+                bar.update(task, completed=done, total=total, rate=f"{rate:,.0f} runs/s" if done else "")
+
+            yield show
+        return
+    began = time.perf_counter()
+    last, before = -1e9, -1
+
+    def say(done: int, total: int) -> None:
+        nonlocal last, before
+        now = time.perf_counter()
+        if now - last < 10 and not before < done == total:
+            return
+        last, before = now, done
+        rate = done / max(now - began, 1e-9)
+        left = f", {(total - done) / rate:,.0f} s left" if rate > 0 else ""
+        note(f"{done:,} of {counted(total, 'run')}, {rate:,.0f} runs/s{left}")
+
+    yield say

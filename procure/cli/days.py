@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from contextlib import nullcontext
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import pandas as pd
 import typer
 
 from procure.cli import common
+from procure.cli.farm_options import farm_name
+from procure.schemas import JOB
+from procure.study import Study, load_study
+from procure.study.workloads import write_workloads
+from procure.sweep.probe import probe_days
+from procure.tables import read, write
 from procure.text import counted, listed
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from procure.study import Study
-
-
-class By(StrEnum):
-    """How days are chosen."""
-
-    CALENDAR = "calendar"
-    CLUSTERING = "clustering"
-    HARDEST = "hardest"
+from procure.workload import merge, read_log, scale_load
+from procure.workload.days import Rule, choose, day_table, split_days, without_quiet
+from procure.workload.importing import LogFormat
+from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 
 
 def days(
@@ -37,8 +33,8 @@ def days(
         ),
     ],
     log_format: Annotated[
-        common.LogFormat | None,
-        typer.Option("--format", help="Format of the logs; with neither this nor a preset: job tables."),
+        LogFormat | None,
+        typer.Option("--format", help="Format of the logs; by default a preset's, or what their names say."),
     ] = None,
     preset: common.PresetOption = None,
     tz: Annotated[
@@ -50,10 +46,10 @@ def days(
         ),
     ] = "UTC",
     by: Annotated[
-        By | None,
+        Rule | None,
         typer.Option(
             "--by",
-            help="calendar: evenly spaced. clustering: groups of like days, one day of each with the number of "
+            help="calendar: evenly spaced. clustering: groups of similar days, one day of each with the number of "
             "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study).",
         ),
     ] = None,
@@ -62,7 +58,7 @@ def days(
     ] = None,
     n: Annotated[int, typer.Option("-n", "--n", min=1, help="How many days; at most those there are.")] = 25,
     per_month: Annotated[
-        int | None, typer.Option("--per-month", min=1, help="calendar: so many days of each month, not -n.")
+        int | None, typer.Option("--per-month", min=1, help="calendar: days of each month, instead of -n.")
     ] = None,
     study: Annotated[
         Path | None,
@@ -78,7 +74,7 @@ def days(
     farm: Annotated[
         str,
         typer.Option(
-            callback=common.farm_name,
+            callback=farm_name,
             help="Where the probe runs: serial, local, or as `procure sweep` takes it.",
         ),
     ] = "local",
@@ -93,7 +89,7 @@ def days(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The list as one JSON document.")] = False,
 ) -> None:
-    """List a log's days, and choose those that a study is to be asked for.
+    """List a log's days, and choose those that a study is to simulate.
 
     Amounts are of the jobs submitted that day: CPU-, GB- and GPU-hours (request × run time). With a
     probe, median_wait is the median in seconds over the probed packages' mean waits. --json tells more.
@@ -108,16 +104,19 @@ def days(
     """
     if by is not None and day:
         raise typer.BadParameter("give --by or --day", param_hint="--by")
-    if by is By.HARDEST and study is None:
+    if by == "hardest" and study is None:
         raise typer.BadParameter("hardest needs a study whose packages are probed", param_hint="--study")
-    if per_month is not None and by is not By.CALENDAR:
+    if per_month is not None and by != "calendar":
         raise typer.BadParameter("it belongs to --by calendar", param_hint="--per-month")
     if out is not None and by is None and not day:
         raise typer.BadParameter("nothing is chosen: give --by or --day", param_hint="--out")
-    from procure.study import load_study
-    from procure.workload.days import day_table, split_days, without_quiet
-
-    parts = split_days(_read(logs, log_format, preset, tz), tz)
+    tables = []
+    for path in logs:
+        imported = read_log(path, log_format, preset, tz)
+        if log_format or preset or imported.dropped:
+            common.note(f"{path}: {'; '.join(imported.account())}")
+        tables.append(imported.jobs)
+    parts = split_days(tables[0] if len(tables) == 1 else merge(tables), tz)
     table = day_table(parts)
     loaded = load_study(study) if study else None
     if loaded is not None:
@@ -125,17 +124,16 @@ def days(
     able, quiet = without_quiet(table)
     if quiet:
         common.note(_quiet(quiet, out))
-    chosen = _choose(able, by, day or [], n, per_month, seed)
+    chosen = choose(able, by, day or (), n, per_month, seed)
     table = table.merge(chosen, how="left", on="day")
     table["chosen"] = table["weight"].notna()
     if out is not None:
-        _write(parts, chosen, loaded, out)
+        toml = write_workloads(parts, chosen, out, loaded.workloads[0] if loaded else None)
     if as_json:
         common.print_json(table.to_dict(orient="records"))
     else:
         common.print_table(_shown(table, by or day), common.Format.TABLE, _title(table, quiet))
     if out is not None:
-        toml = out / "workloads.toml"
         common.note(
             f'wrote {counted(len(chosen), "day")} to {out}; a study takes them as workloads = "{toml}"'
         )
@@ -171,10 +169,6 @@ def load(
         raise typer.BadParameter(
             f"{factor:g} was given; a load is above 0, 1 being the table's own", param_hint="--load"
         )
-    from procure.schemas import JOB
-    from procure.tables import read, write
-    from procure.workload.scale import TOLERANCE, bursts, cpu_seconds, scale_load
-
     table = read(jobs, JOB)
     scaled = scale_load(table, factor, seed, gap)
     write(scaled, out)
@@ -197,53 +191,14 @@ def load(
     common.print_record(record, output, f"{jobs} with a load of {factor:g}:")
 
 
-def _read(logs: list[Path], form: common.LogFormat | None, preset: str | None, tz: str) -> pd.DataFrame:
-    """Read logs or job tables as one; say what became of a log's rows."""
-    from procure.schemas import JOB
-    from procure.tables import read
-    from procure.workload import import_log, merge
-    from procure.workload.presets import load_preset
-
-    if form is None and preset is None:
-        tables = [read(path, JOB) for path in logs]
-    else:
-        name = form.value if form else load_preset(str(preset)).format
-        tables = []
-        for path in logs:
-            imported = import_log(path, name, preset, tz=None if name == "swf" else tz)
-            common.note(f"{path}: {'; '.join(imported.account())}")
-            tables.append(imported.jobs)
-    return tables[0] if len(tables) == 1 else merge(tables)
-
-
 def _probed(
     study: Study, parts: dict[str, pd.DataFrame], out: Path | None, every: int, farm: str
 ) -> pd.Series:
-    from procure.cli.sweep import _progress
-    from procure.sweep.probe import probe_days
-
     with nullcontext(str(out / "probe")) if out else tempfile.TemporaryDirectory() as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        with _progress() as show:
+        with common.progress() as show:
             waits = probe_days(study, parts, Path(folder), every, farm, progress=show, note=common.note)
     return waits.to_numpy()
-
-
-def _choose(
-    table: pd.DataFrame, by: By | None, named: list[str], n: int, per_month: int | None, seed: int
-) -> pd.DataFrame:
-    from procure.errors import TableError
-    from procure.workload import days as choose
-
-    if (by or named) and table.empty:
-        raise TableError("jobs wait on none of these days, so there is no day to choose")
-    if by is By.CALENDAR:
-        return choose.by_calendar(table, n, per_month)
-    if by is By.CLUSTERING:
-        return choose.by_group(table, n, seed)
-    if by is By.HARDEST:
-        return choose.hardest(table, n)
-    return choose.by_hand(table, named)
 
 
 def _quiet(days: list[str], out: Path | None) -> str:
@@ -254,31 +209,12 @@ def _quiet(days: list[str], out: Path | None) -> str:
     )
 
 
-def _write(parts: dict[str, pd.DataFrame], chosen: pd.DataFrame, study: Study | None, out: Path) -> None:
-    from procure.tables import whole_file, write
-
-    out.mkdir(parents=True, exist_ok=True)
-    lines = ["# Days that `procure workload days` chose; paths are relative to this file."]
-    like = study.workloads[0] if study else None
-    for row in chosen.itertuples(index=False):
-        write(parts[row.day], out / f"jobs-{row.day}.parquet")
-        lines += ["", "[[workloads]]", f'name = "{row.day}"', f'jobs = "jobs-{row.day}.parquet"']
-        lines += [f"weight = {row.weight}"] if row.weight != 1 else []
-        for key in ("logged_processor", "logged_speed"):
-            value = getattr(like, key, None)
-            lines += [f"{key} = {json.dumps(str(value))}"] if value is not None else []
-    with whole_file(out / "workloads.toml") as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def _title(table: pd.DataFrame, quiet: list[str]) -> str:
     rest = f", {int(table['chosen'].sum()):,} chosen" if table["chosen"].any() else ""
     return f"{counted(len(table), 'day')} with jobs{rest}" + (f", {len(quiet):,} left out" if quiet else "")
 
 
 def _shown(table: pd.DataFrame, choosing: object) -> pd.DataFrame:
-    import pandas as pd
-
     names = {"cpu_hours": "CPU h", "gpu_jobs": "GPU jobs", "gpu_hours": "GPU h"}
     names |= {"median_wait": "median wait s"} if "median_wait" in table else {}
     names |= {"weight": "weight"} if choosing else {}

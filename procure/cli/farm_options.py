@@ -7,13 +7,31 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
+from procure.sweep.connect import lifetime_arguments
+from procure.sweep.protocol import check_farm
 
 _QUEUE = "For the farms slurm, pbs, lsf and sge; what is not given is taken from ~/.config/dask/jobqueue.yaml"
+
+
+def farm_name(name: str) -> str:
+    """Refuse a farm that does not exist."""
+    with common.bad_option():
+        check_farm(name)
+    return name
+
+
+def walltime(text: str | None) -> str | None:
+    """Refuse a limit that cannot be read."""
+    if text is not None:
+        with common.bad_option():
+            lifetime_arguments(text)
+    return text
+
 
 FarmOption = Annotated[
     str,
     typer.Option(
-        callback=common.farm_name,
+        callback=farm_name,
         help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler such as tcp://HOST:PORT.",
     ),
 ]
@@ -26,9 +44,7 @@ MemoryOption = Annotated[
 ]
 WalltimeOption = Annotated[
     str | None,
-    typer.Option(
-        callback=common.walltime, help="Limit of one job, hours:minutes:seconds.", rich_help_panel=_QUEUE
-    ),
+    typer.Option(callback=walltime, help="Limit of one job, hours:minutes:seconds.", rich_help_panel=_QUEUE),
 ]
 PartitionOption = Annotated[str | None, typer.Option(help="Partition or queue.", rich_help_panel=_QUEUE)]
 AccountOption = Annotated[str | None, typer.Option(help="Account or project.", rich_help_panel=_QUEUE)]

@@ -1,4 +1,4 @@
-"""`procure quotes`: look at the vendors' offers, and at the nodes that are there already."""
+"""`procure quotes`: look at the vendors' offers, and at the nodes that you own already."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import typer
 
 from procure.cli.common import Format, FormatOption, bad_option, note, print_table, table_file
 from procure.packages.quotes import read_quotes, summarise_quotes
+from procure.study.existing import read_existing, summarise_nodes
+from procure.tables import write
 from procure.text import counted
 from procure.workload.speed import exact_speed, logged_processor_speed
 from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_ratios
@@ -110,7 +112,7 @@ def nodes(
     retire: Annotated[
         list[str] | None,
         typer.Option(
-            "--retire", metavar="NAMES", help="Nodes that go: node01, node[10-19], or a kind. Repeatable."
+            "--retire", metavar="NAMES", help="Nodes to retire: node01, node[10-19], or a kind. Repeatable."
         ),
     ] = None,
     leave_out_down: Annotated[
@@ -139,9 +141,6 @@ def nodes(
     procure quotes nodes nodes.txt
     procure quotes nodes nodes.txt --retire 'node[10-19]' --out nodes.csv
     """
-    from procure.study.existing import read_existing, summarise_nodes
-    from procure.tables import write
-
     system = read_existing(path, retire or (), "leave-out" if leave_out_down else "keep")
     for text in system.notes:
         note(text)

@@ -10,6 +10,10 @@ import typer
 
 from procure.cli.common import Format, FormatOption, echo, note, print_record, usd
 from procure.errors import TableError
+from procure.study import Plan, load_plan, load_study
+from procure.study.check import check_study, study_notes, study_text
+from procure.sweep import store
+from procure.sweep.tls import dask_options
 from procure.text import be, counted
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
@@ -44,8 +48,6 @@ def init(
     \b
     procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
     """
-    from procure.study.check import study_text
-
     text = study_text(path, Path(os.path.relpath(quotes, path.parent)), float(budget))
     try:
         with path.open("x", encoding="utf-8") as stream:
@@ -68,8 +70,6 @@ def check_(
     procure study check pipelines/example.toml
     procure study check pipelines/example.toml --format json
     """
-    from procure.study.check import check_study, study_notes
-
     loaded, size = check_study(path)
     for text in study_notes(loaded):
         note(text)
@@ -98,11 +98,7 @@ def status(
     \b
     procure study status pipelines/example.toml
     """
-    from procure.study import load_study
-    from procure.sweep import load_plan
-    from procure.sweep.store import study_status
-
-    print_record(study_status(load_plan(load_study(path))), output, str(path))
+    print_record(store.study_status(_plan(path)), output, str(path))
 
 
 @app.command("merge")
@@ -117,11 +113,7 @@ def merge(
     \b
     procure study merge pipelines/example.toml
     """
-    from procure.study import load_study
-    from procure.sweep import load_plan
-    from procure.sweep.store import merge
-
-    counts = merge(load_plan(load_study(path)), note)
+    counts = store.merge(_plan(path), note)
     print_record(counts, output, str(path))
     if counts["n_missing"]:
         note(
@@ -143,11 +135,7 @@ def verify(
     \b
     procure study verify pipelines/example.toml
     """
-    from procure.study import load_study
-    from procure.sweep import load_plan
-    from procure.sweep.store import verify
-
-    counts, problems = verify(load_plan(load_study(path)))
+    counts, problems = store.verify(_plan(path))
     print_record(counts | {"n_problems": len(problems)}, output, str(path))
     for problem in problems:
         note(problem)
@@ -164,7 +152,8 @@ def tls(path: StudyArgument) -> None:
     \b
     dask scheduler --protocol tls --scheduler-file s.json $(procure study tls mystudy.toml)
     """
-    from procure.study import load_study
-    from procure.sweep.tls import dask_options
-
     echo(dask_options(load_study(path).folder))
+
+
+def _plan(path: Path) -> Plan:
+    return load_plan(load_study(path))

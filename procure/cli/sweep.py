@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -78,7 +74,7 @@ def sweep(
     )  # fmt: skip
     with one_interrupt(last=True):
         try:
-            with _progress() as show:
+            with common.progress() as show:
                 summary = run_sweep(plan, farm, progress=show, note=common.note, options=options, shard=part)
         except KeyboardInterrupt:
             common.note(
@@ -114,43 +110,3 @@ def _planned(plan, status: dict) -> dict:
         "n_missing": status["n_missing"],
         "folder": status["folder"],
     }
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal, a line every 10 s elsewhere; both on stderr."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("simulating"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task("", total=None, rate="")
-            began = time.perf_counter()
-
-            def show(done: int, total: int) -> None:
-                rate = done / max(time.perf_counter() - began, 1e-9)
-                bar.update(task, completed=done, total=total, rate=f"{rate:,.0f} runs/s" if done else "")
-
-            yield show
-        return
-    began = time.perf_counter()
-    last, before = -1e9, -1
-
-    def say(done: int, total: int) -> None:
-        nonlocal last, before
-        now = time.perf_counter()
-        if now - last < 10 and not before < done == total:
-            return
-        last, before = now, done
-        rate = done / max(now - began, 1e-9)
-        left = f", {(total - done) / rate:,.0f} s left" if rate > 0 else ""
-        common.note(f"{done:,} of {counted(total, 'run')}, {rate:,.0f} runs/s{left}")
-
-    yield say

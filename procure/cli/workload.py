@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import pandas as pd
 import typer
 
 from procure.cli import days
@@ -14,7 +14,6 @@ from procure.cli.common import (
     FormatOption,
     JobsArgument,
     JobsOutOption,
-    LogFormat,
     PresetOption,
     bad_option,
     echo,
@@ -25,12 +24,24 @@ from procure.cli.common import (
     table_file,
     time_zone,
 )
+from procure.schemas import JOB
+from procure.tables import read, write
 from procure.text import counted
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from procure.workload import Imported
+from procure.workload import (
+    Imported,
+    describe,
+    generate,
+    import_log,
+    load_recipe,
+    merge,
+    overview,
+    slice_day,
+    slice_times,
+)
+from procure.workload.clock import day_bounds, moment, utc_text
+from procure.workload.importing import LogFormat
+from procure.workload.presets import Clock, load_preset, parse_column
+from procure.workload.read_sacct import SACCT_COMMAND
 
 app = typer.Typer(
     add_completion=False,
@@ -38,14 +49,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-
-
-class Clock(StrEnum):
-    """What the times of a CSV log are."""
-
-    UNIX = "unix"
-    LOG = "log"
-    LOCAL = "local"
 
 
 @app.command("import")
@@ -119,20 +122,14 @@ def import_(
     procure workload import --print-sacct-command
     """
     if print_sacct_command:
-        from procure.workload.read_sacct import SACCT_COMMAND
-
         echo(SACCT_COMMAND)
         return
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")
     if log_format is None and preset is None:
         raise typer.BadParameter("csv, swf or sacct is needed, or a preset", param_hint="--format")
-    from procure.tables import write
-    from procure.workload import import_log
-    from procure.workload.presets import load_preset, parse_column
-
     with bad_option("--preset"):
-        form = log_format.value if log_format else load_preset(str(preset)).format
+        form = log_format or load_preset(str(preset)).format
     with bad_option("--column"):
         columns = dict(parse_column(text) for text in column or [])
     imported = import_log(
@@ -144,7 +141,7 @@ def import_(
         cpus_per_node=cpus_per_node,
         mem_unit=mem_unit,
         columns=columns,
-        clock=clock.value if clock else None,
+        clock=clock,
         keep_unfinished=keep_unfinished,
         skip_bad_rows=skip_bad_rows,
     )
@@ -191,10 +188,6 @@ def describe_(jobs: JobsArgument, output: FormatOption = Format.TABLE) -> None:
     procure workload describe jobs.parquet
     procure workload describe jobs.parquet --format json
     """
-    from procure.schemas import JOB
-    from procure.tables import read
-    from procure.workload import describe, overview
-
     table = read(jobs, JOB)
     quantities, facts = describe(table), overview(table)
     if output is Format.JSON:
@@ -207,8 +200,6 @@ def describe_(jobs: JobsArgument, output: FormatOption = Format.TABLE) -> None:
 
 def _readable(facts: dict[str, object]) -> dict[str, object]:
     """Write Unix times as dates."""
-    from procure.workload.clock import utc_text
-
     if facts["clock"] != "unix":
         return facts
     dates = {name: utc_text(int(str(facts[name]))) for name in ("first_submit", "last_submit")}
@@ -235,8 +226,6 @@ def generate_(
     procure workload generate --out jobs.parquet --seed 1
     procure workload generate --out small.parquet --n-jobs 500
     """
-    from procure.workload import generate, load_recipe
-
     chosen = load_recipe(recipe) if recipe else None
     _wrote(generate(seed, n_jobs, chosen), out, output)
 
@@ -268,11 +257,6 @@ def slice_(
     """
     if (day is None) == (start is None and end is None):
         raise typer.BadParameter("give a --day, or --from and --to", param_hint="--day")
-    from procure.schemas import JOB
-    from procure.tables import read
-    from procure.workload import slice_day, slice_times
-    from procure.workload.clock import day_bounds, moment
-
     if day is not None:
         with bad_option("--day"):
             day_bounds(day, tz)
@@ -300,10 +284,6 @@ def merge_(
     \b
     procure workload merge march.parquet april.parquet may.parquet --out spring.parquet
     """
-    from procure.schemas import JOB
-    from procure.tables import read
-    from procure.workload import merge
-
     tables = [read(path, JOB) for path in jobs]
     merged = merge(tables, drop_repeated=drop_repeated)
     left_out = sum(map(len, tables)) - len(merged)
@@ -317,8 +297,6 @@ app.command("load")(days.load)
 
 
 def _wrote(jobs: pd.DataFrame, out: Path, output: Format) -> None:
-    from procure.tables import write
-
     write(jobs, out)
     record = {"n_jobs": len(jobs), "out": str(out)}
     if output is Format.TABLE:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
 
 from procure.errors import TableError
+from procure.files import whole_file
 from procure.settings import InputFile, Name, NaturalInt, PositiveInt, Settings, read_toml
+from procure.tables import write
 from procure.workload.presets import ColumnMap, parse_column
 from procure.workload.speed import logged_processor_speed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def _decimal(value: Any) -> Any:
@@ -174,3 +175,38 @@ def read_workloads(path: Path, folder: Path) -> Any:
             if isinstance(named, str) and (key == "jobs" or named.endswith(".toml")):
                 table[key] = os.path.relpath(path.parent / named, folder or ".")
     return found
+
+
+def write_workloads(
+    days: dict[str, pd.DataFrame], chosen: pd.DataFrame, folder: Path, like: Workload | None = None
+) -> Path:
+    """Write chosen days as job tables, and the ``workloads.toml`` that a study takes them from.
+
+    Parameters
+    ----------
+    days
+        Job tables by day.
+    chosen
+        ``day weight``, from `procure.workload.days.choose`.
+    folder
+        Where to write; made if missing.
+    like
+        A workload whose logged processor or speed holds for the days, too.
+
+    Raises
+    ------
+    TableError
+        A file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ["# Days that `procure workload days` chose; paths are relative to this file."]
+    for row in chosen.itertuples(index=False):
+        write(days[row.day], folder / f"jobs-{row.day}.parquet")
+        lines += ["", "[[workloads]]", f'name = "{row.day}"', f'jobs = "jobs-{row.day}.parquet"']
+        lines += [f"weight = {row.weight}"] if row.weight != 1 else []
+        for key in ("logged_processor", "logged_speed"):
+            value = getattr(like, key, None)
+            lines += [f"{key} = {json.dumps(str(value))}"] if value is not None else []
+    with whole_file(folder / "workloads.toml") as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / "workloads.toml"

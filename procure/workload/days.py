@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from procure.errors import TableError
 from procure.text import nearest
 from procure.workload.clock import zone
 from procure.workload.slice import refuse_log_clock
+
+Rule = Literal["calendar", "clustering", "hardest"]
+RULES: tuple[str, ...] = get_args(Rule)
+"""How days are chosen: evenly, one of each group of like days, or those with the longest waits."""
 
 QUIET = 60.0
 """Seconds; a day whose median mean wait over the probed packages is below this says nothing about packages."""
@@ -89,6 +95,48 @@ def _figures(day: str, jobs: pd.DataFrame) -> dict[str, object]:
     }
 
 
+def choose(
+    table: pd.DataFrame,
+    by: str | None = None,
+    named: Sequence[str] = (),
+    n: int = 25,
+    per_month: int | None = None,
+    seed: int = 1,
+) -> pd.DataFrame:
+    """Choose days by one of the rules below; without a rule, the days named.
+
+    Parameters
+    ----------
+    table
+        From `day_table`, with ``median_wait`` for ``hardest``.
+    by
+        One of `RULES`, or None.
+    named
+        ``YYYY-MM-DD``; without a rule.
+    n, per_month, seed
+        See `by_calendar`, `by_group` and `hardest`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``day weight``, days ascending.
+
+    Raises
+    ------
+    TableError
+        The table holds no day, or none of that name.
+    """
+    if (by or named) and table.empty:
+        raise TableError("jobs wait on none of these days, so there is no day to choose")
+    if by == "calendar":
+        return by_calendar(table, n, per_month)
+    if by == "clustering":
+        return by_group(table, n, seed)
+    if by == "hardest":
+        return hardest(table, n)
+    return by_hand(table, named)
+
+
 def by_hand(table: pd.DataFrame, days: Sequence[str]) -> pd.DataFrame:
     """Choose the days named; each weighs 1.
 
@@ -137,8 +185,7 @@ def by_group(table: pd.DataFrame, n: int = 25, seed: int = 1) -> pd.DataFrame:
     seed
         Of the first centres; the same seed gives the same days.
     """
-    from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
+    from sklearn.cluster import KMeans  # takes seconds to import, and every command imports this package
 
     values = np.log1p(table[list(FEATURES)].to_numpy(dtype="float64"))
     spread = values.std(axis=0)

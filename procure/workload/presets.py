@@ -13,6 +13,7 @@ from procure.settings import problems, read_toml
 from procure.text import nearest
 from procure.workload.units import MEMORY_BYTES, PER, SECONDS
 
+Clock = Literal["unix", "log", "local"]
 FOLDER = Path(__file__).parent / "presets"
 TIMES = ("submit_time", "eligible_time", "start_time", "end_time")
 DURATIONS = ("requested_time", "run_time")
@@ -46,7 +47,7 @@ class Preset(BaseModel):
     name: str
     format: Literal["csv", "swf"] = "csv"
     meaning: str = ""
-    clock: Literal["unix", "log", "local"] | None = None
+    clock: Clock | None = None
     tz: str = ""
     columns: dict[str, ColumnMap] = Field(default_factory=dict)
     mem_unit: str = "kB:cpu"

@@ -1,0 +1,65 @@
+"""A log whose format its name tells, and one that follows another."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from test_workload_sacct import HEADER, PENDING, line
+from test_workload_swf import HEADER as SWF_HEADER
+from test_workload_swf import row
+
+from procure.errors import TableError
+from procure.schemas import JOB
+from procure.tables import check, write
+from procure.workload import followed_by, import_log, read_log
+
+JOBS = check(
+    pd.DataFrame({"job_id": ["a", "b"], "submit_time": [5, 9], "run_time": 3, "cpus_per_node": 2}), JOB
+)
+
+
+@pytest.mark.parametrize("name", ["jobs.parquet", "jobs.csv", "jobs.csv.gz"])
+def test_a_job_table_is_read_as_it_is(tmp_path, name):
+    """Whatever its name, with all rows kept and nothing to say."""
+    write(JOBS, tmp_path / name)
+    log = read_log(tmp_path / name)
+    pd.testing.assert_frame_equal(log.jobs, JOBS)
+    assert (log.n_read, log.dropped, log.notes, log.origin) == (2, {}, [], 0)
+
+
+@pytest.mark.parametrize(("name", "format"), [("a.swf", None), ("a.swf.txt", None), ("a.log", "swf")])
+def test_an_swf_log_is_known_by_its_name_and_knows_its_origin(tmp_path, name, format):
+    """The Unix second at which its own clock shows 0, from the header."""
+    (tmp_path / name).write_text(f"{SWF_HEADER}{row()}\n")
+    log = read_log(tmp_path / name, format)
+    assert log.origin == 1000 and log.jobs["submit_time"].tolist() == [1010]
+    again = import_log(tmp_path / name, "swf", clock="log")
+    assert again.origin == 0 and again.jobs["submit_time"].tolist() == [10]
+
+
+def test_any_other_name_is_a_sacct_log_whose_queue_may_be_kept(tmp_path):
+    """Pending jobs only where they are asked for."""
+    path = tmp_path / "jobs.psv"
+    path.write_text("\n".join([HEADER, line("1"), line("2", **PENDING)]) + "\n")
+    assert read_log(path, tz="UTC").jobs["job_id"].tolist() == ["1"]
+    assert sum(read_log(path, tz="UTC").dropped.values()) == 1
+    assert read_log(path, tz="UTC", keep_unfinished=True).jobs["job_id"].tolist() == ["1", "2"]
+
+
+def test_a_preset_says_the_format_where_the_name_does_not(tmp_path):
+    """And a missing file is one sentence."""
+    path = tmp_path / "jobs.txt"
+    path.write_text(f"{SWF_HEADER}{row()}\n")
+    (tmp_path / "mine.toml").write_text('name = "mine"\nformat = "swf"\n')
+    assert len(read_log(path, preset=str(tmp_path / "mine.toml")).jobs) == 1
+    with pytest.raises(TableError, match="no such file"):
+        read_log(tmp_path / "absent.swf")
+
+
+def test_a_log_that_follows_is_joined_at_its_first_submission():
+    """Row order is kept; one that begins before the first ends is refused."""
+    later = JOBS.assign(submit_time=JOBS["submit_time"] + 4)
+    joined, cut = followed_by(JOBS, later)
+    assert joined["submit_time"].tolist() == [5, 9, 9, 13] and cut == 9
+    with pytest.raises(TableError, match="begins at 8 s, before the last submission of the earlier, 9 s"):
+        followed_by(JOBS, later.assign(submit_time=later["submit_time"] - 1))
