@@ -11,7 +11,6 @@ import typer
 import typer.core
 
 from procure._version import __version__
-from procure.cli import common
 from procure.errors import ArgumentError, TableError
 from procure.text import printable
 
@@ -105,28 +104,32 @@ def root(
     """
 
 
+def _say(text: str) -> None:
+    typer.echo(printable(text, kept="\n\t"), err=True)
+
+
 def run() -> None:
     """Run the command line; an error is one line on stderr, exit code 2 for bad usage, 1 for failure."""
     try:
         app()
     except TableError as error:
-        common.note(f"procure: {error}")
+        _say(f"procure: {error}")
         sys.exit(1)
     except KeyboardInterrupt:
-        common.note("procure: interrupted")
+        _say("procure: interrupted")
         sys.exit(1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        common.note(f"procure: {where}{error.strerror or error}")
+        _say(f"procure: {where}{error.strerror or error}")
         sys.exit(1)
     except Exception as error:
         if os.environ.get("PROCURE_TRACEBACK"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        common.note(f"procure: a defect of procure itself: {what} (PROCURE_TRACEBACK=1 shows where)")
+        _say(f"procure: a defect of procure itself: {what} (PROCURE_TRACEBACK=1 shows where)")
         sys.exit(1)
 
 
