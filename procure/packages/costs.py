@@ -150,6 +150,19 @@ def total_costs(
     return found[["package_id", *COST_UNITS]]
 
 
+def check_prices(quotes: pd.DataFrame, costs: Costs) -> None:
+    """Refuse prices of energy or space that need a figure which a quote does not state.
+
+    Raises
+    ------
+    TableError
+        As `total_costs`, of packages that may hold each of these types.
+    """
+    one_each = np.eye(len(quotes), dtype="int64")
+    _watts(one_each, np.zeros(len(quotes)), quotes, costs, None)
+    _rack_units(quotes, one_each, costs)
+
+
 def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np.ndarray | float]:
     """Return what power and space come to."""
     kwh = watts / 1000 * HOURS_PER_YEAR * costs.pue

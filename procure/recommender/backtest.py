@@ -20,6 +20,7 @@ from procure.recommender.notes import about_results
 from procure.recommender.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
 from procure.schemas import RESULT
 from procure.study import Study, load_study
+from procure.study.rules import check_threshold
 from procure.sweep import read_results
 from procure.tables import read
 from procure.text import listed, nearest
@@ -237,10 +238,11 @@ def _together(
     train_on: Sequence[str] | None,
 ) -> Evaluation:
     study, names = results.plan.study, [case.name for case in results.cases]
-    if len(names) < 2:
-        raise ArgumentError(
-            "hit_threshold", f"the study has one workload, {names[0]}; hits over days need several"
-        )
+    for threshold in thresholds:
+        try:
+            check_threshold(threshold, names)
+        except TableError as error:
+            raise ArgumentError("hit_threshold", str(error)) from None
     for name in train_on or []:
         if name not in names:
             raise ArgumentError("train_on", f"{name!r} is not in the study; {nearest(name, names)}")

@@ -9,9 +9,10 @@ from typing import TypeVar
 import numpy as np
 
 from procure.errors import ArgumentError, TableError
-from procure.objectives import OBJECTIVES, Quantity, objective
+from procure.objectives import OBJECTIVES, Quantity
 from procure.objectives.constraints import Constraint, parse_all, quantities
 from procure.study import Study
+from procure.study.rules import objective_of, own_constraints
 
 MEAN_WAIT = OBJECTIVES["mean-wait"]
 SHORT = {"wait": "mean-wait", "cost": "tco"}
@@ -87,25 +88,16 @@ def criteria_of(
         The same of the study's own.
     """
     quotes = study.read_quotes()
-    known = quantities(quotes["name"])
-    columns = {one.column for one in OBJECTIVES.values()}
-    if "power_w" not in quotes or quotes["power_w"].isna().all():
-        columns -= {OBJECTIVES["energy"].column}
-    bounds = parse_all(study.recommend.constraints, known)
+    bounds = own_constraints(study, quotes)
     if constraints:
         written = [*study.recommend.constraints, *constraints]
-        bounds = _argument("constraints", lambda: parse_all(written, known))
-    target = _argument("objective", lambda: _objective(objective or study.recommend.objective, columns))
+        bounds = _argument("constraints", lambda: parse_all(written, quantities(quotes["name"])))
+    target = _argument("objective", lambda: objective_of(objective or study.recommend.objective, quotes))
     names = [one.strip() for one in (pareto.split(",") if isinstance(pareto, str) else pareto or ())]
-    axes = tuple(_argument("pareto", lambda: [_objective(SHORT.get(name, name), columns) for name in names]))
+    axes = tuple(_argument("pareto", lambda: [objective_of(SHORT.get(name, name), quotes) for name in names]))
     if names and len(set(axes)) < 2:
         raise ArgumentError("pareto", "a front needs two axes or more, e.g. wait,cost")
     return Criteria(target, tuple(bounds), axes)
-
-
-def _objective(name: str, columns: Iterable[str]) -> Quantity:
-    # Energy that no quote states is left out of the names that are proposed, and named where it is asked for.
-    return OBJECTIVES[name] if name in OBJECTIVES else objective(name, columns)
 
 
 def _argument(name: str, read: Callable[[], _T]) -> _T:

@@ -32,11 +32,9 @@ from procure.recommender.results import (
 from procure.recommender.values import Learn, Model, PackageValues
 from procure.schemas import COST_UNITS
 from procure.study import Study, load_study
+from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
 from procure.sweep.trial import simulate_counts
 from procure.text import counted, nearest
-
-MOST_WITHOUT_MODEL = 200
-"""Up to this many packages are simulated outright where too few were simulated to learn from."""
 
 _FEWEST_ROWS = 20
 
@@ -349,11 +347,11 @@ def learn_values(
     left_out = np.zeros_like(whole.left_out) if rule == PUBLISHED else whole.left_out
     leading = left_out == left_out.min()
     sampled = int((leading & values.simulated).sum())
-    if sampled < 2 * folds:
+    if not can_learn(sampled, folds):
         values.add(every, searched_values(results, list(values.results)))
     missing = leading & ~values.simulated
     outright = verify and int(missing.sum()) <= MOST_WITHOUT_MODEL
-    enough = int((leading & values.simulated).sum()) >= 2 * folds
+    enough = can_learn(int((leading & values.simulated).sum()), folds)
     if criteria.need_runs and missing.any() and outright and not enough:
         confirmation.simulate(np.flatnonzero(missing))
     elif criteria.need_runs:

@@ -16,6 +16,7 @@ from procure.models.cache import learn
 from procure.packages.costs import total_costs
 from procure.packages.runnable import count_matrix
 from procure.study import Plan, Study, load_plan, load_study
+from procure.study.rules import can_learn
 from procure.sweep import read_results
 from procure.sweep.parts import SCHEMA, PartError, read_part
 from procure.sweep.store import PARTS, RESULTS
@@ -94,7 +95,7 @@ class StudyResults:
         """
         everyone = np.ones(len(case.wait), dtype=bool)
         for among in (case.runs_all, everyone) if rule == RUNS_ALL else (everyone,):
-            if int((among & case.simulated).sum()) >= 2 * self.plan.study.model.folds:
+            if can_learn(int((among & case.simulated).sum()), self.plan.study.model.folds):
                 return self.learn(case, feature_set, among)
         return None
 

@@ -8,15 +8,28 @@ from pathlib import Path
 from string import Template
 from typing import TypeVar
 
+import pandas as pd
 from pydantic import ValidationError
 
 from procure.errors import TableError
 from procure.files import is_file
 from procure.packages import count_packages, read_quotes
+from procure.packages.costs import check_prices
 from procure.packages.expiry import validity_notes
 from procure.packages.space import too_many
+from procure.policies.catalog import refuse_multi_node
 from procure.settings import complaint, problems, validate
+from procure.study.plan import read_workload
+from procure.study.rules import (
+    check_folds,
+    check_sample,
+    check_threshold,
+    objective_of,
+    offered,
+    own_constraints,
+)
 from procure.study.study import Study, load_study, read_values, study_name
+from procure.study.workloads import Workload
 
 TEMPLATE = Path(__file__).parent / "study_template.toml"
 Result = TypeVar("Result")
@@ -51,26 +64,25 @@ def plan_size(study: Study) -> dict[str, int]:
     Raises
     ------
     TableError
-        The quotes are wrong, or no package is feasible.
+        The quotes are wrong, no package is feasible, or the sample is too small.
     """
     quotes = study.read_quotes()
     about = too_many(quotes, study.packages)
     if about is not None:
         return {"about_packages": int(about)}
     size = count_packages(quotes, study.packages)
-    n_distinct = int(size["n_distinct"])
-    n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))
+    n_sampled = check_sample(study, int(size["n_distinct"]))
     n_runs = n_sampled * len(study.workloads) * len(study.simulate.policies)
     return {
         "n_packages": int(size["n_packages"]),
-        "n_distinct": n_distinct,
+        "n_distinct": int(size["n_distinct"]),
         "n_sampled": n_sampled,
         "n_runs": n_runs,
     }
 
 
 def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
-    """Check a study file and the quote and node files that it names.
+    """Check a study file and all that it names: quotes, nodes, workloads, and what later stages ask of them.
 
     Returns
     -------
@@ -96,14 +108,32 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
     study = load_study(path)
     table = _try(lines, study.read_quotes)
     _try(lines, study.read_existing_nodes)
+    for workload in study.workloads:
+        _try(lines, partial(_check_workload, study, workload, table))
+    if study.evaluate.hit_threshold is not None:
+        _try(
+            lines,
+            partial(check_threshold, study.evaluate.hit_threshold, [one.name for one in study.workloads]),
+        )
     size: dict[str, int] | None = None
     if table is not None:
-        for workload in study.workloads:
-            _try(lines, partial(study.logged_speed, workload, table))
+        _try(lines, lambda: own_constraints(study, table))
+        _try(lines, lambda: objective_of(study.recommend.objective, table))
+        _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
+        if size is not None and "n_sampled" in size:
+            _try(lines, partial(check_folds, study, size["n_sampled"], size["n_distinct"]))
     if size is None or lines:
         raise TableError(complaint(str(path), lines))
     return study, size
+
+
+def _check_workload(study: Study, workload: Workload, quotes: pd.DataFrame | None) -> None:
+    if quotes is not None:
+        study.logged_speed(workload, quotes)
+    jobs = read_workload(workload)
+    for policy in study.simulate.policies:
+        refuse_multi_node(jobs, policy)
 
 
 def study_notes(study: Study) -> list[str]:

@@ -19,6 +19,7 @@ from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node
 from procure.schemas import JOB, QUOTE, RESULT
 from procure.study.existing import coverage_notes
+from procure.study.rules import check_sample
 from procure.study.study import Study
 from procure.study.workloads import Workload
 from procure.tables import check, read
@@ -103,12 +104,7 @@ def load_plan(study: Study) -> Plan:
         )
     packages = expand_packages(quotes, study.packages)
     plan = Plan(study, quotes, packages, workloads, existing, notes)
-    if not len(plan.sampled_rows):
-        n_distinct = int(packages["distinct"].sum())
-        raise TableError(
-            f"{study.path}: sweep.offset = {study.sweep.offset} leaves no package to simulate: "
-            f"there are {n_distinct} distinct ones; offset must be below that"
-        )
+    check_sample(study, int(packages["distinct"].sum()))
     return plan
 
 

@@ -1,0 +1,105 @@
+"""What a study must satisfy beyond its settings' types: asked by `study check` and by the stage that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.objectives import OBJECTIVES, Quantity, objective
+from procure.objectives.constraints import Constraint, parse_all, quantities
+from procure.study.study import Study
+from procure.text import counted
+
+MOST_WITHOUT_MODEL = 200
+"""So many packages that a sweep left out are simulated outright where no model can be learnt."""
+
+
+def own_constraints(study: Study, quotes: pd.DataFrame) -> list[Constraint]:
+    """Read the study's own constraints.
+
+    Raises
+    ------
+    TableError
+        One names what does not exist, or a unit that is none of it; or they contradict each other.
+    """
+    return parse_all(study.recommend.constraints, quantities(quotes["name"]))
+
+
+def objective_of(name: str, quotes: pd.DataFrame) -> Quantity:
+    """Look up an objective of packages of these quotes.
+
+    Raises
+    ------
+    TableError
+        It is unknown: those that these quotes can be ranked by are proposed.
+    """
+    columns = {one.column for one in OBJECTIVES.values()}
+    if "power_w" not in quotes or quotes["power_w"].isna().all():
+        columns -= {OBJECTIVES["energy"].column}
+    # Energy that no quote states is left out of the names that are proposed, and named where it is asked for.
+    return OBJECTIVES[name] if name in OBJECTIVES else objective(name, columns)
+
+
+def check_threshold(threshold: int, workloads: Sequence[str]) -> None:
+    """Refuse a number of workloads that no package can be a hit on more than.
+
+    Raises
+    ------
+    TableError
+        There is one workload, or the threshold is not below their number.
+    """
+    n = len(workloads)
+    if n < 2:
+        raise TableError(f"the study has one workload, {workloads[0]}; hits over days need several")
+    if threshold >= n:
+        raise TableError(
+            f"hit_threshold = {threshold}: a hit is one on more than so many workloads, and the study has {n}; "
+            f"at most {n - 1} is possible"
+        )
+
+
+def can_learn(n_simulated: int, folds: int) -> bool:
+    """Tell whether so many simulated packages are enough for the cross-validation of a model."""
+    return n_simulated >= 2 * folds
+
+
+def check_sample(study: Study, n_distinct: int) -> int:
+    """Return how many of so many distinct packages a sweep simulates.
+
+    Raises
+    ------
+    TableError
+        None.
+    """
+    n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))
+    if not n_sampled:
+        raise TableError(
+            f"{study.path}: sweep.offset = {study.sweep.offset} leaves no package to simulate: "
+            f"there are {n_distinct} distinct ones; offset must be below that"
+        )
+    return n_sampled
+
+
+def check_folds(study: Study, n_sampled: int, n_distinct: int) -> None:
+    """Refuse more folds than the sample allows, where too many packages are left out to simulate them outright.
+
+    Raises
+    ------
+    TableError
+        No model could be learnt, and nothing recommended.
+    """
+    folds = study.model.folds
+    if not can_learn(n_sampled, folds) and n_distinct - n_sampled > MOST_WITHOUT_MODEL:
+        raise TableError(
+            f"model.folds = {folds:,}: cross-validation needs {2 * folds:,} simulated packages, and sweep.sample = "
+            f"{study.sweep.sample} simulates {n_sampled:,} of {counted(n_distinct, 'distinct package')}"
+        )
+
+
+def offered(study: Study, quotes: pd.DataFrame) -> np.ndarray:
+    """Mark the types that some package may hold: one node is within the budget, and they may be bought at all."""
+    most = quotes["max_count"].fillna(1) if "max_count" in quotes else pd.Series(1, index=quotes.index)
+    return ((quotes["price_usd"] <= study.packages.budget_usd) & (most > 0)).to_numpy(dtype=bool)

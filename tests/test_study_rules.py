@@ -1,0 +1,110 @@
+"""`study check` refuses whatever a later stage would refuse, all of it at once."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+from small_study import swept
+
+import procure
+from procure.errors import ArgumentError, TableError
+from procure.packages.costs import Costs, check_prices
+from procure.recommender.criteria import criteria_of
+from procure.study import load_plan, load_study
+from procure.study.check import check_study
+from procure.study.rules import check_folds, check_threshold
+
+QUOTES = "name,category,cpus,mem_gb,gpus,price_usd,power_w\nx,c,32,128,0,6960,500\ny,d,64,256,0,9960,\n"
+STUDY = """
+quotes = "q.csv"
+packages = {{ budget_usd = 90_000, min_gpu_nodes = 0 }}
+workloads = [{{ name = "w", {jobs} }}]
+{more}
+"""
+
+
+def study(folder, more="", jobs="generate = { seed = 1, n_jobs = 20 }"):
+    (folder / "q.csv").write_text(QUOTES)
+    path = folder / "s.toml"
+    path.write_text(STUDY.format(more=more, jobs=jobs))
+    return path
+
+
+BAD = [
+    ("sweep.offset = 90\nsweep.sample = 100", "leaves no package to simulate", load_plan),
+    ("recommend.constraints = ['waste<=4h']", "'waste' is unknown", criteria_of),
+    ("recommend.constraints = ['price_usd<=4h']", "is no unit of price_usd", criteria_of),
+    ("recommend.constraints = ['p95_wait<=1h', 'p95_wait>=2h']", "contradict each other", criteria_of),
+    (
+        "costs = { usd_per_kwh = 0.2 }",
+        "needs the idle_power_w of every quote|needs the power_w of every",
+        None,
+    ),
+    ("costs = { usd_per_rack_unit_year = 5 }", "needs the rack_units of every quote", None),
+    ("evaluate.hit_threshold = 1", "the study has one workload", None),
+    ("simulate.policies = ['easie']", "easy", load_plan),
+]
+
+
+@pytest.mark.parametrize(("more", "message", "later"), BAD, ids=[more[:40] for more, _, _ in BAD])
+def test_check_refuses_what_a_later_stage_refuses_in_the_same_words(more, message, later, tmp_path):
+    """Each thing is refused before a sweep, as the stage that needs it would refuse it afterwards."""
+    path = study(tmp_path, more)
+    with pytest.raises(TableError, match=message) as at_check:
+        check_study(path)
+    if later is not None:
+        with pytest.raises(TableError, match=message) as at_stage:
+            later(load_study(path))
+        assert str(at_stage.value).split(": ")[-1] in str(at_check.value)
+
+
+def test_check_reads_the_workloads(tmp_path):
+    """A broken job table is refused before the sweep."""
+    (tmp_path / "j.csv").write_text("job_id,submit_time,run_time,cpus_per_node\na,0,1,none\n")
+    with pytest.raises(TableError, match=r"j.csv, row 1, column cpus_per_node: 'none' is not a whole number"):
+        check_study(study(tmp_path, jobs='jobs = "j.csv"'))
+
+
+def test_everything_is_said_at_once(tmp_path):
+    """Four faults of four stages are one error of four lines."""
+    more = "recommend.constraints = ['waste<=4h']\nevaluate.hit_threshold = 1\ncosts = { usd_per_kwh = 0.2 }"
+    with pytest.raises(TableError, match="4 problems") as error:
+        check_study(study(tmp_path, more, jobs='jobs = "q.csv"'))
+    assert len(str(error.value).splitlines()) == 5
+
+
+def test_a_sound_study_passes(tmp_path):
+    """Constraints, prices and folds that can be served are no problem."""
+    more = "recommend.constraints = ['p95_wait<=4h', 'x>=1']\ncosts = { idle_share = 0.4 }\nmodel.folds = 40"
+    assert check_study(study(tmp_path, more))[1]["n_distinct"] > 0
+
+
+def test_a_threshold_that_no_package_can_pass_is_refused_by_check_and_evaluate():
+    """More than all days is more than there are."""
+    check_threshold(2, ["a", "b", "c"])
+    with pytest.raises(TableError, match="at most 2 is possible"):
+        check_threshold(3, ["a", "b", "c"])
+    with pytest.raises(ArgumentError, match="one workload"):
+        procure.evaluate(swept(), hit_threshold=0)
+
+
+def test_folds_beyond_the_sample_are_refused_where_packages_are_left_out():
+    """A million folds of a sample are refused; of a few packages that can all be simulated, no model is needed."""
+    example = load_study("pipelines/example.toml").model_copy(
+        update={"model": load_study("pipelines/example.toml").model.model_copy(update={"folds": 10**6})}
+    )
+    with pytest.raises(
+        TableError, match=re.escape("model.folds = 1,000,000: cross-validation needs 2,000,000")
+    ):
+        check_folds(example, 100, 1000)
+    check_folds(example, 100, 300)
+
+
+def test_only_types_that_can_be_bought_need_watts():
+    """A type without watts that nobody offers is no problem."""
+    quotes = pd.DataFrame({"name": ["a"], "power_w": [5.0], "idle_power_w": [1.0]})
+    check_prices(quotes, Costs(usd_per_kwh=0.1))
+    with pytest.raises(TableError, match="idle_power_w"):
+        check_prices(quotes.drop(columns="idle_power_w"), Costs(usd_per_kwh=0.1))
