@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+import procure
 from procure.cli.main import app, run
 from procure.errors import TableError
 from procure.models import Case
@@ -22,9 +23,12 @@ from procure.recommender.notes import ModelErrors, no_better_than_mean, ties
 from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
 from procure.recommender.recommender import values_of
 from procure.recommender.results import load_results
+from procure.recommender.summary import records
 from procure.recommender.values import PackageValues
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
+from procure.tables import write
+from procure.workload import generate
 
 NAN = np.nan
 KNOWN = quantities(["A"])
@@ -300,6 +304,51 @@ def test_plain_recommend_is_what_mean_wait_without_constraints_is(swept):
     """The same bytes, with and without the option."""
     plain, named = ask(swept, "--format", "json"), ask(swept, "--objective", "mean-wait", "--format", "json")
     assert plain.stdout == named.stdout and "objective" not in json.loads(plain.stdout)[0]
+
+
+@pytest.mark.parametrize("objective", ["mean-wait", "p95-wait", "worst-day", "cvar", "regret-max"])
+def test_predictions_keep_their_range_under_any_objective_and_constraint(swept, truth, objective):
+    """90 % ranges of the objective, the mean wait and what is constrained; they hold most of the truths."""
+    done = procure.recommend(
+        swept, objective=objective, constraints=["slowdown<=100000"], verify=False, resamples=0
+    )
+    table = done.ranking
+    predicted = table[~table["simulated"] & (table["jobs_left_out"] == 0)]
+    assert len(predicted) > 9
+    for name, low, high in (
+        ("mean_wait_time", "low_wait_time", "high_wait_time"),
+        ("objective_value", "objective_low", "objective_high"),
+        ("slowdown", "slowdown_low", "slowdown_high"),
+    ):
+        assert (predicted[low] <= predicted[name] + 1e-9).mean() > 0.7 and predicted[high].notna().all(), name
+        assert table.loc[table["simulated"], [low, high]].isna().all(axis=None)
+    real = truth.value(OBJECTIVES[objective])[0][predicted["row"].to_numpy()]
+    held = (predicted["objective_low"] <= real) & (real <= predicted["objective_high"])
+    assert held.mean() > 0.6
+    # Packages that leave jobs out have a model of their own, and no range.
+    rest = table[~table["simulated"] & (table["jobs_left_out"] > 0)]
+    assert len(rest) == 0 or rest["low_wait_time"].isna().all()
+    rows = records(done)
+    assert all("objective_low" in one and "slowdown" in one["constrained_intervals"] for one in rows)
+
+
+def test_packages_that_leave_jobs_out_keep_their_model_under_a_constraint(tmp_path):
+    """None of their mean waits is unknown where enough of them were simulated, as in the plain list."""
+    jobs = generate(3, 150)
+    jobs.loc[::30, "mem_mb_per_node"] = 600_000  # only Gpu2 has that much
+    write(jobs, tmp_path / "jobs.parquet")
+    (tmp_path / "quotes.csv").write_text(OFFERS)
+    path = tmp_path / "small.toml"
+    text = STUDY.format(n=150, sample=2).replace("60_000", "120_000")
+    path.write_text(text.replace("generate = { seed = 3, n_jobs = 150 }", 'jobs = "jobs.parquet"'))
+    run_sweep(load_plan(load_study(path)), "serial")
+    plain = procure.recommend(path, resamples=0, verify=False).ranking.set_index("package_id")
+    bound = procure.recommend(path, constraints=["price_usd>=1"], resamples=0, verify=False).ranking
+    assert plain["jobs_left_out"].gt(0).sum() > 20 and plain["mean_wait_time"].notna().all()
+    same = plain.loc[bound["package_id"]].reset_index()
+    for name in ("mean_wait_time", "low_wait_time", "high_wait_time"):
+        assert same[name].equals(bound[name])
+    assert not same["low_wait_time"].isna().all()
 
 
 def test_the_command_prints_the_front_and_its_knee(swept, truth):

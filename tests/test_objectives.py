@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.objectives import OBJECTIVES, available, objective
-from procure.objectives.aggregate import HOW, aggregate, regrets
+from procure.objectives.aggregate import HOW, aggregate, best_first, pooled_mean, regrets
 from procure.schemas import COST_UNITS, PACKAGE, RESULT
 from procure.text import said
 
@@ -124,3 +124,53 @@ def test_unknown_ways_and_shares_are_refused():
 def test_values_are_written_with_their_unit(value, unit, text):
     """Thousands separated."""
     assert said(value, unit) == text
+
+
+FIGURES = st.one_of(st.integers(0, 3).map(float), st.just(NAN))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(FIGURES, *[st.integers(0, 2)] * 2, st.sampled_from([0, 0, 0.5, 1]), FIGURES), max_size=12
+    )
+)
+def test_the_one_order_equals_a_sort_by_its_written_rule(packages):
+    """Bounds met, jobs left out, violation, value, price, tie, row; a NaN last; and jobs left out first if hopeful."""
+    value, price, left_out, violation, tie = (
+        np.array([p[i] for p in packages], dtype=float) for i in range(5)
+    )
+
+    def known(x: float) -> tuple[bool, float]:
+        return (True, 0.0) if np.isnan(x) else (False, x)
+
+    def rule(row: int, hopeful: bool) -> tuple:
+        bounds = (violation[row] > 0, left_out[row], violation[row])
+        rest = (known(value[row]), price[row], known(tie[row]), row)
+        return (*(bounds[1:] if hopeful else bounds), *rest)
+
+    for hopeful in (False, True):
+        slow = sorted(range(len(packages)), key=lambda row: rule(row, hopeful))
+        assert best_first(value, price, left_out, violation, tie, hopeful).tolist() == slow
+    plain = sorted(range(len(packages)), key=lambda row: (known(value[row]), price[row], row))
+    assert best_first(value, price).tolist() == plain
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_the_pooled_mean_is_the_mean_over_single_jobs(n_workloads, seed):
+    """Every job that ran counts once, times its workload's weight; unknown where a workload of which jobs ran is."""
+    rng = np.random.default_rng(seed)
+    values = np.where(rng.random((n_workloads, 6)) < 0.15, NAN, rng.integers(0, 1000, (n_workloads, 6)) / 8)
+    ran, weight = rng.integers(0, 4, (n_workloads, 6)), rng.integers(1, 4, n_workloads)
+    found = pooled_mean(values, ran, weight)
+    for package in range(6):
+        jobs = [
+            value
+            for value, n, times in zip(values[:, package], ran[:, package], weight, strict=True)
+            for _ in range(n * times)
+        ]
+        slow = sum(jobs) / len(jobs) if jobs else NAN
+        assert found[package] == pytest.approx(slow, nan_ok=True)
+        if n_workloads == 1 and jobs:
+            assert found[package] == values[0, package] or np.isnan(values[0, package])

@@ -12,7 +12,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import procure
+import procure.recommender
 from procure.cli.main import app
+from procure.errors import ArgumentError
 from procure.models import Case, Predicted, Surrogate
 from procure.objectives.aggregate import best_first
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -218,6 +221,46 @@ def test_recommend_confirms_its_list(swept, tmp_path):
     plain = json.loads(run("recommend", str(swept), "-k", "8", "--no-verify", "--format", "json"))
     assert len(plain) == 8
     assert "Servers by type" in run("recommend", str(swept))
+
+
+def test_recommend_is_a_function_of_the_library(swept):
+    """From a path, a study or its results: the same list as the command's, which says itself as text and HTML."""
+    r = procure.recommend(swept, k=3)
+    rows = json.loads(run("recommend", str(swept), "--format", "json"))
+    assert r.ranking["package_id"].tolist()[:3] == [row["package_id"] for row in rows]
+    assert len(r.ranking) > 50 and r.confirmed and r.front is None and r.k == 3
+    assert r.models[0].what == "mean-wait" and r.confidence.unit == "bursts of jobs"
+    text = r.summary()
+    assert all(row["package_id"] in text for row in rows) and all(line in text for line in r.notes)
+    assert "<table" in r._repr_html_() and rows[0]["package_id"] in r._repr_html_()
+    results = procure.recommender.load_results(procure.load_study(swept))
+    notes: list[str] = []
+    same = procure.recommend(results, k=3, resamples=0, note=notes.append)
+    assert same.ranking.equals(r.ranking) and same.confidence.unit == "nothing"
+    front = procure.recommend(results, pareto=["wait", "price"])
+    assert front.front["knee"].sum() == 1 and front.confidence is None and "no other beats" in front.summary()
+    assert front.ranking["objective_value"].head(3).tolist() == r.ranking["mean_wait_time"].head(3).tolist()
+
+
+@pytest.mark.parametrize(
+    ("argument", "given"),
+    [
+        ("k", {"k": 0}),
+        ("rule", {"rule": "best"}),
+        ("objective", {"objective": "p59-wait"}),
+        ("constraints", {"constraints": ["mean_wait<=1h", "mean_wait>=2h"]}),
+        ("pareto", {"pareto": "wait"}),
+        ("rule", {"pareto": "wait,cost", "rule": "published"}),
+        ("policy", {"policy": "fcfs"}),
+        ("workload", {"workload": "night"}),
+        ("resamples", {"resamples": -1}),
+    ],
+)
+def test_a_wrong_argument_of_recommend_names_itself(swept, argument, given):
+    """Which the command line turns into bad usage of that option."""
+    with pytest.raises(ArgumentError) as raised:
+        procure.recommend(swept, **given)
+    assert raised.value.argument == argument
 
 
 def test_a_study_without_results_says_what_to_run(tmp_path):
