@@ -17,21 +17,34 @@ from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, RED, figure, inline, l
 _MOST_BINS = 96
 
 
-def predicted_against_simulated(predicted: np.ndarray, wait: np.ndarray) -> Markup:
-    """Draw out-of-fold predictions against simulated mean waits, s (figure 3.4 of Hutchison 2024)."""
+def predicted_against_simulated(
+    predicted: np.ndarray, simulated: np.ndarray, of: str = "mean wait"
+) -> Markup:
+    """Draw out-of-fold predictions against what was simulated (figures 3.4 and 3.9 of Hutchison 2024).
+
+    Parameters
+    ----------
+    predicted, simulated
+        A value per package: mean waits, s, on logarithmic axes, or something else.
+    of
+        What the values are.
+    """
     made, axes = figure(5.2, 4.2)
-    low, high = float(min(predicted.min(), wait.min())), float(max(predicted.max(), wait.max()))
-    ends = np.array([max(low, 0.1), high])
+    low, high = float(min(predicted.min(), simulated.min())), float(max(predicted.max(), simulated.max()))
+    ends = np.array([max(low, 0.1) if of == "mean wait" else 0.0, high])
     axes.plot(ends, ends, color=GREY, linewidth=1, linestyle="--", label="exact prediction")
     axes.scatter(
-        wait, predicted, s=4, color=BLUE, alpha=0.35, linewidths=0, rasterized=True, label="a package"
+        simulated, predicted, s=4, color=BLUE, alpha=0.35, linewidths=0, rasterized=True, label="a package"
     )
-    wait_axis(axes, "x", low, high)
-    wait_axis(axes, "y", low, high)
-    axes.set_xlabel("simulated mean wait")
-    axes.set_ylabel("predicted mean wait (out of fold)")
+    if of == "mean wait":
+        wait_axis(axes, "x", low, high)
+        wait_axis(axes, "y", low, high)
+    axes.set_xlabel(f"simulated {of}")
+    axes.set_ylabel(f"predicted {of} (out of fold)")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
-    return inline(made, "scatter", "Predicted against simulated mean wait of the simulated packages")
+    return inline(
+        made, f"scatter-{of.split()[0]}", f"Predicted against simulated {of} of the simulated packages"
+    )
 
 
 def precision_by_k(

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from procure.evaluation.many_days import Days, Scores, normalised_wait, threshold_sweep, threshold_table
 from procure.page.html import render
 from procure.page.svg import BLUE, GREY, PALETTE, figure, inline, literal, wait_axis
+from procure.reports.charts import predicted_against_simulated
 
 _LENGTHS = (10, 50, 100, 500, 1_000)
 
@@ -41,7 +42,9 @@ def section(
         )
     normalised = [score for (_, model), score in scores.items() if model == "normalised"]
     if normalised:
-        drawn["normalised"] = normalised_against_simulated(normalised[0][known], normalised_wait(days)[known])
+        drawn["normalised"] = predicted_against_simulated(
+            normalised[0][known], normalised_wait(days)[known], "normalised wait"
+        )
     return render(
         Path(__file__).with_name("days.html"),
         share=share,
@@ -103,17 +106,3 @@ def precision_by_threshold(sweep: pd.DataFrame) -> Markup:
     if axes.get_legend_handles_labels()[1]:
         axes.legend(frameon=False, fontsize=8, loc="lower left")
     return inline(made, "thresholds", "Precision as the hit threshold rises")
-
-
-def normalised_against_simulated(predicted: np.ndarray, simulated: np.ndarray) -> Markup:
-    """Draw predicted against simulated normalised waits (figure 3.9)."""
-    made, axes = figure(5.2, 4.2)
-    high = float(max(predicted.max(), simulated.max()))
-    axes.plot([0, high], [0, high], color=GREY, linewidth=1, linestyle="--", label="exact prediction")
-    axes.scatter(
-        simulated, predicted, s=4, color=BLUE, alpha=0.35, linewidths=0, rasterized=True, label="a package"
-    )
-    axes.set_xlabel("simulated normalised wait, mean over days")
-    axes.set_ylabel("predicted (out of fold)")
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
-    return inline(made, "normalised", "Predicted against simulated normalised wait over all days")

@@ -11,16 +11,18 @@ import pandas as pd
 from procure._version import __version__
 from procure.models import Case, Predicted
 from procure.models.crossfit import correlations
-from procure.packages.runnable import count_matrix
 from procure.page.html import render as render_template
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommender import Recommendation
-from procure.recommender.summary import budget_by_category, records, servers_by_type
+from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 from procure.reports import charts
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 10
 _FIRST_DATE = 315_532_800
+_NAMES = {
+    "total_mem_gb": "memory", "total_cpus": "CPUs", "total_gpus": "GPUs", "mean_wait_time": "mean wait",
+}  # fmt: skip
 
 
 def render(
@@ -47,43 +49,35 @@ def render(
         empty one does not appear. ``study_path``, ``policy_option``, ``workload_option``: how the report was asked
         for, as shell text, for the commands that repeat it.
     """
-    case = done.case
-    plan, study = done.results.plan, done.results.plan.study
-    top, quotes = done.ranking.head(done.k), plan.quotes
+    case, plan, study = done.case, done.results.plan, done.results.plan.study
+    top = done.ranking.head(done.k)
     bought = case.packages.iloc[top["row"].to_numpy()]
     judged = np.flatnonzero(case.runs_all & case.simulated)
-    spent = budget_by_category(bought, quotes)
+    spent = budget_by_category(bought, plan.quotes)
     budget = float(study.packages.budget_usd - study.packages.fixed_cost_usd)
     zones = {one.name: one.tz for one in study.workloads}
-    workloads = {one.name: plan.workloads[one.name] for one in done.results.cases}
+    names = [one.name for one in done.results.cases]
     values = {
+        "done": done,
+        "plan": plan,
         "predicted": predicted,
-        "study": study,
-        "policy": done.results.policy,
-        "case": case,
-        "quotes": quotes,
         "budget_usd": budget,
-        "n_packages": len(plan.packages),
-        "workloads": list(workloads),
+        "workloads": names,
         "ranked_by": _ranked_by(done),
-        "cautions": [str(fact) for fact in done.facts],
-        "verify": done.verified,
         "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-        "inputs": {name: str(value) for name, value in plan.fingerprint.items()} | versions(),
+        "inputs": plan.fingerprint | _versions(),
         "top": records(done),
         "shown_first": _SHOWN_FIRST,
-        "types": servers_by_type(bought, quotes).to_dict(orient="records"),
+        "types": servers_by_type(bought, plan.quotes).to_dict(orient="records"),
         "budget_chart": charts.budget(spent),
         "rank_chart": charts.waits_by_rank(top["mean_wait_time"], top["simulated"]),
         **_judged(done, predicted, rankings, judged),
         "evaluation": evaluation.to_dict(orient="records"),
-        "correlations": _heat(correlations(case.packages, case.wait)),
-        "jobs": [_workload(name, jobs, zones[name]) for name, jobs in workloads.items()],
-        "examples": _examples(case, quotes, budget),
-        "categories": list(quotes["category"].unique()),
-        "n_able": int(case.runs_all.sum()),
+        "correlations": correlations(case.packages, case.wait).rename(index=_NAMES),
+        "jobs": [_workload(name, plan.workloads[name], zones[name]) for name in names],
+        "examples": _examples(case, plan.quotes, budget),
+        "category_of": dict(zip(plan.quotes["name"], plan.quotes["category"], strict=True)),
         "n_judged": len(judged),
-        "n_simulated": int(case.simulated.sum()),
     }
     return str(render_template(Path(__file__).with_name("purchase.html"), **values, **parts))
 
@@ -98,7 +92,7 @@ def _ranked_by(done: Recommendation) -> str:
     return text + (f", of those that satisfy {bounds}" if bounds else "")
 
 
-def versions() -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Return the versions of the programs that the figures depend on."""
     names = ("numpy", "pandas", "numba", "scikit-learn", "xgboost")
     return {"procure": __version__} | {name: version(name) for name in names}
@@ -146,54 +140,23 @@ def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object
     }
 
 
-def _heat(table: pd.DataFrame) -> list[dict[str, object]]:
-    names = {
-        "total_mem_gb": "memory", "total_cpus": "CPUs", "total_gpus": "GPUs", "mean_wait_time": "mean wait",
-    }  # fmt: skip
-    return [
-        {
-            "name": names[str(row)],
-            "cells": [
-                {
-                    "value": value,
-                    # Blue for positive and orange for negative, paler toward 0; the number says the rest.
-                    "colour": f"rgba({'0,114,178' if value > 0 else '230,159,0'},{min(abs(value), 1) * 0.6:.2f})"
-                    if value == value
-                    else "transparent",
-                }
-                for value in values
-            ],
-        }
-        for row, values in zip(table.index, table.to_numpy(), strict=True)
-    ]
-
-
 def _examples(case: Case, quotes: pd.DataFrame, budget_usd: float) -> list[dict[str, object] | None]:
     """Return the first, some middle and the last package; None stands for rows left out."""
     packages, n = case.packages, len(case.packages)
     middle = n // 2
     blocks = [range(min(_EXAMPLES, n)), range(middle, middle + 2), range(n - 1, n)]
     rows = sorted({row for block in blocks for row in block if row < n})
-    counts = count_matrix(packages.iloc[rows], quotes)
     shown: list[dict[str, object] | None] = []
-    for i, row in enumerate(rows):
-        if i and row != rows[i - 1] + 1:
+    for row, before, counts in zip(rows, [0, *rows], counts_of(packages.iloc[rows], quotes), strict=False):
+        if row > before + 1:
             shown.append(None)
-        package = packages.iloc[row]
-        parts = {
-            str(category): ", ".join(
-                f"{count} × {name}"
-                for name, count, of in zip(quotes["name"], counts[i], quotes["category"], strict=True)
-                if count and of == category
-            )
-            for category in quotes["category"].unique()
-        }
+        price = packages["price_usd"].iloc[row]
         shown.append(
             {
                 "row": row + 1,
-                "parts": parts,
-                "price_usd": package["price_usd"],
-                "left_usd": budget_usd - package["price_usd"],
+                "counts": counts,
+                "price_usd": price,
+                "left_usd": budget_usd - price,
                 "left_out": int(case.left_out[row]),
                 "wait": case.wait[row],
             }
