@@ -84,8 +84,8 @@ def test_a_sound_study_passes(tmp_path):
 def test_a_threshold_that_no_package_can_pass_is_refused_by_check_and_evaluate():
     """More than all days is more than there are."""
     check_threshold(2, ["a", "b", "c"])
-    with pytest.raises(TableError, match="at most 2 is possible"):
-        check_threshold(3, ["a", "b", "c"])
+    with pytest.raises(TableError, match="at most 2 leaves any"):
+        check_threshold(4, ["a", "b", "c"])
     with pytest.raises(ArgumentError, match="one workload"):
         procure.evaluate(swept(), hit_threshold=0)
 

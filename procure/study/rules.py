@@ -49,15 +49,15 @@ def check_threshold(threshold: int, workloads: Sequence[str]) -> None:
     Raises
     ------
     TableError
-        There is one workload, or the threshold is not below their number.
+        There is one workload, or the threshold is above their number.
     """
     n = len(workloads)
     if n < 2:
         raise TableError(f"the study has one workload, {workloads[0]}; hits over days need several")
-    if threshold >= n:
+    if threshold > n:
         raise TableError(
             f"hit_threshold = {threshold}: a hit is one on more than so many workloads, and the study has {n}; "
-            f"at most {n - 1} is possible"
+            f"at most {n - 1} leaves any"
         )
 
 
