@@ -111,7 +111,7 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:,.1f} s" if abs(seconds) < 10 else f"{seconds:,.0f} s"
 
 
-def said(value: float, unit: str = "") -> str:
+def with_unit(value: float, unit: str = "") -> str:
     """Write a value with its unit, e.g. ``14,400 s`` or ``US$ 900,000``."""
     if value != value:
         return "unknown"

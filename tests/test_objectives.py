@@ -16,7 +16,7 @@ from procure.errors import TableError
 from procure.objectives import OBJECTIVES, available, objective
 from procure.objectives.aggregate import HOW, aggregate, best_first, pooled_mean, regrets
 from procure.schemas import COST_UNITS, PACKAGE, RESULT
-from procure.text import said
+from procure.text import with_unit
 
 NAN = np.nan
 WAITS = np.array([[10.0, 40.0, 0.0], [100.0, 40.0, 200.0], [60.0, 40.0, 10.0], [0.0, 40.0, 10.0]])
@@ -123,7 +123,7 @@ def test_unknown_ways_and_shares_are_refused():
 )
 def test_values_are_written_with_their_unit(value, unit, text):
     """Thousands separated."""
-    assert said(value, unit) == text
+    assert with_unit(value, unit) == text
 
 
 FIGURES = st.one_of(st.integers(0, 3).map(float), st.just(NAN))

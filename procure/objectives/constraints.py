@@ -13,7 +13,7 @@ import numpy as np
 from procure.errors import TableError
 from procure.objectives.quantities import OBJECTIVES, Quantity
 from procure.schemas import COST_UNITS, METRICS, PACKAGE
-from procure.text import MONEY_UNITS, NUMBER, TIME_UNITS, nearest, number, said
+from procure.text import MONEY_UNITS, NUMBER, TIME_UNITS, nearest, number, with_unit
 
 _EXPRESSION = re.compile(r"\s*([^<>=]+?)\s*(<=|>=|==|<|>)\s*([^<>=]*?)\s*")
 _VALUE = re.compile(rf"((?:US)?\$|USD)?\s*({NUMBER})\s*([A-Za-z%]*)")
@@ -231,7 +231,7 @@ def explain(
         source = "" if known == len(figures) else f" ({known:,} simulated, the others predicted)"
         lines.append(
             f"{one.text}: satisfied by {int(ok.sum()):,} of {len(figures):,} packages{source} when it stands "
-            f"alone; the {_extreme(one)} is {said(one.best(figures), one.of.unit)}"
+            f"alone; the {_extreme(one)} is {with_unit(one.best(figures), one.of.unit)}"
         )
     pairs = [
         (i, j)
@@ -242,8 +242,8 @@ def explain(
         a, b = constraints[i], constraints[j]
         lines.append(
             f"{a.text} and {b.text} contradict each other among these packages: with the first, the "
-            f"{_extreme(b)} {b.of.name} is {said(b.best(values[j][held[i]]), b.of.unit)}; with the second, the "
-            f"{_extreme(a)} {a.of.name} is {said(a.best(values[i][held[j]]), a.of.unit)}"
+            f"{_extreme(b)} {b.of.name} is {with_unit(b.best(values[j][held[i]]), b.of.unit)}; with the second, the "
+            f"{_extreme(a)} {a.of.name} is {with_unit(a.best(values[i][held[j]]), a.of.unit)}"
         )
     if not pairs and len(held) > 2 and all(ok.any() for ok in held):
         lines.append("each two of them can be satisfied together; all of them cannot")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.text import listed
 
 if TYPE_CHECKING:
     from procure.packages.rules import PackageRules
@@ -52,5 +53,4 @@ def validity_notes(quotes: pd.DataFrame, rules: PackageRules) -> list[str]:
     names = quotes.loc[is_expired(quotes, rules), "name"].tolist()
     if not names:
         return []
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return [f"quotes that expired before {rules.as_of} are left out: {shown}"]
+    return [f"quotes that expired before {rules.as_of} are left out: {listed(names)}"]

@@ -17,7 +17,7 @@ from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.store import study_status
-from procure.text import be, counted, listed, said
+from procure.text import be, counted, listed, with_unit
 from procure.workload.speed_ratios import core_rates, rate_warnings, ratio_text, speed_ratios, unrated
 
 _HEAVIER = "a heavier load says more (procure workload load)"
@@ -111,8 +111,8 @@ class ModelErrors:
                 f"{min(off):.0%} to {max(off):.0%} of that of always answering the mean{doubt}"
             )
         return "; ".join(
-            f"out of fold, a prediction of {one.what} is off by {said(one.predicted.rmse_seconds, one.unit)} "
-            f"(RMSE; always answering the mean: {said(one.predicted.constant_rmse_seconds, one.unit)})"
+            f"out of fold, a prediction of {one.what} is off by {with_unit(one.predicted.rmse_seconds, one.unit)} "
+            f"(RMSE; always answering the mean: {with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
             for one in self.models
         ) + (doubt)
 
@@ -220,8 +220,8 @@ class Tie:
             )
         return (
             f"{self.n:,} of the {self.n_among:,} packages that were simulated have the same least {self.of.name}, "
-            f"{said(self.least, self.of.unit)}: it does not tell these apart, and the cheapest of them stand first; "
-            f"{_HEAVIER}"
+            f"{with_unit(self.least, self.of.unit)}: it does not tell these apart, and the cheapest of "
+            f"them stand first; {_HEAVIER}"
         )
 
 

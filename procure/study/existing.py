@@ -17,6 +17,7 @@ from procure.files import as_utf8, existing_file, read_bytes
 from procure.packages.runnable import jobs_left_out
 from procure.schemas import NODE
 from procure.tables import check, read
+from procure.text import listed as name_some
 from procure.text import nearest
 from procure.workload.slurm_text import expand_nodes, parse_tres
 
@@ -218,19 +219,14 @@ def _notes(listed: pd.DataFrame, retired: np.ndarray) -> list[str]:
     ):
         if which.any():
             notes.append(f"existing system: {int(which.sum())} of {len(listed)} nodes are {what}: "
-                         f"{_some(listed.loc[which, 'node_id'])}")  # fmt: skip
+                         f"{name_some(listed.loc[which, 'node_id'].tolist())}")  # fmt: skip
     open_model = (listed["gpus"] > 0) & (listed["gpu_type"] == "") & stays
     if open_model.any():
-        names = _some(listed.loc[open_model, "node_id"])
+        names = name_some(listed.loc[open_model, "node_id"].tolist())
         notes.append(f"existing system: no GPU model, or several, in {names}: any request for a model fits")
     if not stays.any():
         notes.append("existing system: no node stays; packages stand alone")
     return notes
-
-
-def _some(names: pd.Series) -> str:
-    shown = ", ".join(names.iloc[:5])
-    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def coverage_notes(
@@ -240,22 +236,19 @@ def coverage_notes(
     nothing = pd.DataFrame(0, index=[0], columns=quotes["name"].tolist())
     left_out = {name: int(jobs_left_out(nothing, quotes, jobs, nodes)[0]) for name, jobs in workloads.items()}
     notes = []
-    whole = pd.Series([name for name, n in left_out.items() if n == 0], dtype=object)
-    if len(whole):
+    whole = [name for name, n in left_out.items() if n == 0]
+    if whole:
         notes.append(
-            f"existing system: it can already run every job of {_some(whole)}; "
+            f"existing system: it can already run every job of {name_some(whole)}; "
             "there a purchase changes only how long jobs wait"
         )
-    part = pd.Series(
-        [
-            f"{len(workloads[name]) - n:,} of {len(workloads[name]):,} of {name}"
-            for name, n in left_out.items()
-            if n
-        ],
-        dtype=object,
-    )
-    if len(part):
-        notes.append(f"existing system: jobs that it can run without a purchase: {_some(part)}")
+    part = [
+        f"{len(workloads[name]) - n:,} of {len(workloads[name]):,} of {name}"
+        for name, n in left_out.items()
+        if n
+    ]
+    if part:
+        notes.append(f"existing system: jobs that it can run without a purchase: {name_some(part)}")
     return notes
 
 
