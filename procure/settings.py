@@ -1,4 +1,4 @@
-"""What every model of settings shares: it is frozen, refuses unknown keys, and explains its errors."""
+"""The base of all settings: frozen, without unknown keys, with errors that a user can read."""
 
 from __future__ import annotations
 

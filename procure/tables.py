@@ -189,7 +189,7 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     frame = frame.rename(columns=lambda name: str(name).strip()).reset_index(drop=True)
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
-        raise TableError(f"{source}: column {repeated[0]} stands twice")
+        raise TableError(f"{source}: duplicate column {repeated[0]}")
     absent = [c.name for c in schema.columns if c.required and c.name not in frame.columns]
     if absent:
         has = ", ".join(map(str, frame.columns)) or "no columns"
@@ -218,8 +218,8 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
             row, value = int(again[0]), checked[schema.unique].iloc[again[0]]
             first = int(np.flatnonzero((checked[schema.unique] == value).to_numpy())[0])
             raise TableError(
-                f"{_where(source, row, schema.unique)}{short(value)} stands already in row {first + 1}; "
-                f"each {schema.unique} may stand once"
+                f"{_where(source, row, schema.unique)}duplicate {short(value)}, also in row {first + 1}; "
+                f"each {schema.unique} must be unique"
             )
     return checked
 

@@ -72,17 +72,17 @@ def clock_seconds(text: str) -> float:
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
-    """Say how many: ``1 job``, ``1,200 jobs``; ``plural`` where it is not the noun and an s."""
+    """Write a count with its noun: ``1 job``, ``1,200 jobs``; ``plural`` where it is not the noun and an s."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def be(n: int) -> str:
-    """Return the verb for so many: ``is`` or ``are``."""
+    """Return the verb for ``n`` things: ``is`` or ``are``."""
     return "is" if n == 1 else "are"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Name all of up to four, else the first three and how many more: ``mon, tue, wed and 22 more``."""
+    """Join up to four names, else the first three and the number of the others: ``mon, tue, wed and 22 more``."""
     if len(names) <= _NAMED + 1:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
@@ -95,7 +95,7 @@ def short(value: object, most: int = 60) -> str:
 
 
 def nearest(word: str, legal: Iterable[str], n: int = 3) -> str:
-    """Say which legal names come nearest to a mistyped one, or all of them if none does."""
+    """Name the legal names most similar to a mistyped one, or all of them if none is similar."""
     names = [str(name) for name in legal]
     close = difflib.get_close_matches(word, names, n=n, cutoff=0.5)
     return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names) or 'none'}"

@@ -135,7 +135,7 @@ def test_mixed_models_are_said(tmp_path) -> None:
         (lines(("a", "gpu:many", "IDLE")), r"node 1 \(a\): Gres=gpu:many is unreadable"),
         (lines(("a", "(null)", "IDLE")).replace("RealMemory=16000", ""), r"node 1 \(a\): RealMemory= was"),
         (lines(("a", "(null)", "IDLE")).replace("16000", "16G"), r"node 1 \(a\): RealMemory=16G was"),
-        (lines(("a", "(null)", "IDLE"), ("a", "(null)", "IDLE")), "'a' stands already in row 1"),
+        (lines(("a", "(null)", "IDLE"), ("a", "(null)", "IDLE")), "duplicate 'a', also in row 1"),
         (lines(("a", "(null)", "FUTURE")), "holds no node"),
     ],
 )

@@ -74,7 +74,7 @@ def test_currency_text_is_the_number(cents: int, form: str) -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ("A1,compute,24,256,0,6960", r"row 2, column name: 'A1' stands already in row 1"),
+        ("A1,compute,24,256,0,6960", r"row 2, column name: duplicate 'A1', also in row 1"),
         ("A2,compute,24,256,0,-1", r"row 2, column price_usd: .* below 0"),
         ("A2,compute,24,256,0,cheap", r"row 2, column price_usd: 'cheap' is not a number"),
         ("A2,compute,24,256,0,1.005", r"row 2, column price_usd: .* cent"),

@@ -54,7 +54,7 @@ BAD = [
     ({**NODES, "cpus": [4, None]}, r"row 2, column cpus: the value is missing"),
     ({**NODES, "cpus": [4, np.inf]}, r"row 2, column cpus: inf is not finite"),
     ({**NODES, "cpus": [4, 1e17]}, r"row 2, column cpus: 1e\+17 is too large"),
-    ({**NODES, "node_id": ["a", "a"]}, r"row 2, column node_id: 'a' stands already in row 1"),
+    ({**NODES, "node_id": ["a", "a"]}, r"row 2, column node_id: duplicate 'a', also in row 1"),
     ({**NODES, "node_id": ["a", ""]}, r"row 2, column node_id: the value is missing"),
     ({**NODES, "memory": [1, 1]}, r"unknown column 'memory'; did you mean mem_mb"),
     ({"node_id": ["a"]}, r"column cpus is missing; the table has node_id"),

@@ -1,4 +1,4 @@
-"""What every command shares: output formats, notes, and how an error reaches the user."""
+"""Shared by all commands: output formats, notes, and errors as bad usage."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def print_record(record: dict[str, Any], output: Format, title: str = "") -> Non
 
 
 def cell(value: Any, places: int = 3) -> str:
-    """Write one value for people: thousands separated, floats to so many places, a dash for nothing."""
+    """Write one value for people: thousands separated, floats with ``places`` decimals, a dash for a missing value."""
     value = plain(value)
     if value is None:
         return "–"

@@ -69,7 +69,7 @@ def days(
         ),
     ] = None,
     every: Annotated[
-        int, typer.Option("--probe-every", min=1, help="Simulate every so many-th distinct package.")
+        int, typer.Option("--probe-every", min=1, metavar="N", help="Simulate every N-th distinct package.")
     ] = 1_237,
     farm: Annotated[
         str,

@@ -46,7 +46,9 @@ def evaluate(
     test_log: Annotated[
         Path | None, typer.Option(help="A log that follows: train on LOG, test on this.")
     ] = None,
-    last: Annotated[int | None, typer.Option(min=100, help="Use only the last so many jobs.")] = None,
+    last: Annotated[
+        int | None, typer.Option(min=100, help="Train and test on the last N jobs only.", metavar="N")
+    ] = None,
     deadline: Annotated[str | None, typer.Option(help="In place of the training rows' mean wait.")] = None,
     k: Annotated[
         int | None, typer.Option(min=2, help="Groups of kmeans-gbt; chosen by validation otherwise.")

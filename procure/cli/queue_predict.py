@@ -45,7 +45,7 @@ def predict(
     tz: TzOption = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Say when a job would start if it were submitted now: seconds from now.
+    """Predict when a job would start if it were submitted now: seconds from now.
 
     [bold]Examples[/bold]
 
@@ -95,7 +95,7 @@ def trend(
     model: ModelOption,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Say whether the mean wait of the next four hours rises, and how such calls have fared.
+    """Predict whether the mean wait of the next four hours rises; show how accurate past calls were.
 
     [bold]Example[/bold]
 
@@ -116,7 +116,7 @@ def watch(
     user: Annotated[str | None, typer.Option(help="Whose jobs; yours by default.")] = None,
     state: Annotated[Path | None, typer.Option(help="Read this file again and again, not squeue.")] = None,
     every: Annotated[int, typer.Option(min=5, help="Seconds between two looks.")] = 60,
-    count: Annotated[int, typer.Option(min=0, help="Stop after so many looks; 0 = never.")] = 0,
+    count: Annotated[int, typer.Option(min=0, help="Stop after N looks; 0 = never.", metavar="N")] = 0,
     tz: TzOption = None,
 ) -> None:
     """Show your pending jobs and when each may start, again every minute.

@@ -106,7 +106,7 @@ class Surrogate:
         return np.asarray(found, dtype="float64") * self.scale_
 
     def contributions(self, x: Any) -> tuple[float, np.ndarray]:
-        """Say what each feature does to a prediction: factors that multiply to it.
+        """Return the factors by which each feature multiplies a prediction (SHAP values of the log link).
 
         Under the log link the parts add up in logarithms, so each is a factor on the wait.
 

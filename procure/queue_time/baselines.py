@@ -1,4 +1,4 @@
-"""What a prediction must beat: guesses that need no model."""
+"""Naive baselines that need no model."""
 
 from __future__ import annotations
 

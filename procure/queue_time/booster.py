@@ -80,12 +80,12 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
 
 
 def fit_members(fit: Callable[[int], Member], seed: int, count: int) -> list[Member]:
-    """Fit so many members of an average, each with the next seed."""
+    """Fit ``count`` members of an ensemble, each with the next seed."""
     return [fit(one) for one in range(seed, seed + count)]
 
 
 def mean_of(members: Sequence[Member], say: Callable[[Member], np.ndarray]) -> np.ndarray:
-    """Average what each member says; curves that never fall stay so."""
+    """Average the members' predictions; monotone curves stay monotone."""
     return np.asarray(np.mean([say(member) for member in members], axis=0))
 
 

@@ -1,4 +1,4 @@
-"""Rolling calibration: how often waits have of late fallen below each stated quantile, corrected as one goes.
+"""Rolling calibration: correct predicted quantiles by their recent coverage, as jobs start.
 
 A forecast's quantiles are right if a wait falls below its quantile of level p with chance p. At a later
 moment some of the jobs judged before have started (their level is known) and some still wait (their level
@@ -54,10 +54,10 @@ DEADLINES = np.array([900.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 48 * 3600.0])
 
 
 class Calibrator:
-    """Widen or narrow the 90 % interval by how the intervals of late have fared.
+    """Rescale the 90 % interval to its recent coverage.
 
     A wait's score is the least s for which the interval between the levels (1 − s)/2 and (1 + s)/2 holds
-    it; the interval of a corrected forecast is the one whose score nine in ten of the jobs of late kept. The
+    it; the interval of a corrected forecast is the one whose score nine in ten recent jobs kept. The
     median stays as stated: to move it too was worse on the logs tried. Chances are corrected apart, since
     what came of a deadline is known once it has passed.
 
@@ -66,18 +66,18 @@ class Calibrator:
     n_window
         How many of the last submissions count.
     n_prior
-        What the scores known before weigh in all, as so many submissions.
+        Total weight of the scores known before, in submissions.
     """
 
     def __init__(self, n_window: int = 1000, n_prior: float = 100.0) -> None:
-        """Start as if the levels were true."""
+        """Start without a correction."""
         self.n_window, self.n_prior = n_window, n_prior
         self.prior = (np.arange(200) + 0.5) / 200
         self.shifts, self.slopes = np.zeros(len(DEADLINES)), np.ones(len(DEADLINES))
         self.gaps = np.zeros((len(DEADLINES), len(Gaps.AT)))
 
     def fit(self, wait: np.ndarray, curve: np.ndarray) -> Calibrator:
-        """Learn from jobs that the model has not seen: their scores, thinned to 200, and their chances."""
+        """Fit on jobs that the model was not trained on: 200 quantiles of their scores, and their chances."""
         self.prior = np.quantile(scores(wait, curve), (np.arange(200) + 0.5) / 200)
         for position, deadline in enumerate(DEADLINES):
             stated, happened, left = chance_by(curve, deadline), wait <= deadline, Gaps()
@@ -87,7 +87,7 @@ class Calibrator:
         return self
 
     def reach(self, score: np.ndarray, ended: np.ndarray, share: float = 0.9) -> float:
-        """Return the score that a share of the jobs of late kept; ``ended`` False marks one still waiting."""
+        """Return the score that a share of the recent jobs kept; ``ended`` is False for a job that still waits."""
         kept = product_limit(
             np.concatenate([score, self.prior]),
             np.concatenate([ended, np.ones(len(self.prior), bool)]),
@@ -106,7 +106,7 @@ class Calibrator:
         curve
             (n, len(GRID)) stated quantiles.
         every
-            The correction is renewed after so many submissions.
+            Number of submissions after which the correction is updated.
 
         Returns
         -------
@@ -143,9 +143,9 @@ def correct_chance(chance: np.ndarray, shift: float, slope: float) -> np.ndarray
 
 
 def fit_correction(chance: np.ndarray, happened: np.ndarray, ridge: float = 20.0) -> tuple[float, float]:
-    """Fit shift and slope of `correct_chance` by logistic regression, drawn towards no correction.
+    """Fit shift and slope of `correct_chance` by ridge logistic regression, shrunk towards no correction.
 
-    ``ridge`` acts as so many observations in favour of a shift of 0 and a slope of 1.
+    ``ridge`` is the number of observations that the prior (shift 0, slope 1) counts for.
     """
     shift, slope = 0.0, 1.0
     if len(chance) == 0:
@@ -197,36 +197,36 @@ def roll_chance(
 
 
 class Gaps:
-    """How far stated chances were off near each chance, on average; drawn towards nothing.
+    """Mean calibration error near each predicted probability, shrunk towards 0.
 
     Parameters
     ----------
     reach
-        Outcomes stated within so much of a chance count, the nearer the more.
+        Outcomes predicted within this distance of a probability count, the nearer the more.
     n_prior
-        So many outcomes without a gap are taken as seen already.
+        Number of outcomes without an error that the prior counts for.
     """
 
     AT = np.linspace(0.0, 1.0, 41)
 
     def __init__(self, reach: float = 0.1, n_prior: float = 100.0) -> None:
-        """Start without a gap."""
+        """Start without an error."""
         self.reach, self.n_prior = reach, n_prior
         self.gap, self.weight = np.zeros(len(self.AT)), np.zeros(len(self.AT))
 
     def add(self, stated: np.ndarray, happened: np.ndarray) -> None:
-        """Learn what came of stated chances."""
+        """Add predicted probabilities and their outcomes."""
         near = np.maximum(0.0, 1 - np.abs(self.AT[:, None] - stated) / self.reach)
         self.gap += near @ (happened - stated)
         self.weight += near.sum(axis=1)
 
     def usual(self) -> np.ndarray:
-        """Return the usual gap near each of the chances `AT`, at most 0.2."""
+        """Return the mean error near each of the probabilities `AT`, at most 0.2."""
         return np.clip(self.gap / (self.weight + self.n_prior), -0.2, 0.2)
 
 
 def close_gap(stated: np.ndarray, usual: np.ndarray) -> np.ndarray:
-    """Add the gap that is usual near each of the chances `Gaps.AT` to stated chances."""
+    """Add the mean error near each of the probabilities `Gaps.AT` to predicted ones."""
     return np.clip(stated + np.interp(stated, Gaps.AT, usual), 0.001, 0.999)
 
 

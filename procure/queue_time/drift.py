@@ -23,7 +23,7 @@ def bounds(features: pd.DataFrame) -> dict[str, list[float]]:
 def warnings(
     known: dict[str, list[float]], now: pd.DataFrame, window: tuple[int, int], moment: int
 ) -> list[str]:
-    """Say in which respects a moment's load lies outside the training window's.
+    """Return which loads of a moment lie outside the training window's, a sentence each.
 
     Parameters
     ----------

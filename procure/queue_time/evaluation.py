@@ -1,4 +1,4 @@
-"""Train, predict and judge every method on the same splits, with the naive guesses beside."""
+"""Train and evaluate every method on the same splits, with naive baselines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Evaluation:
-    """What an evaluation found.
+    """The result of an evaluation.
 
     ``rows`` is one row per split, method and deadline; ``forecasts`` by (split, method) with the test rows'
     positions, so that a report can draw from them; ``curves`` the validation RMSE over k, by split.
@@ -111,11 +111,11 @@ def evaluate(
     jobs
         A checked job table with start times.
     splits, methods
-        Among `SPLITS` and `METHODS`; the naive guesses are always added.
+        Among `SPLITS` and `METHODS`; the naive baselines are always added.
     seed
         Of splits and models.
     last
-        Judge and train on the last so many jobs only; features still see the whole log.
+        Number of last jobs to train and test on; features still see the whole log.
     test_from
         Unix seconds from which jobs are test rows, for the chronological split.
     k
@@ -127,7 +127,7 @@ def evaluate(
     replay
         Add the replay's answer to our model's features.
     progress
-        Is told what is being done.
+        Called with a sentence at each step.
     """
     jobs = queue_jobs(jobs)
     progress(f"features of {len(jobs):,} jobs")

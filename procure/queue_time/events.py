@@ -86,7 +86,7 @@ class Events:
     def within(
         self, names: Sequence[str], time: np.ndarray, seconds: int, group: np.ndarray | None = None
     ) -> list[np.ndarray]:
-        """Sum values over the last so many seconds before each moment."""
+        """Sum values over a window of seconds before each moment."""
         return self._between(names, self.before(time - seconds, group), self.before(time, group))
 
     def _between(self, names: Sequence[str], begin: np.ndarray, end: np.ndarray) -> list[np.ndarray]:
@@ -103,7 +103,7 @@ class Events:
 
 
 class Queue:
-    """Who waits at each submission asked about: one sort per grouping serves every amount.
+    """The jobs that wait at given submissions: one sort per grouping serves every amount.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Queue:
         return np.where(earlier, self.now - self.submit[row], 0)
 
     def earlier(self, steps: int) -> np.ndarray:
-        """Return the row of the group so many rows before each asked about; −1 where there is none."""
+        """Return the row ``steps`` places before each in its group; −1 where there is none."""
         row = np.full(len(self.submit), -1, np.int64)
         same = self.group[self.rows[steps:]] == self.group[self.rows[:-steps]]
         row[self.rows[steps:][same]] = self.rows[:-steps][same]

@@ -214,7 +214,7 @@ def _recent_waits(ask: Log, starts: Starts, out: dict[str, np.ndarray]) -> None:
 
 
 def _last_submitted(log: Log, ask: Log, queues: dict[str, Queue], out: dict[str, np.ndarray]) -> None:
-    """How long the jobs submitted just before have waited so far, and whether they still wait."""
+    """Add how long the jobs submitted just before have waited so far, and whether they still wait."""
     now = ask.submit
     for label, every in (("all", (1, 5)), ("user", (1, 2, 4)), ("like", (1, 3)), ("shape", (1, 3))):
         for step in every:
@@ -227,7 +227,7 @@ def _last_submitted(log: Log, ask: Log, queues: dict[str, Queue], out: dict[str,
 
 
 def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
-    """How much of their limits a user's jobs have used, and how much the user has of late consumed."""
+    """Add the shares of their limits that a user's jobs have used, and the user's recent consumption."""
     n_users = int(log.user.max(initial=0)) + 1
     ran = log.start < NEVER
     run = np.where(ran & (log.end < NEVER), log.end - log.start, 0).astype(float)
@@ -251,7 +251,7 @@ def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
 
 
 def _drain(log: Log, ask: Log, queues: dict[str, Queue], starts: Starts, out: dict[str, np.ndarray]) -> None:
-    """How long the work ahead lasts at the pace at which such work has started of late, in seconds."""
+    """Add the seconds that the work ahead takes at the recent rate at which such work has started."""
     amounts = {"n": np.ones(log.n), "work": log.cpus * log.limit.astype(float)}
     for label, queue in queues.items():
         events, own = starts[label]

@@ -1,4 +1,4 @@
-"""How good a prediction of waits is: errors in seconds and in orders of magnitude, chances, intervals."""
+"""Metrics of predicted waits: errors in seconds and orders of magnitude, probabilities, intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOURS = (1, 4, 8, 12)
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a method says of some jobs.
+    """The predictions of a method for some jobs.
 
     ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, or None for a point method; ``chances`` by
     deadline in seconds, (n,) probabilities of a start by then, None for a point method; ``curve`` what was
@@ -46,7 +46,7 @@ def mse_log10(wait: np.ndarray, point: np.ndarray) -> float:
 
 
 def covered(wait: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
-    """Say which waits lie in the 90 % interval, whose ends are rounded outward to whole seconds."""
+    """Return which waits lie in the 90 % interval, whose ends are rounded outward to whole seconds."""
     return (wait >= np.floor(quantiles[:, 0])) & (wait <= np.ceil(quantiles[:, -1]))
 
 

@@ -4,7 +4,7 @@ One boosts quantiles of the square root of the wait, so that long waits weigh mo
 less than in seconds. The other boosts the chance of a start by a deadline, with the deadline as a feature
 that may only raise it: its answer at zero is the hurdle of jobs that start at once, and the rest of it is
 the distribution's shape. Both are turned into one quantile curve per job and averaged with a weight
-that is the same for every log. On a small log what the seed draws moves the answer; there several such
+that is the same for every log. On a small log the seed matters; there several such
 pairs of boosters, a seed each, are averaged.
 """
 
@@ -49,7 +49,7 @@ class Settings:
     seed: int = 0
 
     def n_members(self, n_rows: int) -> int:
-        """Count the members for so many rows: together they see no more rows than one may, `max_rows`."""
+        """Return the number of members for ``n_rows`` rows: together they see at most `max_rows`."""
         return max(1, min(self.members, self.max_rows // max(n_rows, 1)))
 
 

@@ -1,4 +1,4 @@
-"""When will this job start? One request, a model, and the queue as it is."""
+"""When will this job start? Predict from one request, a model, and the queue as it is."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _usual_partition(site: SiteModel) -> str:
 def forecast(
     site: SiteModel, features: pd.DataFrame, deadline: float | None = None
 ) -> dict[str, float | None]:
-    """Say when a job starts: seconds from now.
+    """Predict when a job starts: seconds from now.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def forecast(
 
 
 def drivers(site: SiteModel, features: pd.DataFrame, n: int = 5) -> list[dict[str, Any]]:
-    """Say what moves this forecast most: features with their values, and whether they lengthen the wait."""
+    """Return the features that move this forecast most, and whether they lengthen the wait."""
     if not isinstance(site.model, QueueTimeModel) or not site.model.members:
         return []
     median = forecast(site, features)["median"] or 0.0

@@ -46,7 +46,7 @@ def replay_feature(log: Log, capacity: np.ndarray) -> np.ndarray:
 
 
 def _used_share(log: Log) -> np.ndarray:
-    """Guess which share of its limit a job will use: of the last like jobs and the user's, else of all."""
+    """Estimate the share of its limit that a job will use: from the last similar jobs and the user's, else from all."""
     ran = log.start < NEVER
     run = np.where(ran & (log.end < NEVER), log.end - log.start, 0)
     share = {"share": np.where(log.limit > 0, np.minimum(run / np.maximum(log.limit, 1), 1.0), 1.0)}

@@ -18,7 +18,7 @@ from procure.queue_time.published import Published
 
 SCHEMA = "procure-queue-time/3"
 HISTORY = 3000
-"""How many of the last jobs a model file keeps, for the features of the next one."""
+"""Number of last jobs that a model file keeps, for the features of the next one."""
 CORRECTIONS = ("prior", "shifts", "slopes", "gaps")
 """The arrays of `calibrate.Calibrator` that its fit sets."""
 _TEXT = ("job_id", "user", "partition")
@@ -30,7 +30,7 @@ _NUMBER = (
 
 @dataclass
 class SiteModel:
-    """What a model file holds.
+    """The content of a model file.
 
     ``about`` says when, on what and how it was trained, the site's partitions and largest job, the drift
     bounds and the trend's record; ``history`` is a job table of the last jobs.

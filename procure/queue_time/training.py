@@ -27,7 +27,7 @@ def train(
     settings: Settings | None = None,
     replay: bool = False,
 ) -> SiteModel:
-    """Train a model file's content on a log.
+    """Train a site's model on a log.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     """Continue a model from a newer log.
 
     The jobs after the training window join the history, from which the next features are made; our model's
-    intervals are judged anew on them; with ``refit`` the boosters are trained again on the whole log given.
+    intervals are calibrated again on them; with ``refit`` the boosters are trained again on the whole log given.
 
     Returns
     -------

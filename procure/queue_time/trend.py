@@ -2,7 +2,7 @@
 
 The published way: consecutive windows of four hours from the first submission, those with a submission; a
 straight line from the change in mean CPUs in use to the change in mean wait. It looks at the change of
-CPUs in the very window whose wait it foretells. Ours looks only at what is over when the window opens.
+CPUs in the window whose wait it predicts. Ours uses only what is known when the window opens.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def windows(jobs: pd.DataFrame, features: pd.DataFrame | None = None) -> pd.Data
 
 
 def steps(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn windows into steps from one to the next that stands in the table.
+    """Turn windows into steps from each to the next in the table.
 
     ``d_wait`` and ``d_cpus`` are the next window's less this one's; the rest is known when the next opens.
     """
@@ -115,7 +115,7 @@ def fit_line(d_cpus: np.ndarray, d_wait: np.ndarray) -> Line:
 
 
 def fit_chance(train: pd.DataFrame) -> dict[str, Any]:
-    """Fit the chance that the mean wait rises, by logistic regression on what is known; plain numbers out."""
+    """Fit the probability that the mean wait rises, by logistic regression; returns plain numbers."""
     matrix = train[KNOWN].to_numpy(dtype=float)
     rises = (train["d_wait"] > 0).to_numpy()
     centre, scale = matrix.mean(axis=0), matrix.std(axis=0) + 1e-9
@@ -137,7 +137,7 @@ def chance_of_rise(fitted: dict[str, Any], rows: pd.DataFrame) -> np.ndarray:
 
 
 def balanced_accuracy(rises: np.ndarray, said: np.ndarray) -> float:
-    """Return the mean of the shares of rises and of falls that were foretold; NaN without both."""
+    """Return the mean recall of rises and of falls; NaN without both."""
     if rises.all() or not rises.any():
         return float("nan")
     return float((said[rises].mean() + (~said[~rises]).mean()) / 2)
@@ -152,7 +152,7 @@ def permutation_p(rises: np.ndarray, said: np.ndarray, seed: int, n_permutations
 
 
 def judge_trend(jobs: pd.DataFrame, features: pd.DataFrame | None = None, seed: int = 0) -> pd.DataFrame:
-    """Judge the published line, a seasonal-naive call and ours, at random and in order of time.
+    """Evaluate the published line, a seasonal-naive call and ours, on a random and a chronological split.
 
     Returns
     -------

@@ -15,7 +15,7 @@ from procure.workload.ledger import Ledger, absent
 
 
 def zone(tz: str) -> zoneinfo.ZoneInfo:
-    """Return a time zone by its name, or name the nearest."""
+    """Return a time zone by its name; an unknown name raises, naming the nearest."""
     try:
         return zoneinfo.ZoneInfo(tz)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

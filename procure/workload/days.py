@@ -1,4 +1,4 @@
-"""Which days of a log to ask a purchase question for: by hand, by calendar, by groups of like days, the hardest."""
+"""Choose days of a log for a purchase study: by hand, by calendar, by groups of similar days, the hardest."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def by_calendar(table: pd.DataFrame, n: int = 25, per_month: int | None = None) 
 
 
 def by_group(table: pd.DataFrame, n: int = 25, seed: int = 1) -> pd.DataFrame:
-    """Choose few days that stand for all: k-means groups of like days, of each the day nearest its centre.
+    """Choose a few representative days: k-means groups of similar days, and of each the day nearest its centre.
 
     Days are compared by `FEATURES`. A chosen day's weight is the number of days in its group, so that
     the weights add up to the days of the table.
@@ -207,7 +207,7 @@ def hardest(table: pd.DataFrame, n: int = 25) -> pd.DataFrame:
 
 
 def without_quiet(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Part the days on which jobs wait from those below `QUIET`, which are returned by name.
+    """Return the days on which jobs wait, and the names of those below `QUIET`.
 
     A table without the column ``median_wait`` (s) was not probed: nothing is known to be quiet.
     """

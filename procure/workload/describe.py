@@ -22,7 +22,7 @@ def describe(jobs: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         One row per quantity, amounts of the whole job, in the layout of the procurement study's
         Table 3.3: ``quantity unit mean std min max``. The standard deviation has n − 1 in the
-        denominator; it is NaN for one job. A requested time of 0 (no limit) counts as it stands.
+        denominator; it is NaN for one job. A requested time of 0 (no limit) counts as 0.
     """
     nodes = jobs["n_nodes"]
     quantities = {

@@ -183,7 +183,7 @@ def _limits(recipe: Recipe, size: np.ndarray, n_jobs: int, rng: np.random.Genera
 
 
 def _users(recipe: Recipe, shape: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Give each burst a user: one of three who use its shape, some users being far busier than others."""
+    """Give each burst a user: one of three users of its shape, some users being far busier than others."""
     busy = 1.0 / np.arange(1, recipe.n_users + 1)
     owners = rng.choice(recipe.n_users, size=(len(recipe.shapes), 3), p=busy / busy.sum())
     return owners[shape, rng.integers(0, 3, len(shape))]

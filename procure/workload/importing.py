@@ -55,7 +55,7 @@ def import_log(
     columns, clock
         A CSV's mapping by field, and what its times are.
     keep_unfinished
-        Keep jobs that never started or have not ended, for those who look at the queue itself.
+        Keep jobs that never started or have not ended: they stood in the queue, too.
     skip_bad_rows
         Drop unreadable rows, counted, instead of raising.
 

@@ -1,4 +1,4 @@
-"""What every log reader shares: the rows it keeps, the rows it drops and why, and the way out."""
+"""Account for every row of a log: which rows a reader keeps, and why it drops the others."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Imported:
 class Ledger:
     """Which rows of a log are kept, and why the others are not.
 
-    ``rows`` are the row numbers that a user sees, one per row of the frame in hand; ``line`` is what
+    ``rows`` are the row numbers that a user sees, one per row of the frame; ``line`` is what
     such a number is called in this format.
     """
 
@@ -108,14 +108,14 @@ _ABSENT = ("", "na", "n/a", "nan", "none", "null", "unknown")
 
 
 def absent(text: pd.Series) -> np.ndarray:
-    """Mark the cells that say nothing: empty, NA, None, Unknown and the like."""
+    """Mark missing cells: empty, NA, None, Unknown and the like."""
     if pd.api.types.is_numeric_dtype(text.dtype):
         return text.isna().to_numpy(dtype=bool)
     return (text.isna() | text.astype(str).str.strip().str.lower().isin(_ABSENT)).to_numpy(dtype=bool)
 
 
 def numbers(text: pd.Series, column: str, ledger: Ledger) -> np.ndarray:
-    """Return float64 numbers, NaN where nothing is said; text, infinity and 2**53 or more are refused."""
+    """Return float64 numbers, NaN where missing; text, infinity and 2**53 or more are refused."""
     values = as_floats(text)
     unreadable = np.isnan(values) & ~absent(text)
     ledger.refuse(unreadable, column, text, "a number")

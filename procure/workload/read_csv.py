@@ -88,7 +88,7 @@ def _table(path: str | Path) -> pd.DataFrame:
 def _mapping(
     frame: pd.DataFrame, source: str, preset: Preset | None, columns: dict[str, ColumnMap]
 ) -> dict[str, ColumnMap]:
-    """Return the mapping in force, every column of it in the file."""
+    """Return the mapping to use, all of whose columns are in the file."""
     own = {name: ColumnMap(column=name) for name in JOB.names if name in frame.columns}
     mapping = (dict(preset.columns) if preset else own) | columns
     gone = [(field, where.column) for field, where in mapping.items() if where.column not in frame.columns]
@@ -166,7 +166,7 @@ def _texts(frame: pd.DataFrame, mapping: dict[str, ColumnMap]) -> dict[str, obje
 def _run_times(
     values: dict[str, np.ndarray], texts: dict[str, object], ledger: Ledger, keep_unfinished: bool
 ) -> None:
-    """Settle which jobs ran and how long, in place."""
+    """Decide which jobs ran and for how long, in place."""
     started = np.ones(len(ledger.keep), dtype=bool)
     if "start_time" in values:
         started &= ~np.isnan(values["start_time"])

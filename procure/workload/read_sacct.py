@@ -243,7 +243,7 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger) -> dict[str, np.ndarray]:
 
 
 def _first(*choices: np.ndarray) -> np.ndarray:
-    """Return, row by row, the first choice that says something."""
+    """Return, row by row, the first choice that is not missing."""
     answer = choices[0]
     for other in choices[1:]:
         answer = np.where(np.isnan(answer), other, answer)
@@ -259,7 +259,7 @@ def _count(frame: pd.DataFrame, ledger: Ledger, *names: str) -> np.ndarray:
 
 
 def _tres(frame: pd.DataFrame, name: str, ledger: Ledger) -> dict[str, np.ndarray]:
-    """Return a TRES column's amounts for the whole job, NaN where it does not speak of them."""
+    """Return a TRES column's amounts for the whole job, NaN where it does not name them."""
     text = _pick(frame, name)
     if text is None:
         text = pd.Series("", index=frame.index)
