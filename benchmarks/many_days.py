@@ -31,10 +31,10 @@ from procure.evaluation.many_days import (
 from procure.evaluation.ranking import REGRET_FLOOR, evaluate, order
 from procure.models import features, together
 from procure.objectives.aggregate import aggregate
-from procure.recommender.results import RUNS_ALL, StudyResults, load_results
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
 from procure.sweep.probe import probe_days
+from procure.sweep.results import RUNS_ALL, StudyResults, load_results
 from procure.tables import write
 from procure.workload import day_table, import_log, merge, split_days
 from procure.workload.days import hardest, without_quiet

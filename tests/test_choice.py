@@ -22,11 +22,11 @@ from procure.recommender.criteria import Criteria
 from procure.recommender.notes import ModelErrors, no_better_than_mean, ties
 from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
 from procure.recommender.recommender import values_of
-from procure.recommender.results import load_results
 from procure.recommender.summary import records
 from procure.recommender.values import PackageValues
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
+from procure.sweep.results import load_results
 from procure.tables import write
 from procure.workload import generate
 

@@ -18,7 +18,7 @@ from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.recommender.notes import about_speeds
-from procure.recommender.results import workloads_of
+from procure.sweep.results import workloads_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -19,8 +19,8 @@ from procure.models.intervals import Spread, coverage, places
 from procure.objectives import OBJECTIVES
 from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
 from procure.recommender.coverage import coverage_notes, day_notes
-from procure.recommender.results import load_results
 from procure.reports import confidence
+from procure.sweep.results import load_results
 from procure.workload import generate
 from procure.workload.scale import bursts
 

@@ -19,11 +19,11 @@ from procure.explanation.package import PackageExplanation, longest_waiting, mar
 from procure.explanation.wording import comparison_sentences
 from procure.models import Case, Surrogate
 from procure.packages import package_nodes
-from procure.recommender.results import load_results
 from procure.run import simulate
 from procure.schemas import JOB, NODE
 from procure.study import load_study
 from procure.sweep import load_plan
+from procure.sweep.results import load_results
 from procure.sweep.trial import find_package
 from procure.tables import check
 

@@ -16,9 +16,9 @@ from procure.models import Case
 from procure.recommender.criteria import Criteria
 from procure.recommender.notes import about_results
 from procure.recommender.rank import Confirmation, confirm_list, rank, ranking_table
-from procure.recommender.results import StudyResults, load_results
 from procure.recommender.values import PackageValues
 from procure.sweep import trial
+from procure.sweep.results import StudyResults, load_results
 from procure.tables import write
 from procure.workload import generate
 

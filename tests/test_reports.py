@@ -24,10 +24,10 @@ from procure.page import svg
 from procure.page.html import cell, render, sentence
 from procure.queue_time.evaluation import evaluate as evaluate_queue
 from procure.queue_time.report import write_report as write_queue
-from procure.recommender.results import load_results
 from procure.reports import days, explain
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
+from procure.sweep.results import load_results
 from tests.test_queue_time_model import busy_site
 
 HOSTILE = "<script>alert(1)</script>"

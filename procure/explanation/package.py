@@ -15,8 +15,8 @@ from procure.objectives.aggregate import pooled_mean
 from procure.packages import package_nodes
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
-from procure.recommender.results import StudyResults
 from procure.run import simulate
+from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_counts
 
 CONTENTS = (

@@ -13,8 +13,8 @@ from procure.errors import ArgumentError, TableError
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import bars_over_time, comparison_sentences, differences, sentences
 from procure.models import together
-from procure.recommender.results import StudyResults, load_results
 from procure.study import Plan, Study
+from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import find_package
 
 _N_SHAPES = 8

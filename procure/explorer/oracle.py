@@ -17,13 +17,13 @@ from procure.errors import TableError
 from procure.packages.ids import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
-from procure.recommender.results import SEARCH_FOLDER, read_runs
 from procure.study import Study
 from procure.study.plan import read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
 from procure.sweep.connect import connect
 from procure.sweep.parts import PartError
 from procure.sweep.protocol import QUEUES, n_local_workers
+from procure.sweep.results import SEARCH_FOLDER, read_runs
 from procure.tables import whole_file
 
 

@@ -21,9 +21,9 @@ from procure.explorer.propose import METHODS, make_proposer
 from procure.explorer.score import CriteriaScore
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.recommender import heading
-from procure.recommender.results import SEARCH_FOLDER
 from procure.study import Study, load_study
 from procure.sweep import FarmOptions
+from procure.sweep.results import SEARCH_FOLDER
 from procure.text import nearest
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from procure.models import Case
 from procure.packages.space import Space, package_table
 from procure.recommender.criteria import Criteria
-from procure.recommender.results import costs_of
 from procure.recommender.values import PackageValues
 from procure.study import Plan
+from procure.sweep.results import costs_of
 
 
 class CriteriaScore:

@@ -2,6 +2,6 @@
 
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.recommender import Recommendation, recommend
-from procure.recommender.results import StudyResults, load_results
+from procure.sweep.results import StudyResults, load_results
 
 __all__ = ["Criteria", "Recommendation", "StudyResults", "criteria_of", "load_results", "recommend"]

@@ -17,11 +17,11 @@ from procure.models import FEATURE_SETS, Case
 from procure.recommender.coverage import coverage_notes, day_notes
 from procure.recommender.day_models import ManyDays, judge_days
 from procure.recommender.notes import about_results
-from procure.recommender.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
 from procure.schemas import RESULT
 from procure.study import Study, load_study
 from procure.study.rules import check_threshold
 from procure.sweep import read_results
+from procure.sweep.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
 from procure.tables import read
 from procure.text import listed, nearest
 
@@ -122,7 +122,7 @@ def evaluate(
     policy
         One of the study's; None = its first.
     rule
-        One of `procure.recommender.results.RULES`.
+        One of `procure.sweep.results.RULES`.
     hit_threshold
         Judge all workloads together: a hit is among the best ``hit_share`` packages on more than this many of them.
         None = the study's ``evaluate.hit_threshold``; if that is None, too, each workload by itself.

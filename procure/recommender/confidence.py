@@ -13,8 +13,8 @@ from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
 from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.results import StudyResults
 from procure.recommender.values import PackageValues, pool
+from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_counts
 from procure.text import counted, duration
 from procure.workload.scale import bursts

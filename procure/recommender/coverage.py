@@ -8,7 +8,7 @@ from procure.evaluation.bootstrap import left_out_days
 from procure.models import Case, Predicted
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage
-from procure.recommender.results import StudyResults, workloads_of
+from procure.sweep.results import StudyResults, workloads_of
 from procure.text import counted
 
 _FEWEST_DAYS = 5

@@ -14,7 +14,7 @@ from procure.errors import TableError
 from procure.evaluation.many_days import MODELS, Days, days_of, hit_days, predict_all_days
 from procure.files import Archive, read_archive, write_archive
 from procure.models import features
-from procure.recommender.results import RUNS_ALL, StudyResults
+from procure.sweep.results import RUNS_ALL, StudyResults
 
 _SCHEMA = "procure day scores 1"
 

@@ -14,8 +14,8 @@ from procure.objectives import Quantity
 from procure.objectives.constraints import Constraint
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.recommender.values import Model, PackageValues
+from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import study_status
 from procure.text import be, counted, listed, with_unit
 from procure.workload.speed_ratios import core_rates, rate_warnings, ratio_text, speed_ratios, unrated

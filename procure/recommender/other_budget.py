@@ -15,9 +15,9 @@ from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.rank import Confirmation, confirm_list, rank
 from procure.recommender.recommender import learn_values, simulator
-from procure.recommender.results import StudyResults
 from procure.recommender.values import PackageValues
 from procure.study import Plan, Study
+from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_counts
 
 FIRST_RUNS = 300

@@ -12,8 +12,8 @@ from procure.objectives.aggregate import best_first
 from procure.objectives.constraints import explain
 from procure.objectives.pareto import front, knee
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.results import PUBLISHED, RUNS_ALL
 from procure.recommender.values import PackageValues
+from procure.sweep.results import PUBLISHED, RUNS_ALL
 
 MOST_ROUNDS = 10
 """After so many rounds of simulating the head of the list, what is left there stays predicted."""

@@ -20,7 +20,11 @@ from procure.recommender import notes as facts
 from procure.recommender.confidence import Confidence, assess
 from procure.recommender.criteria import MEAN_WAIT, Criteria, criteria_of
 from procure.recommender.rank import Confirmation, Simulate, confirm_list, pareto, ranking_table
-from procure.recommender.results import (
+from procure.recommender.values import Learn, Model, PackageValues
+from procure.schemas import COST_UNITS
+from procure.study import Study, load_study
+from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
+from procure.sweep.results import (
     PUBLISHED,
     RULES,
     RUNS_ALL,
@@ -29,10 +33,6 @@ from procure.recommender.results import (
     load_results,
     workloads_of,
 )
-from procure.recommender.values import Learn, Model, PackageValues
-from procure.schemas import COST_UNITS
-from procure.study import Study, load_study
-from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
 from procure.sweep.trial import simulate_counts
 from procure.text import counted, nearest
 

@@ -7,8 +7,8 @@ import pandas as pd
 
 from procure.models.case import mean_over
 from procure.packages.ids import package_ids
-from procure.recommender.results import StudyResults
 from procure.recommender.what_if import Changes, asks_gpus, jobs_of
+from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_counts
 
 HEAD = 10

@@ -12,8 +12,8 @@ import pandas as pd
 from procure.errors import ArgumentError
 from procure.models.crossfit import correlations
 from procure.models.features import FEATURE_SETS
-from procure.recommender.results import StudyResults, few_simulated, load_results
 from procure.study import Study
+from procure.sweep.results import StudyResults, few_simulated, load_results
 from procure.text import nearest
 
 

@@ -17,8 +17,8 @@ from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.policies import catalog
 from procure.recommender.other_budget import best_package, with_budget
-from procure.recommender.results import StudyResults, load_results
 from procure.study import Plan, Study
+from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import find_package, try_counts
 from procure.workload.scale import scale_load
 

@@ -27,11 +27,11 @@ from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
-from procure.recommender.results import StudyResults, load_results
 from procure.recommender.sensitivity import stability
 from procure.reports import confidence, days, explain, pareto
 from procure.reports.purchase import render
 from procure.study import Study
+from procure.sweep.results import StudyResults, load_results
 from procure.text import duration
 
 _N_TRIED = 10
