@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 NUMBER = (
@@ -129,3 +129,26 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 def printable(text: str, kept: str = "") -> str:
     """Return text that a terminal shows and does not obey: control characters as ``\\x1b``, but for those kept."""
     return _CONTROL.sub(lambda match: match[0] if match[0] in kept else ascii(match[0])[1:-1], text)
+
+
+def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) -> str:
+    """Say whether jobs ended at their limit, and how many were cut, by policy.
+
+    Parameters
+    ----------
+    kill_at_limit
+        As in `procure.run.simulate`.
+    n_killed
+        How many jobs were cut under each policy.
+    n_jobs
+        In the workload.
+    """
+    if not kill_at_limit:
+        return "jobs run on beyond their limit, none is cut (--kill-at-limit ends them there)"
+    how_many = ", ".join(
+        f"{n:,}{f' under {policy}' if len(n_killed) > 1 else ''}" for policy, n in n_killed.items()
+    )
+    return (
+        f"jobs end at their limit, as under a scheduler (--no-kill-at-limit lets them run on): {how_many} "
+        f"of {counted(n_jobs, 'job')} {be(max(n_killed.values()))} cut"
+    )

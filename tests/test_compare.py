@@ -60,6 +60,37 @@ def test_no_difference_has_no_p_value():
     assert np.isnan(paired_tests(values.iloc[:1], "a").iloc[0]["low"])
 
 
+def test_no_significance_of_few_parts_or_of_copies_of_one_workload():
+    """Five pairs give no p value and no interval, six do; shaken copies of one workload never do."""
+    values = pd.DataFrame({"a": [10.0, 20, 30, 40, 50, 60], "b": [9.0, 18, 28, 37, 46, 55]})
+    few, enough = paired_tests(values.iloc[:5], "a").iloc[0], paired_tests(values, "a").iloc[0]
+    assert few["difference"] == -2.4 and few[["low", "high", "p_t", "p_wilcoxon"]].isna().all()
+    assert np.isnan(anova(values.iloc[:5])) and not np.isnan(anova(values))
+    assert enough["p_wilcoxon"] < 0.05 and enough["high"] < 0
+    copies = compare(*workload(40), ["fcfs", "sjf"], seeds=6)
+    assert copies.tests[["low", "high", "p_t", "p_wilcoxon"]].isna().all(axis=None)
+    assert all(np.isnan(p) for p in copies.anova.values())
+    assert "not independent" in copies.caveat
+
+
+def test_what_is_cut_at_its_limit_is_said(files, procure):
+    """Both commands say that jobs end at their limit, or do not, and how many were cut."""
+    folder, tables = files
+    jobs = pd.read_csv(folder / "jobs.csv")
+    jobs["requested_time"] = np.where(np.arange(len(jobs)) < 6, 1, 10**6)
+    jobs["run_time"] = 5
+    jobs.to_csv(folder / "jobs.csv", index=False)
+    assert "lets them run on): 6 of 40 jobs are cut" in procure("simulate", *tables)[2]
+    assert "none is cut" in procure("simulate", *tables, "--no-kill-at-limit")[2]
+    report = folder / "c.html"
+    said = procure(
+        "compare", *tables, "--policies", "fcfs,sjf", "--seeds", "2", "--report", report, "--format", "json"
+    )
+    assert "6 under fcfs, 6 under sjf of 40 jobs are cut" in said[2]
+    page = report.read_text()
+    assert "6 under fcfs" in page and "Boxes: 2 shaken copies of the workload" in page and "ANOVA" not in page
+
+
 def test_size_and_user_classes():
     """Sizes by CPUs over all nodes; users by their part of all CPU-seconds."""
     jobs = job_table(

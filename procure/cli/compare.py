@@ -20,7 +20,7 @@ from procure.workload.speed import exact_speed
 
 _SHOWN = (
     *("policy", "rank", "score", "mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu"),
-    *("n_completed", "n_unrunnable", "elapsed"),
+    *("n_completed", "n_unrunnable", "n_killed", "elapsed"),
 )
 
 
@@ -90,18 +90,18 @@ def compare(
 
 def _print(comparison: Comparison, output: common.Format) -> None:
     if output is common.Format.JSON:
+        common.note(comparison.limits)
         common.print_json(records(comparison))
         return
     shown = comparison.table if output is common.Format.CSV else comparison.table[list(_SHOWN)]
     common.print_table(shown, output, "side by side")
+    common.note(comparison.limits)
     if output is common.Format.TABLE:
         common.print_table(comparison.relative, output, "relative to the best")
         common.print_table(mean_waits(comparison.by_size), output, "mean wait (s) by CPUs of the job")
         common.print_table(mean_waits(comparison.by_user), output, "mean wait (s) by class of user")
         if not comparison.tests.empty:
-            common.print_table(
-                comparison.tests, output, "paired tests (not corrected for several comparisons)"
-            )
+            common.print_table(comparison.tests, output, f"paired tests; {comparison.caveat}")
         if not comparison.fidelity.empty:
             common.print_table(comparison.fidelity, output, "simulated against logged waits (s), by CPUs")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
-from procure.text import counted, listed
+from procure.text import counted, limit_note, listed
 
 
 def simulate(
@@ -87,6 +87,7 @@ def simulate(
     if out is not None:
         tables.write(run.schedule, out)
         common.note(f"schedule written to {out}")
+    common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
     common.print_record(
         run.metrics | {"elapsed": run.elapsed}, output, f"{policy}: {counted(len(job_table), 'job')}"
     )

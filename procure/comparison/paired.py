@@ -7,6 +7,8 @@ import pandas as pd
 from scipy import stats
 
 N_RESAMPLES = 10_000
+FEWEST_PAIRS = 6
+"""Of fewer pairs Wilcoxon's test cannot reach 5 %, and a bootstrap interval covers far less than it says."""
 
 
 def paired_tests(
@@ -36,7 +38,7 @@ def paired_tests(
     pandas.DataFrame
         Per other policy: ``n``, the mean difference policy − baseline, its bootstrap interval
         ``low`` to ``high`` (pairs are resampled), the p-values of the paired t-test and of
-        Wilcoxon's signed-rank test; NaN where undefined (fewer than two parts, or no difference).
+        Wilcoxon's signed-rank test; NaN where undefined (fewer than `FEWEST_PAIRS` parts, or no difference).
     """
     complete = values.dropna()
     rng = np.random.default_rng(seed)
@@ -48,7 +50,7 @@ def paired_tests(
         row |= {"high": np.nan, "p_t": np.nan, "p_wilcoxon": np.nan}
         if n:
             row["difference"] = difference.mean()
-        if n > 1:
+        if n >= FEWEST_PAIRS:
             means = difference[rng.integers(0, n, (n_resamples, n))].mean(axis=1)
             row["low"], row["high"] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
             if np.any(difference != 0):
@@ -66,6 +68,6 @@ def anova(values: pd.DataFrame) -> float:
     same parts. The paired tests are the ones to believe.
     """
     complete = values.dropna()
-    if len(complete) < 2 or complete.shape[1] < 2 or np.ptp(complete.to_numpy()) == 0:
+    if len(complete) < FEWEST_PAIRS or complete.shape[1] < 2 or np.ptp(complete.to_numpy()) == 0:
         return float("nan")
     return float(stats.f_oneway(*(complete[policy] for policy in complete)).pvalue)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 from markupsafe import Markup
 
 from procure.comparison.side_by_side import TESTED, Comparison
+from procure.comparison.slices import SHAKE
 from procure.page.html import render, write_page
 from procure.page.svg import figure, inline, literal
+from procure.text import counted
 
 _MAIN = [
     *("policy", "rank", "score", "mean_wait_time", "median_wait_time", "p95_wait_time"),
@@ -32,10 +35,13 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
     return write_page(path, text)
 
 
-def box_plots(values: pd.DataFrame, name: str, label: str) -> Markup:
-    """Draw a box per column as SVG whose ids begin with ``name``."""
+def box_plots(values: pd.DataFrame, name: str, label: str, whole: Sequence[float] = ()) -> Markup:
+    """Draw a box per column, and a diamond at the value of the whole workload, as SVG whose ids begin with ``name``."""
     made, axes = figure(9, 4)
     axes.boxplot([values[one].dropna().to_numpy(float) for one in values], showmeans=True)
+    if len(whole):
+        axes.plot(range(1, len(whole) + 1), whole, "D", color="black", label="the whole workload, as logged")
+        axes.legend()
     axes.set_xticks(range(1, len(values.columns) + 1), [literal(one) for one in values], rotation=20)
     axes.set_ylabel(label)
     return inline(made, name, f"{label} under each policy")
@@ -46,10 +52,24 @@ def _spread(comparison: Comparison, metric: str) -> dict[str, object]:
     label = metric.replace("_", " ") + (" (s)" if metric.endswith("time") else "")
     return {
         "label": label,
-        "n_parts": len(values),
-        "anova": f"{comparison.anova[metric]:.3g}",
-        "chart": box_plots(values[list(comparison.table["policy"])], metric, label),
+        "drawn": _drawn(comparison.parts),
+        "anova": comparison.anova[metric],
+        "chart": box_plots(
+            values[list(comparison.table["policy"])], metric, label, comparison.table[metric].to_numpy(float)
+        ),
     }
+
+
+def _drawn(parts: pd.DataFrame) -> str:
+    """Say what a box is drawn of."""
+    n_slices, n_seeds = parts["part"].nunique(), int(parts["seed"].max())
+    of = "the workload" if n_slices == 1 else f"{n_slices} slices of the workload, each from an empty system"
+    if not n_seeds:
+        return of
+    return (
+        f"{counted(n_seeds, 'shaken copy', 'shaken copies')} of {of}: submissions are moved by up to {SHAKE // 60} "
+        "minutes, which breaks up jobs that were submitted together, so that copies often wait less than the original"
+    )
 
 
 def mean_waits(frame: pd.DataFrame) -> pd.DataFrame:

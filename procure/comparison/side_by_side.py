@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from procure.comparison import slices as parts
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
 from procure.comparison.fidelity import replay
-from procure.comparison.paired import anova, paired_tests
+from procure.comparison.paired import FEWEST_PAIRS, anova, paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relative_to_best
 from procure.errors import TableError
 from procure.policies import catalog
 from procure.run import Run, simulate
+from procure.text import limit_note
 
 ORACLE = "@oracle"
 """After a policy's name: on the workload whose requests are its run times."""
@@ -45,6 +47,10 @@ class Comparison:
         p-value per metric.
     fidelity
         Per policy and size class, if a replay was asked for.
+    limits
+        Whether jobs ended at their limit, and how many were cut under each policy.
+    caveat
+        What the paired tests can tell.
     """
 
     table: pd.DataFrame
@@ -56,6 +62,8 @@ class Comparison:
     tests: pd.DataFrame = field(default_factory=pd.DataFrame)
     anova: dict[str, float] = field(default_factory=dict)
     fidelity: pd.DataFrame = field(default_factory=pd.DataFrame)
+    limits: str = ""
+    caveat: str = ""
 
 
 def run_policy(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapping[str, Any]) -> Run:
@@ -117,7 +125,8 @@ def compare(
         runs[name] = run_policy(name, jobs, nodes, options)
     table, ranking = _table(runs, int(nodes["cpus"].astype(int).sum()))
     repeated = _parts(jobs, nodes, policies, slices, seeds, options, progress)
-    tests, p_values = _tests(repeated, policies[0])
+    tests, p_values, caveat = _tests(repeated, policies[0])
+    killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
     names = ["mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu", "resource_usage"]
     relative = relative_to_best(table.set_index("policy")[names].astype(float), _HIGHER).reset_index()
     sizes, users = size_class(jobs), user_class(jobs)
@@ -131,6 +140,8 @@ def compare(
         tests,
         p_values,
         _stacked({name: replay(jobs, run) for name, run in runs.items()}) if with_replay else pd.DataFrame(),
+        limit_note(options.get("kill_at_limit", True), killed, len(jobs)),
+        caveat,
     )
 
 
@@ -185,16 +196,27 @@ def _parts(
     return pd.DataFrame(rows)
 
 
-def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, dict[str, float]]:
+def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, dict[str, float], str]:
+    """Return the paired tests, the p-value of an ANOVA by metric, and what they can tell."""
     if repeated.empty:
-        return pd.DataFrame(), {}
+        return pd.DataFrame(), {}, ""
     tests, p_values = [], {}
+    n_parts = repeated["part"].nunique()
     for metric in TESTED:
         values = repeated.astype({metric: float}).pivot_table(
             index=["part", "seed"], columns="policy", values=metric
         )
-        if len(repeated["part"].unique()) > 1:  # shaken copies of one slice are not independent parts
+        if n_parts > 1:  # shaken copies of one slice are not independent parts
             values = values.groupby("part").mean()
-        tests.append(paired_tests(values, baseline).assign(metric=metric))
-        p_values[metric] = anova(values)
-    return pd.concat(tests, ignore_index=True), p_values
+        found = paired_tests(values, baseline).assign(metric=metric)
+        if n_parts == 1:
+            found[["low", "high", "p_t", "p_wilcoxon"]] = np.nan
+        tests.append(found)
+        p_values[metric] = float("nan") if n_parts == 1 else anova(values)
+    if n_parts == 1:
+        caveat = "no intervals or p values: shaken copies of one workload are not independent"
+    elif n_parts < FEWEST_PAIRS:
+        caveat = f"no intervals or p values: {n_parts} slices are too few, {FEWEST_PAIRS} are needed"
+    else:
+        caveat = "not corrected for several comparisons"
+    return pd.concat(tests, ignore_index=True), p_values, caveat

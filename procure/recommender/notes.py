@@ -385,6 +385,8 @@ def about_speeds(results: StudyResults) -> list[Fact]:
     speeds = {case.name: plan.logged_speed(case.name) for case in results.cases}
     without = [name for name, speed in speeds.items() if speed is None]
     lines: list[Fact] = []
+    if plan.study.simulate.kill_at_limit:
+        lines.append("jobs end at their limit (kill_at_limit = true), which flatters slow nodes")
     if without:
         lines.append(
             f"{listed(without)}: run times as logged on every node: no logged processor or speed is given, "
