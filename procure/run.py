@@ -222,7 +222,7 @@ def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     depth = best_fit_schedule(*arguments)
     elapsed = time.perf_counter() - began
     speed_of = ready.kinds.speed[ready.kind_of[np.maximum(node_of, 0)]]
-    return start, end, speed_of, (node_of, np.arange(n_jobs + 1)), depth, elapsed
+    return start, end, speed_of, (node_of, np.arange(n_jobs + 1), {}), depth, elapsed
 
 
 def _by_loop(
@@ -253,7 +253,8 @@ def _by_loop(
     began = time.perf_counter()
     drive(world, state, policy, name=chosen.name)
     elapsed = time.perf_counter() - began
-    placed = (state.node_list, state.node_first)
+    own_columns = policy.columns() if isinstance(policy, CompiledPolicy) and policy.columns else {}
+    placed = (state.node_list, state.node_first, own_columns)
     return state.start, world.end, world.speed_of, placed, int(world.max_queue_depth[0]), elapsed
 
 
@@ -269,7 +270,7 @@ def _schedule(
     }
     for values in columns.values():
         values[~ran] = pd.NA
-    flat, first_of = placed
+    flat, first_of, own_columns = placed
     bounds = first_of.tolist()
     node_ids = [
         ",".join([names[n] for n in flat[low:high].tolist()]) if runs else ""
@@ -279,5 +280,6 @@ def _schedule(
     back = np.argsort(arrays.row, kind="stable")
     for name, values in columns.items():
         schedule[name] = values[back]
-    schedule["node_ids"] = np.array(node_ids, dtype=object)[back]
+    for name, values in {"node_ids": node_ids, **own_columns}.items():
+        schedule[name] = np.array(values, dtype=object)[back]
     return schedule

@@ -131,3 +131,76 @@ def check_conditions(grant, shape):
             assert held.get((pod, i), 0).bit_count() == below
             assert held.get((pod, i), 0) & ~held[full, i] == 0
             assert pod in further or held[pod, i] == held[full, i]
+
+
+class SlowEasy:
+    """EASY on an allocator, told plainly: nothing is remembered between decisions but the reservation.
+
+    ``allocate(sets, n)`` gives what a job would hold, or None; ``take`` and ``give`` change the sets,
+    ``copy`` copies them. With ``counts`` only the number of reserved nodes counts; with ``hold`` reserved
+    links are held before the reservation begins.
+    """
+
+    def __init__(self, allocate, take, give, copy, everything, queue_depth, counts, hold):
+        self.allocate, self.take, self.give, self.copy = allocate, take, give, copy
+        self.free, self.queue_depth, self.counts, self.hold = everything, queue_depth, counts, hold
+        self.reservation = None
+
+    def run(self, jobs):
+        """Jobs are dicts of submit, run, limit and n in queue order; returns starts and what each held."""
+        waiting, running, start, places = [], [], {}, {}
+        pending = list(range(len(jobs)))
+        while pending or running:
+            now = min([jobs[j]["submit"] for j in pending[:1]] + [start[j] + jobs[j]["run"] for j in running])
+            waiting += [j for j in pending if jobs[j]["submit"] == now]
+            pending = [j for j in pending if jobs[j]["submit"] > now]
+            for j in [j for j in running if start[j] + jobs[j]["run"] == now]:
+                self.give(self.free, places[j])
+                running.remove(j)
+                self.reservation = None
+            while waiting:
+                j = self._next(now, jobs, waiting, running, start, places)
+                if j is None:
+                    break
+                start[j] = now
+                waiting.remove(j)
+                self.take(self.free, places[j])
+                if jobs[j]["run"] == 0:
+                    self.give(self.free, places[j])
+                    self.reservation = None
+                else:
+                    running.append(j)
+        return start, places
+
+    def _next(self, now, jobs, waiting, running, start, places):
+        head = waiting[0]
+        if self.reservation is None or self.reservation[0] != head:
+            places[head] = self.allocate(self.free, jobs[head]["n"])
+            if places[head] is not None:
+                return head
+            self.reservation = (head, *self._reserve(jobs[head]["n"], jobs, running, start, places))
+        _, shadow, reserved, extra = self.reservation
+        for j in waiting[1 : self.queue_depth]:
+            n, across = jobs[j]["n"], now + jobs[j]["limit"] > shadow
+            view = self.copy(self.free)
+            if not self.counts and (across or self.hold):
+                self.take(view, reserved if across else (set(), *reserved[1:]))
+            if self.counts and across and n > extra:
+                continue
+            places[j] = self.allocate(view, n)
+            if places[j] is not None:
+                if across:
+                    self.reservation = (head, shadow, reserved, extra - n)
+                return j
+        return None
+
+    def _reserve(self, n, jobs, running, start, places):
+        ahead = self.copy(self.free)
+        for end in sorted({start[j] + jobs[j]["limit"] for j in running}):
+            for j in running:
+                if start[j] + jobs[j]["limit"] == end:
+                    self.give(ahead, places[j])
+            found = self.allocate(ahead, n)
+            if found is not None:
+                return end, found, len(ahead[0]) - n
+        raise AssertionError("an empty tree holds every job")

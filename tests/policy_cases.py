@@ -69,6 +69,27 @@ def plainly(name: str):
     return lambda: Plainly(**dict(spec.parameters))
 
 
+ON_TREE = ("any", "compact", "tiers", "isolated")
+
+
+def with_tree(nodes: pd.DataFrame) -> pd.DataFrame:
+    """Two nodes on a leaf and two leaves in a pod, where the number of nodes allows."""
+    leaf = np.arange(len(nodes)) // (1 if len(nodes) % 2 else 2)
+    return nodes.assign(leaf=leaf, pod=leaf // (1 if (leaf[-1] + 1) % 2 else 2))
+
+
+def case_for(policy: str, case):
+    """The case, or for a policy that needs a tree and whole, equal nodes a pool on one."""
+    if policy not in ON_TREE:
+        return case
+
+    def tree_case(rng, **options):
+        jobs, nodes = pool_case(rng, **options)
+        return jobs, with_tree(nodes)
+
+    return tree_case
+
+
 def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
     """The same for the slow twins; submission times are sorted already."""
     bits = {"": -1, "a100": 1, "v100": 2}

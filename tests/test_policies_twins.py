@@ -5,7 +5,7 @@ from __future__ import annotations
 import naive_policies as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, found, plainly, pool_case, shared_case
+from policy_cases import as_dicts, case_for, found, plainly, pool_case, shared_case
 
 from procure import run as procure_run
 from procure.policies import catalog
@@ -63,7 +63,7 @@ def test_plain_loop_equals_compiled(name):
     """A policy called from Python gives the schedule of its compiled loop."""
     for seed in range(3):
         for case in (pool_case, shared_case):
-            jobs, nodes = case(np.random.default_rng(seed))
+            jobs, nodes = case_for(name, case)(np.random.default_rng(seed))
             compiled = procure_run.simulate(jobs, nodes, name, fast_lane=False)
             plain = procure_run.simulate(jobs, nodes, plainly(name)())
             assert found(compiled, jobs) == found(plain, jobs)

@@ -168,11 +168,12 @@ class Tree:
             make(tree.shape) for make in (empty_fabric, no_holders, empty_grant)
         )
         self.search = make_search(tree.shape, bound)
+        self.order = np.arange(len(tree))
         self.held: dict[int, np.ndarray] = {}
 
     def allocate(self, n):
         if self.kind == "any":
-            return allocate_any(self.shape, self.fabric, np.arange(self.fabric.idle.size), n, self.grant)
+            return allocate_any(self.shape, self.fabric, self.order, n, self.grant)
         if self.kind == "compact":
             return allocate_compact(self.shape, self.fabric, n, self.grant)
         if self.kind == "tiers":

@@ -60,6 +60,7 @@ def simulate(
     from procure import tables
     from procure.policies import catalog
     from procure.run import simulate as run_simulation
+    from procure.topology.metrics import utilization_nodes
     from procure.workload.speed import exact_speed
 
     flags = {"order": order, "queue_order": queue_order, "fit": fit, "depth": depth}
@@ -88,6 +89,9 @@ def simulate(
         tables.write(run.schedule, out)
         common.note(f"schedule written to {out}")
     common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
+    busy = utilization_nodes(run.schedule, len(node_table))
     common.print_record(
-        run.metrics | {"elapsed": run.elapsed}, output, f"{policy}: {counted(len(job_table), 'job')}"
+        run.metrics | {"utilization_nodes": busy, "elapsed": run.elapsed},
+        output,
+        f"{policy}: {counted(len(job_table), 'job')}",
     )

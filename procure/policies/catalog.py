@@ -54,6 +54,10 @@ def _easy(summary: str, **preset: Any) -> Entry:
     return Entry("procure.policies.easy:Easy", summary, True, True, preset=preset)
 
 
+def _on_tree(model: str, which: str) -> Entry:
+    return Entry(f"procure.topology.policies:{model}", f"easy, exclusive, on a fat-tree: {which}", True, True)
+
+
 _AFTER = "the first in the order blocks the others"
 
 POLICIES: dict[str, Entry] = {
@@ -111,6 +115,10 @@ POLICIES: dict[str, Entry] = {
     "f2": _queue("Strict", "f2", f"lowest √r n + 25,600 log₁₀(s) first; {_AFTER}"),
     "f3": _queue("Strict", "f3", f"lowest r n + 6,860,000 log₁₀(s) first; {_AFTER}"),
     "f4": _queue("Strict", "f4", f"lowest r √n + 530,000 log₁₀(s) first; {_AFTER}"),
+    "any": _on_tree("Any", "any idle nodes"),
+    "compact": _on_tree("Compact", "the fewest switches; links are shared"),
+    "tiers": _on_tree("Tiers", "no shared links, by rules for jobs of a leaf, of a pod and of several pods"),
+    "isolated": _on_tree("Isolated", "no shared links, each job with links of its own"),
 }
 
 

@@ -29,6 +29,8 @@ class CompiledPolicy:
     """``loop(world, state, own)``, compiled: `drive.loop` with ``decide`` (`procure.policies.queue` shows it)."""
     own: tuple
     """A named tuple of the policy's parameters, as numbers, and of the arrays that it keeps during the run."""
+    columns: Callable[[], dict[str, list]] | None = None
+    """What the policy has to say of each job after the run, in queue order: further columns of the schedule."""
 
     def __call__(self, state: State) -> tuple[int, np.ndarray]:
         """Decide once."""

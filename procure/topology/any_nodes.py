@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from procure.topology.fabric import clear
+from procure.topology.fabric import clear, in_order
 
 
 @njit(cache=True, nogil=True)
@@ -23,12 +23,13 @@ def allocate_any(shape, fabric, order, n, grant):
     """
     clear(grant)
     at = 0
-    for place in order:
+    for row in range(order.size):
         if at == n:
             break
+        place = order[row]
         if fabric.idle[place]:
             grant.nodes[at] = place
             at += 1
     grant.n[0] = at
-    grant.nodes[:at].sort()
+    in_order(grant)
     return at == n

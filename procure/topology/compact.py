@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from procure.topology.fabric import add_nodes, clear
+from procure.topology.fabric import add_nodes, clear, count_idle, in_order, inner
 
 
 @njit(cache=True, nogil=True)
@@ -25,7 +25,7 @@ def allocate_compact(shape, fabric, n, grant):
         Whether there is room; if not, ``grant`` means nothing.
     """
     clear(grant)
-    if fabric.pod_idle.sum() < n:
+    if count_idle(fabric) < n:
         return False
     left = n
     while left > 0:
@@ -33,13 +33,14 @@ def allocate_compact(shape, fabric, n, grant):
         part = min(left, fabric.pod_idle[pod])
         _fill_pod(shape, fabric, pod, part, grant)
         left -= part
-    grant.uplinks[:] = 0
-    grant.spines[:] = 0
-    grant.nodes[: grant.n[0]].sort()
+    in_order(grant)
+    n = grant.n[0]
+    clear(grant)
+    grant.n[0] = n
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fill_pod(shape, fabric, pod, n, grant):
     """Take ``n`` nodes of a pod; a leaf or pod that was used is marked in the grant's masks meanwhile."""
     grant.spines[pod * shape.uplinks] = 1
@@ -52,7 +53,7 @@ def _fill_pod(shape, fabric, pod, n, grant):
         n -= part
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _best(idle, first, last, n, used, stride):
     """Return the unused one that holds ``n`` with the fewest idle nodes, else the one with the most."""
     tightest = largest = -1

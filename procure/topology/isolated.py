@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from procure.topology.fabric import add_nodes, clear
+from procure.topology.fabric import add_nodes, clear, count_idle, in_order, inner
 from procure.topology.isolated_pods import several_pods
 from procure.topology.search import lowest, popcount, share
 
@@ -37,17 +37,17 @@ def allocate_isolated(shape, fabric, search, n, grant):
     search.tried[0] = 0
     if n <= shape.nodes and _one_leaf(shape, fabric, n, grant):
         return True
-    if n > fabric.pod_idle.sum():
+    if n > count_idle(fabric):
         return False
     found = _one_pod(shape, fabric, search, n, grant) or several_pods(shape, fabric, search, n, grant)
     if found:
-        grant.nodes[: grant.n[0]].sort()
+        in_order(grant)
     elif search.tried[0] >= search.bound:
         search.cut[0] += 1
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _one_leaf(shape, fabric, n, grant):
     best = -1
     for leaf in range(fabric.leaf_idle.size):
@@ -59,7 +59,7 @@ def _one_leaf(shape, fabric, n, grant):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _one_pod(shape, fabric, search, n, grant):
     if n > shape.nodes * shape.leaves:
         return False
@@ -80,7 +80,7 @@ def _one_pod(shape, fabric, search, n, grant):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _next_pod(idle, n, last):
     """Return the pod that follows ``last`` among those with ``n`` idle nodes, by (idle nodes, number)."""
     best = -1
@@ -94,7 +94,7 @@ def _next_pod(idle, n, last):
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _leaves_of_pod(shape, fabric, search, pod, n_leaves, per_leaf, rest, grant):
     """Find ``n_leaves`` leaves with ``per_leaf`` idle nodes and common uplinks, and one for the rest."""
     width = share(per_leaf, shape.uplinks, shape.nodes)
@@ -128,7 +128,7 @@ def _leaves_of_pod(shape, fabric, search, pod, n_leaves, per_leaf, rest, grant):
         at = stack[depth] + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _candidate_leaves(shape, fabric, search, pod, per_leaf, width):
     """List the leaves with enough idle nodes and uplinks, those with the fewest free uplinks, then nodes, first."""
     n = 0
@@ -140,7 +140,7 @@ def _candidate_leaves(shape, fabric, search, pod, per_leaf, width):
         while i > 0:
             other = search.candidates[i - 1]
             others = popcount(fabric.uplinks[other])
-            if (others, fabric.leaf_idle[other]) <= (free, fabric.leaf_idle[leaf]):
+            if others < free or (others == free and fabric.leaf_idle[other] <= fabric.leaf_idle[leaf]):
                 break
             search.candidates[i] = other
             i -= 1
@@ -149,7 +149,7 @@ def _candidate_leaves(shape, fabric, search, pod, per_leaf, width):
     return n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _enough_common(shape, fabric, search, n_candidates, n_leaves, width):
     """Say whether ``width`` switches each have a free link to at least ``n_leaves`` candidates (necessary)."""
     enough = 0
@@ -161,7 +161,7 @@ def _enough_common(shape, fabric, search, n_candidates, n_leaves, width):
     return enough >= width
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _tried_alike(fabric, search, depth, at):
     """Say whether a leaf with the same free uplinks has failed in this place: exchanging them changes nothing."""
     first = search.stack[depth - 1] + 1 if depth > 0 else 0
@@ -171,7 +171,7 @@ def _tried_alike(fabric, search, depth, at):
     return alike
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _leaf_for_rest(shape, fabric, search, pod, n_leaves, rest):
     """Return the leaf with the fewest idle nodes that holds the rest; −2 if there is none to place, −1 if no leaf."""
     if rest == 0:
@@ -191,7 +191,7 @@ def _leaf_for_rest(shape, fabric, search, pod, n_leaves, rest):
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _grant_leaves(shape, fabric, search, n_leaves, per_leaf, rest, last, grant):
     common = search.common[n_leaves]
     part = 0

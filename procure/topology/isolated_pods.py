@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
-from procure.topology.fabric import add_nodes
+from procure.topology.fabric import add_nodes, inner
 from procure.topology.search import lowest, popcount, share
 
 
-@njit(cache=True, nogil=True)
+@inner
 def several_pods(shape, fabric, search, n, grant):
     """Take ``n`` nodes over several pods, with as many whole leaves a pod as possible; says whether it could."""
     n_whole, rest = n // shape.nodes, n % shape.nodes
@@ -23,19 +21,20 @@ def several_pods(shape, fabric, search, n, grant):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _count_whole_leaves(shape, fabric, search):
-    search.whole[:] = 0
+    for pod in range(shape.pods):
+        search.whole[pod] = 0
     for leaf in range(fabric.leaf_idle.size):
         search.whole[leaf // shape.leaves] += _is_whole(shape, fabric, leaf)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_whole(shape, fabric, leaf):
     return fabric.leaf_idle[leaf] == shape.nodes and fabric.uplinks[leaf] == (1 << shape.uplinks) - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pods(shape, fabric, search, n_pods, per_pod, more, rest, grant):
     """Find ``n_pods`` pods with ``per_pod`` whole leaves and common spines, and one for the rest."""
     width = share(per_pod, shape.spines, shape.leaves)
@@ -50,7 +49,8 @@ def _pods(shape, fabric, search, n_pods, per_pod, more, rest, grant):
             i -= 1
         candidates[i] = pod
         n_candidates += 1
-    search.spines[0] = (1 << shape.spines) - 1
+    for i in range(shape.uplinks):
+        search.spines[0, i] = (1 << shape.spines) - 1
     depth = at = 0
     while True:
         if depth == n_pods:
@@ -73,7 +73,7 @@ def _pods(shape, fabric, search, n_pods, per_pod, more, rest, grant):
         at = stack[depth] + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _narrow(shape, fabric, search, depth, pod, width):
     """Intersect the common spine links with a pod's; says whether each switch keeps ``width``."""
     for i in range(shape.uplinks):
@@ -84,7 +84,7 @@ def _narrow(shape, fabric, search, depth, pod, width):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pod_for_rest(shape, fabric, search, n_pods, more, rest):
     """Return the pod with the fewest idle nodes that holds the rest; −2 if there is none to place, −1 if no pod."""
     if more == 0 and rest == 0:
@@ -103,7 +103,7 @@ def _pod_for_rest(shape, fabric, search, n_pods, more, rest):
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _leaf_of_further_pod(shape, fabric, search, pod, n_pods, more, rest):
     """Return the leaf for the last nodes in the further pod; −2 if there are none, −1 if the pod does not do.
 
@@ -136,7 +136,7 @@ def _leaf_of_further_pod(shape, fabric, search, pod, n_pods, more, rest):
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _grant_pods(shape, fabric, search, n_pods, per_pod, more, rest, last, grant):
     width = share(per_pod, shape.spines, shape.leaves)
     for depth in range(n_pods):
@@ -169,7 +169,7 @@ def _grant_pods(shape, fabric, search, n_pods, per_pod, more, rest, last, grant)
             grant.spines[search.candidates[search.stack[depth]] * shape.uplinks + i] = chosen
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _grant_whole_leaves(shape, fabric, pod, n, grant):
     leaf = pod * shape.leaves
     while n > 0:

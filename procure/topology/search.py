@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from procure.topology.fabric import inner
 from procure.topology.fat_tree import Shape
 
 
@@ -38,13 +38,13 @@ def make_search(shape: Shape, bound: int) -> Search:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def share(part, links, whole):
     """Return how many of a switch's links go with ``part`` of the ``whole`` below it, rounded up."""
     return (part * links + whole - 1) // whole
 
 
-@njit(cache=True, nogil=True)
+@inner
 def lowest(mask, n):
     """Return the ``n`` lowest bits of a mask."""
     kept = 0
@@ -55,7 +55,7 @@ def lowest(mask, n):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@inner
 def popcount(mask):
     """Count the bits of a mask of fewer than 63."""
     mask -= (mask >> 1) & 0x5555555555555555

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from procure.topology.fabric import add_nodes, clear
+from procure.topology.fabric import add_nodes, clear, in_order, inner
 
 
 @njit(cache=True, nogil=True)
@@ -38,7 +38,7 @@ def allocate_tiers(shape, fabric, n, grant):
     return _several_pods(shape, fabric, n, grant)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _one_leaf(shape, fabric, n, grant):
     best = -1
     for leaf in range(fabric.leaf_idle.size):
@@ -57,7 +57,7 @@ def _one_leaf(shape, fabric, n, grant):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _one_pod(shape, fabric, n, grant):
     best = -1
     for pod in range(shape.pods):
@@ -66,11 +66,11 @@ def _one_pod(shape, fabric, n, grant):
     if best < 0:
         return False
     _fill(shape, fabric, best, n, grant)
-    grant.nodes[: grant.n[0]].sort()
+    in_order(grant)
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _several_pods(shape, fabric, n, grant):
     room = 0
     for pod in range(shape.pods):
@@ -94,16 +94,16 @@ def _several_pods(shape, fabric, n, grant):
         left -= part
     for switch in range(grant.spines.size):
         grant.spines[switch] = max(grant.spines[switch], 0)
-    grant.nodes[: grant.n[0]].sort()
+    in_order(grant)
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _has_no_t3(shape, fabric, pod):
     return fabric.spines[pod * shape.uplinks] == (1 << shape.spines) - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _room(shape, fabric, pod):
     """Count the idle nodes on the leaves of a pod that no T2 or T3 uses."""
     room = 0
@@ -113,7 +113,7 @@ def _room(shape, fabric, pod):
     return room
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fill(shape, fabric, pod, n, grant):
     """Take ``n`` nodes of a pod's allowed leaves, those with the most idle nodes first, and all their uplinks."""
     while n > 0:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from policy_cases import job_table, node_table, pool_case, shared_case
+from policy_cases import case_for, job_table, node_table, pool_case, shared_case, with_tree
 
 from procure import run as procure_run
 from procure.policies import catalog
@@ -24,7 +24,7 @@ CASES = st.sampled_from([pool_case, shared_case])
 @given(seed=SEEDS, case=CASES, kill=st.booleans(), exclusive=st.booleans())
 def test_capacity_causality_completeness(policy, seed, case, kill, exclusive):
     """No node is ever over its capacity, nobody starts before submission, every runnable job ends once."""
-    jobs, nodes = case(np.random.default_rng(seed), kill=kill)
+    jobs, nodes = case_for(policy, case)(np.random.default_rng(seed), kill=kill)
     options = {"exclusive": int(exclusive)}
     schedule = procure_run.simulate(jobs, nodes, policy, kill_at_limit=kill, options=options).schedule
     rows = {name: i for i, name in enumerate(nodes["node_id"])}
@@ -65,8 +65,10 @@ def test_capacity_causality_completeness(policy, seed, case, kill, exclusive):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_waits_on_an_empty_queue(policy):
     """Before anything is submitted, a policy waits."""
-    ready = procure_run.prepare(job_table(submit_time=[0], run_time=[1]), node_table(2))
-    _, state = simulator_state.build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations)
+    ready = procure_run.prepare(job_table(submit_time=[0], run_time=[1]), with_tree(node_table(2)))
+    _, state = simulator_state.build(
+        ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations, leaf=ready.leaf, pod=ready.pod
+    )
     assert catalog.spec(policy).parameters.make(state)(state)[0] == WAIT
 
 

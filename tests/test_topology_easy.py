@@ -1,0 +1,175 @@
+"""EASY on the allocators: published order of starts, the slow twin, isolation of whole schedules, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from naive_topology import SlowEasy
+from policy_cases import job_table, node_table
+from test_topology import Tree
+
+from procure.errors import TableError
+from procure.run import simulate
+from procure.topology.easy import ALLOCATORS
+from procure.topology.fabric import Fabric, empty_grant
+from procure.topology.fat_tree import FatTree, make_nodes
+from procure.topology.verify import verify
+
+ORDER_OF_STARTS = job_table(
+    job_id=["1", "2", "3", "4"], submit_time=[1, 1, 1, 1], n_nodes=[33, 33, 30, 1],
+    run_time=[360, 360, 57_600, 60], requested_time=[600, 600, 57_600, 60],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["tiers", "tiers:hold_reserved_links=true"])
+def test_published_order_of_starts(policy):
+    """The published program's own case, 3 pods × 4 leaves × 8 nodes: jobs start in the order 1, 3, 4, 2."""
+    schedule = simulate(ORDER_OF_STARTS, make_nodes(3, 4, 8), policy).schedule
+    assert schedule["start_time"].tolist() == [1, 361, 1, 1]
+    assert schedule["links"].str.len().gt(0).tolist() == [True, True, True, False]
+
+
+def test_other_allocators_start_all_at_once():
+    """Where no pod belongs to one large job, all four jobs fit; the verifier finds shared links only where allowed."""
+    nodes = make_nodes(3, 4, 8)
+    for policy, shares in (("any", True), ("compact", True), ("isolated", False)):
+        schedule = simulate(ORDER_OF_STARTS, nodes, policy).schedule
+        assert schedule["start_time"].tolist() == [1, 1, 1, 361]
+        assert verify(schedule, nodes).isolated != shares
+
+
+def random_case(rng, n_jobs=40):
+    """A tree with shuffled rows and a workload that queues, with early ends and jobs of no time."""
+    pods, leaves, per_leaf = (int(x) for x in rng.integers(1, 4, 3))
+    nodes = make_nodes(pods, leaves, per_leaf).sample(frac=1, random_state=int(rng.integers(99)))
+    n = len(nodes)
+    run = rng.choice([0, 1, 3, 7, 20], n_jobs)
+    jobs = job_table(
+        submit_time=np.sort(rng.integers(0, 60, n_jobs)),
+        run_time=run,
+        requested_time=np.maximum(run + rng.choice([0, 0, 2, 9], n_jobs), 1),
+        n_nodes=np.minimum(rng.integers(1, n + 1, n_jobs), rng.integers(1, n + 1, n_jobs)),
+    )
+    return jobs, nodes.reset_index(drop=True)
+
+
+def twin(jobs, nodes, allocator, queue_depth, hold):
+    """The slow twin on the same allocator; its tree is three sets: idle places, free uplinks, free spine links."""
+    tree = FatTree.from_nodes(nodes)
+    shape, live = tree.shape, Tree(allocator, tree)
+    order = np.empty(len(tree), np.int64)
+    order[tree.rows] = np.arange(len(tree))
+
+    def as_fabric(sets):
+        idle = np.array([place in sets[0] for place in range(len(tree))], np.int64)
+        leaf = idle.reshape(-1, shape.nodes).sum(axis=1)
+        masks = [np.zeros(shape.pods * size, np.int64) for size in (shape.leaves, shape.uplinks)]
+        for mask, links in zip(masks, sets[1:], strict=True):
+            for switch, link in links:
+                mask[switch] |= 1 << link
+        return Fabric(idle, leaf, leaf.reshape(-1, shape.leaves).sum(axis=1), *masks)
+
+    def allocate(sets, n):
+        live.fabric, live.grant, live.order = as_fabric(sets), empty_grant(shape), order
+        if not live.allocate(n):
+            return None
+        links = [
+            {(s, i) for s, mask in enumerate(masks) for i in range(62) if int(mask) >> i & 1}
+            for masks in (live.grant.uplinks, live.grant.spines)
+        ]
+        return set(live.grant.nodes[:n].tolist()), *links
+
+    def take(sets, held):
+        for own, other in zip(sets, held, strict=True):
+            own -= other
+
+    def give(sets, held):
+        for own, other in zip(sets, held, strict=True):
+            own |= other
+
+    def links(n, size):
+        return {(switch, i) for switch in range(n) for i in range(size)}
+
+    everything = (
+        set(range(len(tree))),
+        links(shape.pods * shape.leaves, shape.uplinks),
+        links(shape.pods * shape.uplinks, shape.spines),
+    )
+    counts = allocator in ("any", "compact")
+    slow = SlowEasy(
+        allocate, take, give, lambda sets: tuple(set(s) for s in sets), everything, queue_depth, counts, hold
+    )
+    rows = [
+        {"submit": s, "run": min(r, q), "limit": q, "n": n}
+        for s, r, q, n in jobs[["submit_time", "run_time", "requested_time", "n_nodes"]].to_numpy().tolist()
+    ]
+    start, places = slow.run(rows)
+    names = nodes["node_id"].to_numpy()[tree.rows]
+    return [start[j] for j in range(len(rows))], [set(names[list(places[j][0])]) for j in range(len(rows))]
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize("hold", [False, True])
+def test_compiled_equals_slow_twin(allocator, hold):
+    """Starts and nodes are those of the slow twin, also with a short queue depth."""
+    if hold and allocator in ("any", "compact"):
+        pytest.skip("links are not reserved where they are shared")
+    rng = np.random.default_rng(7)
+    for _ in range(25):
+        jobs, nodes = random_case(rng)
+        queue_depth = int(rng.choice([2, 5, 128]))
+        held = ",hold_reserved_links=true" if hold else ""
+        schedule = simulate(jobs, nodes, f"{allocator}:queue_depth={queue_depth}{held}").schedule
+        start, names = twin(jobs, nodes, allocator, queue_depth, hold)
+        assert schedule["start_time"].tolist() == start
+        assert [set(text.split(",")) for text in schedule["node_ids"]] == names
+
+
+def test_without_isolation_it_is_easy():
+    """Any idle nodes, and the fewest switches, start every job when EASY on whole nodes does."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        jobs, nodes = random_case(rng)
+        easy = simulate(jobs, nodes, "easy:exclusive=true").schedule["start_time"]
+        for policy in ("any", "compact"):
+            found = simulate(jobs, nodes, f"{policy}:queue_depth=1000").schedule["start_time"]
+            assert found.tolist() == easy.tolist()
+
+
+@pytest.mark.parametrize("policy", ["tiers", "isolated", "isolated:uplinks=2,spines=1"])
+def test_schedules_share_no_link(policy):
+    """The verifier, which knows nothing of the allocators, finds no shared link in whole schedules."""
+    rng = np.random.default_rng(17)
+    for _ in range(20):
+        jobs, nodes = random_case(rng, 80)
+        verdict = verify(simulate(jobs, nodes, policy).schedule, nodes)
+        assert verdict.isolated, verdict.first_conflicts
+
+
+def test_too_large_jobs_are_set_aside():
+    """A job larger than the tree is unrunnable and counted; the others run."""
+    jobs = job_table(submit_time=[0, 0, 0], n_nodes=[2, 9, 8], run_time=[5, 5, 5], requested_time=[5, 5, 5])
+    run = simulate(jobs, make_nodes(2, 2, 2), "isolated")
+    assert run.metrics["n_unrunnable"] == 1
+    assert run.schedule["start_time"].isna().tolist() == [False, True, False]
+
+
+def test_trees_and_nodes_that_cannot_be_used_are_refused():
+    """No tree, an uneven tree, and nodes that hold only some of the jobs are one error each."""
+    jobs = job_table(submit_time=[0, 0], run_time=[1, 1], cpus_per_node=[1, 4])
+    with pytest.raises(TableError, match="row 1, column leaf: the value is missing"):
+        simulate(jobs, node_table(2, cpus=4), "tiers")
+    with pytest.raises(TableError, match=r"leaf 3 .pod 1. has 1 node, not 2"):
+        simulate(jobs, make_nodes(2, 2, 2, cpus=4).iloc[:-1], "any")
+    with pytest.raises(TableError, match="asks for 4 CPUs, 0 MB and 0 GPUs per node fits 1 of 4 nodes"):
+        simulate(jobs, make_nodes(2, 1, 2).assign(cpus=[1, 1, 4, 1]), "isolated")
+    with pytest.raises(TableError, match=r"63.*at most 62"):
+        simulate(jobs, make_nodes(1, 1, 2, cpus=4), "isolated:uplinks=63")
+
+
+def test_same_input_same_bytes():
+    """Nothing depends on chance: two runs give one schedule, links included."""
+    jobs, nodes = random_case(np.random.default_rng(2), 60)
+    first, second = (simulate(jobs, nodes, "isolated").schedule for _ in range(2))
+    pd.testing.assert_frame_equal(first, second)
