@@ -16,10 +16,10 @@ from procure.recommender.criteria import Criteria
 from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 from procure.reports import charts
+from procure.workload.clock import has_dates
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 10
-_FIRST_DATE = 315_532_800
 _NAMES = {
     "total_mem_gb": "memory", "total_cpus": "CPUs", "total_gpus": "GPUs", "mean_wait_time": "mean wait",
 }  # fmt: skip
@@ -128,8 +128,7 @@ def _workload(name: str, jobs: pd.DataFrame, tz: str | None) -> dict[str, object
         {"what": what, "mean": v.mean(), "std": v.std(ddof=1), "low": v.min(), "high": v.max()}
         for what, v in columns.items()
     ]
-    # A job table from a file says nothing of its clock; times before 1980 are no dates of a batch system.
-    log_clock = jobs.attrs.get("clock", "unix") == "log" or int(jobs["submit_time"].max()) < _FIRST_DATE
+    log_clock = not has_dates(jobs)
     return {
         "name": name,
         "log_clock": log_clock,

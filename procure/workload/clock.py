@@ -13,6 +13,8 @@ from procure.tables import as_floats
 from procure.text import nearest
 from procure.workload.ledger import Ledger, absent
 
+_FIRST_BATCH_JOB = 315_532_800  # 1980: no batch system logged before
+
 
 def zone(tz: str) -> zoneinfo.ZoneInfo:
     """Return a time zone by its name; an unknown name raises, naming the nearest."""
@@ -23,6 +25,15 @@ def zone(tz: str) -> zoneinfo.ZoneInfo:
         close = nearest(tz, names)
         hint = close if close.startswith("did you") else "use a name such as America/Chicago or UTC"
         raise TableError(f"unknown time zone {tz!r}; {hint}") from None
+
+
+def has_dates(jobs: pd.DataFrame) -> bool:
+    """Return whether a job table's times are Unix seconds, not seconds of its log's own clock.
+
+    A table that was read from a file may not say; then times before 1980 count as the log's own.
+    """
+    before = jobs.empty or int(jobs["submit_time"].max()) < _FIRST_BATCH_JOB
+    return bool(jobs.attrs.get("clock", "log" if before else "unix") == "unix")
 
 
 def day_bounds(day: str, tz: str) -> tuple[int, int]:

@@ -8,11 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.workload.clock import day_bounds, utc_text
-
-_FIRST_UNIX_JOB = (
-    315_532_800  # 1980: a table that forgot its clock and is older than batch logs counts its own seconds
-)
+from procure.workload.clock import day_bounds, has_dates, utc_text
 
 
 def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
@@ -39,8 +35,7 @@ def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
 
 def refuse_log_clock(jobs: pd.DataFrame) -> None:
     """Refuse a table whose times are not Unix seconds: it has no days."""
-    before_unix = jobs.empty or int(jobs["submit_time"].max()) < _FIRST_UNIX_JOB
-    if jobs.attrs.get("clock", "log" if before_unix else "unix") != "unix":
+    if not has_dates(jobs):
         raise TableError(
             "a day needs Unix times, and this workload's times are seconds of its log's own clock "
             "(an SWF header without UnixStartTime): slice by seconds, --from and --to, instead"
