@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 NUMBER = (
     r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|\.\d+(?:[eE][-+]?\d{1,3})?)"
@@ -152,3 +154,16 @@ def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) ->
         f"jobs end at their limit, as under a scheduler (--no-kill-at-limit lets them run on): {how_many} "
         f"of {counted(n_jobs, 'job')} {be(max(n_killed.values()))} cut"
     )
+
+
+def as_text(title: str, table: Any, lines: Iterable[str]) -> str:
+    """Write a data frame for people: its title, its rows, and a line for each note."""
+    rows = table.to_string(index=False, na_rep="–")
+    return "\n".join([title, rows, *(f"- {line}" for line in lines)])
+
+
+def as_html(title: str, table: Any, lines: Iterable[str]) -> str:
+    """Write a data frame for a notebook: its title, its rows, and an item for each note."""
+    notes = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    rows = table.to_html(index=False, na_rep="–", border=0)
+    return f"<p><b>{html.escape(title)}</b></p>{rows}<ul>{notes}</ul>"

@@ -19,9 +19,9 @@ from procure.objectives import OBJECTIVES
 from procure.objectives.constraints import parse, quantities
 from procure.objectives.pareto import front
 from procure.recommender.criteria import Criteria
+from procure.recommender.learning import values_of
 from procure.recommender.notes import ModelErrors, no_better_than_mean, ties
 from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
-from procure.recommender.recommender import values_of
 from procure.recommender.summary import records
 from procure.recommender.values import PackageValues
 from procure.study import load_study
@@ -403,7 +403,7 @@ def test_contradictions_are_named_before_results_are_read(tmp_path):
 
 def test_an_objective_that_the_results_do_not_hold(swept, monkeypatch):
     """Those that are there are listed."""
-    from procure.recommender import results
+    from procure.sweep import results
 
     whole = results.read_results
     monkeypatch.setattr(results, "read_results", lambda *a: whole(*a).assign(p95_wait_time=np.nan))

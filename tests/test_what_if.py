@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
+from procure.recommender.changes import Changes, changed_jobs, parse_gpu_share
 from procure.recommender.other_budget import best_package, with_budget
 from procure.recommender.sensitivity import GROWTHS, stability
-from procure.recommender.what_if import Changes, changed_jobs, parse_gpu_share, try_changes
+from procure.recommender.what_if import try_changes
 from procure.sweep.results import load_results
 from procure.sweep.trial import try_counts
 from procure.workload import generate

@@ -5,6 +5,7 @@ models), `engine` goes round by round over the `observations`, `oracle` simulate
 study's criteria, and `run` searches a whole study.
 """
 
-from procure.explorer.run import SearchResult, search
+from procure.explorer.result import SearchResult
+from procure.explorer.run import search
 
 __all__ = ["SearchResult", "search"]

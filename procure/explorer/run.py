@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,111 +16,13 @@ from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import Known
 from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs
 from procure.explorer.propose import METHODS, make_proposer
+from procure.explorer.result import SearchResult
 from procure.explorer.score import CriteriaScore
 from procure.recommender.criteria import Criteria, criteria_of
-from procure.recommender.recommender import heading
 from procure.study import Study, load_study
 from procure.sweep import FarmOptions
 from procure.sweep.results import SEARCH_FOLDER
 from procure.text import nearest
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What a search found.
-
-    Attributes
-    ----------
-    name
-        Of the study.
-    criteria, k
-        What packages are ranked by, and how many are shown.
-    ranking
-        The packages that it knows, best first: the package table with ``rank``, ``mean_wait_time`` and
-        ``jobs_left_out``; by another objective, or with constraints, also ``satisfies``, ``objective_value`` and
-        what is constrained. All are simulated.
-    spent
-        What it cost, by name.
-    elsewhere
-        A better package that another search of this study has simulated, and its value; or None.
-    types
-        The quoted types, which are columns of the ranking.
-    """
-
-    name: str
-    criteria: Criteria
-    k: int
-    ranking: pd.DataFrame
-    spent: dict[str, object]
-    elsewhere: tuple[str, float] | None
-    types: list[str]
-
-    @property
-    def title(self) -> str:
-        """What the list is of."""
-        plain, n = self.criteria == Criteria(), min(self.k, len(self.ranking))
-        by = "mean wait in seconds" if plain else heading(self.criteria.objective)
-        return f"{self.name}: the first{f' {n}' if n > 1 else ''}, all simulated, by {by}"
-
-    @property
-    def notes(self) -> list[str]:
-        """What the user should know of the list, a sentence each."""
-        top, of = self.ranking.head(self.k), self.criteria.objective
-        column = "objective_value" if "objective_value" in top else "mean_wait_time"
-        lines = []
-        if "satisfies" in top and not top["satisfies"].all():
-            n = f"{int(self.ranking['satisfies'].sum()):,} of the {len(self.ranking):,} packages"
-            lines.append(f"{n} that were simulated satisfy the constraints; the others follow")
-        if len(top) > 1 and top[column].eq(top[column].iloc[0]).all():
-            least = f"{of.name}, {top[column].iloc[0]:,.1f} {of.unit}"
-            lines.append(
-                f"all {len(top)} have the same {least}: this workload cannot tell them apart; a longer list, a busier "
-                "day or `procure workload load` may"
-            )
-        if self.elsewhere is not None:
-            lines.append(
-                f"another search of this study has simulated a better package: {self.elsewhere[0]}, "
-                f"{self.elsewhere[1]:,.1f} {of.unit}"
-            )
-        return lines
-
-    def shown(self) -> pd.DataFrame:
-        """Return the list as a table for people."""
-        top = self.ranking.head(self.k)
-        table = top[["rank", "package_id"]].assign(price_usd=top["price_usd"].round().astype("int64"))
-        if "objective_value" in top:
-            table[heading(self.criteria.objective)] = top["objective_value"].round(3)
-            table["satisfies"] = top["satisfies"]
-        table["wait_s"] = top["mean_wait_time"].round(1)
-        return table.assign(left_out=top["jobs_left_out"]) if top["jobs_left_out"].any() else table
-
-    def records(self) -> list[dict[str, object]]:
-        """Return the first k as plain records, as ``procure search --format json`` prints them."""
-        fixed = ["rank", "package_id", "price_usd", "mean_wait_time", "jobs_left_out"]
-        fixed += ["total_cpus", "total_mem_gb", "total_gpus"]
-        rows = []
-        for row in self.ranking.head(self.k).to_dict(orient="records"):
-            one = {name: row[name] for name in fixed}
-            one["counts"] = {name: int(row[name]) for name in self.types if row[name]}
-            if self.criteria != Criteria():
-                one |= {"objective": self.criteria.objective.name, "objective_value": row["objective_value"]}
-                one |= {"objective_unit": self.criteria.objective.unit, "satisfies": row["satisfies"]}
-                one["constrained"] = {
-                    bound.of.name: row[bound.of.name] for bound in self.criteria.constraints
-                }
-            rows.append(one)
-        return rows
-
-    def summary(self) -> str:
-        """Return the list as text, with the notes and what was spent."""
-        spent = f"{self.spent['n_runs_computed']:,} runs computed, ended by: {self.spent['ended']}"
-        table = self.shown().to_string(index=False)
-        return "\n".join([self.title, table, *(f"- {line}" for line in [*self.notes, spent])])
-
-    def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{html.escape(line)}</li>" for line in self.notes)
-        table = self.shown().to_html(index=False, border=0)
-        return f"<p><b>{html.escape(self.title)}</b></p>{table}<ul>{notes}</ul>"
 
 
 def search(

@@ -37,7 +37,6 @@ class Coverage:
     n_unknown: int
 
     def __str__(self) -> str:
-        """Say it."""
         rest = "are ranked below" if self.rule == RUNS_ALL else "are ranked among them (published rule)"
         parts = [f"{self.n_predicted:,} are predicted"] if self.n_predicted else []
         parts += [f"{self.n_unknown:,} have no known wait"] if self.n_unknown else []
@@ -60,7 +59,6 @@ class Meaning:
     unbounded: bool
 
     def __str__(self) -> str:
-        """Say it."""
         of = self.of
         text = f"{of.name}" + (f" ({of.unit})" if of.unit else "") + f": {of.meaning}"
         if of.how == "cvar":
@@ -86,7 +84,6 @@ class Satisfied:
     n_simulated: int | None
 
     def __str__(self) -> str:
-        """Say it."""
         text = f"{self.constraint.text}: satisfied by {self.n:,} of {counted(self.n_among, 'package')}"
         if self.n_simulated is None:
             return text
@@ -100,7 +97,6 @@ class ModelErrors:
     models: Sequence[Model]
 
     def __str__(self) -> str:
-        """Say it, model by model where there are few."""
         if not self.models:
             return "every package that could lead the list is simulated, so no model was needed for its order"
         doubt = no_better_than_mean([one.predicted for one in self.models])
@@ -135,7 +131,6 @@ class Confirmed:
     all_simulated: bool
 
     def __str__(self) -> str:
-        """Say it."""
         if self.confirmed:
             better = "" if self.all_simulated else "a better one may be among those that were not, and "
             return f"every package of the list is simulated; {better}the jobs of another day may order them differently"
@@ -152,7 +147,6 @@ class ShortList:
     constrained: bool
 
     def __str__(self) -> str:
-        """Say it."""
         what = (
             f"only {self.k:,} satisfy the constraints"
             if self.constrained
@@ -168,7 +162,6 @@ class FewAble:
     n_able: int
 
     def __str__(self) -> str:
-        """Say it."""
         return (
             f"only {counted(self.n_able, 'package')} can run every job: the list goes on with packages that leave some "
             "out"
@@ -184,7 +177,6 @@ class NoneAble:
     request: dict[str, int] | None
 
     def __str__(self) -> str:
-        """Say it."""
         if self.request is None:
             return "no package runs every job, though each job is run by some package"
         top = self.request
@@ -207,7 +199,6 @@ class Tie:
     front: bool = False
 
     def __str__(self) -> str:
-        """Say it."""
         if self.of is None:
             rest = (
                 "the front is decided by its other axes"
@@ -235,7 +226,6 @@ class OtherPolicy:
     best: str
 
     def __str__(self) -> str:
-        """Say it."""
         return (
             f"under {self.policy}, of {self.n:,} packages that were simulated under both policies: rank correlation "
             f"{self.found.correlation:.2f}, {self.found.n_shared} of the best {self.found.k} are the same; the best "
@@ -254,7 +244,6 @@ class Existing:
     wait: float | None
 
     def __str__(self) -> str:
-        """Say it."""
         text = (
             f"every simulated system holds {counted(self.n_nodes, 'existing node')} ({counted(self.cpus, 'CPU')}, "
             f"{self.mem_gb:,.0f} GB, {counted(self.gpus, 'GPU')}); the totals shown are those of the purchase only"
@@ -274,7 +263,6 @@ class FailedRuns:
     first: str
 
     def __str__(self) -> str:
-        """Say it."""
         runs = counted(self.n, "confirming run")
         return f"{runs} failed, and those packages stay unconfirmed; the first: {self.first}"
 

@@ -13,8 +13,8 @@ from procure.packages import expand_packages
 from procure.packages.runnable import jobs_left_out
 from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.learning import learn_values, simulator
 from procure.recommender.rank import Confirmation, confirm_list, rank
-from procure.recommender.recommender import learn_values, simulator
 from procure.recommender.values import PackageValues
 from procure.study import Plan, Study
 from procure.sweep.results import StudyResults

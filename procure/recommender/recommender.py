@@ -2,168 +2,28 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
-from procure.models import Case, Predicted, Surrogate
-from procure.models.case import mean_over, simulated_values
-from procure.objectives import OBJECTIVES, Quantity, objective
+from procure.errors import ArgumentError
+from procure.models.case import mean_over
+from procure.objectives import Quantity
 from procure.packages.costs import cost_notes
 from procure.packages.runnable import jobs_left_out
 from procure.recommender import notes as facts
-from procure.recommender.confidence import Confidence, assess
-from procure.recommender.criteria import MEAN_WAIT, Criteria, criteria_of
-from procure.recommender.rank import Confirmation, Simulate, confirm_list, pareto, ranking_table
-from procure.recommender.values import Learn, Model, PackageValues
-from procure.schemas import COST_UNITS
+from procure.recommender.confidence import assess
+from procure.recommender.criteria import Criteria, criteria_of
+from procure.recommender.learning import Note, learn_values, simulator, values_of
+from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
+from procure.recommender.recommendation import Recommendation
 from procure.study import Study, load_study
-from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
-from procure.sweep.results import (
-    PUBLISHED,
-    RULES,
-    RUNS_ALL,
-    StudyResults,
-    few_simulated,
-    load_results,
-    workloads_of,
-)
+from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.sweep.trial import simulate_counts
-from procure.text import counted, nearest
-
-_FEWEST_ROWS = 20
-
-Note = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """A ranking of every distinct package, or a Pareto front, with what it stands on.
-
-    Attributes
-    ----------
-    results
-        The study and its results.
-    criteria, rule
-        What packages are ranked by.
-    ranking
-        Every distinct package, best first, see `procure.recommender.rank.ranking_table`; with axes, by the
-        first axis, and not confirmed beyond the front.
-    k
-        How many are recommended; at most the packages that satisfy the constraints.
-    front
-        The Pareto front, see `procure.recommender.rank.pareto`; None without axes.
-    package_values
-        Every value of every package.
-    confidence
-        How sure the order of the first packages is; None for a front.
-    facts
-        What the user should know; `str` makes a sentence of each.
-    verified
-        Whether predictions were simulated to confirm the list.
-    n_failed
-        How many confirming runs failed; their packages stay predicted.
-    """
-
-    results: StudyResults
-    criteria: Criteria
-    rule: str
-    ranking: pd.DataFrame
-    k: int
-    front: pd.DataFrame | None
-    package_values: PackageValues
-    confidence: Confidence | None
-    facts: tuple[object, ...]
-    verified: bool
-    n_failed: int = 0
-
-    @property
-    def case(self) -> Case:
-        """All workloads pooled: packages, jobs left out, and the mean waits that the study's results hold."""
-        return self.package_values.whole
-
-    @property
-    def models(self) -> tuple[Model, ...]:
-        """The models behind predicted values; none where everything that could lead the list is simulated."""
-        return tuple(self.package_values.models)
-
-    @property
-    def predicted(self) -> Predicted | None:
-        """What the predictions of the mean wait come from."""
-        return next((one.predicted for one in self.models if one.what == MEAN_WAIT.name), None)
-
-    @property
-    def n_verified(self) -> int:
-        """How many packages were simulated to confirm the list."""
-        return int(self.ranking["simulated_now"].sum())
-
-    @property
-    def confirmed(self) -> bool:
-        """Whether all packages of the list, or of the front, are simulated."""
-        shown = self.ranking.head(self.k) if self.front is None else self.front
-        return bool(shown["simulated"].all())
-
-    @property
-    def notes(self) -> list[str]:
-        """Where the order comes from and how it might be wrong, a sentence each."""
-        sure = self.confidence.sentences(len(self.ranking)) if self.confidence else []
-        return [*map(str, self.facts), *sure]
-
-    @property
-    def title(self) -> str:
-        """What the list or the front is of."""
-        where = f"{self.results.plan.study.name}, {workloads_of(self.case)}"
-        if self.front is not None:
-            axes = ", ".join(heading(axis) for axis in self.criteria.axes)
-            return f"{where}: {counted(len(self.front), 'package')} that no other beats in all of {axes}"
-        by = "mean wait in seconds" if self.criteria == Criteria() else heading(self.criteria.objective)
-        return f"{where}: the first{f' {self.k}' if self.k > 1 else ''}, by {by}"
-
-    def shown(self) -> pd.DataFrame:
-        """Return the list or the front as a table for people."""
-        if self.front is not None:
-            names = {axis.name: heading(axis) for axis in self.criteria.axes}
-            table = self.front.drop(columns="row")
-            table = table.assign(**{name: _rounded(table[name]) for name in names})
-            return table.assign(knee=["knee" if one else "" for one in table["knee"]]).rename(columns=names)
-        top, of = self.ranking.head(self.k), self.criteria.objective
-        table = top[["rank", "package_id"]].assign(price_usd=top["price_usd"].round().astype("int64"))
-        if self.criteria != Criteria():
-            table[heading(of)] = _rounded(top["objective_value"])
-        table["wait_s"] = top["mean_wait_time"].round(1)
-        table["wait_is"] = ["simulated" if known else "predicted" for known in top["simulated"]]
-        if not top["simulated"].all():
-            table["low_s"], table["high_s"] = top["low_wait_time"].round(), top["high_wait_time"].round()
-        for bound in self.criteria.constraints:
-            if bound.of.name not in (of.name, "price_usd", "mean_wait_time", "jobs_left_out"):
-                table[heading(bound.of)] = _rounded(top[bound.of.name])
-        if top["jobs_left_out"].any():
-            table["left_out"] = top["jobs_left_out"]
-        return table.assign(**(self.confidence.columns(self.k) if self.confidence else {}))
-
-    def summary(self) -> str:
-        """Return the list or the front as text, with the notes."""
-        table = self.shown().to_string(index=False, na_rep="–")
-        return "\n".join([self.title, table, *(f"- {line}" for line in self.notes)])
-
-    def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{html.escape(line)}</li>" for line in self.notes)
-        table = self.shown().to_html(index=False, na_rep="–", border=0)
-        return f"<p><b>{html.escape(self.title)}</b></p>{table}<ul>{notes}</ul>"
-
-
-def heading(of: Quantity) -> str:
-    """Return a quantity's name with its unit."""
-    return f"{of.name}, {of.unit}" if of.unit else of.name
-
-
-def _rounded(values: pd.Series) -> pd.Series:
-    return values.round(1) if values.abs().max() >= 100 else values.round(4)
+from procure.text import nearest
 
 
 def recommend(
@@ -288,125 +148,6 @@ def with_front(
     # What was simulated to confirm the list is known here, too, but no model has learnt from it.
     wider.add(np.arange(len(wider.packages)), done.package_values.results)
     return replace(done, criteria=criteria, front=pareto(confirmation, criteria), package_values=wider)
-
-
-def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
-    """Gather what the results and the costs say of every package.
-
-    Raises
-    ------
-    TableError
-        The results lack a column that is needed; the objectives that are there are listed.
-    """
-    rows, quantities = results.results, criteria.quantities
-    there = {"price_usd", *COST_UNITS, *rows.columns[rows.notna().any()]}
-    for one in quantities:
-        if one.name in OBJECTIVES:
-            objective(one.name, there)
-    costs = results.costs() if any(one.source == "cost" for one in quantities) else pd.DataFrame()
-    values = {
-        column: np.array(
-            [simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases]
-        )
-        for column in criteria.result_columns
-    }
-    return PackageValues(results.cases, values, costs, results.plan.study.recommend.cvar_share)
-
-
-def simulator(results: StudyResults, columns: Sequence[str], failures: list[str]) -> Simulate:
-    """Return a function that simulates packages under the study; why a run failed is added to ``failures``."""
-
-    def simulate(rows: np.ndarray) -> dict[str, np.ndarray]:
-        found = {column: np.full((len(results.cases), len(rows)), np.nan) for column in columns}
-        for i, case in enumerate(results.cases):
-            runs = simulate_counts(results.plan, results.counts[rows], case.name, results.policy)
-            bad = (runs["status"] != "ok").to_numpy()
-            failures.extend(f"{run.package_id}: {run.reason}" for run in runs[bad].itertuples())
-            for column in columns:
-                found[column][i] = np.where(bad, np.nan, runs[column].to_numpy(dtype="float64"))
-        return found
-
-    return simulate
-
-
-def learn_values(
-    confirmation: Confirmation,
-    results: StudyResults,
-    criteria: Criteria,
-    rule: str = RUNS_ALL,
-    verify: bool = True,
-    note: Note = lambda text: None,
-) -> None:
-    """Predict what is needed of packages that were not simulated; where too few were, simulate the missing few.
-
-    Models learn from the sweep's sample, as long as that is large enough; what searches have simulated is
-    entered after that.
-    """
-    values, folds = confirmation.package_values, results.plan.study.model.folds
-    whole, every = values.whole, np.arange(len(values.packages))
-    left_out = np.zeros_like(whole.left_out) if rule == PUBLISHED else whole.left_out
-    leading = left_out == left_out.min()
-    sampled = int((leading & values.simulated).sum())
-    if not can_learn(sampled, folds):
-        values.add(every, searched_values(results, list(values.results)))
-    missing = leading & ~values.simulated
-    outright = verify and int(missing.sum()) <= MOST_WITHOUT_MODEL
-    enough = can_learn(int((leading & values.simulated).sum()), folds)
-    if criteria.need_runs and missing.any() and outright and not enough:
-        confirmation.simulate(np.flatnonzero(missing))
-    elif criteria.need_runs:
-        learn = learner(results, rule)
-        wanted = {of: None for of in (*criteria.quantities, MEAN_WAIT) if of.source == "result"}
-        for of in wanted:
-            if of.per_workload and len(values.cases) > 1:
-                note(f"{of.name}: one model per workload, {len(values.cases)}; they are kept for next time")
-            if not values.learn(of, learn):
-                raise TableError(few_simulated(whole, folds) + "; simulate more (sweep.sample)")
-    values.add(every, searched_values(results, list(values.results)))
-
-
-def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return what the study's searches have simulated, float64[workloads, packages] by column, NaN elsewhere."""
-    ids = results.cases[0].packages["package_id"]
-    found = {column: np.full((len(results.cases), len(ids)), np.nan) for column in columns}
-    for i, case in enumerate(results.cases if len(results.searched) else []):
-        rows = (
-            results.searched[results.searched["workload"] == case.name].set_index("package_id").reindex(ids)
-        )
-        for column in columns:
-            found[column][i] = rows[column].to_numpy(dtype="float64")
-    return found
-
-
-def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
-    """Return a function that fits the study's model to a case, and one of its own for packages that leave jobs out."""
-
-    def learn(case: Case) -> tuple[Predicted | None, np.ndarray] | None:
-        able = case.left_out == case.left_out.min() if rule == RUNS_ALL else case.left_out >= 0
-        predicted = None
-        if (able & ~case.simulated).any():
-            predicted = results.learn_if_possible(case, rule=rule)
-            if predicted is None:
-                return None
-        guess = np.full(len(case.wait), np.nan) if predicted is None else predicted.wait
-        if rule == RUNS_ALL:
-            guess = _predict_rest(results, case, predicted.model if predicted else None, guess)
-        return predicted, guess
-
-    return learn
-
-
-def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, guess: np.ndarray) -> np.ndarray:
-    """Fill in predictions for packages that leave jobs out, where enough of them were simulated."""
-    rest = ~case.runs_all
-    learnt, unknown = rest & case.simulated, rest & ~case.simulated & np.isnan(guess)
-    if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
-        return guess
-    model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate()
-    model.fit(results.features[learnt], case.wait[learnt])
-    filled = guess.copy()
-    filled[unknown] = model.predict(results.features[unknown])
-    return filled
 
 
 def _facts(

@@ -7,7 +7,7 @@ import pandas as pd
 
 from procure.models.case import mean_over
 from procure.packages.ids import package_ids
-from procure.recommender.what_if import Changes, asks_gpus, jobs_of
+from procure.recommender.changes import Changes, asks_gpus, jobs_of
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_counts
 

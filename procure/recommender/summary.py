@@ -7,7 +7,7 @@ import pandas as pd
 
 from procure.packages.runnable import count_matrix
 from procure.recommender.criteria import Criteria
-from procure.recommender.recommender import Recommendation
+from procure.recommender.recommendation import Recommendation
 
 
 def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from procure.models.crossfit import correlations
 from procure.models.features import FEATURE_SETS
 from procure.study import Study
 from procure.sweep.results import StudyResults, few_simulated, load_results
-from procure.text import nearest
+from procure.text import as_html, as_text, nearest
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,10 @@ class Training:
 
     def summary(self) -> str:
         """Return the errors as text."""
-        lines = [self.table.T.to_string(header=False)] if len(self.table) else []
-        return "\n".join([f"{self.study}: out-of-fold error", *lines, *self.notes])
+        return as_text(f"{self.study}: out-of-fold error", self.table, self.notes)
 
     def _repr_html_(self) -> str:
-        notes = html.escape("; ".join(self.notes))
-        return f"<p><b>{html.escape(self.study)}</b></p>{self.table.to_html(index=False, border=0)}<p>{notes}</p>"
+        return as_html(f"{self.study}: out-of-fold error", self.table, self.notes)
 
 
 def train(

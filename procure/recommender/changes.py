@@ -1,0 +1,148 @@
+"""Other conditions for the same packages: more load, more GPU jobs, another policy, another budget."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from procure.errors import ArgumentError, TableError
+from procure.models import Case
+from procure.policies import catalog
+from procure.study import Plan
+from procure.workload.scale import scale_load
+
+NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none to multiply"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is to be different; None = as it is.
+
+    Attributes
+    ----------
+    growth
+        Factor on the CPU-seconds submitted (`procure.workload.scale.scale_load`).
+    gpu_jobs
+        Factor on the CPU-seconds of GPU jobs; those of other jobs stay.
+    gpu_share
+        Instead of ``gpu_jobs``: the share of the jobs that ask for GPUs.
+    policy
+        Name of another policy.
+    budget_usd
+        Another budget.
+    seed
+        Of which bursts are added or left out.
+    """
+
+    growth: float | None = None
+    gpu_jobs: float | None = None
+    gpu_share: float | None = None
+    policy: str | None = None
+    budget_usd: float | None = None
+    seed: int = 1
+
+    def check(self) -> None:
+        """Refuse changes that are impossible.
+
+        Raises
+        ------
+        ArgumentError
+            A growth or share that is not above 0, an unknown policy, or nothing to change.
+        """
+        for name in ("growth", "gpu_jobs", "gpu_share"):
+            value, argument = getattr(self, name), name.replace("jobs", "share")
+            if value is not None and not 0 < value < float("inf"):
+                said = f"{argument.replace('_', '-')} {value:g} was given"
+                raise ArgumentError(argument, f"{said}; it must be above 0, 1 being no change")
+        if self.gpu_share is not None and self.gpu_share >= 1:
+            message = f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%"
+            raise ArgumentError("gpu_share", message)
+        if self.policy is not None:
+            try:
+                catalog.spec(self.policy)
+            except TableError as error:
+                raise ArgumentError("policy", str(error)) from None
+        if not any((self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd)):
+            message = "nothing is to be changed: give a growth, a GPU share, a policy or a budget"
+            raise ArgumentError("growth", message)
+
+    def singles(self) -> list[tuple[str, Changes]]:
+        """Return each change alone, with what to call it."""
+        found = []
+        if self.growth is not None:
+            found.append((f"load × {self.growth:g}", Changes(growth=self.growth, seed=self.seed)))
+        if self.gpu_jobs is not None:
+            found.append((f"GPU jobs × {self.gpu_jobs:g}", Changes(gpu_jobs=self.gpu_jobs, seed=self.seed)))
+        if self.gpu_share is not None:
+            found.append(
+                (f"GPU jobs {self.gpu_share:.1%} of all", Changes(gpu_share=self.gpu_share, seed=self.seed))
+            )
+        if self.policy is not None:
+            found.append((f"policy {self.policy}", Changes(policy=self.policy, seed=self.seed)))
+        if self.budget_usd is not None:
+            found.append(
+                (f"budget US$ {self.budget_usd:,.0f}", Changes(budget_usd=self.budget_usd, seed=self.seed))
+            )
+        return found
+
+
+def parse_gpu_share(text: str | None) -> dict[str, float]:
+    """Read ``2x`` or ``0.5x`` (a factor on the GPU jobs) or ``30%`` (of all jobs) as fields of `Changes`.
+
+    Raises
+    ------
+    ArgumentError
+        It is neither.
+    """
+    if text is None:
+        return {}
+    found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([x×%])\s*", text)
+    if found is None:
+        message = f"gpu-share {text!r} was given; write 2x (twice the GPU jobs) or 30% (of all jobs)"
+        raise ArgumentError("gpu_share", message)
+    value = float(found.group(1))
+    return {"gpu_share": value / 100} if found.group(2) == "%" else {"gpu_jobs": value}
+
+
+def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
+    """Return a workload with its load and GPU jobs changed; whole bursts are superposed or left out.
+
+    Raises
+    ------
+    TableError
+        The workload has no GPU jobs to multiply.
+    """
+    factor = changes.gpu_jobs
+    gpu = (jobs["gpus_per_node"] > 0).to_numpy()
+    if changes.gpu_share is not None:
+        # Of n jobs, f·g out of f·g + (n − g) are to ask for GPUs.
+        others = int((~gpu).sum())
+        factor = changes.gpu_share * others / ((1 - changes.gpu_share) * max(int(gpu.sum()), 1))
+    if factor is not None and factor != 1:
+        if not gpu.any():
+            raise TableError(NO_GPUS)
+        if gpu.all():
+            raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
+        more = scale_load(jobs[gpu], factor, changes.seed)
+        rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
+        mixed = pd.concat([rest, more]).sort_values("submit_time", kind="stable", ignore_index=True)
+        mixed.attrs = dict(jobs.attrs)
+        jobs = mixed
+    if changes.growth is not None:
+        jobs = scale_load(jobs, changes.growth, changes.seed)
+    return jobs
+
+
+def asks_gpus(jobs: pd.DataFrame) -> bool:
+    """Say whether any job asks for a GPU."""
+    return bool((jobs["gpus_per_node"] > 0).any())
+
+
+def jobs_of(plan: Plan, case: Case, changes: Changes) -> pd.DataFrame:
+    """Return a day's changed jobs; a day without GPU jobs among others that have some keeps its own."""
+    jobs = plan.workloads[case.name]
+    if not asks_gpus(jobs):
+        changes = replace(changes, gpu_jobs=None, gpu_share=None)
+    return changed_jobs(jobs, changes)

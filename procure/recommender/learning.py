@@ -1,0 +1,143 @@
+"""The values of packages: gathered from results and costs, simulated, or predicted by models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.models import Case, Predicted, Surrogate
+from procure.models.case import simulated_values
+from procure.objectives import OBJECTIVES, objective
+from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.rank import Confirmation, Simulate
+from procure.recommender.values import Learn, PackageValues
+from procure.schemas import COST_UNITS
+from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
+from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
+from procure.sweep.trial import simulate_counts
+
+_FEWEST_ROWS = 20
+
+Note = Callable[[str], None]
+
+
+def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
+    """Gather what the results and the costs say of every package.
+
+    Raises
+    ------
+    TableError
+        The results lack a column that is needed; the objectives that are there are listed.
+    """
+    rows, quantities = results.results, criteria.quantities
+    there = {"price_usd", *COST_UNITS, *rows.columns[rows.notna().any()]}
+    for one in quantities:
+        if one.name in OBJECTIVES:
+            objective(one.name, there)
+    costs = results.costs() if any(one.source == "cost" for one in quantities) else pd.DataFrame()
+    values = {
+        column: np.array(
+            [simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases]
+        )
+        for column in criteria.result_columns
+    }
+    return PackageValues(results.cases, values, costs, results.plan.study.recommend.cvar_share)
+
+
+def simulator(results: StudyResults, columns: Sequence[str], failures: list[str]) -> Simulate:
+    """Return a function that simulates packages under the study; why a run failed is added to ``failures``."""
+
+    def simulate(rows: np.ndarray) -> dict[str, np.ndarray]:
+        found = {column: np.full((len(results.cases), len(rows)), np.nan) for column in columns}
+        for i, case in enumerate(results.cases):
+            runs = simulate_counts(results.plan, results.counts[rows], case.name, results.policy)
+            bad = (runs["status"] != "ok").to_numpy()
+            failures.extend(f"{run.package_id}: {run.reason}" for run in runs[bad].itertuples())
+            for column in columns:
+                found[column][i] = np.where(bad, np.nan, runs[column].to_numpy(dtype="float64"))
+        return found
+
+    return simulate
+
+
+def learn_values(
+    confirmation: Confirmation,
+    results: StudyResults,
+    criteria: Criteria,
+    rule: str = RUNS_ALL,
+    verify: bool = True,
+    note: Note = lambda text: None,
+) -> None:
+    """Predict what is needed of packages that were not simulated; where too few were, simulate the missing few.
+
+    Models learn from the sweep's sample, as long as that is large enough; what searches have simulated is
+    entered after that.
+    """
+    values, folds = confirmation.package_values, results.plan.study.model.folds
+    whole, every = values.whole, np.arange(len(values.packages))
+    left_out = np.zeros_like(whole.left_out) if rule == PUBLISHED else whole.left_out
+    leading = left_out == left_out.min()
+    sampled = int((leading & values.simulated).sum())
+    if not can_learn(sampled, folds):
+        values.add(every, searched_values(results, list(values.results)))
+    missing = leading & ~values.simulated
+    outright = verify and int(missing.sum()) <= MOST_WITHOUT_MODEL
+    enough = can_learn(int((leading & values.simulated).sum()), folds)
+    if criteria.need_runs and missing.any() and outright and not enough:
+        confirmation.simulate(np.flatnonzero(missing))
+    elif criteria.need_runs:
+        learn = learner(results, rule)
+        wanted = {of: None for of in (*criteria.quantities, MEAN_WAIT) if of.source == "result"}
+        for of in wanted:
+            if of.per_workload and len(values.cases) > 1:
+                note(f"{of.name}: one model per workload, {len(values.cases)}; they are kept for next time")
+            if not values.learn(of, learn):
+                raise TableError(few_simulated(whole, folds) + "; simulate more (sweep.sample)")
+    values.add(every, searched_values(results, list(values.results)))
+
+
+def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return what the study's searches have simulated, float64[workloads, packages] by column, NaN elsewhere."""
+    ids = results.cases[0].packages["package_id"]
+    found = {column: np.full((len(results.cases), len(ids)), np.nan) for column in columns}
+    for i, case in enumerate(results.cases if len(results.searched) else []):
+        rows = (
+            results.searched[results.searched["workload"] == case.name].set_index("package_id").reindex(ids)
+        )
+        for column in columns:
+            found[column][i] = rows[column].to_numpy(dtype="float64")
+    return found
+
+
+def learner(results: StudyResults, rule: str = RUNS_ALL) -> Learn:
+    """Return a function that fits the study's model to a case, and one of its own for packages that leave jobs out."""
+
+    def learn(case: Case) -> tuple[Predicted | None, np.ndarray] | None:
+        able = case.left_out == case.left_out.min() if rule == RUNS_ALL else case.left_out >= 0
+        predicted = None
+        if (able & ~case.simulated).any():
+            predicted = results.learn_if_possible(case, rule=rule)
+            if predicted is None:
+                return None
+        guess = np.full(len(case.wait), np.nan) if predicted is None else predicted.wait
+        if rule == RUNS_ALL:
+            guess = _predict_rest(results, case, predicted.model if predicted else None, guess)
+        return predicted, guess
+
+    return learn
+
+
+def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, guess: np.ndarray) -> np.ndarray:
+    """Fill in predictions for packages that leave jobs out, where enough of them were simulated."""
+    rest = ~case.runs_all
+    learnt, unknown = rest & case.simulated, rest & ~case.simulated & np.isnan(guess)
+    if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
+        return guess
+    model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate()
+    model.fit(results.features[learnt], case.wait[learnt])
+    filled = guess.copy()
+    filled[unknown] = model.predict(results.features[unknown])
+    return filled

@@ -1,0 +1,137 @@
+"""What `recommend` returns: a ranking or a front, and everything that it stands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from procure.models import Case, Predicted
+from procure.objectives import Quantity
+from procure.recommender.confidence import Confidence
+from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.values import Model, PackageValues
+from procure.sweep.results import StudyResults, workloads_of
+from procure.text import as_html, as_text, counted
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A ranking of every distinct package, or a Pareto front, with what it stands on.
+
+    Attributes
+    ----------
+    results
+        The study and its results.
+    criteria, rule
+        What packages are ranked by.
+    ranking
+        Every distinct package, best first, see `procure.recommender.rank.ranking_table`; with axes, by the
+        first axis, and not confirmed beyond the front.
+    k
+        How many are recommended; at most the packages that satisfy the constraints.
+    front
+        The Pareto front, see `procure.recommender.rank.pareto`; None without axes.
+    package_values
+        Every value of every package.
+    confidence
+        How sure the order of the first packages is; None for a front.
+    facts
+        What the user should know; `str` makes a sentence of each.
+    verified
+        Whether predictions were simulated to confirm the list.
+    n_failed
+        How many confirming runs failed; their packages stay predicted.
+    """
+
+    results: StudyResults
+    criteria: Criteria
+    rule: str
+    ranking: pd.DataFrame
+    k: int
+    front: pd.DataFrame | None
+    package_values: PackageValues
+    confidence: Confidence | None
+    facts: tuple[object, ...]
+    verified: bool
+    n_failed: int = 0
+
+    @property
+    def case(self) -> Case:
+        """All workloads pooled: packages, jobs left out, and the mean waits that the study's results hold."""
+        return self.package_values.whole
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models behind predicted values; none where everything that could lead the list is simulated."""
+        return tuple(self.package_values.models)
+
+    @property
+    def predicted(self) -> Predicted | None:
+        """What the predictions of the mean wait come from."""
+        return next((one.predicted for one in self.models if one.what == MEAN_WAIT.name), None)
+
+    @property
+    def n_verified(self) -> int:
+        """How many packages were simulated to confirm the list."""
+        return int(self.ranking["simulated_now"].sum())
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether all packages of the list, or of the front, are simulated."""
+        shown = self.ranking.head(self.k) if self.front is None else self.front
+        return bool(shown["simulated"].all())
+
+    @property
+    def notes(self) -> list[str]:
+        """Where the order comes from and how it might be wrong, a sentence each."""
+        sure = self.confidence.sentences(len(self.ranking)) if self.confidence else []
+        return [*map(str, self.facts), *sure]
+
+    @property
+    def title(self) -> str:
+        """What the list or the front is of."""
+        where = f"{self.results.plan.study.name}, {workloads_of(self.case)}"
+        if self.front is not None:
+            axes = ", ".join(heading(axis) for axis in self.criteria.axes)
+            return f"{where}: {counted(len(self.front), 'package')} that no other beats in all of {axes}"
+        by = "mean wait in seconds" if self.criteria == Criteria() else heading(self.criteria.objective)
+        return f"{where}: the first{f' {self.k}' if self.k > 1 else ''}, by {by}"
+
+    def shown(self) -> pd.DataFrame:
+        """Return the list or the front as a table for people."""
+        if self.front is not None:
+            names = {axis.name: heading(axis) for axis in self.criteria.axes}
+            table = self.front.drop(columns="row")
+            table = table.assign(**{name: _rounded(table[name]) for name in names})
+            return table.assign(knee=["knee" if one else "" for one in table["knee"]]).rename(columns=names)
+        top, of = self.ranking.head(self.k), self.criteria.objective
+        table = top[["rank", "package_id"]].assign(price_usd=top["price_usd"].round().astype("int64"))
+        if self.criteria != Criteria():
+            table[heading(of)] = _rounded(top["objective_value"])
+        table["wait_s"] = top["mean_wait_time"].round(1)
+        table["wait_is"] = ["simulated" if known else "predicted" for known in top["simulated"]]
+        if not top["simulated"].all():
+            table["low_s"], table["high_s"] = top["low_wait_time"].round(), top["high_wait_time"].round()
+        for bound in self.criteria.constraints:
+            if bound.of.name not in (of.name, "price_usd", "mean_wait_time", "jobs_left_out"):
+                table[heading(bound.of)] = _rounded(top[bound.of.name])
+        if top["jobs_left_out"].any():
+            table["left_out"] = top["jobs_left_out"]
+        return table.assign(**(self.confidence.columns(self.k) if self.confidence else {}))
+
+    def summary(self) -> str:
+        """Return the list or the front as text, with the notes."""
+        return as_text(self.title, self.shown(), self.notes)
+
+    def _repr_html_(self) -> str:
+        return as_html(self.title, self.shown(), self.notes)
+
+
+def heading(of: Quantity) -> str:
+    """Return a quantity's name with its unit."""
+    return f"{of.name}, {of.unit}" if of.unit else of.name
+
+
+def _rounded(values: pd.Series) -> pd.Series:
+    return values.round(1) if values.abs().max() >= 100 else values.round(4)
