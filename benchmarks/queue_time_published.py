@@ -18,6 +18,7 @@ import pandas as pd
 from queue_time_direct import Direct
 
 from procure.errors import TableError
+from procure.files import check_parquet
 from procure.queue_time.calibrate import five
 from procure.queue_time.metrics import HOURS, Forecast, judge
 from procure.queue_time.model import QueueTimeModel, Settings
@@ -91,6 +92,7 @@ def read_ready(path: Path, target: str | None = None) -> Ready:
     if not path.is_file():
         raise TableError(f"{path}: no such file")
     try:
+        check_parquet(path)
         frame = pd.read_parquet(path)
     except Exception as error:  # pyarrow raises several classes for a damaged file
         raise TableError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from None

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import existing_file, read_bytes, read_rows, whole_file
+from procure.files import check_parquet, existing_file, read_bytes, read_rows, whole_file
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
 from procure.text import money, nearest, short
 
@@ -235,6 +235,7 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     path = existing_file(path)
     try:
         if path.suffix == ".parquet":
+            check_parquet(path)
             frame = pd.read_parquet(path)
         else:
             content = read_bytes(path)
@@ -245,7 +246,7 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
         raise TableError(
             f"{path}: the file is empty; a header with {', '.join(schema.names[:4])} … is needed"
         ) from None
-    except TableError:
+    except (TableError, MemoryError):
         raise
     except Exception as error:  # every reader and decompressor raises its own classes for a damaged file
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

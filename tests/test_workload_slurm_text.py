@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from procure.workload.slurm_text import (
     array_tasks,
     expand_nodes,
-    node_names,
     parse_tres,
     slurm_duration,
     slurm_memory,
@@ -92,7 +91,6 @@ def test_node_lists_keep_order_padding_and_racks():
     assert expand_nodes("c[1-3,5],g2") == ["c1", "c2", "c3", "c5", "g2"]
     assert expand_nodes("cpn-f15-[08-10]") == ["cpn-f15-08", "cpn-f15-09", "cpn-f15-10"]
     assert expand_nodes("r[1-2]n[1-2]") == ["r1n1", "r1n2", "r2n1", "r2n2"]
-    assert node_names("None assigned") == ("",)
 
 
 def test_a_pending_array_names_its_tasks():

@@ -165,12 +165,9 @@ def load(
     procure workload load jobs.parquet --load 1.5 --out busier.parquet
     procure workload load jobs.parquet --load 0.8 --out quieter.parquet --seed 7
     """
-    if not 0 < factor < float("inf"):
-        raise typer.BadParameter(
-            f"{factor:g} was given; a load is above 0, 1 being the table's own", param_hint="--load"
-        )
     table = read(jobs, JOB)
-    scaled = scale_load(table, factor, seed, gap)
+    with common.named(factor="--load"):
+        scaled = scale_load(table, factor, seed, gap)
     write(scaled, out)
     own = float(cpu_seconds(table).sum())
     got = float(cpu_seconds(scaled).sum()) / own if own else float("nan")

@@ -121,6 +121,12 @@ def run() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except MemoryError as error:
+        what = str(error).partition("\n")[0]
+        common.note(
+            f"procure: this takes more memory than there is{what and f' ({what})'}; give it less to do"
+        )
+        sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _say(f"procure: {where}{error.strerror or error}")

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from xgboost import DMatrix, XGBRegressor
 
 from procure.errors import TableError
-from procure.files import Archive, read_archive, write_archive
+from procure.files import Archive, check_booster, read_archive, write_archive
 from procure.text import nearest
 
 SCHEMA = "procure-model/2"
@@ -199,11 +199,15 @@ def from_archive(archive: Archive, source: str, n_jobs: int = 1) -> Surrogate:
         model = Surrogate(head["kind"], int(head["seed"]), n_jobs, head["profile"])
         if model.kind == "gbt":
             return model.fit(archive.arrays["rows_x"], archive.arrays["rows_wait"])
+        check_booster(archive.trees["trees"], source)
         model.model_ = XGBRegressor(n_jobs=n_jobs)
         model.model_.load_model(bytearray(archive.trees["trees"]))
+        model.model_.get_booster().save_config()  # makes XGBoost look at its settings now
         model.scale_, model.profile_ = float(head["scale"]), head["profile"]
         model._rows = (np.empty((0, int(head["n_features"]))), np.empty(0))
-    except (KeyError, ValueError, TypeError) as error:  # XGBoost's own error is a ValueError
+    except TableError:
+        raise
+    except (KeyError, ValueError, TypeError, OverflowError) as error:  # XGBoost's own error is a ValueError
         raise TableError(
             f"{source}: not a whole model file ({type(error).__name__}); train it again"
         ) from None

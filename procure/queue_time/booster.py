@@ -13,6 +13,7 @@ import xgboost
 from xgboost import Booster
 
 from procure.errors import TableError
+from procure.files import check_booster
 
 Member = TypeVar("Member")
 
@@ -113,11 +114,13 @@ def from_bytes(content: bytes, source: str) -> Booster:
     Raises
     ------
     TableError
-        The bytes hold no booster.
+        The bytes hold no booster, or one that XGBoost could not evaluate within its arrays.
     """
+    check_booster(content, source)
     booster = Booster({"nthread": 1, "verbosity": 0})
     try:
         booster.load_model(bytearray(content))
+        booster.save_config()  # makes XGBoost look at its settings now, not at the first prediction
     except xgboost.core.XGBoostError:
         raise TableError(f"{source}: the model file is damaged; train it again") from None
     return booster

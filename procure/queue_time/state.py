@@ -13,7 +13,7 @@ from procure.errors import TableError
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload.clock import moment, zone
-from procure.workload.slurm_text import array_tasks, slurm_duration, slurm_memory
+from procure.workload.slurm_text import array_tasks, refuse_many_tasks, slurm_duration, slurm_memory
 
 FIELDS = "%i|%u|%P|%T|%r|%C|%D|%m|%b|%l|%V|%S|%Q"
 COMMAND = f'squeue --all --array-unique --format="{FIELDS}"'
@@ -86,6 +86,9 @@ def parse_state(text: str, source: str, tz: str | None = None) -> pd.DataFrame:
     names = _layout(lines, source)
     if lines and lines[0].split("|")[0].strip() == "JOBID":
         lines = lines[1:]
+    refuse_many_tasks(
+        (line.split("|")[names.index("JOBID")].strip() for line in lines if "[" in line), source
+    )
     rows = []
     for number, line in enumerate(lines, 1):
         cells = [cell.strip() for cell in line.split("|")]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
-from procure.files import whole_file
+from procure.files import check_parquet, whole_file
 from procure.schemas import RESULT
 
 _FINGERPRINT, _SECONDS = b"procure.fingerprint", b"procure.kernel_seconds"
@@ -77,6 +77,7 @@ def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
         It cannot be read, a checksum or the schema is wrong, or it depends on other inputs.
     """
     try:
+        check_parquet(path)
         table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
         metadata = table.schema.metadata or {}
         seconds = float(metadata.get(_SECONDS, b"0"))

@@ -18,6 +18,8 @@ DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
 """The recipe of the embedded default workload."""
 
 DAY = 86_400
+MOST_JOBS = 1_000_000
+"""A made-up day has at most so many jobs: sixty times the default, and half a minute's work."""
 
 
 class _Frozen(BaseModel):
@@ -104,12 +106,15 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | None = None)
     Raises
     ------
     TableError
-        ``n_jobs`` is below 1 or the seed negative.
+        ``n_jobs`` is below 1 or above `MOST_JOBS`, or the seed negative.
     """
     recipe = recipe or load_recipe()
     n_jobs = recipe.n_jobs if n_jobs is None else n_jobs
-    if n_jobs < 1:
-        raise TableError(f"n_jobs is {n_jobs}; at least 1 is needed")
+    if not 1 <= n_jobs <= MOST_JOBS:
+        raise TableError(
+            f"n_jobs is {n_jobs:,}; a day of 1 to {MOST_JOBS:,} jobs can be made up, and `procure workload merge` "
+            "puts several together"
+        )
     if seed < 0:
         raise TableError(f"the seed is {seed}; a seed is 0 or more")
     rng = np.random.default_rng(seed)

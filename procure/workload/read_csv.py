@@ -15,7 +15,7 @@ from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, ColumnMap, Preset
 from procure.workload.slurm_text import node_names
-from procure.workload.units import by_value, memory_mb, per_node, seconds
+from procure.workload.units import memory_mb, per_node, seconds
 
 _NEEDED = ("job_id", "submit_time", "cpus_per_node")
 
@@ -155,7 +155,7 @@ def _texts(frame: pd.DataFrame, mapping: dict[str, ColumnMap]) -> dict[str, obje
     for field in (name for name in mapping if name not in known):
         text = frame[mapping[field].column].str.strip()
         if field == "node_ids":
-            texts[field] = by_value(text, node_names, [object])[0]
+            texts[field] = node_names(text)
         elif field == "state":
             texts[field] = text.str.replace(r"\s.*", "", regex=True)
         else:

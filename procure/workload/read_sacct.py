@@ -12,7 +12,14 @@ import pandas as pd
 from procure.errors import TableError
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
-from procure.workload.slurm_text import array_tasks, node_names, parse_tres, slurm_duration, slurm_memory
+from procure.workload.slurm_text import (
+    array_tasks,
+    node_names,
+    parse_tres,
+    refuse_many_tasks,
+    slurm_duration,
+    slurm_memory,
+)
 from procure.workload.units import by_value
 
 FIELDS = (
@@ -71,7 +78,7 @@ def read_sacct(
     times = _times(frame, ledger, tz)
     ledger.drop(_superseded(job_id, times["submit_time"], ledger.keep), "earlier record of a requeued job")
     nodes = _pick(frame, "NodeList")
-    node_ids = by_value(nodes, node_names, [object])[0] if nodes is not None else None
+    node_ids = node_names(nodes) if nodes is not None else None
     started = ~np.isnan(times["start_time"])
     if node_ids is not None:
         started &= node_ids != ""
@@ -103,7 +110,7 @@ def read_sacct(
     if node_ids is not None:
         columns["node_ids"] = node_ids
     imported = ledger.finish(columns, "unix", strict)
-    return _with_array_tasks(imported) if keep_unfinished else imported
+    return _with_array_tasks(imported, ledger.source) if keep_unfinished else imported
 
 
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
@@ -112,24 +119,24 @@ _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
     """Split the file into text columns; lines with another number of fields than the header are bad."""
     lines = log_bytes(path).decode("utf-8", errors="replace").splitlines()
-    numbered = [(number, line) for number, line in enumerate(lines) if line.strip()]
-    header, body = numbered[0][1], numbered[1:]
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    header, body = lines[filled[0]], filled[1:]
     if "|" not in header or not re.search(r"\bJobID", header, re.IGNORECASE):
         raise TableError(
             f"{path}: the first line is not a header of sacct --parsable2 (JobID|…); "
             "`procure workload import --print-sacct-command` prints a command that makes such a file"
         )
     width = header.count("|")
-    good = [(number, line) for number, line in body if line.count("|") == width]
-    ledger = Ledger(str(path), np.array([n for n, _ in good], dtype=np.int64), len(body), skip_bad_rows)
+    good = [number for number in body if lines[number].count("|") == width]
+    ledger = Ledger(str(path), np.array(good, dtype=np.int64), len(body), skip_bad_rows)
     if len(good) < len(body):
-        number, line = next((n, text) for n, text in body if text.count("|") != width)
-        problem = f"row {number}: {line.count('|') + 1} fields where the header has {width + 1}"
+        number = next(n for n in body if lines[n].count("|") != width)
+        problem = f"row {number}: {lines[number].count('|') + 1} fields where the header has {width + 1}"
         if not skip_bad_rows:
             raise TableError(f"{path}, {problem}; correct the row, or drop such rows with --skip-bad-rows")
         ledger.dropped["unreadable row"] = len(body) - len(good)
         ledger.note(f"unreadable row, first: {problem}")
-    text = "\n".join([header, *(line for _, line in good)])
+    text = "\n".join([header, *(lines[number] for number in good)])
     frame = pd.read_csv(
         io.StringIO(text), sep="|", dtype=str, quoting=3, keep_default_na=False, index_col=False
     )
@@ -268,11 +275,12 @@ def _tres(frame: pd.DataFrame, name: str, ledger: Ledger) -> dict[str, np.ndarra
     return {"cpu": cpu, "mem": mem, "node": node, "gpu": gpu, "gpu_type": gpu_type}
 
 
-def _with_array_tasks(imported: Imported) -> Imported:
+def _with_array_tasks(imported: Imported, source: str) -> Imported:
     """Give each task of a pending array (``12_[4-9%2]``) a row of its own."""
     jobs, pending = imported.jobs, imported.jobs["job_id"].str.contains("[", regex=False)
     if not pending.any():
         return imported
+    refuse_many_tasks(jobs["job_id"], source)
     ids = jobs["job_id"].map(array_tasks)
     attrs = dict(jobs.attrs)
     tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 
 BURST_GAP = 600
 """Seconds; a job submitted less than this after the one before it, by the same user, is of the same burst."""
 
 TOLERANCE = 0.01
 """How far the CPU-seconds may be from the load asked for before the user is told, as a share of the input's."""
+
+MOST_LOAD, MOST_JOBS, JOBS_RATIO = 1000, 3_000_000, 10
+"""A load is at most so many times the table's own, and makes at most so many jobs, or ten times the table's."""
 
 _OF_THE_LOG = ["eligible_time", "start_time", "end_time", "node_ids"]
 _SHAPE = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type", "requested_time"]
@@ -72,7 +75,7 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
     Raises
     ------
     TableError
-        The factor is not above 0, the gap is negative, or nothing would be left.
+        The factor is not above 0 or too large, the gap is negative, or nothing would be left.
 
     Notes
     -----
@@ -83,12 +86,21 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
     exactly, but where a burst outweighs all smaller ones together: then they miss it by half of that burst
     at most.
     """
-    if not 0 < factor < float("inf"):
-        raise TableError(f"a load of {factor} was given; it must be above 0, 1 being the log's own")
+    if not 0 < factor <= MOST_LOAD:
+        raise ArgumentError(
+            "factor",
+            f"a load of {factor:g} was given; it must be above 0 and at most {MOST_LOAD:,}, 1 being the log's own",
+        )
     if gap < 0:
         raise TableError(f"a gap of {gap} s was given; it must be 0 or more")
     if jobs.empty:
         raise TableError("there are no jobs whose load could be scaled")
+    most = max(MOST_JOBS, JOBS_RATIO * len(jobs))
+    if factor * len(jobs) > most:
+        raise ArgumentError(
+            "factor",
+            f"a load of {factor:g} makes some {factor * len(jobs):,.0f} jobs; at most {most:,} are made",
+        )
     rng = np.random.default_rng(seed)
     base = jobs.drop(columns=[name for name in _OF_THE_LOG if name in jobs])
     burst = bursts(base, gap)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
 from procure.text import clock_seconds
 
 
@@ -45,28 +50,63 @@ def slurm_memory(text: str) -> tuple[float, str]:
     return mb, {"c": "cpu", "n": "node", "": "job"}[suffix]
 
 
-_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?(?::(\d{1,18}))?")
+MOST_NAMES = 1_000_000
+"""A node list or an array names at most so many: no computer has more nodes, and Slurm keeps no more jobs."""
+_MOST_CHARACTERS = 100_000_000
+_LONGEST_NUMBER = 18
+_RANGE = re.compile(
+    rf"([0-9]{{1,{_LONGEST_NUMBER}}})(?:-([0-9]{{1,{_LONGEST_NUMBER}}}))?(?::([0-9]{{1,9}}))?"
+)
+
+
+def _numbers(part: str) -> tuple[range, int] | None:
+    """Return the numbers of ``8``, ``08-10`` or ``0-8:4`` and their width; None for any other text."""
+    match = _RANGE.fullmatch(part.strip())
+    if not match:
+        return None
+    low, high, step = match.groups()
+    return range(int(low), int(high or low) + 1, max(int(step or 1), 1)), len(low)
+
+
+def _count(text: str) -> int:
+    return sum(len(found[0]) if (found := _numbers(part)) else 1 for part in text.split(","))
+
+
+def _refuse_many(text: str, n: int, longest: int) -> None:
+    if n > MOST_NAMES or n * longest > _MOST_CHARACTERS:
+        shown = text if len(text) <= 60 else f"{text[:57]}..."
+        raise TableError(f"{shown!r} names {n:,} nodes or tasks; at most {MOST_NAMES:,} can be named at once")
 
 
 def expand_range(text: str) -> list[str]:
-    """Expand ``1-3,5`` to its numbers, zero padding kept (``08-10`` → 08, 09, 10); ``0-8:4`` has a step."""
+    """Expand ``1-3,5`` to its numbers, zero padding kept (``08-10`` → 08, 09, 10); ``0-8:4`` has a step.
+
+    Raises
+    ------
+    TableError
+        There are more than `MOST_NAMES`.
+    """
+    _refuse_many(text, _count(text), _LONGEST_NUMBER)
     numbers: list[str] = []
     for part in text.split(","):
-        match = _RANGE.fullmatch(part.strip())
-        if not match:
-            numbers.append(part.strip())
-            continue
-        low, high, step = match.groups()
-        width = len(low)
-        numbers += [f"{n:0{width}d}" for n in range(int(low), int(high or low) + 1, int(step or 1))]
+        found = _numbers(part)
+        numbers += [part.strip()] if found is None else [f"{n:0{found[1]}d}" for n in found[0]]
     return numbers
 
 
 def expand_nodes(text: str) -> list[str]:
-    """Expand a node list such as ``c[1-3,5],g2`` to the names of its nodes, in order."""
+    """Expand a node list such as ``c[1-3,5],g2`` to the names of its nodes, in order.
+
+    Raises
+    ------
+    TableError
+        There are more than `MOST_NAMES`.
+    """
+    cut = [re.split(r"\[([^\]]*)\]", part.strip()) for part in _PARTS.findall(text)]
+    sizes = [(math.prod(map(_count, pieces[1::2])), _longest(pieces)) for pieces in cut]
+    _refuse_many(text, sum(n for n, _ in sizes), max((longest for _, longest in sizes), default=0))
     names: list[str] = []
-    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
-        pieces = re.split(r"\[([^\]]*)\]", part.strip())
+    for pieces in cut:
         expanded = [pieces[0]]
         for i in range(1, len(pieces), 2):
             expanded = [head + n + pieces[i + 1] for head in expanded for n in expand_range(pieces[i])]
@@ -74,12 +114,41 @@ def expand_nodes(text: str) -> list[str]:
     return names
 
 
+_PARTS = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
+
+
+def _longest(pieces: list[str]) -> int:
+    """Return how many characters a name has at most."""
+    in_brackets = (max(len(part) for part in text.split(",")) for text in pieces[1::2])
+    return sum(map(len, pieces[::2])) + sum(max(longest, _LONGEST_NUMBER) for longest in in_brackets)
+
+
 _NO_NODES = ("", "none assigned", "none", "unknown", "(null)")
 
 
-def node_names(text: str) -> tuple[str]:
-    """Return the names of a node list joined by commas, empty where no node was assigned."""
-    return ("" if text.strip().lower() in _NO_NODES else ",".join(expand_nodes(text)),)
+_FEWEST_IN_ALL, _CHARACTERS_PER_CHARACTER = 200_000_000, 200
+
+
+def node_names(lists: pd.Series) -> np.ndarray:
+    """Return the names of each node list joined by commas, empty where no node was assigned.
+
+    Raises
+    ------
+    TableError
+        A list, or all of them together, name more nodes than a log of this length does.
+    """
+    codes, different = pd.factorize(lists.fillna("").astype(str).str.strip())
+    left = max(_FEWEST_IN_ALL, _CHARACTERS_PER_CHARACTER * int(lists.str.len().sum()))
+    names = []
+    for text in different:
+        names.append("" if text.lower() in _NO_NODES else ",".join(expand_nodes(text)))
+        left -= len(names[-1])
+        if left < 0:
+            raise TableError(
+                "the node lists name far more nodes than a log of this length does; if that is right, leave the "
+                "column with the node lists out"
+            )
+    return np.array(names, dtype=object)[codes]
 
 
 def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
@@ -109,6 +178,13 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
 
 
 _ARRAY = re.compile(r"(.+)_\[([^\]%]*)(?:%\d+)?\]")
+
+
+def refuse_many_tasks(job_ids: Iterable[str], source: str) -> None:
+    """Raise a `TableError` if the pending arrays among some JobIDs have more than `MOST_NAMES` tasks together."""
+    n = sum(_count(match.group(2)) for job_id in job_ids if (match := _ARRAY.fullmatch(job_id)))
+    if n > MOST_NAMES:
+        raise TableError(f"{source}: the pending arrays have {n:,} tasks; at most {MOST_NAMES:,} can be read")
 
 
 def array_tasks(job_id: str) -> list[str]:

@@ -1,36 +1,32 @@
-"""Files that users have (compressed, from a pipe, of any separator), and files that are written whole or not at all.
-
-A fitted model is kept as an archive: a zip file with a JSON head, NumPy arrays without pickles, and
-trees as UBJSON. Nothing in it can execute code when it is read.
-"""
+"""Files that users have: compressed, from a pipe, with a byte-order mark, of any separator; none larger than it seems."""
 
 from __future__ import annotations
 
 import bz2
 import codecs
-import contextlib
 import csv
 import functools
 import gzip
 import io
-import json
 import lzma
-import os
-import secrets
 import sys
 import warnings
-import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from procure.errors import TableError
+
+UNPACKED_BYTES, UNPACKED_RATIO = 64_000_000, 64
+"""A file unpacks to so many bytes at most, or so many times its size if that is more; plain files have no limit."""
+_BLOCK = 1 << 22
+_VALUE_BYTES = 8
 
 _SEPARATORS = ",;\t"
 _LONGEST_FIELD = 2**27
@@ -74,7 +70,9 @@ def read_bytes(path: str | Path) -> bytes:
     path = existing_file(path)
     try:
         packed = _standard_input() if str(path) in ("-", "/dev/stdin") else path.read_bytes()
-        return _decompressed(packed, path.suffix)
+        return _decompressed(packed, path)
+    except TableError:
+        raise
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TableError(f"{path}: cannot be read, is it truncated or damaged? {reason}") from None
@@ -85,17 +83,56 @@ def _standard_input() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _decompressed(packed: bytes, suffix: str) -> bytes:
-    if suffix == ".gz":
-        return gzip.decompress(packed)
-    if suffix == ".bz2":
-        return bz2.decompress(packed)
-    if suffix == ".xz":
-        return lzma.decompress(packed)
-    if suffix == ".zst":
-        with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
-            return bytes(stream.read())
-    return packed
+def _decompressed(packed: bytes, path: Path) -> bytes:
+    if path.suffix not in _OPENERS:
+        return packed
+    most = max(UNPACKED_BYTES, UNPACKED_RATIO * len(packed))
+    content = io.BytesIO()
+    with _OPENERS[path.suffix](packed) as stream:
+        while block := stream.read(_BLOCK):
+            content.write(block)
+            if content.tell() > most:
+                raise TableError(
+                    f"{path}: its {len(packed):,} bytes unpack to more than {most:,}, {UNPACKED_RATIO} times as many, "
+                    "as a harmful file does; if it is what it should be, unpack it and give the plain file"
+                )
+    return content.getvalue()
+
+
+_OPENERS: dict[str, Callable[[bytes], Any]] = {
+    ".gz": lambda packed: gzip.GzipFile(fileobj=io.BytesIO(packed)),
+    ".bz2": lambda packed: bz2.BZ2File(io.BytesIO(packed)),
+    ".xz": lambda packed: lzma.LZMAFile(io.BytesIO(packed)),  # noqa: SIM115 - the caller closes it
+    ".zst": lambda packed: pa.input_stream(pa.py_buffer(packed), compression="zstd"),
+}
+
+
+def check_parquet(path: Path) -> None:
+    """Refuse a Parquet file that holds far more values, or far longer text, than its size gives reason to expect.
+
+    Raises
+    ------
+    TableError
+        It unpacks to more than the limits of this module.
+    """
+    size = path.stat().st_size
+    most = max(UNPACKED_BYTES, UNPACKED_RATIO * size)
+    with pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
+        chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
+        unpacked = _VALUE_BYTES * sum(chunk.num_values for chunk in chunks)
+        texts = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"}
+    # A text that stands once in a dictionary may stand in every row: as indices it is read without being repeated.
+    for name in texts if unpacked <= most else ():
+        column = pq.read_table(path, columns=[name], read_dictionary=[name], partitioning=None).column(0)
+        for piece in column.chunks if pa.types.is_dictionary(column.type) else ():
+            lengths = pc.take(pc.binary_length(piece.dictionary), piece.indices)
+            unpacked += pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0
+    if unpacked > most:
+        raise TableError(
+            f"{path}: its {size:,} bytes unpack to {unpacked:,}, more than the {most:,} that a table of this size "
+            "may take; if it is what it should be, give it as plain CSV"
+        )
 
 
 def as_utf8(content: bytes) -> bytes:
@@ -177,106 +214,3 @@ def _without_extra_fields(text: str, separator: str, source: str) -> io.StringIO
         csv.field_size_limit(before)
     out.seek(0)
     return out
-
-
-@contextlib.contextmanager
-def whole_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
-    """Give a temporary file to write to, which becomes ``path`` only when the block ends without error.
-
-    Parameters
-    ----------
-    path
-        Where the file is to be; a file of that name is replaced.
-    durable
-        Flush the file to the disk before it is renamed, so that it outlives a power cut.
-
-    Raises
-    ------
-    TableError
-        The folder is missing, the disk is full, or writing is not allowed.
-    """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{path.suffix}")
-    try:
-        temporary.open("xb").close()  # a plain open gives the file the permissions of the user's umask
-    except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
-    try:
-        yield temporary
-        if durable:
-            with temporary.open("rb") as stream:
-                os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class Archive:
-    """A fitted model as plain data: ``head`` for JSON, ``arrays`` by name, ``trees`` as UBJSON by name."""
-
-    head: Mapping[str, Any]
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
-    trees: Mapping[str, bytes] = field(default_factory=dict)
-
-
-def write_archive(path: str | Path, archive: Archive) -> None:
-    """Write an archive, whole or not at all; the same content is the same bytes.
-
-    Raises
-    ------
-    TableError
-        The file cannot be written.
-    ValueError
-        An array holds Python objects.
-    """
-    packed = io.BytesIO()
-    for name, array in archive.arrays.items():
-        if array.dtype.hasobject:
-            raise ValueError(f"array {name} holds Python objects")
-    np.savez(packed, **dict(archive.arrays))  # type: ignore[arg-type]  # NumPy's types end at allow_pickle
-    parts = {"head.json": json.dumps(dict(archive.head)).encode(), "arrays.npz": packed.getvalue()}
-    parts |= {f"{name}.ubj": content for name, content in archive.trees.items()}
-    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w") as file:
-        for name, content in parts.items():  # an entry without a date, so that equal models are equal bytes
-            file.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 6)
-
-
-def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
-    """Read an archive whose head states a schema.
-
-    Parameters
-    ----------
-    schema
-        What ``head["schema"]`` must be.
-    hint
-        What to do where there is no such file, for the error.
-
-    Raises
-    ------
-    TableError
-        No such file, a damaged one, or one of another schema or version.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise TableError(f"{path}: no such file{hint}")
-    try:
-        with zipfile.ZipFile(path) as file:
-            head = json.loads(file.read("head.json"))
-            if head.get("schema") != schema:
-                raise TableError(
-                    f"{path}: the model's schema is {head.get('schema')!r}, this version reads {schema!r}; "
-                    "train it again"
-                )
-            with np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False) as packed:
-                arrays = {name: packed[name] for name in packed.files}
-            trees = {n.removesuffix(".ubj"): file.read(n) for n in file.namelist() if n.endswith(".ubj")}
-    except TableError:
-        raise
-    except Exception as error:  # a damaged file fails in zipfile, zlib, json or NumPy, each in its own way
-        raise TableError(
-            f"{path}: not a whole model file of this version of procure ({type(error).__name__}); train it again"
-        ) from None
-    return Archive(head, arrays, trees)

@@ -1,0 +1,20 @@
+"""How are files read and written, so that none is half, misread, or larger than it seems?"""
+
+from procure.files.archive import Archive, read_archive, write_archive
+from procure.files.booster import check_booster
+from procure.files.read import as_utf8, check_parquet, existing_file, is_file, read_bytes, read_rows
+from procure.files.write import whole_file
+
+__all__ = [
+    "Archive",
+    "as_utf8",
+    "check_booster",
+    "check_parquet",
+    "existing_file",
+    "is_file",
+    "read_archive",
+    "read_bytes",
+    "read_rows",
+    "whole_file",
+    "write_archive",
+]

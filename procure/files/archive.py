@@ -1,0 +1,119 @@
+"""A fitted model's file: a zip with a JSON head, NumPy arrays without pickles, and trees as UBJSON.
+
+Nothing in it can execute code when it is read, and a digest tells whether it is what was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from procure.errors import TableError
+from procure.files.read import UNPACKED_BYTES, UNPACKED_RATIO
+from procure.files.write import whole_file
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A fitted model as plain data: ``head`` for JSON, ``arrays`` by name, ``trees`` as UBJSON by name."""
+
+    head: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    trees: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def write_archive(path: str | Path, archive: Archive) -> None:
+    """Write an archive, whole or not at all; the same content is the same bytes.
+
+    Raises
+    ------
+    TableError
+        The file cannot be written.
+    ValueError
+        An array holds Python objects.
+    """
+    packed = io.BytesIO()
+    for name, array in archive.arrays.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"array {name} holds Python objects")
+    np.savez(packed, **dict(archive.arrays))  # type: ignore[arg-type]  # NumPy's types end at allow_pickle
+    parts = {"arrays.npz": packed.getvalue()}
+    parts |= {f"{name}.ubj": content for name, content in archive.trees.items()}
+    parts = {"head.json": _head_with_digest(archive.head, parts)} | parts
+    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w") as file:
+        for name, content in parts.items():  # an entry without a date, so that equal models are equal bytes
+            file.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 6)
+
+
+def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
+    """Read an archive whose head states a schema.
+
+    Parameters
+    ----------
+    schema
+        What ``head["schema"]`` must be.
+    hint
+        What to do where there is no such file, for the error.
+
+    Raises
+    ------
+    TableError
+        No such file, a damaged one, or one of another schema or version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TableError(f"{path}: no such file{hint}")
+    try:
+        with zipfile.ZipFile(path) as file:
+            _check_unpacked(file, path)
+            written = file.read("head.json")
+            head = json.loads(written)
+            if head.get("schema") != schema:
+                raise TableError(
+                    f"{path}: the model's schema is {head.get('schema')!r}, this version reads {schema!r}; "
+                    "train it again"
+                )
+            parts = {name: file.read(name) for name in file.namelist() if name != "head.json"}
+            head.pop("content_sha256", None)
+            if written != _head_with_digest(head, parts):
+                raise TableError(f"{path}: damaged, or of an earlier version of procure; train it again")
+            packed_arrays = io.BytesIO(parts["arrays.npz"])
+            with zipfile.ZipFile(packed_arrays) as inner:
+                _check_unpacked(inner, path)
+            with np.load(packed_arrays, allow_pickle=False) as packed:
+                arrays = {name: packed[name] for name in packed.files}
+            trees = {n.removesuffix(".ubj"): parts[n] for n in parts if n.endswith(".ubj")}
+    except TableError:
+        raise
+    except Exception as error:  # a damaged file fails in zipfile, zlib, json or NumPy, each in its own way
+        raise TableError(
+            f"{path}: not a whole model file of this version of procure ({type(error).__name__}); train it again"
+        ) from None
+    return Archive(head, arrays, trees)
+
+
+def _head_with_digest(head: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
+    """Return a head as JSON, with a digest of it and of the parts beside it."""
+    digest = hashlib.sha256(json.dumps(dict(head)).encode())
+    for name, content in sorted(parts.items()):
+        digest.update(f"\n{name} {len(content)}\n".encode())
+        digest.update(content)
+    return json.dumps({"content_sha256": digest.hexdigest()} | dict(head)).encode()
+
+
+def _check_unpacked(file: zipfile.ZipFile, path: Path) -> None:
+    """Refuse a zip file whose parts are much larger than it; a part never unpacks to more than its head says."""
+    most = max(UNPACKED_BYTES, UNPACKED_RATIO * path.stat().st_size)
+    unpacked = sum(part.file_size for part in file.infolist())
+    if unpacked > most:
+        raise TableError(
+            f"{path}: unpacks to {unpacked:,} bytes; a model file of this size, to {most:,} at most"
+        )

@@ -1,0 +1,45 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from procure.errors import TableError
+
+
+@contextlib.contextmanager
+def whole_file(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
+    """Give a temporary file to write to, which becomes ``path`` only when the block ends without error.
+
+    Parameters
+    ----------
+    path
+        Where the file is to be; a file of that name is replaced.
+    durable
+        Flush the file to the disk before it is renamed, so that it outlives a power cut.
+
+    Raises
+    ------
+    TableError
+        The folder is missing, the disk is full, or writing is not allowed.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{path.suffix}")
+    try:
+        temporary.open("xb").close()  # a plain open gives the file the permissions of the user's umask
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror}") from None
+    try:
+        yield temporary
+        if durable:
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)

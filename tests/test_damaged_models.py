@@ -1,0 +1,206 @@
+"""A model file whose bytes were altered, by accident or on purpose, is one clear error and never a crash."""
+
+from __future__ import annotations
+
+import io
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xgboost
+
+from procure.errors import TableError
+from procure.files import check_booster, read_archive, write_archive
+from procure.models import surrogate
+from procure.queue_time import booster, store
+from procure.queue_time.predict import train
+from tests.test_queue_time_model import QUICK, busy_site
+
+ROWS = np.random.default_rng(1).random((300, 4)).astype(np.float32)
+TARGET = ROWS.sum(axis=1).astype(np.float64)
+KINDS = ("xgboost", "gbt", "site")
+
+# Reads archives and boosters in a process of its own, so that a crash is seen: a line each, "ok" or the error.
+READ = """
+import sys
+from pathlib import Path
+import numpy as np
+from procure.errors import TableError
+from procure.models import surrogate
+from procure.queue_time import booster, store
+
+rows = np.random.default_rng(1).random((300, 4)).astype(np.float32)
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    try:
+        if path.suffix == ".ubj":
+            booster.predict(booster.from_bytes(path.read_bytes(), path.name), rows)
+        elif path.suffix == ".model":
+            store.load(path)
+        else:
+            surrogate.load(path).predict(rows)
+        print("ok", flush=True)
+    except TableError as error:
+        print(error, flush=True)
+"""
+
+
+def read_all(folder: Path) -> list[str]:
+    """Read and evaluate every file of a folder; return what each gave."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+    said = done.stdout.splitlines()
+    assert len(said) == len(list(folder.iterdir()))
+    return said
+
+
+def fitted(kind: str) -> surrogate.Surrogate:
+    return surrogate.Surrogate(kind, 1, 1).fit(ROWS, TARGET * 100)
+
+
+def saved(kind: str, folder: Path) -> Path:
+    """Save a small model of a kind: a study's, or a site's for its queue."""
+    path = folder / "whole"
+    if kind == "site":
+        store.save(train(busy_site(300), settings=QUICK), path)
+        return path
+    return fitted(kind).save(path)
+
+
+def boosters() -> dict[str, bytes]:
+    """One small booster of each kind that procure keeps."""
+    made = {
+        "quantiles": booster.fit_quantiles(ROWS, TARGET, np.array([0.1, 0.5]), 4, 0),
+        "chance": booster.fit_chances(ROWS, TARGET > 2, 4, 0),
+        "mean": booster.fit_mean(ROWS, TARGET, 4, 0),
+        "published": booster.fit_published(ROWS, TARGET, 4),
+    }
+    return {name: booster.to_bytes(one) for name, one in made.items()}
+
+
+def altered(content: bytes, rng: random.Random) -> bytes:
+    """Change a byte or a few, cut, double or empty a stretch."""
+    changed = bytearray(content)
+    at = rng.randrange(len(content))
+    what = rng.randrange(6)
+    if what == 0:
+        del changed[at:]
+    elif what == 1:
+        changed[at : at + rng.randrange(1, 64)] = b""
+    elif what == 2:
+        changed[at:at] = content[at : at + 16]
+    else:
+        for _ in range(rng.choice((1, 1, 4))):
+            changed[rng.randrange(len(content))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("n", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_altered_model_files(tmp_path, kind, n):
+    """Bytes altered in the file, or in a part of it whose checksum is put right, are refused by the digest."""
+    whole = saved(kind, tmp_path).read_bytes()
+    folder = tmp_path / "altered"
+    folder.mkdir()
+    rng, suffix = random.Random(n), "model" if kind == "site" else "zip"
+    for number in range(n):
+        content = altered(whole, rng) if number % 2 else _part_altered(whole, rng)
+        (folder / f"{number:04}.{suffix}").write_bytes(content if content != whole else whole[:-1])
+    (folder / f"empty.{suffix}").write_bytes(b"")
+    said = read_all(folder)
+    for text in said:
+        assert text == "ok" or "train it again" in text, text
+    # A zip file has bytes that mean nothing, such as dates: then the model is read as it was.
+    assert "ok" not in said[:n:2]
+    assert said.count("ok") < n / 20
+
+
+def _part_altered(whole: bytes, rng: random.Random) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(whole)) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    name = rng.choice(sorted(parts))
+    before = parts[name]
+    while parts[name] == before:
+        parts[name] = altered(before, rng)
+    changed = io.BytesIO()
+    with zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+    return changed.getvalue()
+
+
+@pytest.mark.parametrize("n", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_altered_boosters_that_bear_a_right_digest(tmp_path, n):
+    """Whatever is altered in a booster's own bytes, it is refused or harmless; nothing crashes."""
+    rng = random.Random(n)
+    for name, content in boosters().items():
+        (tmp_path / f"{name}.ubj").write_bytes(content)
+        for number in range(n):
+            (tmp_path / f"{name}-{number:04}.ubj").write_bytes(altered(content, rng))
+    said = read_all(tmp_path)
+    assert {text for text in said if "the model file is damaged; train it again" not in text} == {"ok"}
+    assert said.count("ok") < len(said) / 3
+
+
+NUMBERS = (
+    ("left_children", -2), ("left_children", 0), ("left_children", 2**30), ("right_children", 2**30),
+    ("split_indices", 4), ("split_indices", -1), ("parents", 3), ("split_type", 1),
+    ("split_conditions", np.nan), ("base_weights", np.inf),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), NUMBERS)
+def test_trees_that_lead_outside_are_refused(name, value):
+    """A child, a feature or a value out of range is found, in a file that is well-formed otherwise."""
+    content = boosters()["mean"]
+    check_booster(content, "x")
+    at = content.index(f"{name}[$".encode()) + len(name) + 2
+    dtype = {ord("l"): ">i4", ord("U"): ">u1", ord("d"): ">f4"}[content[at]]
+    first = at + 2 + 9
+    changed = np.array([value], dtype).tobytes()
+    assert content[first : first + len(changed)] != changed
+    with pytest.raises(TableError, match="x: the model file is damaged; train it again"):
+        check_booster(content[:first] + changed + content[first + len(changed) :], "x")
+
+
+def test_a_loop_in_a_tree_is_refused():
+    """A tree whose children lead back to the root would be walked for ever."""
+    content = boosters()["mean"]
+    at = content.index(b"left_children[$l#L") + len(b"left_children[$l#L") + 8
+    n = int.from_bytes(content[at - 8 : at], "big")
+    left = np.frombuffer(content[at : at + 4 * n], ">i4").copy()
+    inner = np.flatnonzero(left > 0)[1]
+    left[inner] = 0
+    with pytest.raises(TableError, match="damaged"):
+        check_booster(content[:at] + left.tobytes() + content[at + 4 * n :], "x")
+
+
+def test_other_boosters_are_refused():
+    """A booster of another kind, with categories or forests, is none that procure keeps."""
+    data = xgboost.DMatrix(ROWS, TARGET)
+    for settings in (
+        {"booster": "dart"},
+        {"booster": "gblinear"},
+        {"num_parallel_tree": 2},
+        {"objective": "reg:gamma"},
+    ):
+        other = xgboost.train(settings, data, 2)
+        with pytest.raises(TableError, match="damaged"):
+            booster.from_bytes(booster.to_bytes(other), "x")
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_whole_files_are_read(tmp_path, kind):
+    """A model that was saved predicts as before; a file of an earlier version is told apart."""
+    model = fitted(kind)
+    path = model.save(tmp_path / "m.zip")
+    np.testing.assert_array_equal(surrogate.load(path).predict(ROWS), model.predict(ROWS))
+    archive = read_archive(path, surrogate.SCHEMA)
+    assert "content_sha256" not in archive.head
+    write_archive(tmp_path / "again.zip", archive)
+    assert (tmp_path / "again.zip").read_bytes() == path.read_bytes()

@@ -1,0 +1,202 @@
+"""No small input takes more than 2 GB of memory or 30 s of a processor: each is refused in one sentence."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from procure.errors import TableError
+from procure.files import check_parquet, read_archive, read_bytes
+from procure.files.archive import _head_with_digest
+from procure.workload.slurm_text import expand_nodes, node_names
+
+GB = 1_000_000_000
+SACCT = "JobID|User|Submit|Start|End|State|ReqCPUS|TimelimitRaw|ElapsedRaw|NodeList\n"
+SQUEUE = "{id}|u|p|PENDING|Priority|1|1|1G|N/A|1:00:00|2024-01-01T00:00:00|N/A|1\n"
+JOBS = "job_id,submit_time,run_time,cpus_per_node\n1,0,10,1\n2,5,10,1\n"
+
+
+def run(*arguments: object) -> tuple[int, str, float]:
+    """Run procure with 30 s of processor time; return its exit code, stderr, and the memory that it took, GB."""
+
+    def limits() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (30, 31))
+        resource.setrlimit(resource.RLIMIT_AS, (12 * GB, 12 * GB))
+
+    command = [sys.executable, "-m", "procure.cli.main", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=limits
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, said, used.ru_maxrss * 1024 / GB
+
+
+def refused(words: str, *arguments: object, code: int = 1) -> None:
+    """Check that a command ends in one clear error within the limits."""
+    ended, said, gigabytes = run(*arguments)
+    assert ended == code, said
+    assert words in " ".join(said.replace("│", " ").split()), said
+    assert "defect" not in said
+    assert gigabytes < 2
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_decompression_bomb(tmp_path, suffix, pack):
+    """A compressed log that unpacks to far more than logs do is refused before it is unpacked."""
+    path = tmp_path / f"log.swf{suffix}"
+    path.write_bytes(pack(bytes(2_000_000)) * 40)
+    assert path.stat().st_size < 1_000_000
+    if suffix != ".xz":
+        with pytest.raises(TableError, match="unpack it and give the plain file"):
+            read_bytes(path)
+        return
+    refused(
+        "unpack it and give the plain file",
+        "workload",
+        "import",
+        path,
+        "--format",
+        "swf",
+        "--out",
+        tmp_path / "o.csv",
+    )
+
+
+def test_log_that_compresses_well_is_read(tmp_path):
+    """Ten megabytes that are mostly alike are no bomb, in any number of pieces."""
+    content = b"1 2 3\n" * 2_000_000
+    for suffix, pack in ((".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)):
+        path = tmp_path / f"log{suffix}"
+        path.write_bytes(pack(content[:6_000_000]) + pack(content[6_000_000:]))
+        assert read_bytes(path) == content
+    path = tmp_path / "log.zst"
+    path.write_bytes(pa.Codec("zstd").compress(content, asbytes=True))
+    assert read_bytes(path) == content
+    path.write_bytes(pa.Codec("zstd").compress(bytes(100_000_000), asbytes=True))
+    with pytest.raises(TableError, match="unpack it and give the plain file"):
+        read_bytes(path)
+
+
+def test_node_lists(tmp_path, monkeypatch):
+    """A node list of 10^11 names, and a log of many lists of a million, are refused."""
+    path = tmp_path / "log.psv"
+    row = "{n}|u|2024-01-01T00:00:00|2024-01-01T00:00:00|2024-01-01T01:00:00|COMPLETED|1|60|3600|{nodes}\n"
+    ask = ("workload", "import", path, "--format", "sacct", "--tz", "UTC", "--out", tmp_path / "o.csv")
+    path.write_text(SACCT + row.format(n=1, nodes="c[1-99999999999]"))
+    refused("names 99,999,999,999 nodes or tasks; at most 1,000,000", *ask)
+    monkeypatch.setattr("procure.workload.slurm_text._FEWEST_IN_ALL", 1_000_000)
+    with pytest.raises(TableError, match="leave the column with the node lists out"):
+        node_names(pa.array([f"c[{n}-{n + 9_000}]" for n in range(5_000)]).to_pandas())
+
+
+@pytest.mark.parametrize(
+    "text", ["a[1-1000][1-1000][1-1000]", "x" * 100_000 + "[1-100000]", "n[1-10000000:2]"]
+)
+def test_node_list_of_many_names_is_refused_at_once(text):
+    """Products, long names and steps are counted before a name is written."""
+    with pytest.raises(TableError, match="at most 1,000,000 can be named at once"):
+        expand_nodes(text)
+
+
+def test_large_node_lists_are_read():
+    """The lists of the largest computers are expanded as ever; a step of 0 counts as 1."""
+    assert len(expand_nodes("frontier[00001-09472],x[1,3,5-9]")) == 9479
+    assert expand_nodes("c[08-10],g[0-2:0]") == ["c08", "c09", "c10", "g0", "g1", "g2"]
+    lists = pa.array(["c[1-3]", "None assigned", None, "c[1-3]"]).to_pandas()
+    assert node_names(lists).tolist() == ["c1,c2,c3", "", "", "c1,c2,c3"]
+
+
+def test_pending_arrays(tmp_path):
+    """A pending array of 10^8 tasks, or many of a million, are refused where the queue is read."""
+    from procure.queue_time.state import parse_state
+
+    for ids in (["7_[0-99999999]"], [f"{n}_[0-499999]" for n in range(3)]):
+        with pytest.raises(TableError, match="at most 1,000,000 can be read"):
+            parse_state("".join(SQUEUE.format(id=each) for each in ids), "squeue", "UTC")
+    assert len(parse_state(SQUEUE.format(id="7_[0-9%2]"), "squeue", "UTC")) == 10
+
+
+def test_retired_nodes(tmp_path):
+    """A range of 10^11 nodes to retire is refused."""
+    (tmp_path / "nodes.csv").write_text("node_id,cpus,mem_mb\nn01,8,1000\n")
+    refused("at most 1,000,000", "quotes", "nodes", tmp_path / "nodes.csv", "--retire", "n[01-99999999999]")
+
+
+def test_loads_and_made_up_days(tmp_path):
+    """A load of 10^9, or one that makes too many jobs, and a day of 10^12 jobs are refused."""
+    jobs, out = tmp_path / "jobs.csv", tmp_path / "o.csv"
+    jobs.write_text(JOBS)
+    refused("at most 1,000", "workload", "load", jobs, "--load", "1e9", "--out", out, code=2)
+    refused("1 to 1,000,000", "workload", "generate", "--n-jobs", 10**12, "--out", out)
+    from procure.schemas import JOB
+    from procure.tables import read
+    from procure.workload import generate
+    from procure.workload.scale import scale_load
+
+    assert len(scale_load(read(jobs, JOB), 1000)) == 2000
+    with pytest.raises(TableError, match="at most 3,000,000 are made"):
+        scale_load(generate(1, 4_000), 999)
+
+
+def test_model_archives(tmp_path):
+    """A model file whose parts unpack to far more than it is refused, within its arrays too."""
+    for inner in (False, True):
+        path = tmp_path / "bomb.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("a.npy", "w") as stream:
+            for _ in range(100):
+                stream.write(bytes(1_000_000))
+        content = path.read_bytes()
+        if inner:
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+                file.writestr("head.json", _head_with_digest({"schema": "s"}, {"arrays.npz": content}))
+                file.writestr("arrays.npz", content)
+        with pytest.raises(TableError, match="unpacks to 100,000,"):
+            read_archive(path, "s")
+
+
+def test_parquet_bombs(tmp_path):
+    """A Parquet file of a few kilobytes that holds 10^8 values, or one long text in every row, is refused."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": pa.array([1]).take(pa.nulls(9_000_000, pa.int32()).fill_null(0))}), path)
+    with pytest.raises(TableError, match="give it as plain CSV"):
+        check_parquet(path)
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * 10_000]))
+    pq.write_table(pa.table({"a": text}), path)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(TableError, match="give it as plain CSV"):
+        check_parquet(path)
+    pq.write_table(pa.table({"a": ["short"] * 100_000, "b": range(100_000)}), path)
+    check_parquet(path)
+
+
+def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
+    """Running out of memory is an error of one line, and no defect."""
+    from procure.cli import main
+
+    def greedy() -> None:
+        raise MemoryError("Unable to allocate 8 TiB")
+
+    monkeypatch.setattr(main, "app", greedy)
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert (
+        said
+        == "procure: this takes more memory than there is (Unable to allocate 8 TiB); give it less to do\n"
+    )
