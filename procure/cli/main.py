@@ -123,9 +123,7 @@ def run() -> None:
         sys.exit(1)
     except MemoryError as error:
         what = str(error).partition("\n")[0]
-        common.note(
-            f"procure: this takes more memory than there is{what and f' ({what})'}; give it less to do"
-        )
+        _say(f"procure: this takes more memory than there is{what and f' ({what})'}; give it less to do")
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -115,5 +115,5 @@ def _check_unpacked(file: zipfile.ZipFile, path: Path) -> None:
     unpacked = sum(part.file_size for part in file.infolist())
     if unpacked > most:
         raise TableError(
-            f"{path}: unpacks to {unpacked:,} bytes; a model file of this size, to {most:,} at most"
+            f"{path}: unpacks to {unpacked:,} bytes; a model file of this size, to {most:,} at most; train it again"
         )

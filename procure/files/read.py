@@ -1,4 +1,4 @@
-"""Files that users have: compressed, from a pipe, with a byte-order mark, of any separator; none larger than it seems."""
+"""Files that users have: compressed, from a pipe, with a byte-order mark, of any separator; none a bomb."""
 
 from __future__ import annotations
 
