@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from procure.cli.common import plain
 from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
 from procure.explanation.bottleneck import CAUSES, find_bottleneck
-from procure.explanation.package import PackageExplanation, longest_waiting, marginal_values
+from procure.explanation.package import PackageExplanation, longest_waiting, marginal_values, replay
 from procure.explanation.wording import comparison_sentences
 from procure.models import Case, Surrogate
 from procure.packages import package_nodes
@@ -147,6 +148,19 @@ def test_one_more_node_is_simulated_and_paid():
     assert table.loc["ComputeNode3", "saved_seconds"] == pytest.approx(before - after)
     assert table.loc["ComputeNode3", "usd"] == 8298
     assert table.loc["ComputeNode3", "saved_per_1000_usd"] == pytest.approx((before - after) / 8.298)
+
+
+def test_a_policy_is_replayed_with_its_parameters():
+    """The waiting that is booked is that of the named policy with its parameters, not of the bare policy."""
+    results = replace(load_results(swept()), policy="easy:order=sjf")
+    counts = results.plan.packages[results.plan.types].to_numpy(np.int64)[0]
+    nodes = package_nodes(dict(zip(results.plan.types, counts.tolist(), strict=True)), results.plan.quotes)
+    jobs, waited = results.plan.workloads["day-1"], {}
+    for policy in ("easy:order=sjf", "easy"):
+        schedule = simulate(jobs, nodes, policy, kill_at_limit=False).schedule
+        waited[policy] = float((schedule["start_time"] - schedule["submit_time"]).dropna().sum())
+    assert waited["easy"] != waited["easy:order=sjf"]
+    assert replay(results, counts, "day-1").total_seconds == pytest.approx(waited["easy:order=sjf"])
 
 
 def run(*words: str, code: int = 0) -> tuple[str, str]:

@@ -1,9 +1,9 @@
-"""The sweep: every run that a study asks for, on a farm, kept in Parquet.
+"""How are all runs made, and none lost? Every run that a study asks for, on a farm, kept in Parquet.
 
-`plan` says which runs there are, `bench` simulates one batch of them, `farm` says where batches are
-computed (`jobqueue` where workers come from, `crew` what they have in hand, `tls` how they know each
-other), `work` which batches wait, `store` keeps what they gave (`parts`, `manifest`, `lock`), and `run`
-drives the whole.
+`batches` cuts the runs into batches, `runner` simulates one, `farm` says where they are computed (`connect` obtains
+Dask's workers, `workers` follows them, `tls` secures them), `pending` says which remain, `store` keeps the rows
+(`parts`, `manifest`, `lock`), and `run` drives the whole. `results` joins the rows with packages and fitted
+models; `trial` simulates a few packages here and now.
 """
 
 from procure.study import Plan, load_plan
