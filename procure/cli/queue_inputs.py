@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +13,7 @@ import typer
 
 from procure.cli.common import Format, note
 from procure.errors import TableError
-from procure.text import nearest, seconds
+from procure.text import NUMBER, nearest, number, seconds
 from procure.workload import Imported, read_log
 from procure.workload.clock import moment
 
@@ -37,14 +39,18 @@ def seconds_of(text: str, option: str) -> int:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
+_MEGABYTES = {"K": Decimal("0.001"), "": Decimal(1), "M": Decimal(1), "G": Decimal(1000), "T": Decimal(10**6)}
+_MEMORY = re.compile(rf"({NUMBER})\s*([KMGT]?)B?", re.IGNORECASE)
+
+
 def megabytes_of(text: str) -> int:
     """Read an amount of memory, G = 1,000 MB, rounded up."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
+    match = _MEMORY.fullmatch(text.strip())
     if not match:
         raise typer.BadParameter(
             f"{text!r} is not an amount of memory such as 64G or 4000M", param_hint="--mem"
         )
-    return -int(-float(match[1]) * {"K": 0.001, "": 1, "M": 1, "G": 1000, "T": 1_000_000}[match[2]] // 1)
+    return math.ceil(number(match[1]) * _MEGABYTES[match[2].upper()])
 
 
 def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:
