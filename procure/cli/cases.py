@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.models.features import FEATURE_SETS
+from procure.sweep.results import Rule
 from procure.text import nearest
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="A study file that was swept.")]
@@ -32,13 +32,6 @@ def feature_set_name(given: str | list[str] | None) -> str | list[str] | None:
         if name not in FEATURE_SETS:
             raise typer.BadParameter(f"{name!r} is unknown; {nearest(name, FEATURE_SETS)}")
     return given
-
-
-class Rule(StrEnum):
-    """What packages are ranked by."""
-
-    RUNS_ALL = "runs-all"
-    PUBLISHED = "published"
 
 
 RuleOption = Annotated[

@@ -27,7 +27,7 @@ def evaluate(
         ),
     ] = None,
     policy: cases.PolicyOption = None,
-    rule: cases.RuleOption = cases.Rule.RUNS_ALL,
+    rule: cases.RuleOption = "runs-all",
     hit_threshold: Annotated[
         list[int] | None,
         typer.Option(

@@ -22,7 +22,7 @@ def recommend(
     verify: cases.VerifyOption = True,
     workload: cases.WorkloadOption = None,
     policy: cases.PolicyOption = None,
-    rule: cases.RuleOption = cases.Rule.RUNS_ALL,
+    rule: cases.RuleOption = "runs-all",
     objective: cases.ObjectiveOption = None,
     constraint: cases.ConstraintOption = None,
     pareto: Annotated[

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.cli import cases, common, farm_options
+from procure.explorer.propose import Method
 from procure.explorer.run import search as search_packages
 from procure.study import load_study
 from procure.sweep import FarmOptions
 from procure.sweep.farm import one_interrupt
 from procure.tables import write
 from procure.text import counted
-
-
-class Method(StrEnum):
-    """Who proposes."""
-
-    MODEL = "model"
-    RANDOM = "random"
-    EVERY_TENTH = "every-tenth"
-    GREEDY = "greedy"
 
 
 def search(
@@ -42,7 +33,7 @@ def search(
             help="model; or a baseline: random, every-tenth (the published rule: every n-th package, a model "
             "of their totals), greedy (exchanges without a model)."
         ),
-    ] = Method.MODEL,
+    ] = "model",
     seed: Annotated[int | None, typer.Option(min=0, help="Of all random choices.")] = None,
     k: Annotated[int | None, typer.Option("-k", "--k", min=1, help="Length of the list.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Least packages of a round.")] = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,8 @@ from procure.models import Surrogate
 from procure.models.features import features
 from procure.packages.space import distinct_rows, rows_in
 
-METHODS = ("model", "random", "every-tenth", "greedy")
+Method = Literal["model", "random", "every-tenth", "greedy"]
+METHODS: tuple[str, ...] = get_args(Method)
 """Names that `make_proposer` knows."""
 
 FIRST = 64

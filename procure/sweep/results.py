@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,8 @@ from procure.text import be, counted, listed, nearest
 SEARCH_FOLDER = "search"
 """Folder of a search's results within the study's."""
 
-RULES = ("runs-all", "published")
+Rule = Literal["runs-all", "published"]
+RULES: tuple[str, ...] = get_args(Rule)
 """``runs-all``: packages that run every job first; ``published``: by the mean over the jobs that ran."""
 RUNS_ALL, PUBLISHED = RULES
 
