@@ -21,9 +21,9 @@ from claim_precision import ROOT, read_days, sweep_all
 
 import procure
 from procure.evaluation.ranking import REGRET_FLOOR, find_hits, order
-from procure.explorer.candidates import Field
+from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
-from procure.explorer.observations import Known
+from procure.explorer.observations import Observations
 from procure.explorer.propose import make_proposer
 from procure.models import Surrogate, features
 from procure.packages import PackageRules, read_quotes
@@ -63,10 +63,10 @@ class Truth:
 
 def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, float]:
     """Search once with the largest budget; a smaller one is its beginning."""
-    field = Field(truth.space, lambda counts: truth.left_out[truth.rows(counts)], seed, truth.listed)
-    known, stable = Known(truth.space), budget
+    field = Candidates(truth.space, lambda counts: truth.left_out[truth.rows(counts)], seed, truth.listed)
+    known, stable = Observations(truth.space), budget
 
-    def told(progress: Progress) -> None:
+    def on_round(progress: Progress) -> None:
         nonlocal stable
         if progress.n_unchanged >= STABLE and stable == budget:
             stable = len(known)
@@ -74,7 +74,7 @@ def one_search(truth: Truth, method: str, seed: int, budget: int) -> dict[str, f
     began = time.perf_counter()
     run_rounds(
         known, field, make_proposer(method, field, seed, budget),
-        lambda counts: truth.wait[truth.rows(counts)], Rules(budget, stable_rounds=0), told=told,
+        lambda counts: truth.wait[truth.rows(counts)], Rules(budget, stable_rounds=0), on_round=on_round,
     )  # fmt: skip
     found: dict[str, float] = {"seconds": time.perf_counter() - began, "stable_at": stable}
     able = np.where(known.left_out == truth.left_out.min(), known.value, np.inf)

@@ -159,8 +159,8 @@ def test_where_nothing_satisfies_them_it_is_said_why():
         choose(figures, OBJECTIVES["price"], [parse("price_usd<=97", KNOWN), parse("worst_day<=60", KNOWN)])
     assert str(raised.value).splitlines() == [
         "no package that runs every job satisfies the constraints",
-        "  price_usd<=97: satisfied by 1 of 4 packages when it stands alone; the least is US$ 97",
-        "  worst_day<=60: satisfied by 3 of 4 packages when it stands alone; the least is 30 s",
+        "  price_usd<=97: satisfied by 1 of 4 packages on its own; the least is US$ 97",
+        "  worst_day<=60: satisfied by 3 of 4 packages on its own; the least is 30 s",
         "  price_usd<=97 and worst_day<=60 contradict each other among these packages: with the first, the least "
         "worst-day is 90 s; with the second, the least price_usd is US$ 98",
     ]

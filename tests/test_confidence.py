@@ -12,7 +12,14 @@ from small_study import swept
 from typer.testing import CliRunner
 
 from procure.cli.main import app
-from procure.evaluation.bootstrap import bootstrap, left_out_days, redraws, standing, top_edge, unseen_day
+from procure.evaluation.bootstrap import (
+    bootstrap,
+    left_out_days,
+    rank_confidence,
+    resample_rows,
+    top_edge,
+    unseen_day,
+)
 from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage, places
@@ -74,28 +81,28 @@ def test_a_day_that_was_not_simulated_is_held_as_often_as_promised():
 def test_ranks_chances_and_doubles_by_hand():
     """Four draws of three packages: ties share the better rank; never better and once worse is told apart."""
     drawn = np.array([[1.0, 1.0, 9.0], [2.0, 2.0, 1.0], [3.0, 3.0, 9.0], [4.0, 4.0, 9.0]])
-    said = standing(drawn, edges=np.array([1.0, 1.0, 9.0, 0.0]))
+    said = rank_confidence(drawn, edges=np.array([1.0, 1.0, 9.0, 0.0]))
     assert said.table["rank_low"].tolist() == [1, 1, 1] and said.table["rank_high"].tolist() == [2, 2, 3]
     assert said.table["share_first"].tolist() == [0.75, 0.75, 0.25]
     assert said.table["chance_top"].tolist() == [0.5, 0.5, 0.5]
     # The second is the first's equal throughout, the third is better in one draw of four.
     assert said.table["alike"].tolist() == [True, True, True] and said.n_alike == 3
-    worse = standing(drawn + np.array([0.0, 0.5, 8.0]))
+    worse = rank_confidence(drawn + np.array([0.0, 0.5, 8.0]))
     assert worse.table["alike"].tolist() == [True, False, False]
 
 
-def test_redrawn_days_repeat_by_seed_and_sum_as_told():
+def test_resampled_days_repeat_by_seed_and_sum_as_told():
     """Draws are of days with replacement; the same seed gives the same figures."""
     waits = np.arange(12.0).reshape(4, 3)
     first = bootstrap(waits, lambda some, days: some.mean(axis=0), 50, seed=7)
     again = bootstrap(waits, lambda some, days: waits[days].mean(axis=0), 50, seed=7)
     assert first.shape == (50, 3) and np.array_equal(first, again)
-    assert not np.array_equal(redraws(4, 50, 7), redraws(4, 50, 8))
+    assert not np.array_equal(resample_rows(4, 50, 7), resample_rows(4, 50, 8))
     assert top_edge(np.arange(1.0, 41.0)) == 2 and top_edge(np.array([[3.0, 1.0]])).tolist() == [1.0]
 
 
-def test_bursts_are_redrawn_whole_and_their_times_stay():
-    """Each burst stands in the redrawn workload a whole number of times, under names of its own."""
+def test_bursts_are_resampled_whole_and_their_times_stay():
+    """Each burst is in the resampled workload a whole number of times, under names of its own."""
     jobs = generate(1, 400)
     drawn = resample_bursts(jobs, 5)
     assert drawn["job_id"].is_unique and drawn.equals(resample_bursts(jobs, 5))
@@ -190,26 +197,28 @@ def test_without_resamples_only_predictions_are_compared_by_their_ranges():
 
 def test_sentences_on_packages_that_are_all_alike_do_not_contradict_each_other():
     """Equal in every resample: one sentence, and none that calls the first the best; some equal: best with others."""
-    (same,) = Confidence(standing(np.ones((8, 3))).table, "bursts of jobs", 8, 40).sentences(9)
+    (same,) = Confidence(rank_confidence(np.ones((8, 3))).table, "bursts of jobs", 8, 40).sentences(9)
     assert same == (
         "the first 3 packages have the same wait in every one of 8 resamples of the 40 job bursts: this workload "
         "cannot tell them apart"
     )
     drawn = np.array([[1.0, 1.0, 2.0]] * 8)
-    some, first = Confidence(standing(drawn).table, "bursts of jobs", 8, 40).sentences(3)
+    some, first = Confidence(rank_confidence(drawn).table, "bursts of jobs", 8, 40).sentences(3)
     assert some == (
         "1 of all 3 packages cannot be told apart from the first: the 90 % bootstrap interval of the difference in "
         "wait includes 0 (8 resamples of the 40 job bursts, rank 2)"
     )
     assert "the first package is best, alone or tied, in 100%" in first
     mixed = np.array([[1.0, 2.0], [2.0, 1.0]] * 4)
-    every, _ = Confidence(standing(mixed).table, "bursts of jobs", 8, 40).sentences(2)
+    every, _ = Confidence(rank_confidence(mixed).table, "bursts of jobs", 8, 40).sentences(2)
     assert every.startswith("all 2 packages cannot be told apart") and "rank" not in every
-    apart, _ = Confidence(standing(drawn + np.array([0, 1, 1])).table, "bursts of jobs", 8, 40).sentences(9)
+    apart, _ = Confidence(
+        rank_confidence(drawn + np.array([0, 1, 1])).table, "bursts of jobs", 8, 40
+    ).sentences(9)
     assert apart.startswith("the first package is better than every other of the first 3:")
 
 
-def test_several_days_are_redrawn_as_days():
+def test_several_days_are_resampled_as_days():
     """Five days: a range for another day is stated with the probability that five days allow."""
     _, err = run("recommend", str(swept(5)), "-k", "3", "--format", "json")
     assert "resamples of the 5 days" in err and "with 67% probability; more days are needed for 90 %" in err

@@ -54,9 +54,9 @@ def test_expressions_are_read(text, column, op, value):
         ("1h<=p95_wait<=4h", "cannot be read"),
         ("p95_wait<=4,5h", "'4,5h' is no number"),
         ("p95_wait<=-4h", "'-4h' is no number"),
-        ("p95_wait<=4kWh", "'kWh' is no unit of p95_wait_time; allowed: s, m, min, h, d"),
-        ("p95_wait<=$4", r"'\$' is no unit of p95_wait_time"),
-        ("total_gpus>=4h", "'h' is no unit of total_gpus; allowed: a plain number"),
+        ("p95_wait<=4kWh", "'kWh' is not a unit of p95_wait_time; allowed: s, m, min, h, d"),
+        ("p95_wait<=$4", r"'\$' is not a unit of p95_wait_time"),
+        ("total_gpus>=4h", "'h' is not a unit of total_gpus; allowed: a plain number"),
         ("p59_wait<=4h", "'p59_wait' is unknown; did you mean p95_wait"),
         ("__import__('os').system('true')<=1", "is unknown"),
         ("price_usd<=(1).__class__", "is no number"),
@@ -143,10 +143,10 @@ def test_it_is_explained_why_nothing_satisfies_them():
     bounds = [parse("price_usd<=1", KNOWN), parse("mean_wait<=20", KNOWN), parse("p95_wait<=5", KNOWN)]
     lines = explain(bounds, [price, wait, wait], [3, 2, 3])
     assert lines == [
-        "price_usd<=1: satisfied by 1 of 3 packages when it stands alone; the least is US$ 1",
-        "mean_wait<=20: satisfied by 2 of 3 packages (2 simulated, the others predicted) when it stands alone; "
+        "price_usd<=1: satisfied by 1 of 3 packages on its own; the least is US$ 1",
+        "mean_wait<=20: satisfied by 2 of 3 packages (2 simulated, the others predicted) on its own; "
         "the least is 10 s",
-        "p95_wait<=5: satisfied by 0 of 3 packages when it stands alone; the least is 10 s",
+        "p95_wait<=5: satisfied by 0 of 3 packages on its own; the least is 10 s",
         "price_usd<=1 and mean_wait<=20 contradict each other among these packages: with the first, the least "
         "mean_wait_time is 30 s; with the second, the least price_usd is US$ 2",
     ]
@@ -157,5 +157,5 @@ def test_three_that_exclude_each_other_only_together():
     a, b, c = np.array([1.0, 1, 0]), np.array([1.0, 0, 1]), np.array([0.0, 1, 1])
     bounds = [parse(f"{name}>=1", KNOWN) for name in ("total_cpus", "total_gpus", "total_nodes")]
     assert explain(bounds, [a, b, c], [3, 3, 3])[-1] == (
-        "each two of them can be satisfied together; all of them cannot"
+        "any two of them can be satisfied together, but not all"
     )

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.explorer.candidates import Field, spread
+from procure.explorer.candidates import Candidates, spread
 from procure.explorer.engine import Rules, run_rounds
 from procure.explorer.gaussian import GaussianProcess
-from procure.explorer.observations import Known
+from procure.explorer.observations import Observations
 from procure.explorer.propose import METHODS, make_proposer
 from procure.explorer.run import SearchResult, search
 from procure.models import make_case, together
@@ -52,8 +52,8 @@ class Bench:
         self.asked += [row.tobytes() for row in counts]
         return self._answer(counts)
 
-    def field(self, listed: bool = True) -> Field:
-        return Field(
+    def field(self, listed: bool = True) -> Candidates:
+        return Candidates(
             self.space,
             lambda counts: (counts[:, 2] == 1).astype(np.int64),
             1,
@@ -74,7 +74,7 @@ def test_a_method_spends_its_budget_never_asks_twice_and_wastes_nothing(
         ):
             make_proposer(method, field, 1, 130)
         return
-    known = Known(bench.space)
+    known = Observations(bench.space)
     done = run_rounds(
         known, field, make_proposer(method, field, 1, 130), bench.answer, Rules(130, stable_rounds=0)
     )
@@ -93,7 +93,7 @@ def test_the_model_finds_the_best_package_with_fewer_runs_than_chance(tmp_path: 
     for method in ("model", "random"):
         least[method] = []
         for seed in range(3):
-            known = Known(bench.space)
+            known = Observations(bench.space)
             run_rounds(
                 known,
                 field,
@@ -110,15 +110,15 @@ def test_a_search_ends_when_the_list_is_stable_and_when_everything_is_simulated(
     bench = Bench(tmp_path)
     field = bench.field()
     assert field.all is not None
-    known = Known(bench.space)
+    known = Observations(bench.space)
     rounds: list[tuple[int, set[int]]] = []
     done = run_rounds(
         known, field, make_proposer("model", field, 1, 10**6), bench.answer, Rules(10**6, stable_rounds=3),
-        told=lambda progress: rounds.append((progress.n_asked, set(known.order()[:50].tolist()))),
+        on_round=lambda progress: rounds.append((progress.n_asked, set(known.order()[:50].tolist()))),
     )  # fmt: skip
     assert done.ended == "stable" and len(known) < len(field.all)
     assert rounds[-1][1] == rounds[-2][1] == rounds[-3][1] == rounds[-4][1] != rounds[-5][1]
-    known = Known(bench.space)
+    known = Observations(bench.space)
     rules = Rules(10**6, batch=500, stable_rounds=0)
     done = run_rounds(known, field, make_proposer("model", field, 1, 10**6), bench.answer, rules)
     assert done.ended == "exhausted" and len(known) == len(field.all)
@@ -131,9 +131,9 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: b
 
     def go_on(
         limit: int, before: list[np.ndarray], answer: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[Known, list]:
+    ) -> tuple[Observations, list]:
         bench = Bench(tmp_path, answer)
-        field, known, kept = bench.field(listed), Known(bench.space), list(before)
+        field, known, kept = bench.field(listed), Observations(bench.space), list(before)
 
         def keep(rounds: list[np.ndarray]) -> None:
             kept[:] = rounds
@@ -147,7 +147,7 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: b
                 bench.answer,
                 limited,
                 before,
-                proposed=keep,
+                on_proposal=keep,
             )
         return known, kept
 
@@ -172,7 +172,7 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: b
 
 def test_packages_whose_run_fails_are_not_ranked_and_not_asked_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path, lambda counts: np.where(counts[:, 1] % 2 == 0, np.nan, formula(counts)))
-    field, known = bench.field(), Known(bench.space)
+    field, known = bench.field(), Observations(bench.space)
     run_rounds(known, field, make_proposer("model", field, 1, 150), bench.answer, Rules(150, stable_rounds=0))
     assert len(set(bench.asked)) == len(bench.asked) == 150
     assert np.isnan(known.value).any() and not np.isnan(known.value[known.order()]).any()
@@ -181,7 +181,7 @@ def test_packages_whose_run_fails_are_not_ranked_and_not_asked_again(tmp_path: P
 def test_the_first_round_takes_the_combinations_of_types_in_turn(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     assert bench.listed is not None
-    known = Known(bench.space)
+    known = Observations(bench.space)
     first = spread(bench.listed, known, np.random.default_rng(1))
     assert len(first) == len(bench.listed)
     n = len(np.unique(bench.listed > 0, axis=0))
@@ -274,7 +274,7 @@ def test_several_workloads_count_by_the_mean_over_all_jobs_by_weight(tmp_path: P
     truth = pd.Series(case.wait, case.packages["package_id"])
     assert np.allclose(done.ranking["mean_wait_time"], truth[done.ranking["package_id"]])
     path.write_text(path.read_text().replace(f"weight = {weight**2}", "weight = 9"))
-    with pytest.raises(TableError, match="is of other settings"):
+    with pytest.raises(TableError, match="has other settings"):
         found(path, runs=41)
 
 
@@ -336,7 +336,7 @@ def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:
         found(path, method="magic")
     found(path, runs=10)
     (load_study(path).folder / "search" / "model.seed1.batch24.best-fit.json").write_text("{")
-    with pytest.raises(TableError, match="is no log of a search"):
+    with pytest.raises(TableError, match="is not the log of a search"):
         found(path, runs=10)
     make_study(tmp_path, n_jobs="61")
     with pytest.raises(TableError, match="holds results of other inputs: workload day changed"):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.explorer.observations import Known
+from procure.explorer.observations import Observations
 from procure.packages import PackageRules, expand_packages
 from procure.packages.ids import counts_of_ids, package_ids
 from procure.packages.prices import order_cents
@@ -150,7 +150,7 @@ def test_package_names_are_those_of_the_package_table_and_can_be_read_back() -> 
 
 def test_what_is_known_is_ranked_by_jobs_left_out_then_wait_then_price() -> None:
     here = space(quotes())
-    known = Known(here)
+    known = Observations(here)
     counts = here.sample(4, np.random.default_rng(0))
     known.add(counts, np.array([9.0, np.nan, 5.0, 7.0]), np.array([0, 0, 1, 0]))
     assert known.order().tolist() == [3, 0, 2]

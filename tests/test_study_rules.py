@@ -35,7 +35,7 @@ def study(folder, more="", jobs="generate = { seed = 1, n_jobs = 20 }"):
 BAD = [
     ("sweep.offset = 90\nsweep.sample = 100", "leaves no package to simulate", load_plan),
     ("recommend.constraints = ['waste<=4h']", "'waste' is unknown", criteria_of),
-    ("recommend.constraints = ['price_usd<=4h']", "is no unit of price_usd", criteria_of),
+    ("recommend.constraints = ['price_usd<=4h']", "is not a unit of price_usd", criteria_of),
     ("recommend.constraints = ['p95_wait<=1h', 'p95_wait>=2h']", "contradict each other", criteria_of),
     (
         "costs = { usd_per_kwh = 0.2 }",

@@ -1,4 +1,4 @@
-"""How sure a ranking is: ranges of predicted waits, of ranks, and of the wait on a day not yet seen.
+"""How sure a ranking is: bootstrap intervals of ranks, and the range of the wait on a day not yet seen.
 
 Everything works on arrays of waits, simulated or predicted, of any origin. A share of 0.9 is a nominal 90 %.
 """
@@ -15,7 +15,7 @@ import pandas as pd
 from procure.models.intervals import SHARE, coverage, places
 
 TOP_SHARE = 0.05
-"""The packages that one would be content with: the best 5 %."""
+"""A package is among the best if it is among the best 5 %."""
 
 
 def unseen_day(
@@ -26,10 +26,10 @@ def unseen_day(
     Parameters
     ----------
     wait
-        Mean waits on the days that were, s, shape (days, packages).
+        Mean waits on the simulated days, s, shape (days, packages).
     scale
         What was expected of each before any simulation, s, same shape (see `procure.models.fluid`); ones
-        use nothing of a day but that it is another.
+        use nothing about the day.
     new_scale
         The same for the new day, shape (packages,).
 
@@ -37,7 +37,7 @@ def unseen_day(
     -----
     Per package, the ratios (wait + 60 s) / (scale + 60 s) of the days are taken as exchangeable with that of
     the new day. That holds for a day drawn from the same months; not for a day in another season.
-    With fewer than 19 days, 90 % cannot be had: the range is that of all days (`places`).
+    With fewer than 19 days, 90 % cannot be reached: the range is that of all days (`places`).
     """
     ratio = np.sort((wait + 60.0) / (scale + 60.0), axis=0)
     low, high = places(len(ratio), share)
@@ -45,7 +45,7 @@ def unseen_day(
 
 
 def left_out_days(wait: np.ndarray, scale: np.ndarray, share: float = SHARE) -> pd.DataFrame:
-    """Hold each day against the range of all others.
+    """Compare each day with the range of all others.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def left_out_days(wait: np.ndarray, scale: np.ndarray, share: float = SHARE) -> 
     return pd.DataFrame(rows, columns=["coverage", "width"])
 
 
-def redraws(n: int, draws: int, seed: int) -> np.ndarray:
-    """Draw n of n units with replacement, so many times; int64, shape (draws, n)."""
+def resample_rows(n: int, draws: int, seed: int) -> np.ndarray:
+    """Draw n of n units with replacement; int64, shape (draws, n)."""
     return np.random.default_rng(seed).integers(0, n, (draws, n))
 
 
@@ -86,7 +86,7 @@ def bootstrap(
     draws: int = 1000,
     seed: int = 1,
 ) -> np.ndarray:
-    """Redraw the days of several workloads and sum each draw up, s, shape (draws, packages).
+    """Resample the days of several workloads and pool each resample; shape (draws, packages).
 
     Parameters
     ----------
@@ -95,19 +95,19 @@ def bootstrap(
     total
         Takes the drawn rows of ``waits`` and which days they are, and returns a figure per package.
     """
-    return np.stack([total(waits[days], days) for days in redraws(len(waits), draws, seed)])
+    return np.stack([total(waits[days], days) for days in resample_rows(len(waits), draws, seed)])
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What redrawn workloads say of a list.
+class RankConfidence:
+    """How resampled workloads order a list.
 
     Attributes
     ----------
     table
         A row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within), ``share_first`` of
         the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %
-        (NaN = not known), and ``alike``: it cannot be told from the first.
+        (NaN = not known), and ``alike``: it cannot be told apart from the first.
     first
         The row that the others are compared with.
     """
@@ -117,14 +117,14 @@ class Standing:
 
     @property
     def n_alike(self) -> int:
-        """How many packages cannot be told apart, the first among them."""
+        """How many packages cannot be told apart from the first, which is one of them."""
         return int(self.table["alike"].sum())
 
 
-def standing(
+def rank_confidence(
     drawn: np.ndarray, first: int = 0, edges: np.ndarray | None = None, share: float = SHARE
-) -> Standing:
-    """Say how ranks vary over redrawn workloads, and which packages cannot be told from the first.
+) -> RankConfidence:
+    """Say how ranks vary over resampled workloads, and which packages cannot be told apart from the first.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ def standing(
     Notes
     -----
     A package is **alike** if the range of its difference from the first, from the (1 − share)/2 to the
-    (1 + share)/2 quantile of the draws, reaches below 0, or if both are equal in every draw. So it is told
-    apart if it is hardly ever better, though it may be as good where nobody waits. The same draws
+    (1 + share)/2 quantile of the draws, reaches below 0, or if both are equal in every draw. So a package that is
+    hardly ever better is told apart, though it may be as good where no job waits. The same draws
     serve both, so that what makes all packages wait longer cancels. Equal figures share the better rank. The
     first was chosen because it came out first, so the rule leans a little toward telling packages apart.
     """
@@ -162,4 +162,4 @@ def standing(
             "alike": (np.quantile(gap, tails[0], axis=0) < 0) | (gap == 0).all(axis=0),
         }
     )
-    return Standing(table, first)
+    return RankConfidence(table, first)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from procure.explorer.observations import Known
+from procure.explorer.observations import Observations
 from procure.models import features
 from procure.packages.space import Space, rows_in
 
@@ -18,7 +18,7 @@ LeftOut = Callable[[np.ndarray], np.ndarray]
 _PROBE = 4096
 
 
-class Field:
+class Candidates:
     """The packages of a space that leave out as few jobs as can be: those that run every job, if any does.
 
     Attributes
@@ -28,7 +28,7 @@ class Field:
     listed
         All of them, int64 (packages, types), in table order; None where they are too many.
     level
-        How many jobs the packages of the field leave out.
+        How many jobs the candidates leave out.
     """
 
     def __init__(self, space: Space, left_out: LeftOut, seed: int, listed: np.ndarray | None) -> None:
@@ -40,17 +40,17 @@ class Field:
 
     @cached_property
     def all(self) -> np.ndarray | None:
-        """Every package of the field, or None where they are too many."""
+        """Every candidate, or None where they are too many."""
         return None if self.listed is None else self.listed[self._n_left_out == self.level]
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw packages of the field; fewer than n where most of the space is outside."""
+        """Draw candidates; fewer than n where most of the space is outside."""
         if self.all is not None:
             return self.all[rng.permutation(len(self.all))[:n]]
         return self.inside(self.space.sample(n, rng))
 
     def near(self, centres: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Return packages of the field that are one exchange away, about n tries for each."""
+        """Return candidates that are one exchange away, about n tries for each."""
         found = self.inside(self.space.neighbours(centres, n, rng))
         if self.all is not None and self.space.offer.prices is not None:
             # Under discounts, what cannot grow type by type may still lie below another package.
@@ -78,7 +78,7 @@ class Field:
         return table.to_numpy(), np.hstack([np.log1p(table[amounts].to_numpy()), np.sqrt(share)])
 
 
-def spread(counts: np.ndarray, known: Known, rng: np.random.Generator) -> np.ndarray:
+def spread(counts: np.ndarray, known: Observations, rng: np.random.Generator) -> np.ndarray:
     """Bring packages into an order in which the combinations of types take turns.
 
     The combinations that are least known come first; within one, and among equals, chance decides.

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from procure.explorer.candidates import Field
-from procure.explorer.observations import Known
+from procure.explorer.candidates import Candidates
+from procure.explorer.observations import Observations
 from procure.explorer.propose import FIRST, Proposer
 
 Answer = Callable[[np.ndarray], np.ndarray]
 """From counts, int64 (packages, types), to values, float64 (packages,) or (values, packages); NaN = it failed."""
 
 SHORTEST = 50
-"""A list of three stays as it is for long: at least the first so many must be stable."""
+"""A list of three is soon stable by chance: at least this many first packages must be."""
 
 GROWTH = 6
-"""A round is a sixth of what was asked before, but at least the batch."""
+"""A round is a sixth of the packages so far, but at least the batch."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Rules:
     Attributes
     ----------
     n_packages
-        Packages to ask for at most.
+        Packages to simulate at most.
     k
-        Length of the list that must be stable; a shorter one than `SHORTEST` is judged by so many.
+        Length of the list that must be stable; a list shorter than `SHORTEST` is judged by that many.
     batch
         Least size of a round.
     stable_rounds
-        The search ends after so many rounds in a row that left the first k of the list as they were;
+        The search ends after this many rounds in a row that did not change the first k of the list;
         0 = only when the budget is spent.
     """
 
@@ -55,35 +55,35 @@ class Progress:
 
 
 def run_rounds(
-    known: Known,
-    where: Field,
+    known: Observations,
+    candidates: Candidates,
     proposer: Proposer,
     answer: Answer,
     rules: Rules,
     before: list[np.ndarray] | None = None,
-    told: Callable[[Progress], None] = lambda progress: None,
-    proposed: Callable[[list[np.ndarray]], None] = lambda rounds: None,
+    on_round: Callable[[Progress], None] = lambda progress: None,
+    on_proposal: Callable[[list[np.ndarray]], None] = lambda rounds: None,
 ) -> Progress:
-    """Ask for packages round by round.
+    """Propose and simulate packages round by round.
 
     Parameters
     ----------
     known
         What is known at the beginning; modified.
-    where
-        The packages that may be asked for.
+    candidates
+        The packages that may be simulated.
     proposer, answer
-        Who proposes and who answers.
+        What proposes packages and what simulates them.
     rules
         When to end.
     before
-        Rounds that were proposed by an earlier call with the same settings: they are gone through
-        again, without proposing, before new ones are made. A round that the budget cuts is kept
-        whole, so that a larger budget goes on where this one ended.
-    told
+        Rounds that were on_proposal by an earlier call with the same settings: they are
+        replayed before new ones are made. A round that the budget cuts is kept whole, so that a larger budget
+        continues where this one ended.
+    on_round
         Called after each round.
-    proposed
-        Called with all rounds before a new one is answered, so that an interruption loses nothing.
+    on_proposal
+        Called with all rounds before a new one is simulated, so that an interruption loses nothing.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def run_rounds(
                 done.ended = "exhausted"
                 return done
             done.rounds.append(new)
-            proposed(done.rounds)
+            on_proposal(done.rounds)
         else:
             proposer.replay(known, number)
         counts = done.rounds[number][: rules.n_packages - done.n_asked]
@@ -115,8 +115,8 @@ def run_rounds(
         counts = counts[~known.has(counts)]
         first = set(known.order()[:k].tolist())
         if len(counts):
-            known.add(counts, answer(counts), where.left_out(counts))
+            known.add(counts, answer(counts), candidates.left_out(counts))
         same = first == set(known.order()[:k].tolist())
         done.n_unchanged = done.n_unchanged + 1 if same and len(first) == k else 0
         number += 1
-        told(done)
+        on_round(done)

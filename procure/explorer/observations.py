@@ -21,7 +21,7 @@ def as_answered(counts: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np
     return answers[0], np.zeros(len(counts))
 
 
-class Known:
+class Observations:
     """Packages whose answer is in, in the order in which they came: grows, never forgets.
 
     Attributes
@@ -50,9 +50,9 @@ class Known:
         self.left_out = np.empty(0, dtype=np.int64)
         self.cents = np.empty(0, dtype=np.int64)
 
-    def like(self) -> Known:
+    def like(self) -> Observations:
         """Return one that scores alike and knows nothing."""
-        return Known(self._space, self._score)
+        return Observations(self._space, self._score)
 
     def __len__(self) -> int:
         """Return how many packages are known."""

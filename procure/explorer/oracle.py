@@ -1,4 +1,4 @@
-"""Answers from the simulator: through the sweep's farm, kept in the study's folder, none computed twice."""
+"""Answers from the simulator: through the sweep's farm, kept in the study's folder, none simulated twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from procure.tables import whole_file
 
 
 class SearchPlan(Plan):
-    """A plan whose packages are those that a search has asked for: all are simulated."""
+    """A plan of the packages that a search has proposed: all are simulated."""
 
     @cached_property
     def sampled_rows(self) -> np.ndarray:
@@ -42,7 +42,7 @@ class SearchPlan(Plan):
 
 
 class Simulator:
-    """Answers a search's questions by simulating, or from what this study has simulated before."""
+    """Simulates what a search proposes, or reads what this study has simulated before."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ def held_farm(
 
 
 class RoundLog:
-    """The rounds of one search, as package ids in a JSON file: what a second call goes through again."""
+    """The rounds of one search, as package ids in a JSON file: what a second call replays."""
 
     def __init__(self, path: Path, settings: dict[str, Any], names: list[str]) -> None:
         """Name the file; settings that decide what is proposed are kept in it."""
@@ -191,9 +191,11 @@ class RoundLog:
             settings, rounds = document["settings"], document["rounds"]
             counts = [counts_of_ids(each, self._names) for each in rounds]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TableError):
-            raise TableError(f"{self._path}: is no log of a search; move it away to begin anew") from None
+            raise TableError(
+                f"{self._path}: is not the log of a search; move it away to start again"
+            ) from None
         if settings != self._settings:
-            raise TableError(f"{self._path}: is of other settings, {settings}; move it away to begin anew")
+            raise TableError(f"{self._path}: has other settings, {settings}; move it away to start again")
         return counts
 
     def write(self, rounds: list[np.ndarray]) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.explorer.candidates import Field, spread
+from procure.explorer.candidates import Candidates, spread
 from procure.explorer.gaussian import GaussianProcess
-from procure.explorer.observations import Known
+from procure.explorer.observations import Observations
 from procure.models import Surrogate
 from procure.models.features import features
 from procure.packages.space import distinct_rows, rows_in
@@ -39,7 +39,7 @@ _SHIFT = 30.0
 class Proposer(Protocol):
     """A way to search."""
 
-    def propose(self, known: Known, number: int, n: int) -> np.ndarray:
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return up to n packages that are not known, int64 (packages, types); none to end the search.
 
         Parameters
@@ -50,11 +50,11 @@ class Proposer(Protocol):
             The round, from 0; with the seed it decides all random choices.
         """
 
-    def replay(self, known: Known, number: int) -> None:
+    def replay(self, known: Observations, number: int) -> None:
         """Do whatever later rounds need of a round that was proposed by an earlier call."""
 
 
-def make_proposer(method: str, field: Field, seed: int, n_packages: int) -> Proposer:
+def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: int) -> Proposer:
     """Return one of `METHODS`; ``n_packages`` is the whole budget, which only the published rule must know.
 
     Raises
@@ -63,63 +63,63 @@ def make_proposer(method: str, field: Field, seed: int, n_packages: int) -> Prop
         The published rule needs the list of all packages.
     """
     if method == "model":
-        return ByModel(field, seed)
+        return ByModel(candidates, seed)
     if method == "random":
-        return ByChance(field, seed)
+        return ByChance(candidates, seed)
     if method == "greedy":
-        return ByExchange(field, seed)
-    if field.listed is None:
+        return ByExchange(candidates, seed)
+    if candidates.listed is None:
         raise TableError(
             "method every-tenth takes every n-th package of the whole list, and this space is too large to "
             "list; methods that need no list: model, random, greedy"
         )
-    return EveryTenth(field, n_packages)
+    return EveryTenth(candidates, n_packages)
 
 
-def _new(counts: np.ndarray, known: Known) -> np.ndarray:
+def _new(counts: np.ndarray, known: Observations) -> np.ndarray:
     return counts[~known.has(counts)]
 
 
 class _Stateless:
-    def replay(self, known: Known, number: int) -> None:
+    def replay(self, known: Observations, number: int) -> None:
         """Do nothing: every round stands for itself."""
 
 
 class ByChance(_Stateless):
     """Packages drawn at random from those that run every job."""
 
-    def __init__(self, field: Field, seed: int) -> None:
+    def __init__(self, candidates: Candidates, seed: int) -> None:
         """Choose the source of chance."""
-        self._field, self._seed = field, seed
+        self._candidates, self._seed = candidates, seed
 
-    def propose(self, known: Known, number: int, n: int) -> np.ndarray:
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the first n of a fresh draw that are not known."""
         rng = np.random.default_rng([self._seed, 1 + number])
-        if self._field.all is not None:
-            return _new(self._field.draw(n + len(known), rng), known)[:n]
+        if self._candidates.all is not None:
+            return _new(self._candidates.draw(n + len(known), rng), known)[:n]
         found = known.counts[:0]
         for _ in range(_TRIES):
-            found = distinct_rows(np.concatenate([found, _new(self._field.draw(2 * n, rng), known)]))
+            found = distinct_rows(np.concatenate([found, _new(self._candidates.draw(2 * n, rng), known)]))
             if len(found) >= n:
                 break
         return found[:n]
 
 
 class ByExchange(_Stateless):
-    """Hill climbing: the neighbours of the best package known; of the next best where these are used up."""
+    """Hill climbing: the neighbours of the best known package, or of the next best once these are used up."""
 
-    def __init__(self, field: Field, seed: int) -> None:
+    def __init__(self, candidates: Candidates, seed: int) -> None:
         """Choose the source of chance."""
-        self._field, self._seed = field, seed
+        self._candidates, self._seed = candidates, seed
 
-    def propose(self, known: Known, number: int, n: int) -> np.ndarray:
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return neighbours of the best packages, or at first packages of all combinations of types."""
         rng = np.random.default_rng([self._seed, 1 + number])
         if len(known.order()) == 0:
-            return spread(self._field.draw(_DRAWN, rng), known, rng)[:n]
+            return spread(self._candidates.draw(_DRAWN, rng), known, rng)[:n]
         found = known.counts[:0]
         for row in known.order():
-            near = _new(self._field.near(known.counts[[row]], 4 * n, rng), known)
+            near = _new(self._candidates.near(known.counts[[row]], 4 * n, rng), known)
             near = near[rng.permutation(len(near))]
             found = np.unique(np.concatenate([found, near[: n - len(found)]]), axis=0)
             if len(found) >= n:
@@ -135,25 +135,25 @@ class EveryTenth(_Stateless):
     Hutchison (2024), section 3.4: every tenth package; XGBoost on total memory, CPUs and GPUs.
     """
 
-    def __init__(self, field: Field, n_packages: int, confirm: int = 50) -> None:
+    def __init__(self, candidates: Candidates, n_packages: int, confirm: int = 50) -> None:
         """Share the budget out: what is not used to confirm the list is the sample."""
-        self._field = field
+        self._candidates = candidates
         n_sample = max(1, n_packages - min(confirm, n_packages // 5))
-        assert field.listed is not None
-        self._step = max(1, -(-len(field.listed) // n_sample))
+        assert candidates.listed is not None
+        self._step = max(1, -(-len(candidates.listed) // n_sample))
 
-    def propose(self, known: Known, number: int, n: int) -> np.ndarray:
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the sample, whatever it leaves out; then the packages that are predicted to be best."""
-        every = self._field.listed
+        every = self._candidates.listed
         assert every is not None
         sample = _new(every[:: self._step], known)
         if len(sample):
             return sample[:n]
-        learnt = np.flatnonzero((known.left_out <= self._field.level) & ~np.isnan(known.value))
-        rest = _new(self._field.inside(every), known)
+        learnt = np.flatnonzero((known.left_out <= self._candidates.level) & ~np.isnan(known.value))
+        rest = _new(self._candidates.inside(every), known)
         if len(learnt) < 2 or not len(rest):
             return rest[:n]
-        quotes = self._field.space.quotes
+        quotes = self._candidates.space.quotes
         x, z = (
             features(pd.DataFrame(counts, columns=quotes["name"].tolist()), quotes, "totals")
             for counts in (known.counts[learnt], rest)
@@ -167,19 +167,19 @@ class ByModel:
 
     The first round spreads over the combinations of types. In each later one, the trees (composition
     features, Tweedie deviance) learn from all that is known, the Gaussian process from the best 400
-    and 150 others. Every sixth round they screen the field: all of it where it is listed, else a
+    and 150 others. Every sixth round they screen the candidates: all of them where they are listed, else a
     fresh draw and the neighbours of the best; each keeps its 3,000 lowest. From these and the exchange
     neighbours of the ten best, a round takes three tenths that are best in functions drawn from the
     Gaussian process (Thompson sampling), three that the trees predict lowest, three neighbours by both
     models' ranks, and one tenth from the least known combinations of types.
     """
 
-    def __init__(self, field: Field, seed: int) -> None:
+    def __init__(self, candidates: Candidates, seed: int) -> None:
         """Choose the source of chance."""
-        self._field, self._seed = field, seed
+        self._candidates, self._seed = candidates, seed
         self._pool: tuple[int, np.ndarray] | None = None
 
-    def propose(self, known: Known, number: int, n: int) -> np.ndarray:
+    def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the next round."""
         rng = np.random.default_rng([self._seed, 1 + number])
         best = self._ranked(known)
@@ -189,14 +189,14 @@ class ByModel:
         if len(best) < FIRST // 2:
             return others[:n]
         trees, process, pool = self._prepared(known, best, number, rng)
-        near = self._field.near(known.counts[best[:_CENTRES]], _EXCHANGES, rng)
+        near = self._candidates.near(known.counts[best[:_CENTRES]], _EXCHANGES, rng)
         pool = _new(np.unique(np.concatenate([pool, near]), axis=0), known)
         if not len(pool):
             return others[:n]
         return self._mix(pool, near, others, trees, process, n, rng)
 
-    def replay(self, known: Known, number: int) -> None:
-        """Screen the field again where this round did."""
+    def replay(self, known: Observations, number: int) -> None:
+        """Screen the candidates again where this round did."""
         rng = np.random.default_rng([self._seed, 1 + number])
         best = self._ranked(known)
         if len(best) >= FIRST // 2 and self._is_due(number):
@@ -204,25 +204,25 @@ class ByModel:
             self._prepared(known, best, number, rng)
 
     def _explored(self, rng: np.random.Generator) -> np.ndarray:
-        return self._field.draw(_DRAWN if self._field.all is not None else _DRAWN // 5, rng)
+        return self._candidates.draw(_DRAWN if self._candidates.all is not None else _DRAWN // 5, rng)
 
-    def _ranked(self, known: Known) -> np.ndarray:
+    def _ranked(self, known: Observations) -> np.ndarray:
         best = known.order()
-        return best[known.left_out[best] <= self._field.level]
+        return best[known.left_out[best] <= self._candidates.level]
 
     def _is_due(self, number: int) -> bool:
         return self._pool is None or number >= self._pool[0] + _SCREEN_EVERY
 
     def _prepared(
-        self, known: Known, best: np.ndarray, number: int, rng: np.random.Generator
+        self, known: Observations, best: np.ndarray, number: int, rng: np.random.Generator
     ) -> tuple[Surrogate, GaussianProcess, np.ndarray]:
         """Return both models, fitted, and the packages that they find promising."""
         trees, process = self._learn(known, best, number, rng)
         if self._is_due(number):
-            every = self._field.all
+            every = self._candidates.all
             if every is None:
-                near = self._field.near(known.counts[best[:50]], 100, rng)
-                every = np.unique(np.concatenate([self._field.draw(_DRAWN, rng), near]), axis=0)
+                near = self._candidates.near(known.counts[best[:50]], 100, rng)
+                every = np.unique(np.concatenate([self._candidates.draw(_DRAWN, rng), near]), axis=0)
             every = _new(every, known)
             every = self._promising(every, trees)
             self._pool = number, every[_lowest_of_both(*self._predicted(every, trees, process), _SCREENED)]
@@ -230,9 +230,9 @@ class ByModel:
         return trees, process, self._pool[1]
 
     def _learn(
-        self, known: Known, best: np.ndarray, number: int, rng: np.random.Generator
+        self, known: Observations, best: np.ndarray, number: int, rng: np.random.Generator
     ) -> tuple[Surrogate, GaussianProcess]:
-        x, z = self._field.describe(known.counts[best])
+        x, z = self._candidates.describe(known.counts[best])
         wait = known.target[best]
         trees = Surrogate(seed=self._seed * 1000 + number, profile="quick").fit(x, wait)
         rows = np.concatenate(
@@ -246,13 +246,13 @@ class ByModel:
         by_trees = np.empty(len(counts))
         for start in range(0, len(counts), 1 << 16):
             rows = slice(start, start + (1 << 16))
-            by_trees[rows] = trees.predict(self._field.describe(counts[rows])[0])
+            by_trees[rows] = trees.predict(self._candidates.describe(counts[rows])[0])
         return counts[np.sort(np.argsort(by_trees, kind="stable")[:_CANDIDATES])]
 
     def _predicted(
         self, counts: np.ndarray, trees: Surrogate, process: GaussianProcess
     ) -> tuple[np.ndarray, np.ndarray]:
-        x, z = self._field.describe(counts)
+        x, z = self._candidates.describe(counts)
         return trees.predict(x), process.predict(z)
 
     def _mix(
@@ -268,7 +268,7 @@ class ByModel:
         by_trees, by_process = self._predicted(pool, trees, process)
         rank_trees, rank_process = _ranks(by_trees), _ranks(by_process)
         promising = np.argsort(np.minimum(rank_trees, rank_process), kind="stable")[:_PROMISING]
-        _, z = self._field.describe(pool[promising])
+        _, z = self._candidates.describe(pool[promising])
         drawn = process.draw(z, 2 * max(1, round(n * _SHARES[0])), rng)
         both = rank_trees + rank_process
         orders = (

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.explorer.candidates import Field
+from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
-from procure.explorer.observations import Known
+from procure.explorer.observations import Observations
 from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs
 from procure.explorer.propose import METHODS, make_proposer
 from procure.explorer.result import SearchResult
@@ -99,19 +99,19 @@ def search(
         )
     # The baselines spend what they are given.
     rules = Rules(runs // n_workloads, rules.k, rules.batch, rules.stable_rounds if method == "model" else 0)
-    where = Field(space, left_out_of(plan), seed, listed)
-    if where.level:
+    candidates = Candidates(space, left_out_of(plan), seed, listed)
+    if candidates.level:
         note(
-            f"no package found runs every job; the best leave out {where.level:,}, and only such are simulated"
+            f"no package found runs every job; the best leave out {candidates.level:,}, and only such are simulated"
         )
     log = _log(study, policy, method, seed, criteria, rules, plan.types)
     score = CriteriaScore(plan, space, criteria)
     with held_farm(farm, options, note) as held:
         simulator = Simulator(plan, policy, space, score.columns, held, options, note)
-        known = Known(space, score)
+        known = Observations(space, score)
         if method == "model" and len(simulator.swept):
             counts, answers = simulator.counts_of(simulator.swept)
-            known.add(counts, answers, where.left_out(counts))
+            known.add(counts, answers, candidates.left_out(counts))
             note(f"learning from {len(counts):,} packages that the study's sweep has simulated")
         n_swept, before, n_rounds = len(known), log.read(), 0
 
@@ -122,8 +122,8 @@ def search(
             best = float(known.value[order[0]]) if len(order) else float("nan")
             progress(done.n_asked * n_workloads, rules.n_packages * n_workloads, best)
 
-        proposer = make_proposer(method, where, seed, rules.n_packages)
-        done = run_rounds(known, where, proposer, simulator, rules, before, report, log.write)
+        proposer = make_proposer(method, candidates, seed, rules.n_packages)
+        done = run_rounds(known, candidates, proposer, simulator, rules, before, report, log.write)
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {simulator.folder} says why")
     spent: dict[str, object] = {
@@ -145,7 +145,7 @@ def search(
     }
     ranking = _ranking(known, score)
     return SearchResult(
-        study.name, criteria, rules.k, ranking, spent, _elsewhere(known, simulator, where), plan.types
+        study.name, criteria, rules.k, ranking, spent, _elsewhere(known, simulator, candidates), plan.types
     )
 
 
@@ -206,7 +206,7 @@ def _log(
     return RoundLog(study.folder / SEARCH_FOLDER / f"{name}.json", settings, names)
 
 
-def _ranking(known: Known, score: CriteriaScore) -> pd.DataFrame:
+def _ranking(known: Observations, score: CriteriaScore) -> pd.DataFrame:
     order = known.order()
     values, criteria = score.values(known.counts[order], known.answers[:, order]), score.criteria
     table = values.packages.drop(columns="distinct")
@@ -221,14 +221,14 @@ def _ranking(known: Known, score: CriteriaScore) -> pd.DataFrame:
     return table
 
 
-def _elsewhere(known: Known, simulator: Simulator, where: Field) -> tuple[str, float] | None:
+def _elsewhere(known: Observations, simulator: Simulator, candidates: Candidates) -> tuple[str, float] | None:
     """Find the best package of all that this study's searches have simulated, if it is better than the first here."""
     stored = simulator.stored.dropna(how="all")
     if stored.empty:
         return None
     counts, answers = simulator.counts_of(stored)
     other = known.like()
-    other.add(counts, answers, where.left_out(counts))
+    other.add(counts, answers, candidates.left_out(counts))
     first, best = known.order()[0], other.order()[0]
     here, there = (
         (one.left_out[row], one.violation[row], one.value[row])

@@ -28,7 +28,7 @@ UNITS: dict[str, dict[str, str]] = {
     "GB": {"GB": "1", "TB": "1000"},
     "U": {"U": "1"},
 }
-"""Per dimension, what may stand behind a number, and what it multiplies; without, it is in the first."""
+"""Per dimension, the units that may follow a number, and their factors; a bare number is in the first."""
 
 _MAX = ("max_wait_time", "makespan", "max_queue_depth")
 _COUNTS = ("n_jobs", "n_completed", "n_unrunnable", "n_killed")
@@ -136,7 +136,7 @@ def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
     name, op, right = match.groups()
     value = _VALUE.fullmatch(right)
     if value is None:
-        raise TableError(f"constraint {text!r}: {right!r} is no number with a unit; {_SHAPE}")
+        raise TableError(f"constraint {text!r}: {right!r} is not a number with a unit; {_SHAPE}")
     if known is None:
         return Constraint(text, Quantity(name, name, "", "", ""), op, float("nan"))
     of = known.get(name) or known.get(name.replace("-", "_"))
@@ -154,7 +154,7 @@ def _amount(text: str, of: Quantity, currency: str | None, digits: str, unit: st
     if (currency and "USD" not in legal) or (unit and unit not in legal):
         given = unit if unit and unit not in legal else currency
         allowed = ", ".join(legal) or "a plain number"
-        raise TableError(f"constraint {text!r}: {given!r} is no unit of {of.name}; allowed: {allowed}")
+        raise TableError(f"constraint {text!r}: {given!r} is not a unit of {of.name}; allowed: {allowed}")
     return float(number(digits) * Decimal(legal.get(unit, "1")))
 
 
@@ -230,8 +230,8 @@ def explain(
     for one, figures, ok, known in zip(constraints, values, held, n_known, strict=True):
         source = "" if known == len(figures) else f" ({known:,} simulated, the others predicted)"
         lines.append(
-            f"{one.text}: satisfied by {int(ok.sum()):,} of {len(figures):,} packages{source} when it stands "
-            f"alone; the {_extreme(one)} is {with_unit(one.best(figures), one.of.unit)}"
+            f"{one.text}: satisfied by {int(ok.sum()):,} of {len(figures):,} packages{source} on its own; "
+            f"the {_extreme(one)} is {with_unit(one.best(figures), one.of.unit)}"
         )
     pairs = [
         (i, j)
@@ -246,7 +246,7 @@ def explain(
             f"{_extreme(a)} {a.of.name} is {with_unit(a.best(values[i][held[j]]), a.of.unit)}"
         )
     if not pairs and len(held) > 2 and all(ok.any() for ok in held):
-        lines.append("each two of them can be satisfied together; all of them cannot")
+        lines.append("any two of them can be satisfied together, but not all")
     return lines
 
 

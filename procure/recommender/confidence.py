@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.bootstrap import Standing, bootstrap, standing, top_edge, unseen_day
+from procure.evaluation.bootstrap import RankConfidence, bootstrap, rank_confidence, top_edge, unseen_day
 from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
 from procure.policies import catalog
@@ -239,7 +239,7 @@ def assess(
         return overlap
     drawn = np.stack([_resampled_bursts(results, values, of, rows, seed + i) for i in range(resamples)])
     n_bursts = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
-    found = standing(drawn)
+    found = rank_confidence(drawn)
     table = found.table.assign(package_id=names, chance_top=chance)[["package_id", *found.table.columns]]
     return Confidence(table, "bursts of jobs", resamples, n_bursts, of=of)
 
@@ -278,7 +278,7 @@ def _chance(values: PackageValues, of: Quantity, rows: np.ndarray) -> np.ndarray
     return np.where(able, chance, 0.0)
 
 
-def _resampled_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -> Standing:
+def _resampled_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -> RankConfidence:
     """Resample the days; the edge of the best 5 % is that of the packages that the study's sweep has simulated."""
     sampled = np.all([case.simulated & case.runs_all for case in values.cases], axis=0)
 
@@ -291,7 +291,7 @@ def _resampled_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed:
         return bootstrap(values.results[of.column][:, rows], total, DAY_RESAMPLES, seed)
 
     edges = drawn(np.flatnonzero(sampled), lambda one: top_edge(one)[None])[:, 0] if sampled.any() else None
-    return standing(drawn(rows, np.asarray), edges=edges)
+    return rank_confidence(drawn(rows, np.asarray), edges=edges)
 
 
 def _resampled_bursts(
