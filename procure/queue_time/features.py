@@ -14,6 +14,7 @@ import pandas as pd
 
 from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.log import Log, read_jobs
+from procure.queue_time.replay import replay_feature
 
 HOUR, DAY = 3600, 86400
 PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minutes", "owns_resources"]
@@ -65,8 +66,6 @@ def site_features(
     _user_habits(log, ask, columns)
     _drain(log, ask, queues, starts, columns)
     if replay:
-        from procure.queue_time.replay import replay_feature
-
         columns["replay_wait"] = replay_feature(log, capacity)[ask.row]
     found = np.empty((ask.n, len(columns)), np.float32, order="F")
     for position, values in enumerate(columns.values()):
