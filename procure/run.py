@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from procure.schemas import JOB, NODE
 from procure.settings import validated
 from procure.simulator import state as simulator_state
 from procure.simulator.arrays import (
+    Durations,
     Jobs,
     Kinds,
     durations,
@@ -61,47 +63,74 @@ class Run:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A workload and nodes as arrays, ready to run."""
+    """A workload and nodes as arrays, laid out once and ready for any number of runs."""
 
     jobs: Jobs
     kinds: Kinds
-    kind_of: np.ndarray
-    fits: np.ndarray
-    durations: np.ndarray
-    killed: np.ndarray
-    leaf: np.ndarray
-    pod: np.ndarray
+    fits: np.ndarray  # bool[n_shapes, n_kinds]
+    durations: Durations
+    user: np.ndarray  # int64[n_jobs], numbered from 0
+    due: np.ndarray  # int64[n_jobs], s after the first submission; FAR = none
+    usage: Usage
+    kind_of: np.ndarray  # uint32[n_nodes]
+    leaf: np.ndarray  # int64[n_nodes]; −1 = unknown
+    pod: np.ndarray  # int64[n_nodes]; −1 = unknown
+
+    def with_nodes(self, kind_of: np.ndarray, leaf: np.ndarray, pod: np.ndarray) -> Prepared:
+        """Return the same workload on other nodes of the same kinds."""
+        return replace(self, kind_of=kind_of, leaf=leaf, pod=pod)
+
+    @property
+    def capacity(self) -> tuple[float, float, float]:
+        """CPUs, MB and GPUs of all nodes."""
+        cpus, mem, gpus = (column[self.kind_of].sum() for column in self.kinds[:3])
+        return float(cpus), float(mem), float(gpus)
 
 
-def usage_of(jobs: Jobs) -> Usage:
-    """Return what each job keeps busy on all its nodes together."""
-    return Usage(*((column * jobs.n_nodes).astype(np.float64) for column in (jobs.cpus, jobs.mem, jobs.gpus)))
+class Outcome(NamedTuple):
+    """What one run gave, jobs in queue order."""
 
-
-def scaled_durations(
-    jobs: Jobs, table: pd.DataFrame, speeds: list[Any], logged_speed: Any, kill_at_limit: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return `simulator.arrays.durations` of a job table at each of the speeds."""
-    run_time = table["run_time"].to_numpy(np.int64)
-    return durations(jobs, [scale_run_time(run_time, logged_speed, speed) for speed in speeds], kill_at_limit)
+    start: np.ndarray  # int64[n_jobs], s after the first submission; −1 = never
+    end: np.ndarray  # int64[n_jobs], likewise
+    killed: np.ndarray  # bool[n_jobs], ended at the limit
+    node_list: np.ndarray  # nodes of job j: node_list[node_first[j]:node_first[j + 1]]
+    node_first: np.ndarray  # int64[n_jobs + 1]
+    max_queue_depth: int
+    elapsed: float  # s, of the simulation itself
+    columns: Mapping[str, list] = MappingProxyType({})  # what the policy has to say of each job
 
 
 def prepare(
     jobs: pd.DataFrame, nodes: pd.DataFrame, *, kill_at_limit: bool = True, logged_speed: Any = None
 ) -> Prepared:
     """Check both tables and lay them out as arrays."""
-    return _prepare(check(jobs, JOB), check(nodes, NODE), kill_at_limit, logged_speed)
+    return prepare_checked(check(jobs, JOB), check(nodes, NODE), kill_at_limit, logged_speed)
 
 
-def _prepare(jobs: pd.DataFrame, nodes: pd.DataFrame, kill_at_limit: bool, logged_speed: Any) -> Prepared:
+def prepare_checked(
+    jobs: pd.DataFrame, nodes: pd.DataFrame, kill_at_limit: bool, logged_speed: Any
+) -> Prepared:
+    """Do as `prepare` with tables that are known to be right."""
     if jobs.empty or nodes.empty:
         raise TableError(f"there are no {'jobs' if jobs.empty else 'nodes'} to simulate")
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
-    job_rows = job_arrays(jobs, bits)
+    rows = job_arrays(jobs, bits)
     kinds, kind_of, speeds = node_kinds(nodes, bits)
-    took, killed = scaled_durations(job_rows, jobs, speeds, logged_speed, kill_at_limit)
-    leaf, pod = switches(nodes)
-    return Prepared(job_rows, kinds, kind_of, fits_empty(job_rows, kinds), took, killed, leaf, pod)
+    run_time = jobs["run_time"].to_numpy(np.int64)
+    scaled = [scale_run_time(run_time, logged_speed, speed) for speed in speeds]
+    if all((other == scaled[0]).all() for other in scaled[1:]):  # one speed, or the ratio 1.0 everywhere
+        scaled, kinds = scaled[:1], kinds._replace(speed=np.zeros_like(kinds.speed))
+    took = durations(rows, scaled, kill_at_limit)
+    user = pd.factorize(jobs["user"])[0][rows.row].astype(np.int64)
+    due = np.full(len(jobs), FAR, np.int64)
+    if "due_time" in jobs:
+        given = pd.to_numeric(jobs["due_time"], errors="coerce").to_numpy(np.float64)[rows.row]
+        after = np.nan_to_num(given) - float(jobs["submit_time"].min())
+        due = np.where(np.isnan(given), FAR, after).astype(np.int64)
+    usage = Usage(
+        *((column * rows.n_nodes).astype(np.float64) for column in (rows.cpus, rows.mem, rows.gpus))
+    )
+    return Prepared(rows, kinds, fits_empty(rows, kinds), took, user, due, usage, kind_of, *switches(nodes))
 
 
 def simulate(
@@ -149,19 +178,23 @@ def simulate(
         A bad table, an unknown policy or parameter, or jobs that the policy cannot place.
     """
     jobs, nodes = check(jobs, JOB), check(nodes, NODE)
-    ready = _prepare(jobs, nodes, kill_at_limit, logged_speed)
+    ready = prepare_checked(jobs, nodes, kill_at_limit, logged_speed)
     if isinstance(policy, str):
         catalog.refuse_multi_node(jobs, policy)
-    chosen = _chosen(policy, parameters, options or {})
-    batched = chosen.batched and fast_lane
-    start, end, speed_of, placed, depth, elapsed = _simulate(ready, chosen, jobs, estimates, batched)
+    given = None if estimates is None else np.asarray(estimates).astype(np.int64)[ready.jobs.row]
+    found = run_prepared(ready, policy, parameters, options, given, fast_lane)
+    killed = np.empty(len(jobs), dtype=bool)
+    killed[ready.jobs.row] = found.killed
+    schedule = _schedule(jobs, nodes, ready.jobs, found)
+    return Run(schedule, as_record(measured(ready, found)), found.elapsed, killed)
+
+
+def measured(ready: Prepared, found: Outcome) -> np.ndarray:
+    """Return the metrics of a run, float64[n_metrics] in the order of `METRIC_NAMES`."""
     out = np.empty(len(METRIC_NAMES))
-    kinds, kind_of = ready.kinds, ready.kind_of
-    capacity = tuple(float(column[kind_of].sum()) for column in (kinds.cpus, kinds.mem, kinds.gpus))
-    measure(ready.jobs.submit, start, end, ready.killed, speed_of, usage_of(ready.jobs), capacity, depth, out)
-    killed = np.empty(len(start), dtype=bool)
-    killed[ready.jobs.row] = ready.killed[speed_of, np.arange(len(start))] & (start >= 0)
-    return Run(_schedule(jobs, nodes, ready.jobs, start, end, placed), as_record(out), elapsed, killed)
+    jobs, depth = ready.jobs, found.max_queue_depth
+    measure(jobs.submit, found.start, found.end, found.killed, ready.usage, ready.capacity, 0, depth, out)
+    return out
 
 
 class _Chosen(NamedTuple):
@@ -193,59 +226,55 @@ def _chosen(policy: Any, parameters: Mapping[str, Any] | None, options: Mapping[
     return _Chosen(policy_name(policy), lambda state: policy, plain.options())
 
 
-def _simulate(
-    ready: Prepared, chosen: _Chosen, jobs: pd.DataFrame, estimates: np.ndarray | None, batched: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int, float]:
-    if batched:
+def run_prepared(
+    ready: Prepared,
+    policy: str | Parameters | Callable = catalog.DEFAULT,
+    parameters: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    estimates: np.ndarray | None = None,
+    fast_lane: bool = True,
+) -> Outcome:
+    """Do what `simulate` does, from arrays to arrays; ``estimates`` stand in queue order."""
+    if not len(ready.kind_of):
+        raise TableError("there are no nodes to simulate")
+    chosen = _chosen(policy, parameters, options or {})
+    if chosen.batched and fast_lane:
         with contextlib.suppress(FastLaneError):
             return _by_fast_lane(ready)
-    return _by_loop(ready, chosen, jobs, estimates)
+    return _by_loop(ready, chosen, estimates)
 
 
-def _by_fast_lane(ready: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int, float]:
-    bits = check_fast_lane(ready.jobs, ready.kinds, ready.durations)
-    n_jobs = len(ready.jobs.submit)
+def _by_fast_lane(ready: Prepared) -> Outcome:
+    jobs, kinds, took = ready.jobs, ready.kinds, ready.durations.took
+    bits = check_fast_lane(jobs, kinds, took)
+    n_jobs = len(jobs.submit)
     start, end, node_of = np.empty(n_jobs, np.int64), np.empty(n_jobs, np.int64), np.empty(n_jobs, np.int32)
-    arguments = (
-        ready.jobs,
-        ready.kinds,
-        ready.fits,
-        ready.kind_of,
-        ready.durations,
-        bits,
-        start,
-        end,
-        node_of,
-    )
+    arguments = (jobs, kinds, ready.fits, ready.kind_of, took, bits, start, end, node_of)
     load_compiled(best_fit_schedule, *arguments)
     began = time.perf_counter()
     depth = best_fit_schedule(*arguments)
     elapsed = time.perf_counter() - began
-    speed_of = ready.kinds.speed[ready.kind_of[np.maximum(node_of, 0)]]
-    return start, end, speed_of, (node_of, np.arange(n_jobs + 1), {}), depth, elapsed
+    speed_of = kinds.speed[ready.kind_of[np.maximum(node_of, 0)]]
+    killed = ready.durations.killed[speed_of, np.arange(n_jobs)] & (start >= 0)
+    return Outcome(start, end, killed, node_of, np.arange(n_jobs + 1), depth, elapsed)
 
 
-def _by_loop(
-    ready: Prepared, chosen: _Chosen, table: pd.DataFrame, estimates: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any, int, float]:
-    row = ready.jobs.row
-    due = None
-    if "due_time" in table:
-        given = pd.to_numeric(table["due_time"], errors="coerce").to_numpy(np.float64)[row]
-        first = float(table["submit_time"].min())
-        due = np.where(np.isnan(given), FAR, np.nan_to_num(given) - first).astype(np.int64)
+def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> Outcome:
+    took = ready.durations
     world, state = simulator_state.build(
         ready.jobs,
         ready.kinds,
         ready.fits,
         ready.kind_of,
-        ready.durations,
+        took.took,
         options=chosen.options,
-        user=pd.factorize(table["user"])[0][row].astype(np.int64),
-        estimate=None if estimates is None else np.asarray(estimates).astype(np.int64)[row],
-        due=due,
+        user=ready.user,
+        estimate=estimates,
+        due=ready.due,
         leaf=ready.leaf,
         pod=ready.pod,
+        full=took.full,
+        limit=took.limit,
     )
     policy = chosen.make(state)
     if isinstance(policy, CompiledPolicy):
@@ -253,15 +282,16 @@ def _by_loop(
     began = time.perf_counter()
     drive(world, state, policy, name=chosen.name)
     elapsed = time.perf_counter() - began
-    own_columns = policy.columns() if isinstance(policy, CompiledPolicy) and policy.columns else {}
-    placed = (state.node_list, state.node_first, own_columns)
-    return state.start, world.end, world.speed_of, placed, int(world.max_queue_depth[0]), elapsed
+    killed = took.killed[world.speed_of, np.arange(len(state.start))] & (state.start >= 0)
+    killed = np.where(world.left >= 0, world.cut, killed)
+    depth = int(world.max_queue_depth[0])
+    columns = policy.columns() if isinstance(policy, CompiledPolicy) and policy.columns else {}
+    placed = (state.node_list, state.node_first)
+    return Outcome(state.start, world.end, killed, *placed, depth, elapsed, columns)
 
 
-def _schedule(
-    jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, start: np.ndarray, end: np.ndarray, placed: Any
-) -> pd.DataFrame:
-    ran = start >= 0
+def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outcome) -> pd.DataFrame:
+    start, end, ran = found.start, found.end, found.start >= 0
     names = nodes["node_id"].astype(str).to_list()
     first = int(jobs["submit_time"].to_numpy()[arrays.row[0]])
     columns = {
@@ -270,8 +300,7 @@ def _schedule(
     }
     for values in columns.values():
         values[~ran] = pd.NA
-    flat, first_of, own_columns = placed
-    bounds = first_of.tolist()
+    flat, bounds = found.node_list, found.node_first.tolist()
     node_ids = [
         ",".join([names[n] for n in flat[low:high].tolist()]) if runs else ""
         for low, high, runs in zip(bounds, bounds[1:], ran.tolist(), strict=False)
@@ -280,6 +309,6 @@ def _schedule(
     back = np.argsort(arrays.row, kind="stable")
     for name, values in columns.items():
         schedule[name] = values[back]
-    for name, values in {"node_ids": node_ids, **own_columns}.items():
+    for name, values in {"node_ids": node_ids, **found.columns}.items():
         schedule[name] = np.array(values, dtype=object)[back]
     return schedule

@@ -11,7 +11,8 @@ class Column:
 
     ``dtype`` is ``int``, ``float``, ``str`` or ``bool``. A column that is not ``required`` may be
     absent; then it is filled with ``default``, or left out where the default is None. A ``nullable``
-    int is pandas' ``Int64``. ``money`` accepts currency text such as ``$6,960``.
+    int is pandas' ``Int64``. ``money`` accepts currency text such as ``$6,960``. ``how`` says how the
+    values of several runs become one: their ``mean``, ``max``, or their sum, being a ``count``.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Column:
     minimum: float | None = None
     maximum: float | None = None
     money: bool = False
+    how: str = "mean"
 
     @property
     def pandas_dtype(self) -> str:
@@ -187,21 +189,27 @@ NODE = Schema(
 
 
 METRICS = (
-    _int("n_jobs", "jobs", "jobs in the workload"),
-    _int("n_completed", "jobs", "jobs that ran, killed ones included", nullable=True),
-    _int("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", nullable=True),
-    _int("n_killed", "jobs", "jobs cut at their limit", nullable=True),
+    _int("n_jobs", "jobs", "jobs in the workload", how="count"),
+    _int("n_completed", "jobs", "jobs that ran, killed ones included", nullable=True, how="count"),
+    _int("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", nullable=True, how="count"),
+    _int("n_killed", "jobs", "jobs cut at their limit", nullable=True, how="count"),
     _float("mean_wait_time", "s", "mean of start − submit over the jobs that ran", nullable=True),
     _float("median_wait_time", "s", "median wait", nullable=True),
     _float("p95_wait_time", "s", "95th percentile of the wait, linear interpolation", nullable=True),
-    _float("max_wait_time", "s", "longest wait", nullable=True),
+    _float("max_wait_time", "s", "longest wait", nullable=True, how="max"),
     _float("mean_bounded_slowdown", "", "mean of max(1, (end − submit)/max(run, 10 s))", nullable=True),
     _float("mean_turnaround_time", "s", "mean of end − submit", nullable=True),
-    _float("makespan", "s", "last end − first submit, over the jobs that ran", nullable=True),
+    _float("makespan", "s", "last end − first submit, over the jobs that ran", nullable=True, how="max"),
     _float("utilization_cpu", "share", "busy CPU-seconds / (CPUs × makespan)", nullable=True),
     _float("utilization_mem", "share", "busy MB-seconds / (MB × makespan)", nullable=True),
     _float("utilization_gpu", "share", "busy GPU-seconds / (GPUs × makespan)", nullable=True),
-    _int("max_queue_depth", "jobs", "most jobs waiting after the decisions of a moment", nullable=True),
+    _int(
+        "max_queue_depth",
+        "jobs",
+        "most jobs waiting after the decisions of a moment",
+        nullable=True,
+        how="max",
+    ),
 )
 """What one run is measured by, in the order in which `simulate` reports it."""
 

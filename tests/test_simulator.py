@@ -142,7 +142,9 @@ def test_fast_lane_equals_the_loop_on_a_real_day(shared_data, month, day):
     nodes["node_id"] = [f"n{i}" for i in range(len(nodes))]
     fast = procure_run.simulate(jobs, nodes, "best-fit")
     ready = procure_run.prepare(jobs, nodes)
-    world, state = simulator_state.build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations)
+    world, state = simulator_state.build(
+        ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took
+    )
     drive(world, state, procure_run.catalog.spec("best-fit").parameters.make(state))
     order = np.argsort(ready.jobs.row)
     first = jobs["submit_time"].min()

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import package_nodes
-from procure.run import simulate
+from procure.run import run_prepared, simulate
 from procure.schemas import METRICS, RESULT
 from procure.study import load_study
 from procure.sweep import load_plan, read_results, run_sweep
@@ -220,12 +220,12 @@ def test_failed_run_is_a_row_with_its_reason(tmp_path, monkeypatch):
     """A run that fails is a row with status failed and its reason; the others are not lost."""
     import procure.sweep.runner as bench
 
-    def poisoned(jobs, nodes, *rest, **options):
-        if len(nodes) % 2:
+    def poisoned(ready, *rest):
+        if len(ready.kind_of) % 2:
             raise TableError("poison")
-        return simulate(jobs, nodes, *rest, **options)
+        return run_prepared(ready, *rest)
 
-    monkeypatch.setattr(bench, "simulate", poisoned)
+    monkeypatch.setattr(bench, "run_prepared", poisoned)
     monkeypatch.setattr(bench.catalog, "is_batched", lambda policy: False)
     plan = load_plan(load_study(make_study(tmp_path, sample="10")))
     summary = run_sweep(plan, "serial")

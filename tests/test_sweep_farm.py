@@ -226,7 +226,7 @@ def test_a_run_that_raises_is_a_row(tmp_path, monkeypatch):
     def broken(*arguments, **options):
         raise IndexError("no such node")
 
-    monkeypatch.setattr(bench, "simulate", broken)
+    monkeypatch.setattr(bench, "run_prepared", broken)
     monkeypatch.setattr(bench.catalog, "is_batched", lambda policy: False)
     plan = small_plan(tmp_path, sample="50")
     run_sweep(plan, "serial")

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.run import Run
-from procure.schemas import METRICS
-from procure.simulator.metrics import SLOWDOWN_FLOOR
+from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
 
 SIZE_EDGES = (1, 4, 16, 64, 256)
 """Upper bounds, CPUs of all nodes, of the size classes; the last class is open."""
@@ -62,46 +61,30 @@ def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFram
         classes' utilizations add up to the run's; ``max_queue_depth`` is the most of its jobs that
         waited at once.
     """
-    ran = run.schedule["start_time"].notna().to_numpy()
-    makespan = run.metrics["makespan"] or 0
-    names = {"cpu": "cpus", "mem": "mem_mb", "gpu": "gpus"}
-    possible = {short: float(nodes[name].astype(float).sum()) * makespan for short, name in names.items()}
+    order = np.argsort(run.schedule["submit_time"].to_numpy(), kind="stable")
+    schedule, killed = run.schedule.iloc[order], run.killed[order]
+    submit = schedule["submit_time"].to_numpy(np.int64)
+    first = submit[0]
+    start, end = (
+        (schedule[name] - first).fillna(-1).to_numpy(np.int64) for name in ("start_time", "end_time")
+    )
+    submit = submit - first
+    asked = schedule[["cpus_per_node", "mem_mb_per_node", "gpus_per_node"]].to_numpy(np.float64)
+    usage = asked * schedule[["n_nodes"]].to_numpy(np.float64)
+    capacity = tuple(float(nodes[name].astype(float).sum()) for name in ("cpus", "mem_mb", "gpus"))
+    span = int(run.metrics["makespan"] or 0)
+    class_of = classes.to_numpy()[order]
     rows = []
     for name in classes.cat.categories:
-        among = (classes == name).to_numpy()
+        among = class_of == name
         if among.any():
-            part = run.schedule.loc[among & ran]
-            counts = {
-                "n_jobs": int(among.sum()),
-                "n_completed": len(part),
-                "n_unrunnable": int((among & ~ran).sum()),
-                "n_killed": int(run.killed[among].sum()),
-            }
-            rows.append({"class": name} | counts | _measured(part, possible))
-    return pd.DataFrame(rows, columns=["class", *(column.name for column in METRICS)])
-
-
-def _measured(part: pd.DataFrame, possible: dict[str, float]) -> dict[str, float]:
-    """Measure jobs that ran; ``possible`` is what all nodes could have been busy, by resource."""
-    if part.empty:
-        return {}
-    submit, start, end = (part[name].to_numpy(np.int64) for name in ("submit_time", "start_time", "end_time"))
-    wait, run = start - submit, end - start
-    slowdown = np.maximum((end - submit) / np.maximum(run, SLOWDOWN_FLOOR), 1.0)
-    found = {
-        "mean_wait_time": wait.mean(),
-        "median_wait_time": np.median(wait),
-        "p95_wait_time": np.quantile(wait, 0.95),
-        "max_wait_time": float(wait.max()),
-        "mean_bounded_slowdown": slowdown.mean(),
-        "mean_turnaround_time": (end - submit).mean(),
-        "makespan": float(end.max() - submit.min()),
-        "max_queue_depth": _depth(submit, start),
-    }
-    for name, asked in (("cpu", "cpus_per_node"), ("mem", "mem_mb_per_node"), ("gpu", "gpus_per_node")):
-        busy = float((part[asked].to_numpy(float) * part["n_nodes"].to_numpy(float) * run).sum())
-        found[f"utilization_{name}"] = busy / possible[name] if possible[name] > 0 else np.nan
-    return found
+            ran = among & (start >= 0)
+            depth = _depth(submit[ran], start[ran]) if ran.any() else 0
+            out = np.empty(len(METRIC_NAMES))
+            columns = (submit[among], start[among], end[among], killed[among])
+            measure(*columns, Usage(*np.ascontiguousarray(usage[among].T)), capacity, span, depth, out)
+            rows.append({"class": name} | as_record(out))
+    return pd.DataFrame(rows, columns=["class", *METRIC_NAMES])
 
 
 def _depth(submit: np.ndarray, start: np.ndarray) -> int:

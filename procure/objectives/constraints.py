@@ -30,8 +30,6 @@ UNITS: dict[str, dict[str, str]] = {
 }
 """Per dimension, the units that may follow a number, and their factors; a bare number is in the first."""
 
-_MAX = ("max_wait_time", "makespan", "max_queue_depth")
-_COUNTS = ("n_jobs", "n_completed", "n_unrunnable", "n_killed")
 _CLOSE = 1e-9
 
 
@@ -93,9 +91,8 @@ def quantities(types: Iterable[str] = ()) -> dict[str, Quantity]:
     """
     found: dict[str, Quantity] = {}
     for column in METRICS:
-        if column.name not in _COUNTS:
-            how = "max" if column.name in _MAX else "mean"
-            one = Quantity(column.name, column.name, "result", column.unit, column.meaning, how)
+        if column.how != "count":
+            one = Quantity(column.name, column.name, "result", column.unit, column.meaning, column.how)
             found[column.name] = found[column.name.removesuffix("_time")] = one
     for name, objective in OBJECTIVES.items():
         found.setdefault(name.replace("-", "_"), objective)

@@ -148,24 +148,24 @@ def fits_empty(jobs: Jobs, kinds: Kinds) -> np.ndarray:
     )
 
 
-def durations(
-    jobs: Jobs, scaled_run_times: list[np.ndarray], kill_at_limit: bool
-) -> tuple[np.ndarray, np.ndarray]:
+class Durations(NamedTuple):
+    """How long each job runs at each speed, and what its limit does to it."""
+
+    took: np.ndarray  # int64[n_speeds, n_jobs], s; cut at the limit where that kills
+    killed: np.ndarray  # bool[n_speeds, n_jobs], the limit cuts the job
+    full: np.ndarray  # int64[n_speeds, n_jobs], s; as ``took`` without a limit
+    limit: np.ndarray  # int64[n_jobs], s after which a job is killed; 0 = never
+
+
+def durations(jobs: Jobs, scaled_run_times: list[np.ndarray], kill_at_limit: bool) -> Durations:
     """Lay run times out by speed and queue order, cut at the limit where asked.
 
     Parameters
     ----------
     scaled_run_times
         For each distinct speed, int64[n_jobs] in table order, s.
-
-    Returns
-    -------
-    durations : numpy.ndarray
-        int64[n_speeds, n_jobs], s.
-    killed : numpy.ndarray
-        bool of the same shape: the limit cut the job.
     """
     full = np.stack([run_time[jobs.row] for run_time in scaled_run_times])
     limit = jobs.requested if kill_at_limit else np.zeros_like(jobs.requested)
     killed = (limit > 0) & (full > limit)
-    return np.where(killed, limit, full), killed
+    return Durations(np.where(killed, limit, full), killed, full, limit)

@@ -11,18 +11,20 @@ from procure.simulator.metrics import measure
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_fit_batch(
-    jobs, kinds, fits_empty, durations, killed, bits, usage, existing_kind_of, first_type, counts, out
+    jobs, kinds, fits_empty, durations, killed, bits, usage, existing_kind_of, type_kind_of, counts, out
 ):
     """Fill ``out`` with the metrics of each package under best-fit bin packing.
 
     Parameters
     ----------
-    jobs, kinds, fits_empty, durations, killed, bits, usage
+    jobs, kinds, fits_empty, durations, bits, usage
         As `fast_lane.best_fit_schedule` and `metrics.measure` take them.
+    killed : numpy.ndarray
+        bool[n_speeds, n_jobs], the limit cuts the job at this speed.
     existing_kind_of : numpy.ndarray
         uint32, the kinds of the nodes that stand before every package's own.
-    first_type : int
-        The kind of the first counted type; types follow each other.
+    type_kind_of : numpy.ndarray
+        uint32[n_types], the kind of each counted type.
     counts : numpy.ndarray
         int64[n_packages, n_types].
     out : numpy.ndarray
@@ -33,14 +35,14 @@ def best_fit_batch(
     start = np.empty(n_jobs, np.int64)
     end = np.empty(n_jobs, np.int64)
     node_of = np.empty(n_jobs, np.int32)
-    speed_of = np.zeros(n_jobs, np.uint32)
+    was_killed = np.zeros(n_jobs, np.bool_)
     for p in range(counts.shape[0]):
         kind_of = np.empty(n_existing + counts[p].sum(), np.uint32)
         kind_of[:n_existing] = existing_kind_of
         filled = n_existing
         for t in range(counts.shape[1]):
             for _ in range(counts[p, t]):
-                kind_of[filled] = first_type + t
+                kind_of[filled] = type_kind_of[t]
                 filled += 1
         depth = best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, end, node_of)
         capacity_cpu = capacity_mem = capacity_gpu = 0.0
@@ -48,9 +50,8 @@ def best_fit_batch(
             capacity_cpu += kinds.cpus[kind_of[n]]
             capacity_mem += kinds.mem[kind_of[n]]
             capacity_gpu += kinds.gpus[kind_of[n]]
-        if durations.shape[0] > 1:
-            for j in range(n_jobs):
-                if node_of[j] >= 0:
-                    speed_of[j] = kinds.speed[kind_of[node_of[j]]]
+        for j in range(n_jobs):
+            if node_of[j] >= 0:
+                was_killed[j] = killed[kinds.speed[kind_of[node_of[j]]], j]
         capacity = (capacity_cpu, capacity_mem, capacity_gpu)
-        measure(jobs.submit, start, end, killed, speed_of, usage, capacity, depth, out[p])
+        measure(jobs.submit, start, end, was_killed, usage, capacity, 0, depth, out[p])

@@ -12,8 +12,9 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import register_jitable
 
 from procure.errors import TableError
+from procure.simulator.pace import change_paces
 from procure.simulator.state import WAIT, State, World
-from procure.simulator.steps import OK, REASONS, STUCK, advance, place
+from procure.simulator.steps import OK, PACE_OF_WAITING, PACE_TOO_LONG, REASONS, STUCK, advance, place
 
 Policy = Callable[[State], tuple[int, np.ndarray]]
 """``policy(state) -> (job, nodes)``, or ``(WAIT, anything)``."""
@@ -48,10 +49,17 @@ def loop(world, state, decide, own):
         job, nodes = decide(state, own)
         while job != WAIT:
             status = place(world, state, job, nodes)
+            if status == OK and state.n_asked[0] > 0:
+                status, job = change_paces(world, state)
             if status != OK:
                 return status, job, nodes
             job, nodes = decide(state, own)
-    return (STUCK if state.n_waiting[0] > 0 else OK), WAIT, state.chosen[:0]
+        if state.n_asked[0] > 0:
+            status, job = change_paces(world, state)
+            if status != OK:
+                return status, job, nodes
+    done = state.n_waiting[0] == 0 and world.n_heap[0] == 0
+    return (OK if done else STUCK), WAIT, state.chosen[:0]
 
 
 def policy_name(policy: Callable) -> str:
@@ -125,5 +133,9 @@ def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None
         status, job, nodes = loop(world, state, lambda state, own: decide(state), None)
     if status == OK:
         return
-    what = "" if status == STUCK else f" to start job {job} on nodes {np.asarray(nodes).tolist()}"
+    what = f" to start job {job} on nodes {np.asarray(nodes).tolist()}"
+    if status in (PACE_OF_WAITING, PACE_TOO_LONG):
+        what = f" to change the pace of job {job}"
+    elif status == STUCK:
+        what = ""
     raise PolicyError(f"policy {name} decided{what}, {_situation(state)}: {REASONS[status]}")

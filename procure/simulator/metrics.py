@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ SLOWDOWN_FLOOR = 10
 """Seconds below which a run time does not make a slowdown look worse (the usual bound of 10 s)."""
 
 METRIC_NAMES = tuple(column.name for column in METRICS)
+INDEX = namedtuple("Index", METRIC_NAMES)(*range(len(METRIC_NAMES)))  # type: ignore[misc]
+"""Where each metric stands in an array of all of them: ``out[INDEX.mean_wait_time]``."""
 _COUNTS = frozenset(column.name for column in METRICS if column.dtype == "int")
 
 
@@ -37,19 +40,21 @@ def quantile_of_sorted(values, share):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def measure(submit, start, end, killed_by_speed, speed_of, usage, capacity, max_queue_depth, out):
+def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, out):
     """Fill ``out`` with the metrics of one run, in the order of `METRIC_NAMES`; NaN where undefined.
 
     Parameters
     ----------
     submit, start, end : numpy.ndarray
         int64[n_jobs], s; start −1 for a job that did not run.
-    killed_by_speed : numpy.ndarray
-        bool[n_speeds, n_jobs], with ``speed_of`` uint32[n_jobs], the speed row that each job ran at.
+    killed : numpy.ndarray
+        bool[n_jobs], ended at its limit.
     usage : Usage
         Per job.
     capacity : tuple of float
         CPUs, MB and GPUs of all nodes.
+    span : int
+        Seconds that utilization is a share of; 0 = the makespan of these jobs.
     out : numpy.ndarray
         float64[len(METRIC_NAMES)], modified.
     """
@@ -80,29 +85,33 @@ def measure(submit, start, end, killed_by_speed, speed_of, usage, capacity, max_
         busy_cpu += usage.cpus[j] * run
         busy_mem += usage.mem[j] * run
         busy_gpu += usage.gpus[j] * run
-        n_killed += killed_by_speed[speed_of[j], j]
+        n_killed += killed[j]
     out[:] = np.nan
-    out[0], out[1], out[2], out[3] = n_jobs, n_ran, n_jobs - n_ran, n_killed
-    out[14] = max_queue_depth
+    out[INDEX.n_jobs] = n_jobs
+    out[INDEX.n_completed] = n_ran
+    out[INDEX.n_unrunnable] = n_jobs - n_ran
+    out[INDEX.n_killed] = n_killed
+    out[INDEX.max_queue_depth] = max_queue_depth
     if n_ran == 0:
         return
     ordered = np.zeros(n_ran, np.int64)  # those that did not wait come first
     ordered[n_ran - n_waited :] = np.sort(waits[:n_waited])
     makespan = last_end - first_submit
-    out[4] = total_wait / n_ran
-    out[5] = quantile_of_sorted(ordered, 0.5)
-    out[6] = quantile_of_sorted(ordered, 0.95)
-    out[7] = ordered[-1]
-    out[8] = total_slowdown / n_ran
-    out[9] = total_turnaround / n_ran
-    out[10] = makespan
-    if makespan > 0:
+    out[INDEX.mean_wait_time] = total_wait / n_ran
+    out[INDEX.median_wait_time] = quantile_of_sorted(ordered, 0.5)
+    out[INDEX.p95_wait_time] = quantile_of_sorted(ordered, 0.95)
+    out[INDEX.max_wait_time] = ordered[-1]
+    out[INDEX.mean_bounded_slowdown] = total_slowdown / n_ran
+    out[INDEX.mean_turnaround_time] = total_turnaround / n_ran
+    out[INDEX.makespan] = makespan
+    span = makespan if span == 0 else span
+    if span > 0:
         if capacity[0] > 0:
-            out[11] = busy_cpu / (capacity[0] * makespan)
+            out[INDEX.utilization_cpu] = busy_cpu / (capacity[0] * span)
         if capacity[1] > 0:
-            out[12] = busy_mem / (capacity[1] * makespan)
+            out[INDEX.utilization_mem] = busy_mem / (capacity[1] * span)
         if capacity[2] > 0:
-            out[13] = busy_gpu / (capacity[2] * makespan)
+            out[INDEX.utilization_gpu] = busy_gpu / (capacity[2] * span)
 
 
 def as_record(values: np.ndarray) -> dict[str, Any]:

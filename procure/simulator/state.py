@@ -16,6 +16,12 @@ WAIT = -1
 """A policy's answer when no job is to start now."""
 FAR = 1 << 60
 """A time that never comes, s: the expected end of a job without a limit."""
+NEVER = 1 << 62
+"""The end, s, of a job that is paused: later than every time."""
+PACE_ONE = 720_720
+"""The pace of a job that runs as logged. All of 1 … 16 divide it, so shares of up to 16 are exact."""
+PACE_MOST = 1000 * PACE_ONE
+"""The highest pace."""
 
 
 class Options(NamedTuple):
@@ -45,7 +51,8 @@ class Accounts(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a scheduler can see. A policy reads it, and writes only to ``chosen``, room for its answer.
+    """What a scheduler can see. A policy reads it, and writes only to ``chosen``, room for its answer,
+    to ``wake``, and by `procure.simulator.pace.ask_pace`.
 
     Jobs are numbered in queue order, nodes in table order. The waiting jobs form a linked list:
     start at ``next_waiting[n_jobs]`` and follow ``next_waiting`` until it says ``n_jobs`` again;
@@ -78,6 +85,11 @@ class State(NamedTuple):
     n_changes: np.ndarray  # int64[1], starts, ends and corrected estimates so far
     n_corrected: np.ndarray  # int64[1], estimates raised so far because a job outlasted them
     start: np.ndarray  # int64[n_jobs], s; −1 until the job starts
+    wake: np.ndarray  # int64[1], s at which the policy asks to be called again; none unless after now
+    pace: np.ndarray  # int64[n_jobs], PACE_ONE = as logged, 0 = paused
+    asked: np.ndarray  # int64[n_jobs], the first n_asked entries: jobs for which a pace was asked
+    asked_pace: np.ndarray  # int64[n_jobs], −1 = none was asked
+    n_asked: np.ndarray  # int64[1]
     node_first: np.ndarray  # int64[n_jobs + 1]
     node_list: np.ndarray  # int64[sum of n_nodes], job j's nodes: node_list[node_first[j]:node_first[j + 1]]
     total_cpus: np.ndarray  # int64[n_nodes]
@@ -99,7 +111,9 @@ class State(NamedTuple):
 class World(NamedTuple):
     """The truth that only the simulator sees."""
 
-    durations: np.ndarray  # int64[n_speeds, n_jobs], s
+    durations: np.ndarray  # int64[n_speeds, n_jobs], s; cut at the limit where that kills
+    full: np.ndarray  # int64[n_speeds, n_jobs], s; not cut
+    limit: np.ndarray  # int64[n_jobs], s after which a job is killed; 0 = never
     speed_of_node: np.ndarray  # uint32[n_nodes], row of durations
     runnable: np.ndarray  # bool[n_jobs], some empty set of nodes holds the job
     end: np.ndarray  # int64[n_jobs], s; −1 until the job starts
@@ -109,6 +123,12 @@ class World(NamedTuple):
     max_queue_depth: np.ndarray  # int64[1]
     named_at: np.ndarray  # int64[n_nodes], the last placement that named the node
     n_placements: np.ndarray  # int64[1]
+    idle_wakes: np.ndarray  # int64[2], how often a wake alone was next since which change
+    left: np.ndarray  # int64[n_jobs], work left at ``since``, 1 / PACE_ONE s; −1 = the pace never changed
+    believed: np.ndarray  # int64[n_jobs], the same as the scheduler expects it; FAR = unknown
+    limit_left: np.ndarray  # int64[n_jobs], s until the limit kills, FAR = never
+    since: np.ndarray  # int64[n_jobs], s of the last change of pace
+    cut: np.ndarray  # bool[n_jobs], of jobs whose pace changed: the limit comes before the work is done
     last_run: np.ndarray  # int64[n_users, 2], s, of the user's last two jobs that ended; −1 = none
 
 
@@ -154,6 +174,8 @@ def build(
     due: np.ndarray | None = None,
     leaf: np.ndarray | None = None,
     pod: np.ndarray | None = None,
+    full: np.ndarray | None = None,
+    limit: np.ndarray | None = None,
 ) -> tuple[World, State]:
     """Lay out an empty system and a workload of which nothing has been submitted yet.
 
@@ -169,6 +191,9 @@ def build(
         int64[n_jobs], s after the first submission, FAR where there is none.
     leaf, pod
         int64[n_nodes]; without, unknown.
+    full, limit
+        Run times that no limit cuts, as ``durations``, and int64[n_jobs], s, the limit that kills (0 =
+        none): what a change of pace needs to know. Without, ``durations`` and no limit.
     """
     options = options or Options()
     n_jobs, n_nodes = len(jobs.submit), len(kind_of)
@@ -177,7 +202,7 @@ def build(
     holds = n_fitting_nodes(jobs, fits_empty, kind_of) >= jobs.shape_nodes
     # Copies: a column of a frame may be read-only, and compiled code is compiled anew for such arrays.
     jobs = Jobs(*(np.array(column) for column in jobs))
-    limit = np.where(jobs.requested > 0, jobs.requested, FAR)
+    longest = np.where(jobs.requested > 0, jobs.requested, FAR)
     user = np.zeros(n_jobs, np.int64) if user is None else user
     n_users = int(user.max(initial=0)) + 1
 
@@ -190,7 +215,7 @@ def build(
         now=counter(),
         submit=jobs.submit,
         requested=jobs.requested,
-        estimate=limit if estimate is None else np.clip(estimate, 1, limit),
+        estimate=longest if estimate is None else np.clip(estimate, 1, longest),
         due=np.full(n_jobs, FAR, np.int64) if due is None else due,
         user=user,
         n_nodes=jobs.n_nodes,
@@ -212,6 +237,11 @@ def build(
         n_changes=counter(),
         n_corrected=counter(),
         start=np.full(n_jobs, -1, np.int64),
+        wake=counter(-1),
+        pace=np.full(n_jobs, PACE_ONE, np.int64),
+        asked=np.zeros(n_jobs, np.int64),
+        asked_pace=np.full(n_jobs, -1, np.int64),
+        n_asked=counter(),
         node_first=node_first,
         node_list=np.full(int(node_first[-1]), -1, np.int64),
         total_cpus=totals[0],
@@ -233,6 +263,8 @@ def build(
     )
     world = World(
         durations=np.array(durations, order="C"),
+        full=np.array(durations if full is None else full, order="C"),
+        limit=np.zeros(n_jobs, np.int64) if limit is None else np.array(limit),
         speed_of_node=kinds.speed[kind_of],
         runnable=holds[jobs.shape_of],
         end=np.full(n_jobs, -1, np.int64),
@@ -242,6 +274,12 @@ def build(
         max_queue_depth=counter(),
         named_at=np.zeros(n_nodes, np.int64),
         n_placements=counter(),
+        idle_wakes=np.zeros(2, np.int64),
+        left=np.full(n_jobs, -1, np.int64),
+        believed=np.zeros(n_jobs, np.int64),
+        limit_left=np.zeros(n_jobs, np.int64),
+        since=np.zeros(n_jobs, np.int64),
+        cut=np.zeros(n_jobs, np.bool_),
         last_run=np.full((n_users, 2), -1, np.int64),
     )
     return world, state

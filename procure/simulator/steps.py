@@ -9,12 +9,16 @@ import math
 
 from numba import njit
 
-from procure.simulator.state import FAR
+from procure.simulator.state import FAR, NEVER
 
 FIRST_CORRECTION = 60
 """Seconds: the least by which an estimate that ran out is raised."""
 
 OK, UNKNOWN_JOB, NOT_WAITING, WRONG_NODE_COUNT, UNKNOWN_NODE, NODE_TWICE, NODE_TOO_BUSY, STUCK = range(8)
+PACE_OF_WAITING, PACE_TOO_LONG = 8, 9
+
+MOST_IDLE_WAKES = 1 << 20
+"""How often in a row a policy may ask to be called again, where nothing else will happen, and do nothing."""
 
 REASONS = {
     UNKNOWN_JOB: "there is no such job",
@@ -23,7 +27,9 @@ REASONS = {
     UNKNOWN_NODE: "there is no such node",
     NODE_TWICE: "a node is named twice",
     NODE_TOO_BUSY: "a node lacks the free CPUs, memory or GPUs",
-    STUCK: "the policy waits for ever: jobs wait, nothing runs and nothing will be submitted",
+    STUCK: "the policy waits for ever: jobs wait or are paused, nothing runs and nothing will be submitted",
+    PACE_OF_WAITING: "the job does not run",
+    PACE_TOO_LONG: "the job's run time exceeds 2^40 s, more than a changing pace is exact for",
 }
 
 
@@ -164,8 +170,23 @@ def _correct(running, n_running, expected_end, start, requested, now):
 
 
 @njit(cache=True, nogil=True)
+def _may_wake(world, state, now):
+    """Say whether a policy's wake counts: not if nobody waits or runs, nor for ever if nothing is done."""
+    if now < NEVER:
+        return True
+    if state.wake[0] >= FAR or (state.n_waiting[0] == 0 and world.n_heap[0] == 0):
+        return False
+    if world.idle_wakes[1] != state.n_changes[0]:
+        world.idle_wakes[0], world.idle_wakes[1] = 0, state.n_changes[0]
+    world.idle_wakes[0] += 1
+    return world.idle_wakes[0] <= MOST_IDLE_WAKES
+
+
+@njit(cache=True, nogil=True)
 def advance(world, state):
     """Go to the next moment: release all completions that are due, then admit all submissions.
+
+    The next moment is the earliest of the next submission, the next end and the policy's ``wake``.
 
     Returns
     -------
@@ -174,14 +195,15 @@ def advance(world, state):
     """
     n_jobs = state.submit.size
     world.max_queue_depth[0] = max(world.max_queue_depth[0], state.n_waiting[0])
-    if state.n_submitted[0] == n_jobs and world.n_heap[0] == 0:
-        return False
-    if world.n_heap[0] == 0:
-        now = state.submit[state.n_submitted[0]]
-    else:
+    now = NEVER
+    if world.n_heap[0] > 0:
         now = world.end[world.heap[0]]
-        if state.n_submitted[0] < n_jobs:
-            now = min(now, state.submit[state.n_submitted[0]])
+    if state.n_submitted[0] < n_jobs:
+        now = min(now, state.submit[state.n_submitted[0]])
+    if state.now[0] < state.wake[0] < now and _may_wake(world, state, now):
+        now = state.wake[0]
+    if now >= NEVER:
+        return False
     state.now[0] = now
     state.n_ended[0] = 0
     while world.n_heap[0] > 0 and world.end[world.heap[0]] <= now:

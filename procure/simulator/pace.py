@@ -1,0 +1,140 @@
+"""The pace of running jobs: how fast a job's work is done, changed while it runs, in exact integers.
+
+A job's work is its run time on its nodes, in units of 1 / `PACE_ONE` s. At pace p it does p units a
+second. At each change what was done is subtracted, so nothing is lost or gained by how often the pace
+changes: the job ends in the first whole second by which all its work is done.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from procure.simulator.state import FAR, NEVER, PACE_MOST, PACE_ONE
+from procure.simulator.steps import OK, PACE_OF_WAITING, PACE_TOO_LONG, _before, _enter, _leave
+
+LONGEST_WORK = 1 << 40
+"""Seconds: the longest run time whose pace can change, so that no number reaches 2^62 (2^40 · PACE_ONE < 2^60)."""
+
+
+@njit(cache=True, nogil=True)
+def ask_pace(state, job, pace):
+    """Ask, as a policy, that a job go on at a pace from now on; it takes effect with the policy's next answer.
+
+    Parameters
+    ----------
+    job : int
+        A running job, or the one that the answer starts. Nothing happens if it has ended.
+    pace : int
+        Units of 1 / PACE_ONE s per second: PACE_ONE as logged, 0 paused, at most PACE_MOST. The last of
+        several wishes for one job counts.
+
+    Raises
+    ------
+    ValueError
+        There is no such job or pace.
+    """
+    if job < 0 or job >= state.submit.size:
+        raise ValueError("ask_pace: there is no such job")
+    if pace < 0 or pace > PACE_MOST:
+        raise ValueError("ask_pace: a pace is at least 0 and at most PACE_MOST")
+    if state.asked_pace[job] < 0:
+        state.asked[state.n_asked[0]] = job
+        state.n_asked[0] += 1
+    state.asked_pace[job] = pace
+
+
+@njit(cache=True, nogil=True)
+def change_paces(world, state):
+    """Give every job the pace that was asked for it.
+
+    Returns
+    -------
+    tuple of int
+        OK, or why not (`steps.REASONS`); and the job that it is about.
+    """
+    status, about = OK, -1
+    for i in range(state.n_asked[0]):
+        job = state.asked[i]
+        pace = state.asked_pace[job]
+        state.asked_pace[job] = -1
+        if state.start[job] < 0:
+            status, about = PACE_OF_WAITING, job
+        elif world.end[job] > state.now[0] and pace != state.pace[job]:
+            if world.left[job] < 0 and world.full[world.speed_of[job], job] > LONGEST_WORK:
+                status, about = PACE_TOO_LONG, job
+            else:
+                _change(world, state, job, pace)
+    state.n_asked[0] = 0
+    return status, about
+
+
+@njit(cache=True, nogil=True)
+def _change(world, state, job, pace):
+    now, old = state.now[0], state.pace[job]
+    _bring_up_to_now(world, state, job, now, old)
+    state.n_running[0] = _leave(state.running, state.n_running[0], state.expected_end, job)
+    state.pace[job] = pace
+    if pace == 0:
+        world.end[job], world.cut[job] = NEVER, False
+        state.expected_end[job] = FAR
+    else:
+        done = now + _seconds(world.left[job], pace)
+        limit = now + world.limit_left[job]
+        world.cut[job] = limit < done
+        world.end[job] = min(done, limit)
+        believed = world.believed[job]
+        state.expected_end[job] = FAR if believed == FAR else min(now + _seconds(believed, pace), FAR)
+    state.n_running[0] = _enter(state.running, state.n_running[0], state.expected_end, job)
+    _move(world.heap, world.n_heap[0], world.end, job)
+    state.n_changes[0] += 1
+    state.n_corrected[0] += 1
+
+
+@njit(cache=True, nogil=True)
+def _bring_up_to_now(world, state, job, now, pace):
+    """Subtract what was done since the last change; at the first one, begin with the whole job."""
+    if world.left[job] < 0:
+        world.left[job] = world.full[world.speed_of[job], job] * PACE_ONE
+        world.limit_left[job] = world.limit[job] if world.limit[job] > 0 else FAR
+        world.since[job] = state.start[job]
+        expected = state.expected_end[job] - state.start[job]
+        world.believed[job] = expected * PACE_ONE if expected <= LONGEST_WORK else FAR
+    passed = now - world.since[job]
+    world.since[job] = now
+    if pace == 0:
+        return
+    expected, believed = state.expected_end[job], world.believed[job]
+    if believed != FAR:
+        if expected == now - passed + _seconds(believed, pace):
+            world.believed[job] -= pace * passed
+        else:  # the estimate ran out meanwhile and was raised
+            world.believed[job] = (expected - now) * pace
+    world.left[job] -= pace * passed
+    if world.limit_left[job] < FAR:
+        world.limit_left[job] -= passed
+
+
+@njit(cache=True, nogil=True)
+def _seconds(units, pace):
+    return (units + pace - 1) // pace
+
+
+@njit(cache=True, nogil=True)
+def _move(heap, size, end, job):
+    """Bring a job to its place in the heap after its end has changed."""
+    i = 0
+    while heap[i] != job:
+        i += 1
+    while i > 0 and _before(end, job, heap[(i - 1) // 2]):
+        heap[i] = heap[(i - 1) // 2]
+        i = (i - 1) // 2
+    child = 2 * i + 1
+    while child < size:
+        if child + 1 < size and _before(end, heap[child + 1], heap[child]):
+            child += 1
+        if not _before(end, heap[child], job):
+            break
+        heap[i] = heap[child]
+        i = child
+        child = 2 * i + 1
+    heap[i] = job
