@@ -17,7 +17,7 @@ FIRST_CORRECTION = 60
 OK, UNKNOWN_JOB, NOT_WAITING, WRONG_NODE_COUNT, UNKNOWN_NODE, NODE_TWICE, NODE_TOO_BUSY, STUCK = range(8)
 PACE_OF_WAITING, PACE_TOO_LONG = 8, 9
 
-MOST_IDLE_WAKES = 1 << 20
+MOST_IDLE_WAKES = 100_000
 """How often in a row a policy may ask to be called again, where nothing else will happen, and do nothing."""
 
 REASONS = {
