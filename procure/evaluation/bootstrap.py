@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -163,3 +164,44 @@ def rank_confidence(
         }
     )
     return RankConfidence(table, first)
+
+
+def rank_ranges(
+    drawn: np.ndarray, figures: np.ndarray | None = None, share: float = SHARE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the range of each package's rank, int64, shape (packages,) each; every package's place lies in its own.
+
+    Parameters
+    ----------
+    drawn
+        As for `rank_confidence`, packages in the order of the list.
+    figures
+        What the list is in the order of, shape (packages,): a package's range then also holds every rank that
+        the differences leave open; None = it holds the resamples' ranks and the package's place only.
+    share
+        Of the resamples.
+
+    Notes
+    -----
+    The share of the resamples that lies within says where a package stands on another such workload. The list
+    is in the order of one of them, and its head was chosen as what came out best there, so that places differ
+    from these ranks: the range is widened to the place. Resamples of few days vary less than days do. There the
+    rank is also at least 1 + the number of packages that are told apart as better, and at most the number that
+    is not told apart as worse: the difference is beyond ``share`` of a normal distribution of the standard
+    deviation that the difference has over the resamples.
+    """
+    tails = ((1 - share) / 2, (1 + share) / 2)
+    ascending = np.sort(drawn, axis=1)
+    ranks = np.stack(
+        [np.searchsorted(row, one, side="left") + 1 for row, one in zip(ascending, drawn, strict=True)]
+    )
+    low, high = np.quantile(ranks, tails, axis=0, method="inverted_cdf").astype(np.int64)
+    place = np.arange(1, drawn.shape[1] + 1)
+    if figures is not None:
+        z = NormalDist().inv_cdf(tails[1])
+        for one in range(len(place)):
+            reach = z * (drawn[:, [one]] - drawn).std(axis=0, ddof=1)
+            gap = figures[one] - figures
+            low[one] = min(low[one], 1 + int((gap > reach).sum()))
+            high[one] = max(high[one], len(place) - int((gap < -reach).sum()))
+    return np.minimum(low, place), np.maximum(high, place)

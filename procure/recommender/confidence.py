@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.bootstrap import RankConfidence, bootstrap, rank_confidence, top_edge, unseen_day
+from procure.evaluation.bootstrap import (
+    RankConfidence,
+    bootstrap,
+    rank_confidence,
+    rank_ranges,
+    top_edge,
+    unseen_day,
+)
 from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
 from procure.policies import catalog
@@ -38,7 +45,7 @@ class Confidence:
     ----------
     table
         A row per package of the list's head, in rank order: ``package_id rank_low rank_high share_first
-        chance_top alike``. Ranks are among the head. What is not known is missing.
+        chance_top alike``. Ranks are among the head; see `rank_ranges`. What is not known is missing.
     unit
         What was resampled: ``days``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were compared
         instead; of simulated packages nothing is known then).
@@ -134,8 +141,8 @@ def _by_resamples(found: Confidence, head: str) -> list[str]:
     top = first["chance_top"]
     lines.append(
         f"the first package is best{', alone or tied,' if ties else ''} in {first['share_first']:.0%} "
-        f"of the resamples; its rank among the first {len(table)} lies between {first['rank_low']:.0f} and "
-        f"{first['rank_high']:.0f} in 90 % of them"
+        f"of the resamples; the 90 % range of its rank among the first {len(table)} is "
+        f"{first['rank_low']:.0f} to {first['rank_high']:.0f}"
         + (
             f"; it is among the best 5 % of all packages in {top:.0%}"
             if found.unit == "days" and top == top
@@ -240,7 +247,9 @@ def assess(
     drawn = np.stack([_resampled_bursts(results, values, of, rows, seed + i) for i in range(resamples)])
     n_bursts = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
     found = rank_confidence(drawn)
-    table = found.table.assign(package_id=names, chance_top=chance)[["package_id", *found.table.columns]]
+    best, worst = rank_ranges(drawn)
+    table = found.table.assign(package_id=names, rank_low=best, rank_high=worst, chance_top=chance)
+    table = table[["package_id", *found.table.columns]]
     return Confidence(table, "bursts of jobs", resamples, n_bursts, of=of)
 
 
@@ -291,7 +300,10 @@ def _resampled_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed:
         return bootstrap(values.results[of.column][:, rows], total, DAY_RESAMPLES, seed)
 
     edges = drawn(np.flatnonzero(sampled), lambda one: top_edge(one)[None])[:, 0] if sampled.any() else None
-    return rank_confidence(drawn(rows, np.asarray), edges=edges)
+    totals = drawn(rows, np.asarray)
+    low, high = rank_ranges(totals, values.value(of)[0][rows])
+    found = rank_confidence(totals, edges=edges)
+    return RankConfidence(found.table.assign(rank_low=low, rank_high=high), found.first)
 
 
 def _resampled_bursts(
