@@ -221,6 +221,7 @@ def test_a_library_user_gets_what_the_command_prints():
     text = explanation.summary()
     assert f"small: {first}" in text and "what jobs waited for on day-1" in text and "less on" in text
     assert set(explanation.table["package_id"]) == {first, second}
+    assert explanation._repr_html_().count("<table") == 2
     assert procure.explain(swept(), first, marginal=False).differences.empty
 
 

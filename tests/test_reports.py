@@ -145,6 +145,7 @@ def test_a_library_user_gets_the_evaluation():
     assert apart.to_dict() == procure.evaluate(swept(2), apart=True, hit_threshold=0).to_dict()
     text = apart.summary()
     assert "small, day-2: hits are the best 5%" in text and "rank correlation" in text
+    assert apart._repr_html_().count("<table") == 2
     together = procure.evaluate(results, hit_threshold=[0, 1], feature_set="totals", train_on=["day-2"])
     assert set(together.hits["threshold"]) == {0, 1} and together.choices is not None
     assert {"day day-2", "normalised"} <= set(together.hits["model"])

@@ -16,6 +16,7 @@ from procure.models import together
 from procure.study import Plan, Study
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import find_package
+from procure.text import as_html
 
 _N_SHAPES = 8
 
@@ -68,6 +69,9 @@ class Explanation:
         if len(self.packages) == 2:
             lines += comparison_sentences(*self.packages)
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return "".join(as_html(one.package_id, one.waits, sentences(one)) for one in self.packages)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as ``procure explain --format json`` prints it."""

@@ -23,7 +23,7 @@ from procure.study.rules import check_threshold
 from procure.sweep import read_results
 from procure.sweep.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
 from procure.tables import read
-from procure.text import listed, nearest
+from procure.text import as_html, as_text, listed, nearest
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,12 @@ class Evaluation:
         return tables
 
     def summary(self) -> str:
-        """Return notes and tables as text."""
-        tables = [f"{title}\n{table.to_string(index=False)}" for title, table in self.shown().items()]
-        return "\n\n".join(["\n".join(self.notes), *tables])
+        """Return the tables and notes as text."""
+        tables = [as_text(title, table, ()) for title, table in self.shown().items()]
+        return "\n\n".join([*tables, "\n".join(f"- {line}" for line in self.notes)])
+
+    def _repr_html_(self) -> str:
+        return "".join(as_html(title, table, ()) for title, table in self.shown().items())
 
     def to_dict(self) -> dict[str, Any] | list[dict[str, Any]]:
         """Return the figures as plain values, as ``procure evaluate --format json`` prints them."""
