@@ -7,8 +7,13 @@ from typing import Annotated
 
 import typer
 
+from procure import tables
 from procure.cli import common
+from procure.policies import catalog
+from procure.run import simulate as run_simulation
 from procure.text import counted, limit_note, listed
+from procure.topology.metrics import utilization_nodes
+from procure.workload.speed import exact_speed
 
 
 def simulate(
@@ -57,11 +62,6 @@ def simulate(
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy:order=sjf,fit=best
     procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
     """
-    from procure import tables
-    from procure.policies import catalog
-    from procure.run import simulate as run_simulation
-    from procure.topology.metrics import utilization_nodes
-    from procure.workload.speed import exact_speed
 
     flags = {"order": order, "queue_order": queue_order, "fit": fit, "depth": depth}
     flags |= {"exclusive": exclusive or None}

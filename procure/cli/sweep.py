@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, farm_options
+from procure.study import load_study
+from procure.sweep import FarmOptions, load_plan, run_sweep
+from procure.sweep.farm import one_interrupt
+from procure.sweep.store import study_status
 from procure.text import counted
 
 
@@ -57,10 +61,6 @@ def sweep(
     if scheduler_file is not None and farm != "local":
         raise typer.BadParameter("give --farm or --scheduler-file", param_hint="--scheduler-file")
     farm_options.check_options("tcp://" if scheduler_file else farm, tls, dashboard)
-    from procure.study import load_study
-    from procure.sweep import FarmOptions, load_plan, run_sweep
-    from procure.sweep.farm import one_interrupt
-    from procure.sweep.store import study_status
 
     plan = load_plan(load_study(study))
     for text in plan.notes:

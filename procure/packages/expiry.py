@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.packages.rules import PackageRules
 from procure.text import listed
-
-if TYPE_CHECKING:
-    from procure.packages.rules import PackageRules
 
 
 def is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,8 @@ import pandas as pd
 from procure.errors import TableError
 from procure.packages.expiry import check_validity
 from procure.packages.prices import PriceList, price_list
+from procure.packages.rules import PackageRules
 from procure.text import nearest
-
-if TYPE_CHECKING:
-    from procure.packages.rules import PackageRules
 
 UNBOUNDED = 2**40
 """More nodes than any package holds, and small enough that a sum of several stays in int64."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.packages.rules import Discount, PackageRules
 from procure.text import nearest
-
-if TYPE_CHECKING:
-    from procure.packages.rules import Discount, PackageRules
 
 _WHOLE = 10_000
 """Percentages go to two places, so a share is a whole number of ten-thousandths."""

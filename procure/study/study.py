@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import pandas as pd
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from procure.errors import TableError
@@ -28,9 +29,6 @@ from procure.settings import (
 from procure.study.existing import ExistingSystem, read_existing
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.workload.speed_ratios import speed_notes
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def _policy_label(policy: Any) -> str:

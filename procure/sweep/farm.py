@@ -13,7 +13,9 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from procure.errors import TableError
+from procure.sweep.connect import connect, read_scheduler_file
 from procure.sweep.protocol import FarmOptions, Receipt, Task, Work, check_farm
+from procure.sweep.workers import Crew, give_out
 
 
 def run_tasks(
@@ -45,8 +47,6 @@ def run_tasks(
     """
     options = options or FarmOptions()
     if options.scheduler_file is not None:
-        from procure.sweep.connect import read_scheduler_file
-
         farm = read_scheduler_file(options.scheduler_file, note)
     if farm == "serial":
         options.n_workers = 1
@@ -59,9 +59,6 @@ def run_tasks(
         return
     check_farm(farm)
     from distributed.client import ClosedClientError
-
-    from procure.sweep.connect import connect
-    from procure.sweep.workers import Crew, give_out
 
     with one_interrupt(), connect(farm, options, note) as (client, explain):
         crew = Crew(client, options, note, explain)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from procure.errors import TableError
 from procure.schemas import RESULT
-from procure.study import Plan, Study
+from procure.study import Plan, Study, load_plan
 from procure.sweep.batches import Batch
 from procure.sweep.lock import locked
 from procure.sweep.manifest import refuse_other_inputs, write_manifest
@@ -198,7 +198,6 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
     TableError
         There are none yet, they belong to other inputs, or the result table cannot be read.
     """
-    from procure.study import load_plan
 
     plan = plan or load_plan(study)
     refuse_other_inputs(plan)
