@@ -128,7 +128,7 @@ def days(
     table = table.merge(chosen, how="left", on="day")
     table["chosen"] = table["weight"].notna()
     if out is not None:
-        toml = write_workloads(parts, chosen, out, loaded.workloads[0] if loaded else None)
+        toml = write_workloads(parts, chosen, out, loaded.workloads[0] if loaded else None, tz)
     if as_json:
         common.print_json(table.to_dict(orient="records"))
     else:

@@ -18,6 +18,7 @@ from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import study_status
 from procure.text import be, counted, listed, with_unit
+from procure.workload.describe import multi_node_notes
 from procure.workload.speed_ratios import core_rates, rate_warnings, ratio_text, speed_ratios, unrated
 
 _HEAVIER = "a heavier load says more (procure workload load)"
@@ -388,6 +389,7 @@ def about_speeds(results: StudyResults) -> list[Fact]:
         if core_rates(plan.quotes).notna().any():
             lines.append(f"run times are multiplied by {ratio_text(speed_ratios(plan.quotes, known))}")
         lines += rate_warnings(plan.quotes, known)
+    lines += multi_node_notes({case.name: plan.workloads[case.name] for case in results.cases})
     return lines
 
 

@@ -24,6 +24,7 @@ from procure.study.study import Study
 from procure.study.workloads import Workload
 from procure.tables import check, read
 from procure.workload import generate, import_log, slice_day
+from procure.workload.describe import multi_node_notes
 from procure.workload.presets import load_preset
 
 
@@ -142,7 +143,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Inputs:
         if len(system.nodes):
             existing = system.nodes
             notes += coverage_notes(workloads, existing, quotes)
-    notes += study.speed_notes(quotes, existing)
+    notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
     return Inputs(quotes, workloads, existing, tuple(notes))
 
 

@@ -178,7 +178,11 @@ def read_workloads(path: Path, folder: Path) -> Any:
 
 
 def write_workloads(
-    days: dict[str, pd.DataFrame], chosen: pd.DataFrame, folder: Path, like: Workload | None = None
+    days: dict[str, pd.DataFrame],
+    chosen: pd.DataFrame,
+    folder: Path,
+    like: Workload | None = None,
+    tz: str | None = None,
 ) -> Path:
     """Write chosen days as job tables, and the ``workloads.toml`` that a study takes them from.
 
@@ -192,6 +196,8 @@ def write_workloads(
         Where to write; made if missing.
     like
         A workload whose logged processor or speed holds for the days, too.
+    tz
+        The zone whose days they are, in which a report dates them.
 
     Raises
     ------
@@ -203,6 +209,7 @@ def write_workloads(
     for row in chosen.itertuples(index=False):
         write(days[row.day], folder / f"jobs-{row.day}.parquet")
         lines += ["", "[[workloads]]", f'name = "{row.day}"', f'jobs = "jobs-{row.day}.parquet"']
+        lines += [f"tz = {json.dumps(tz)}"] if tz is not None else []
         lines += [f"weight = {row.weight}"] if row.weight != 1 else []
         for key in ("logged_processor", "logged_speed"):
             value = getattr(like, key, None)

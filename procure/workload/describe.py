@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -76,3 +78,19 @@ def overview(jobs: pd.DataFrame) -> dict[str, object]:
         "offered_gpu_hours": float((hours * jobs["gpus_per_node"].to_numpy()).sum()),
         "clock": str(jobs.attrs.get("clock", "unix")),
     }
+
+
+def multi_node_notes(workloads: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Say which share of the jobs asks for several nodes, whose number stays as logged whatever a node holds."""
+    notes = []
+    for name, jobs in workloads.items():
+        several = jobs["n_nodes"].to_numpy() > 1
+        if not several.any():
+            continue
+        work = (jobs["n_nodes"] * jobs["cpus_per_node"] * jobs["run_time"]).to_numpy(dtype="float64")
+        share = work[several].sum() / max(work.sum(), 1)
+        notes.append(
+            f"workload {name}: {several.mean():.1%} of the jobs, with {share:.0%} of the CPU-hours, ask for several "
+            f"nodes (up to {jobs['n_nodes'].max():,}); they take as many nodes whatever a node holds"
+        )
+    return notes

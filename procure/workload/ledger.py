@@ -12,7 +12,7 @@ from procure.errors import TableError
 from procure.files import as_utf8, read_bytes
 from procure.schemas import JOB
 from procure.tables import as_floats, check
-from procure.text import short
+from procure.text import counted, short
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,21 @@ class Ledger:
             why = f"all {self.n_read:,} rows were dropped ({account})" if self.n_read else "it has no rows"
             raise TableError(f"{self.source}: holds no job; {why}")
         frame = pd.DataFrame(columns, index=range(len(self.keep))).loc[self.keep]
+        self._note_disorder(frame)
         jobs = check(frame, JOB, self.source)
         jobs.attrs["clock"] = clock
         return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin)
+
+    def _note_disorder(self, frame: pd.DataFrame) -> None:
+        """Count the jobs that are kept though they start before their submission or end before their start."""
+        for later, earlier, said in (
+            ("start_time", "submit_time", "start before they were submitted"),
+            ("end_time", "start_time", "end before they start"),
+        ):
+            if {later, earlier} <= set(frame.columns):
+                n = int((frame[later].astype("float64") < frame[earlier].astype("float64")).sum())
+                if n:
+                    self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {said}")
 
 
 _ABSENT = ("", "na", "n/a", "nan", "none", "null", "unknown")
