@@ -72,6 +72,15 @@ def _load(name: str) -> Any:
     return typer.main.get_command(command)
 
 
+def _type_shown(option: Any, ctx: Any) -> str | None:
+    """Return what help shows as an option's type: nothing for a switch, which takes no value."""
+    return None if option.is_flag else _TYPE_SHOWN(option, ctx=ctx)
+
+
+_TYPE_SHOWN = getattr(typer.core.TyperOption, "display_type_rich", None)
+if _TYPE_SHOWN is not None:  # Typer has no setting for it
+    typer.core.TyperOption.display_type_rich = _type_shown  # type: ignore[method-assign, assignment]
+
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(

@@ -148,6 +148,6 @@ def nodes(
         write(system.nodes, out)
         note(f"wrote {out}")
     summary = summarise_nodes(system)
-    print_table(
-        summary, output, f"{path}: {len(system.nodes):,} of {counted(len(system.listed), 'node')} stay"
-    )
+    n = len(system.nodes)
+    title = f"{path}: {n:,} of {counted(len(system.listed), 'node')} {'stays' if n == 1 else 'stay'}"
+    print_table(summary, output, title)
