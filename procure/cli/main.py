@@ -74,7 +74,7 @@ def _load(name: str) -> Any:
 
 def _type_shown(option: Any, ctx: Any) -> str | None:
     """Return what help shows as an option's type: nothing for a switch, which takes no value."""
-    return None if option.is_flag else _TYPE_SHOWN(option, ctx=ctx)
+    return None if option.is_flag or _TYPE_SHOWN is None else _TYPE_SHOWN(option, ctx=ctx)
 
 
 _TYPE_SHOWN = getattr(typer.core.TyperOption, "display_type_rich", None)

@@ -374,8 +374,6 @@ def about_speeds(results: StudyResults) -> list[Fact]:
     speeds = {case.name: plan.logged_speed(case.name) for case in results.cases}
     without = [name for name, speed in speeds.items() if speed is None]
     lines: list[Fact] = []
-    if plan.study.simulate.kill_at_limit:
-        lines.append("jobs end at their limit (kill_at_limit = true), which flatters slow nodes")
     if without:
         lines.append(
             f"{listed(without)}: run times as logged on every node: no logged processor or speed is given, "
@@ -389,8 +387,16 @@ def about_speeds(results: StudyResults) -> list[Fact]:
         if core_rates(plan.quotes).notna().any():
             lines.append(f"run times are multiplied by {ratio_text(speed_ratios(plan.quotes, known))}")
         lines += rate_warnings(plan.quotes, known)
-    lines += multi_node_notes({case.name: plan.workloads[case.name] for case in results.cases})
     return lines
+
+
+def about_jobs(results: StudyResults) -> list[Fact]:
+    """Say whether jobs are cut at their limit, and how many ask for several nodes."""
+    lines: list[Fact] = []
+    if results.plan.study.simulate.kill_at_limit:
+        lines.append("jobs end at their limit (kill_at_limit = true), which flatters slow nodes")
+    jobs = {case.name: results.plan.workloads[case.name] for case in results.cases}
+    return [*lines, *multi_node_notes(jobs)]
 
 
 def about_policies(results: StudyResults, whole: Case, k: int) -> list[Fact]:

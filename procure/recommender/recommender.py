@@ -178,7 +178,7 @@ def _facts(
     found += facts.ties(values, criteria, among, done.k if done.front is None else 0)
     found += facts.about_results(results)
     found += [facts.FailedRuns(done.n_failed, failures[0])] if failures else []
-    found += facts.about_speeds(results)
+    found += [*facts.about_speeds(results), *facts.about_jobs(results)]
     found += _about_existing(results)
     return found + (facts.about_policies(results, whole, done.k) if done.front is None else [])
 
