@@ -441,7 +441,7 @@ def test_without_any_waiting_the_cheapest_package_stands_first(calm, objective):
     rows = json.loads(answer.stdout)
     assert [one["mean_wait_time"] for one in rows] == [0, 0, 0]
     assert [one["price_usd"] for one in rows] == sorted(one["price_usd"] for one in rows)
-    assert "no job waits under any of the" in answer.stderr and "the cheapest stand first" in answer.stderr
+    assert "no job waits under any of the" in answer.stderr and "the cheapest come first" in answer.stderr
 
 
 def test_without_any_waiting_a_front_says_so_too(calm):

@@ -122,7 +122,7 @@ def _by_levels(ordered: np.ndarray) -> np.ndarray:
 
 
 def _by_comparison(ordered: np.ndarray) -> np.ndarray:
-    """Find the front of distinct points, each of which stands after all that dominate it."""
+    """Find the front of distinct points, each of which comes after all that dominate it."""
     best = np.ones(len(ordered), dtype=bool)
     for start in range(0, len(ordered), _CHUNK):
         rows = np.arange(start, min(start + _CHUNK, len(ordered)))

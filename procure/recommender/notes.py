@@ -204,7 +204,7 @@ class Tie:
             rest = (
                 "the front is decided by its other axes"
                 if self.front
-                else "among those with equal figures the cheapest stand first"
+                else "among those with equal figures the cheapest come first"
             )
             return (
                 f"no job waits under any of the {self.n:,} packages that were simulated: with this workload, waits do "
@@ -213,7 +213,7 @@ class Tie:
         return (
             f"{self.n:,} of the {self.n_among:,} packages that were simulated have the same least {self.of.name}, "
             f"{with_unit(self.least, self.of.unit)}: it does not tell these apart, and the cheapest of "
-            f"them stand first; {_HEAVIER}"
+            f"them come first; {_HEAVIER}"
         )
 
 

@@ -75,7 +75,7 @@ class StudyResults:
         return costs_of(self.plan, self.cases[0].packages, {case.name: case.weight for case in self.cases})
 
     def learn(self, case: Case, feature_set: str | None = None, among: np.ndarray | None = None) -> Predicted:
-        """Fit the study's model, or take up the one that was kept."""
+        """Fit the study's model, or read the one that was kept."""
         choice = self.plan.study.model
         return learn(
             case,
