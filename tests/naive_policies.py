@@ -7,6 +7,8 @@ a dict of cpus, mem, gpus, types. Jobs stand in queue order. Every twin returns 
 
 from __future__ import annotations
 
+import numpy as np
+
 RES = ("cpus", "mem", "gpus")
 NEVER = 10**15
 
@@ -129,9 +131,9 @@ def best_fit(of_node=False):
     return decide
 
 
-def easy(backfill_key=lambda sim, j: 0, by_time_only=False):
+def easy(backfill_key=lambda sim, j: 0, by_time_only=False, queue_key=lambda sim, j: 0):
     def decide(sim):
-        queue = sim.waiting()
+        queue = sorted(sim.waiting(), key=lambda j: (queue_key(sim, j), j))
         if not queue:
             return None
         head, want = queue[0], sim.jobs[queue[0]]["n"]
@@ -252,5 +254,79 @@ class Conservative:
                 if sim.pool:
                     nodes = sim.fitting(j, sim.free(sim.running()))[: sim.jobs[j]["n"]]
                 self.believed[j] = sim.now + sim.jobs[j]["est"]
+                return j, nodes
+        return None
+
+
+class Gaps:
+    """Schedule-based policies over dense time: what every node has free in every second up to a horizon.
+
+    ``best`` inserts a new job where the expected slowdowns are least; ``rounds`` moves jobs on from there.
+    """
+
+    def __init__(self, horizon, best=False, rounds=0):
+        self.horizon, self.best, self.rounds = horizon, best, rounds
+        self.order, self.n_searches = [], 0
+
+    def plan(self, sim, order):
+        """Return (start, nodes) of each job in an order, and the sum of the expected bounded slowdowns."""
+        free = np.array([[[node[r] for r in RES] for node in sim.nodes]] * self.horizon)
+        for j in sim.running():
+            for n in sim.where[j]:
+                free[: sim.expected[j] - sim.now, n] -= [sim.jobs[j][r] for r in RES]
+        types = np.array([node["types"] for node in sim.nodes])
+        found, total = {}, 0.0
+        for j in order:
+            job = sim.jobs[j]
+            asked = np.array([job[r] for r in RES])
+            short = (free < asked).any(axis=2) | ((types & job["types"]) == 0)
+            so_far = np.vstack([np.zeros((1, len(types)), int), short.cumsum(axis=0)])
+            holds = so_far[job["est"] :] == so_far[: -job["est"]]
+            t = int(np.argmax(holds.sum(axis=1) >= job["n"]))
+            nodes = np.flatnonzero(holds[t])[: job["n"]]
+            assert len(nodes) == job["n"], "the horizon is too near"
+            free[t : t + job["est"], nodes] -= asked
+            found[j] = sim.now + t, nodes.tolist()
+            total += max(
+                1.0, (sim.now + t - job["submit"] + float(job["est"])) / max(float(job["est"]), 10.0)
+            )
+        return found, total
+
+    def inserted(self, sim, order, j):
+        """Return the order with a job at the best of the last 20 places; ties go to the back."""
+        places = range(len(order), max(-1, len(order) - 20), -1)
+        tried = [[*order[:place], j, *order[place:]] for place in places]
+        return min(tried, key=lambda order: self.plan(sim, order)[1])
+
+    def search(self, sim):
+        self.n_searches += 1
+        rng, tabu = np.random.default_rng(self.n_searches), []
+        order, least = self.order, self.plan(sim, self.order)[1]
+        for _ in range(self.rounds):
+            j = order[int(rng.integers(len(order)))]
+            if j in tabu:
+                continue
+            tabu = [*tabu, j][-max(1, min(10, len(order) // 2)) :]
+            moved = self.inserted(sim, [other for other in order if other != j], j)
+            if self.plan(sim, moved)[1] < least:
+                order, least = moved, self.plan(sim, moved)[1]
+        self.order = order
+
+    def __call__(self, sim):
+        queue = sim.waiting()
+        if not queue:
+            return None
+        self.order = [j for j in self.order if sim.start[j] is None]
+        for j in queue:
+            if j not in self.order:
+                self.order = self.inserted(sim, self.order, j) if self.best else [*self.order, j]
+        if self.rounds and len(queue) > 1:
+            self.search(sim)
+        found, _ = self.plan(sim, self.order)
+        for j in queue:
+            start, nodes = found[j]
+            if start == sim.now:
+                if sim.pool:
+                    nodes = sim.fitting(j, sim.free(sim.running()))[: sim.jobs[j]["n"]]
                 return j, nodes
         return None

@@ -90,6 +90,50 @@ def case_for(policy: str, case):
     return tree_case
 
 
+def crowded_case(rng: np.random.Generator, n_jobs: int = 24, kill: bool = True):
+    """Few requests, many jobs of each at few moments: what deciding by lines of equal jobs must get right.
+
+    Half of the cases are pools. Nodes of unlike kinds are shared, jobs take several nodes, name GPU types
+    and ask for nothing; run times are zero, end early or, unless ``kill``, outlast their estimate.
+    """
+    pooled = bool(rng.integers(2))
+    n_nodes, n_shapes = int(rng.integers(2, 6)), int(rng.integers(1, 5))
+    kind = rng.integers(0, n_shapes, n_jobs)
+
+    def of_shape(values):
+        return rng.choice(values, n_shapes)[kind]
+
+    request = of_shape([2, 4, 9]) if rng.integers(2) else rng.choice([2, 4, 9], n_jobs)
+    run = (
+        np.minimum(rng.choice([0, 1, 2, 4, 9], n_jobs), request) if kill else rng.choice([0, 1, 3, 7], n_jobs)
+    )
+    moments = np.sort(rng.integers(0, 40, 5))
+    jobs = job_table(
+        submit_time=500 + np.sort(rng.choice(moments, n_jobs)),
+        run_time=run,
+        requested_time=request,
+        n_nodes=of_shape(np.arange(1, n_nodes + 1)) if pooled else of_shape([1, 1, 1, 2]),
+        user=rng.choice(["a", "b", "c"], n_jobs),
+    )
+    if pooled:
+        return jobs, node_table(n_nodes)
+    gpus = of_shape([0, 0, 1])
+    jobs = jobs.assign(
+        cpus_per_node=of_shape([0, 1, 1, 2, 3]),
+        mem_mb_per_node=of_shape([0, 100, 300, 600]),
+        gpus_per_node=gpus,
+        gpu_type=np.where(gpus > 0, of_shape(["", "a100", "v100"]), ""),
+    )
+    nodes = node_table(
+        n_nodes,
+        cpus=rng.choice([2, 4, 5], n_nodes),
+        mem_mb=rng.choice([600, 1000], n_nodes),
+        gpus=rng.choice([0, 1, 2], n_nodes),
+        gpu_type=rng.choice(["", "a100", "v100"], n_nodes),
+    )
+    return jobs, nodes
+
+
 def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
     """The same for the slow twins; submission times are sorted already."""
     bits = {"": -1, "a100": 1, "v100": 2}

@@ -91,7 +91,7 @@ def simulate(
     common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
     busy = utilization_nodes(run.schedule, len(node_table))
     common.print_record(
-        run.metrics | {"utilization_nodes": busy, "elapsed": run.elapsed},
+        run.metrics | {"utilization_nodes": busy, "elapsed": run.elapsed, "kernel_seconds": run.elapsed},
         output,
         f"{policy}: {counted(len(job_table), 'job')}",
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from procure.policies.fit import keep_least, margin
 from procure.policies.parameters import Parameters
-from procure.simulator.drive import CompiledPolicy, loop
+from procure.simulator.drive import CompiledPolicy, kernel_loop
+from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
 
 
@@ -19,7 +19,7 @@ class BestFitOwn(NamedTuple):
     margins: np.ndarray  # float64[n_nodes]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _least_on(state, own, job, of_node):
     """Return the least mean margin of a job on its nodes, laid into ``chosen``; infinite if it does not fit."""
     found = 0
@@ -45,7 +45,7 @@ def _least_on(state, own, job, of_node):
     return keep_least(state.chosen, own.margins, found, state.n_nodes[job])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_pair(state, own, of_node):
     n_jobs = state.submit.size
     least = np.inf
@@ -58,12 +58,12 @@ def _best_pair(state, own, of_node):
                 least, best = left, job
         job = state.next_waiting[job]
     if best == n_jobs:
-        return WAIT, state.chosen[:0]
+        return WAIT
     _least_on(state, own, best, of_node)
-    return best, state.chosen[: state.n_nodes[best]]
+    return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_fit(state, own):
     """Start the waiting job that leaves the least of what it asks for on the nodes that it gets.
 
@@ -74,22 +74,22 @@ def best_fit(state, own):
     return _best_pair(state, own, False)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_fit_of_node(state, own):
     """The same, averaging over the resources that the node has, asked for or not (a published variant)."""
     return _best_pair(state, own, True)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_fit_loop(world, state, own):
     """The compiled loop of `best_fit`."""
-    return loop(world, state, best_fit, own)
+    return kernel_loop(world, state, best_fit, own)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_fit_of_node_loop(world, state, own):
     """The compiled loop of `best_fit_of_node`."""
-    return loop(world, state, best_fit_of_node, own)
+    return kernel_loop(world, state, best_fit_of_node, own)
 
 
 class BestFit(Parameters):

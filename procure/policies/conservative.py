@@ -23,7 +23,7 @@ from procure.policies.profile import (
     unreserve,
 )
 from procure.policies.timeline import build_timeline, find_nodes, hold_plan, plan_nodes
-from procure.simulator.drive import CompiledPolicy, loop
+from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.state import FAR, WAIT, State
 
 
@@ -67,9 +67,9 @@ def due(state, plan, room):
                 first = state.node_first[job]
                 for i in range(state.n_nodes[job]):
                     state.chosen[i] = plan.nodes[first + i]
-            return job, state.chosen[: state.n_nodes[job]]
+            return job
         job = state.next_waiting[job]
-    return WAIT, state.chosen[:0]
+    return WAIT
 
 
 @njit(cache=True, nogil=True)
@@ -213,7 +213,7 @@ def _follow_on_nodes(state, own, anew, early):
 @njit(cache=True, nogil=True)
 def conservative_loop(world, state, own):
     """The compiled loop of `conservative`."""
-    return loop(world, state, conservative, own)
+    return kernel_loop(world, state, conservative, own)
 
 
 class Conservative(Ordered):

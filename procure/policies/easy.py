@@ -6,20 +6,30 @@ with the expected ends of the running jobs, so with exact estimates it is never 
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from pydantic import Field, model_validator
 
 from procure.policies.fit import Room, choose, make_room
+from procure.policies.lines import (
+    DECIDED,
+    N_FILLED,
+    Lines,
+    first_of,
+    first_within,
+    fits,
+    follow_queue,
+    make_lines,
+    precedes,
+)
 from procure.policies.names import FCFS
-from procure.policies.order import Order, Ordered, first_in, score
+from procure.policies.order import Order, Ordered
 from procure.policies.parameters import FitName, OrderName
 from procure.policies.profile import Plan, make_plan
-from procure.policies.queue import same_request
-from procure.policies.reserve import backfill_behind
-from procure.simulator.drive import CompiledPolicy, loop
+from procure.policies.reserve import backfill_behind, backfill_behind_loop
+from procure.simulator.drive import CompiledPolicy, kernel_loop
+from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
 
 
@@ -31,15 +41,18 @@ class EasyOwn(NamedTuple):
     depth: int
     by_time_only: bool
     room: Room
-    notes: np.ndarray  # int64[6]
+    lines: Lines  # in the order behind the reservations
+    queue: Lines  # in the queue order
+    notes: np.ndarray  # int64[5]
+    denied: np.ndarray  # int64[n_lines], the reservation beside which the line is known not to fit
     plan: Plan  # used with a depth above 1
 
 
-CHANGES, SHADOW, EXTRA, HEAD, CURSOR, TESTED = range(6)
-"""What the notes hold: the state that they belong to, the reservation, and how far the queue was tried."""
+CHANGES, HEAD, SHADOW, EXTRA, NUMBER = range(5)
+"""What the notes hold: the reservation, the changes that it knows, and how many there have been."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def easy(state, own):
     """Start the first job in the order if it fits; else one that does not delay the reservations.
 
@@ -49,72 +62,122 @@ def easy(state, own):
     the backfill order. ``by_time_only`` is the stricter variant of one published program: only jobs
     that end strictly before the shadow time.
     """
-    if own.depth != 1:
-        return backfill_behind(state, own)
-    if state.pool and own.queue_order.rule == FCFS and own.order.rule == FCFS:
-        return _from_notes(state, own)
     n_jobs = state.submit.size
-    head = first_in(state, own.queue_order)
+    lines = own.lines
+    follow_queue(state, lines)
+    head = state.next_waiting[n_jobs]
+    if own.queue_order.rule != FCFS:
+        follow_queue(state, own.queue)
+        head = first_of(state, own.queue, False)
     if head == n_jobs:
-        return WAIT, state.chosen[:0]
-    if choose(state, head, own.room, False):
-        return head, state.chosen[: state.n_nodes[head]]
-    if state.pool:
-        shadow, extra = _shadow_in_pool(state, head)
+        return WAIT
+    job, beside = head, False
+    if fits(state, lines, lines.line_of[head]):
+        choose(state, head, own.room, False)
     else:
-        shadow, extra = _shadow_on_nodes(state, own.room, head), 0
-    job = _first_behind(state, own, head, shadow, extra)
-    if job == n_jobs:
-        return WAIT, state.chosen[:0]
-    _may_start(state, own, job, shadow, extra)
-    return job, state.chosen[: state.n_nodes[job]]
+        job, beside = _first_behind(state, own, head)
+        if job == n_jobs:
+            return WAIT
+        _backfill(state, own, job, beside)
+    lines.counters[DECIDED] = own.queue.counters[DECIDED] = job
+    return job
 
 
-@njit(cache=True, nogil=True)
-def _may_start(state, own, job, shadow, extra):
-    """Say whether a job can start without delaying the reservation; ``chosen`` then holds its nodes."""
-    end = state.now[0] + state.estimate[job]
-    if own.by_time_only:
-        return end < shadow and choose(state, job, own.room, False)
-    if end <= shadow:
-        return choose(state, job, own.room, False)
-    if state.pool:
-        return state.n_nodes[job] <= extra and choose(state, job, own.room, False)
-    return choose(state, job, own.room, True)
-
-
-@njit(cache=True, nogil=True)
-def _first_behind(state, own, head, shadow, extra):
-    """Return the first job in the backfill order that may start, or the number of jobs."""
+@kernel
+def _first_behind(state, own, head):
+    """Return the first job in the backfill order that may start, and whether only beside the reservation."""
     n_jobs = state.submit.size
-    order = own.order
-    best = failed = n_jobs
-    lowest = 0.0
-    job = state.next_waiting[n_jobs]
-    while job != n_jobs:
-        hopeless = (
-            job == head
-            or (state.pool and state.n_nodes[job] > state.n_idle[0])
-            or (
-                failed != n_jobs
-                and same_request(state, job, failed)
-                and state.estimate[job] >= state.estimate[failed]
-            )
-        )
-        if not hopeless:
-            value = score(state, job, order)
-            if best == n_jobs or value < lowest:
-                if _may_start(state, own, job, shadow, extra):
-                    best, lowest = job, value
-                    if order.rule == FCFS:
-                        break
-                else:
-                    failed = job
-        job = state.next_waiting[job]
-    return best
+    lines = own.lines
+    best, beside = n_jobs, False
+    reserved = False
+    in_time = 0
+    for i in range(lines.counters[N_FILLED]):
+        line = lines.filled[i]
+        if not fits(state, lines, line):
+            continue
+        if not reserved:
+            _reserve(state, own, head)
+            reserved = True
+            in_time = own.notes[SHADOW] - state.now[0] - own.by_time_only
+        job = lines.first[line]
+        if best != n_jobs and not precedes(state, lines, job, best):
+            continue
+        late = state.estimate[job] > in_time
+        if late and (own.by_time_only or not _fits_beside(state, own, line)):
+            late = False
+            job = first_within(lines.root, lines.width, lines.least, lines.job_at, line, in_time)
+            if job < 0 or (best != n_jobs and not precedes(state, lines, job, best)):
+                continue
+        best, beside = job, late
+    return best, beside
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _reserve(state, own, head):
+    """Make the first job's reservation, unless the one that stands is still right.
+
+    A job that is backfilled moves no reservation, it only takes from what that leaves; so only what
+    `_backfill` did not foresee makes it wrong.
+    """
+    notes = own.notes
+    if notes[HEAD] == head and notes[CHANGES] == state.n_changes[0]:
+        return
+    notes[HEAD], notes[CHANGES] = head, state.n_changes[0]
+    notes[NUMBER] += 1
+    if state.pool:
+        notes[SHADOW], notes[EXTRA] = _shadow_in_pool(state, head)
+    else:
+        notes[SHADOW] = _shadow_on_nodes(state, own.room, head)
+
+
+@kernel
+def _fits_beside(state, own, line):
+    """Say whether a line's jobs fit beside the reservation, however long they run."""
+    lines, notes, denied = own.lines, own.notes, own.denied
+    shapes, shape = state.shapes, lines.shape[line]
+    wanted = shapes.n_nodes[shape]
+    if state.pool:
+        return wanted <= notes[EXTRA]
+    if denied[line] == notes[NUMBER]:
+        return False
+    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
+    free_cpus, free_mem, free_gpus = state.free_cpus, state.free_mem, state.free_gpus
+    spare_cpus, spare_mem, spare_gpus = own.room.spare_cpus, own.room.spare_mem, own.room.spare_gpus
+    node_types = state.node_types
+    for node in range(free_cpus.size):
+        if (
+            min(free_cpus[node], spare_cpus[node]) >= cpus
+            and min(free_mem[node], spare_mem[node]) >= mem
+            and min(free_gpus[node], spare_gpus[node]) >= gpus
+            and (node_types[node] & types) != 0
+        ):
+            wanted -= 1
+            if wanted == 0:
+                return True
+    denied[line] = notes[NUMBER]
+    return False
+
+
+@kernel
+def _backfill(state, own, job, beside):
+    """Choose the nodes of a job that overtakes, and take from what the reservation leaves."""
+    room, notes = own.room, own.notes
+    choose(state, job, room, beside and not state.pool)
+    notes[CHANGES] = state.n_changes[0] + 1
+    if not beside:
+        return
+    notes[EXTRA] -= state.n_nodes[job]
+    for i in range(0 if state.pool else state.n_nodes[job]):
+        node = state.chosen[i]
+        if state.options.exclusive:
+            room.spare_cpus[node] = room.spare_mem[node] = room.spare_gpus[node] = -1
+        else:
+            room.spare_cpus[node] -= state.cpus[job]
+            room.spare_mem[node] -= state.mem[job]
+            room.spare_gpus[node] -= state.gpus[job]
+
+
+@kernel
 def _shadow_in_pool(state, head):
     """Return when the head can start and how many nodes are left then."""
     free = state.n_idle[0]
@@ -129,7 +192,7 @@ def _shadow_in_pool(state, head):
     return shadow, free - state.n_nodes[head]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shadow_on_nodes(state, room, head):
     """Return when the head can start; fill ``spare_…`` with what is left then beside it.
 
@@ -187,57 +250,14 @@ def _shadow_on_nodes(state, room, head):
     return shadow
 
 
-@njit(cache=True, nogil=True)
-def _from_notes(state, own):
-    """Decide in a pool in queue order, remembering what was tried while nothing changed.
-
-    Between two changes neither the reservation nor the idle nodes change, so a job that could not
-    start then cannot start now, and only jobs submitted since need a look. Our own backfill is a
-    change that the notes foresee: it uses up idle or extra nodes, which makes no earlier job startable.
-    """
-    n_jobs = state.submit.size
-    notes = own.notes
-    if notes[TESTED] == 0 or notes[CHANGES] != state.n_changes[0]:
-        head = state.next_waiting[n_jobs]
-        if head == n_jobs:
-            return WAIT, state.chosen[:0]
-        if choose(state, head, own.room, False):
-            return head, state.chosen[: state.n_nodes[head]]
-        notes[SHADOW], notes[EXTRA] = _shadow_in_pool(state, head)
-        notes[CHANGES] = state.n_changes[0]
-        notes[TESTED] = 1
-        notes[CURSOR] = head
-    idle = state.n_idle[0]
-    last = notes[CURSOR]
-    job = state.next_waiting[last]
-    room = notes[SHADOW] - state.now[0]
-    while job != n_jobs:
-        n = state.n_nodes[job]
-        if n <= idle:
-            in_time = state.estimate[job] < room or (state.estimate[job] == room and not own.by_time_only)
-            if in_time or (n <= notes[EXTRA] and not own.by_time_only):
-                if not in_time:
-                    notes[EXTRA] -= n
-                notes[CURSOR] = state.previous_waiting[job]
-                notes[CHANGES] = state.n_changes[0] + 1
-                choose(state, job, own.room, False)
-                return job, state.chosen[:n]
-        last = job
-        job = state.next_waiting[job]
-    notes[CURSOR] = last
-    return WAIT, state.chosen[:0]
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def easy_loop(world, state, own):
     """The compiled loop of `easy`."""
-    return loop(world, state, easy, own)
+    return kernel_loop(world, state, easy, own)
 
 
 class Easy(Ordered):
     """Parameters of `easy`."""
-
-    rule: ClassVar = easy
 
     order: OrderName = Field("fcfs", description="who is tried first behind the reservations")
     queue_order: OrderName = Field("fcfs", description="who holds the first reservation")
@@ -260,13 +280,19 @@ class Easy(Ordered):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
+        lines = make_lines(state, self.numbered(self.order), True)
         own = EasyOwn(
             self.numbered(self.order),
             self.numbered(self.queue_order),
             self.depth,
             self.by_time_only,
             make_room(state, self.fit),
-            np.zeros(6, np.int64),
+            lines,
+            make_lines(state, self.numbered(self.queue_order), False),
+            np.full(5, -1, np.int64),
+            np.full(len(lines.first), -1, np.int64),
             make_plan(state, self.depth > 1),
         )
+        if self.depth > 1:
+            return CompiledPolicy(backfill_behind, backfill_behind_loop, own)
         return CompiledPolicy(easy, easy_loop, own)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from procure.policies.names import BEST, FIRST, FITS
+from procure.simulator.kernel import kernel
 
 
 class Room(NamedTuple):
@@ -27,7 +27,7 @@ def make_room(state, fit: str) -> Room:
     return Room(FITS.index(fit), np.zeros(n_nodes), *spare)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def margin(state, job, node, of_node):
     """Return the mean share of a node's resources that a job would leave, over the counted resources.
 
@@ -48,7 +48,7 @@ def margin(state, job, node, of_node):
     return total / counted if counted else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose(state, job, room, spared):
     """Choose the nodes for a job by the room's fit and lay their rows into ``chosen``.
 
@@ -94,10 +94,9 @@ def choose(state, job, room, spared):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_least(chosen, margins, found, wanted):
     """Keep the ``wanted`` of ``found`` nodes with the least margins, ascending; returns their mean margin."""
-    total = 0.0
     if wanted == 1:
         least = 0
         for i in range(1, found):
@@ -105,10 +104,40 @@ def keep_least(chosen, margins, found, wanted):
                 least = i
         chosen[0] = chosen[least]
         return margins[least]
-    best = np.argsort(margins[:found], kind="mergesort")[:wanted]
-    for i in best:
-        total += margins[i]
-    best.sort()
+    _sort(margins, chosen, found)
+    total = 0.0
     for i in range(wanted):
-        chosen[i] = chosen[best[i]]
+        total += margins[i]
+        margins[i] = 0.0
+    _sort(margins, chosen, wanted)
     return total / wanted
+
+
+@kernel
+def _sort(margins, nodes, n):
+    """Sort the first ``n`` nodes by (margin, node), in place: a heapsort."""
+    for begin in range(n // 2 - 1, -1, -1):
+        _sink(margins, nodes, begin, n)
+    for end in range(n - 1, 0, -1):
+        margins[0], margins[end] = margins[end], margins[0]
+        nodes[0], nodes[end] = nodes[end], nodes[0]
+        _sink(margins, nodes, 0, end)
+
+
+@kernel
+def _sink(margins, nodes, i, n):
+    """Let the entry at ``i`` of a heap of ``n``, the greatest on top, sink to its place."""
+    left, node = margins[i], nodes[i]
+    child = 2 * i + 1
+    while child < n:
+        other = child + 1
+        if other < n and (
+            margins[other] > margins[child]
+            or (margins[other] == margins[child] and nodes[other] > nodes[child])
+        ):
+            child = other
+        if left > margins[child] or (left == margins[child] and node > nodes[child]):
+            break
+        margins[i], nodes[i] = margins[child], nodes[child]
+        i, child = child, 2 * child + 1
+    margins[i], nodes[i] = left, node

@@ -19,7 +19,7 @@ from procure.policies.fit import Room, make_room
 from procure.policies.parameters import Natural, Parameters
 from procure.policies.profile import Plan, build_profile, find_start, make_plan, reserve
 from procure.policies.timeline import build_timeline, find_nodes, plan_nodes
-from procure.simulator.drive import CompiledPolicy, Policy, loop
+from procure.simulator.drive import CompiledPolicy, Policy, kernel_loop
 from procure.simulator.state import FAR, WAIT, State
 
 
@@ -144,7 +144,7 @@ def tabu_search(state, own, rounds, seconds):
     seconds makes the schedule depend on the speed of the computer; in rounds it does not.
     """
     if state.n_waiting[0] == 0:
-        return WAIT, state.chosen[:0]
+        return WAIT
     if follow_plan(state, own, True) and state.n_waiting[0] > 1:
         _search(state, own, rounds, seconds)
     return due(state, own.plan, own.room)
@@ -175,13 +175,13 @@ def _search(state, own, rounds: int, seconds: float) -> None:
 @njit(cache=True, nogil=True)
 def earliest_gap_loop(world, state, own):
     """The compiled loop of `earliest_gap`."""
-    return loop(world, state, earliest_gap, own)
+    return kernel_loop(world, state, earliest_gap, own)
 
 
 @njit(cache=True, nogil=True)
 def best_gap_loop(world, state, own):
     """The compiled loop of `best_gap`."""
-    return loop(world, state, best_gap, own)
+    return kernel_loop(world, state, best_gap, own)
 
 
 def _own(state: State) -> GapsOwn:
@@ -219,4 +219,9 @@ class TabuSearch(Parameters):
     def make(self, state: State) -> Policy:
         """Make the policy of one run."""
         own = _own(state)
-        return lambda state: tabu_search(state, own, self.rounds, self.seconds)
+
+        def decide(state: State) -> tuple[int, np.ndarray]:
+            job = tabu_search(state, own, self.rounds, self.seconds)
+            return job, state.chosen[: 0 if job == WAIT else state.n_nodes[job]]
+
+        return decide

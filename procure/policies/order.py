@@ -26,6 +26,7 @@ from procure.policies.names import (
     WFP3,
 )
 from procure.policies.parameters import Natural, OrderName, Parameters
+from procure.simulator.kernel import kernel
 from procure.simulator.state import Options
 
 
@@ -72,7 +73,7 @@ class Ordered(Parameters):
         return super().options()._replace(half_life=self.half_life if "priority" in self.orders else 0.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def usage_now(accounts, half_life, now, account):
     """Return an account's decayed use, CPU-seconds."""
     if half_life <= 0.0:
@@ -81,7 +82,7 @@ def usage_now(accounts, half_life, now, account):
     return accounts.usage[account] * kept + accounts.rate[account] * half_life / math.log(2.0) * (1.0 - kept)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fair_share(accounts, half_life, now, user):
     """Return 2^(−use / share): 1 for a user without past use, 1/2 for one who used an equal share.
 
@@ -95,13 +96,13 @@ def fair_share(accounts, half_life, now, user):
     return 2.0 ** (-usage_now(accounts, half_life, now, user) / total * everybody)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _priority(order, age, size, share):
     age = min(1.0, age / order.max_age)
     return order.weight_age * age + order.weight_fair_share * share + order.weight_size * size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score(state, job, order):
     """Return a job's score now: float64, lower is served first.
 
@@ -130,7 +131,8 @@ def score(state, job, order):
         return -_priority(order, now - state.submit[job], state.n_nodes[job] / state.free_cpus.size, share)
     wait = float(state.now[0] - state.submit[job])
     if rule == WFP3:
-        return -((wait / run) ** 3) * size
+        ratio = wait / run
+        return -(ratio * ratio * ratio) * size
     if rule == UNICEF:
         return -wait / (max(math.log2(size), 1.0) * run)
     submitted = math.log10(max(float(state.submit[job]), 1.0))
@@ -143,7 +145,7 @@ def score(state, job, order):
     return run * math.sqrt(size) + 530_000.0 * submitted
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_in(state, order):
     """Return the waiting job that an order serves first, or the number of jobs if none waits."""
     n_jobs = state.submit.size

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from procure.simulator.kernel import kernel
 from procure.simulator.state import FAR
 
 
@@ -37,7 +37,7 @@ def make_plan(state, needed: bool = True) -> Plan:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def build_profile(state, profile):
     """Begin again with the running jobs only."""
     time, free, n_steps = profile
@@ -55,7 +55,7 @@ def build_profile(state, profile):
     n_steps[0] = last + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drop_past(profile, now):
     """Let the first step begin now."""
     time, free, n_steps = profile
@@ -70,7 +70,7 @@ def drop_past(profile, now):
     time[0] = now
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_start(profile, n, length, before, below):
     """Find the earliest moment from which ``n`` nodes are idle for ``length`` s, or until ``before``.
 
@@ -98,7 +98,7 @@ def find_start(profile, n, length, before, below):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _step_at(profile, moment):
     """Return the step that begins at ``moment``; one is made where there is none."""
     time, free, n_steps = profile
@@ -120,7 +120,7 @@ def _step_at(profile, moment):
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _merge(profile, step):
     """Take a step away that changes nothing."""
     time, free, n_steps = profile
@@ -131,7 +131,7 @@ def _merge(profile, step):
             free[i] = free[i + 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take(profile, start, end, n):
     """Hold ``n`` nodes (give back, if negative) from ``start`` until ``end``, s, both not before now."""
     if start >= end:
@@ -144,7 +144,7 @@ def take(profile, start, end, n):
     _merge(profile, first)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reserve(state, plan, job, start):
     """Plan a job; one that could start only after a job without a limit holds nothing."""
     plan.start[job] = min(start, FAR)
@@ -152,7 +152,7 @@ def reserve(state, plan, job, start):
         take(plan.profile, start, min(start + state.estimate[job], FAR), state.n_nodes[job])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unreserve(state, plan, job):
     """Take a job's plan back."""
     start = plan.start[job]

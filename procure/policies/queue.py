@@ -4,95 +4,81 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from numba import njit
+import numpy as np
 from pydantic import Field
 
 from procure.policies.fit import Room, choose, make_room
+from procure.policies.lines import DECIDED, Lines, first_of, follow_queue, make_lines
 from procure.policies.names import FCFS
-from procure.policies.order import Order, Ordered, first_in, score
+from procure.policies.order import Ordered
 from procure.policies.parameters import FitName
-from procure.simulator.drive import CompiledPolicy, loop
+from procure.simulator.drive import CompiledPolicy, kernel_loop
+from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
 
 
 class QueueOwn(NamedTuple):
     """What a queue has of its own in a run."""
 
-    order: Order
+    lines: Lines
     room: Room
+    blocked: np.ndarray  # int64[2], the job that did not fit, and after how many changes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def strict(state, own):
     """Start the first job in the order, or wait: nobody overtakes it (FCFS and its likes)."""
-    job = first_in(state, own.order)
-    if job != state.submit.size and choose(state, job, own.room, False):
-        return job, state.chosen[: state.n_nodes[job]]
-    return WAIT, state.chosen[:0]
+    lines, blocked = own.lines, own.blocked
+    n_jobs = state.submit.size
+    if lines.order.rule == FCFS:
+        job = state.next_waiting[n_jobs]
+    else:
+        follow_queue(state, lines)
+        job = first_of(state, lines, False)
+    if job == n_jobs or (blocked[0] == job and blocked[1] == state.n_changes[0]):
+        return WAIT
+    if choose(state, job, own.room, False):
+        lines.counters[DECIDED] = job
+        return job
+    blocked[0], blocked[1] = job, state.n_changes[0]
+    return WAIT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def skipping(state, own):
     """Start the first job in the order that fits somewhere; those before it are skipped.
 
     Backfilling without reservation: in queue order this is first fit, by estimated run time it is
-    the published SJF. A job like one that did not fit is not tried again.
+    the published SJF.
     """
-    n_jobs = state.submit.size
-    order, room = own.order, own.room
-    best = n_jobs
-    lowest = 0.0
-    failed = n_jobs
-    job = state.next_waiting[n_jobs]
-    while job != n_jobs:
-        hopeless = (state.pool and state.n_nodes[job] > state.n_idle[0]) or (
-            failed != n_jobs and same_request(state, job, failed)
-        )
-        if not hopeless:
-            value = score(state, job, order)
-            if best == n_jobs or value < lowest:
-                if choose(state, job, room, False):
-                    best, lowest = job, value
-                    if order.rule == FCFS:
-                        break
-                else:
-                    failed = job
-        job = state.next_waiting[job]
-    if best == n_jobs:
-        return WAIT, state.chosen[:0]
-    choose(state, best, room, False)
-    return best, state.chosen[: state.n_nodes[best]]
+    lines = own.lines
+    follow_queue(state, lines)
+    job = first_of(state, lines, True)
+    if job == state.submit.size:
+        return WAIT
+    choose(state, job, own.room, False)
+    lines.counters[DECIDED] = job
+    return job
 
 
-@njit(cache=True, nogil=True)
-def same_request(state, job, other):
-    """Say whether two jobs ask for the same, however long."""
-    return (
-        state.n_nodes[job] == state.n_nodes[other]
-        and state.cpus[job] == state.cpus[other]
-        and state.mem[job] == state.mem[other]
-        and state.gpus[job] == state.gpus[other]
-        and state.types[job] == state.types[other]
-    )
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def strict_loop(world, state, own):
     """The compiled loop of `strict`."""
-    return loop(world, state, strict, own)
+    return kernel_loop(world, state, strict, own)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def skipping_loop(world, state, own):
     """The compiled loop of `skipping`."""
-    return loop(world, state, skipping, own)
+    return kernel_loop(world, state, skipping, own)
 
 
 class _Queue(Ordered):
     fit: FitName = Field("first", description="which of the nodes that fit")
 
-    def _own(self, state: State) -> QueueOwn:
-        return QueueOwn(self.numbered(self.order), make_room(state, self.fit))
+    def _own(self, state: State, by_shape: bool) -> QueueOwn:
+        lines = make_lines(state, self.numbered(self.order), by_shape)
+        return QueueOwn(lines, make_room(state, self.fit), np.full(2, -1, np.int64))
 
 
 class Strict(_Queue):
@@ -102,7 +88,7 @@ class Strict(_Queue):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return CompiledPolicy(strict, strict_loop, self._own(state))
+        return CompiledPolicy(strict, strict_loop, self._own(state, False))
 
 
 class Skipping(_Queue):
@@ -112,4 +98,4 @@ class Skipping(_Queue):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return CompiledPolicy(skipping, skipping_loop, self._own(state))
+        return CompiledPolicy(skipping, skipping_loop, self._own(state, True))

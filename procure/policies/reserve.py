@@ -8,6 +8,7 @@ from procure.policies.fit import choose
 from procure.policies.order import lay_out, score
 from procure.policies.profile import build_profile, find_start, reserve
 from procure.policies.timeline import build_timeline, find_nodes, plan_nodes
+from procure.simulator.drive import kernel_loop
 from procure.simulator.state import FAR, WAIT
 
 
@@ -19,7 +20,7 @@ def backfill_behind(state, own):
     """
     n = lay_out(state, own.queue_order, own.plan.jobs)
     if n == 0:
-        return WAIT, state.chosen[:0]
+        return WAIT
     if state.pool:
         return _in_pool(state, own, n)
     return _on_nodes(state, own, n)
@@ -46,9 +47,9 @@ def _in_pool(state, own, n):
         ) == now:
             best, lowest = job, value
     if best == WAIT:
-        return WAIT, state.chosen[:0]
+        return WAIT
     choose(state, best, own.room, False)
-    return best, state.chosen[: state.n_nodes[best]]
+    return best
 
 
 @njit(cache=True, nogil=True)
@@ -62,13 +63,19 @@ def _on_nodes(state, own, n):
         if i < depth:
             start = find_nodes(state, line, job, 2 * FAR, line.everywhere)
             if start == now:
-                return job, state.chosen[: state.n_nodes[job]]
+                return job
             plan_nodes(state, plan, line, job, start)
             continue
         value = score(state, job, own.order)
         if (best == WAIT or value < lowest) and find_nodes(state, line, job, now, line.everywhere) == now:
             best, lowest = job, value
     if best == WAIT:
-        return WAIT, state.chosen[:0]
+        return WAIT
     find_nodes(state, line, best, now, line.everywhere)
-    return best, state.chosen[: state.n_nodes[best]]
+    return best
+
+
+@njit(cache=True, nogil=True)
+def backfill_behind_loop(world, state, own):
+    """The compiled loop of `backfill_behind`."""
+    return kernel_loop(world, state, backfill_behind, own)

@@ -25,7 +25,7 @@ class CompiledPolicy:
     """A policy of compiled functions with what is its own in this run; called from Python it decides once."""
 
     decide: Callable
-    """``decide(state, own) -> (job, nodes)``, compiled."""
+    """``decide(state, own) -> (job, nodes)``, compiled; or only the job, whose nodes then stand in ``chosen``."""
     loop: Callable
     """``loop(world, state, own)``, compiled: `drive.loop` with ``decide`` (`procure.policies.queue` shows it)."""
     own: tuple
@@ -35,7 +35,12 @@ class CompiledPolicy:
 
     def __call__(self, state: State) -> tuple[int, np.ndarray]:
         """Decide once."""
-        return self.decide(state, self.own)
+        answer = self.decide(state, self.own)
+        return answer if isinstance(answer, tuple) else (answer, _chosen(state, answer))
+
+
+def _chosen(state: State, job: int) -> np.ndarray:
+    return state.chosen[: 0 if job == WAIT else state.n_nodes[job]]
 
 
 class PolicyError(TableError):
@@ -60,6 +65,23 @@ def loop(world, state, decide, own):
                 return status, job, nodes
     done = state.n_waiting[0] == 0 and world.n_heap[0] == 0
     return (OK if done else STUCK), WAIT, state.chosen[:0]
+
+
+@register_jitable(inline="always")
+def kernel_loop(world, state, decide, own):
+    """Do the same with a policy that is a `procure.simulator.kernel.kernel`: it answers only the job.
+
+    Such a policy asks for no pace. Returns (status, job), the job being what was refused.
+    """
+    while advance(world, state):
+        job = decide(state, own)
+        while job != WAIT:
+            status = place(world, state, job, state.chosen[: state.n_nodes[job]])
+            if status != OK:
+                return status, job
+            job = decide(state, own)
+    done = state.n_waiting[0] == 0 and world.n_heap[0] == 0
+    return (OK if done else STUCK), WAIT
 
 
 def policy_name(policy: Callable) -> str:
@@ -127,7 +149,8 @@ def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None
     """
     name = name or policy_name(policy)
     if isinstance(policy, CompiledPolicy):
-        status, job, nodes = policy.loop(world, state, policy.own)
+        status, job, *refused = policy.loop(world, state, policy.own)
+        nodes = refused[0] if refused else _chosen(state, job)
     else:
         decide = checked(policy, name)
         status, job, nodes = loop(world, state, lambda state, own: decide(state), None)

@@ -50,6 +50,14 @@ class Accounts(NamedTuple):
     at: np.ndarray  # int64[n_users + 1], s when usage was brought up to date
 
 
+class Touched(NamedTuple):
+    """The nodes on which something started or ended since a policy last emptied the list."""
+
+    nodes: np.ndarray  # int64[n_nodes], the first n entries
+    marked: np.ndarray  # bool[n_nodes], whether a node is among them
+    n: np.ndarray  # int64[1]
+
+
 class State(NamedTuple):
     """What a scheduler can see. A policy reads it, and writes only to ``chosen``, room for its answer,
     to ``wake``, and by `procure.simulator.pace.ask_pace`.
@@ -103,6 +111,7 @@ class State(NamedTuple):
     free_gpus: np.ndarray  # int64[n_nodes]
     pool: int  # 1 if any waiting job can take any idle node and no two share one: only counts matter
     n_idle: np.ndarray  # int64[1], idle nodes; kept only in a pool
+    touched: Touched
     accounts: Accounts
     options: Options
     chosen: np.ndarray  # int64[n_nodes], room for a policy's answer
@@ -255,6 +264,7 @@ def build(
         free_gpus=totals[2].copy(),
         pool=int(is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
         n_idle=counter(n_nodes),
+        touched=Touched(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), counter()),
         accounts=Accounts(
             np.zeros(n_users + 1), np.zeros(n_users + 1, np.int64), np.zeros(n_users + 1, np.int64)
         ),

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from procure.simulator.kernel import kernel
 from procure.simulator.state import FAR, NEVER
 
 FIRST_CORRECTION = 60
@@ -33,12 +32,12 @@ REASONS = {
 }
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _before(end, a, b):
     return end[a] < end[b] or (end[a] == end[b] and a < b)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _push(heap, size, end, job):
     i = size
     while i > 0:
@@ -50,7 +49,7 @@ def _push(heap, size, end, job):
     heap[i] = job
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pop(heap, size, end):
     first = heap[0]
     last = heap[size - 1]
@@ -68,7 +67,7 @@ def _pop(heap, size, end):
     return first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place_among(running, n_running, expected_end, job):
     """Find where a job stands, or would stand, among the running jobs by (expected_end, job)."""
     low, high = 0, n_running
@@ -81,7 +80,7 @@ def _place_among(running, n_running, expected_end, job):
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _enter(running, n_running, expected_end, job):
     """Put a job among the running ones; returns how many there are."""
     place = _place_among(running, n_running, expected_end, job)
@@ -91,7 +90,7 @@ def _enter(running, n_running, expected_end, job):
     return n_running + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _leave(running, n_running, expected_end, job):
     """Take a job from among the running ones; returns how many there are."""
     for i in range(_place_among(running, n_running, expected_end, job), n_running - 1):
@@ -99,7 +98,7 @@ def _leave(running, n_running, expected_end, job):
     return n_running - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _charge(accounts, half_life, now, account, n_cpus):
     """Bring an account's decayed use up to now; from here on it grows by ``n_cpus`` more or less."""
     passed = now - accounts.at[account]
@@ -111,10 +110,19 @@ def _charge(accounts, half_life, now, account, n_cpus):
     accounts.rate[account] += n_cpus
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _touch(touched, node):
+    if not touched.marked[node]:
+        touched.marked[node] = True
+        touched.nodes[touched.n[0]] = node
+        touched.n[0] += 1
+
+
+@kernel
 def _release(world, state, job):
     for i in range(state.node_first[job], state.node_first[job + 1]):
         node = state.node_list[i]
+        _touch(state.touched, node)
         if state.options.exclusive:
             state.free_cpus[node] = state.total_cpus[node]
             state.free_mem[node] = state.total_mem[node]
@@ -135,7 +143,7 @@ def _release(world, state, job):
     world.last_run[user, 1] = world.end[job] - state.start[job]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _append(next_waiting, previous_waiting, job):
     end = next_waiting.size - 1
     last = previous_waiting[end]
@@ -145,7 +153,7 @@ def _append(next_waiting, previous_waiting, job):
     previous_waiting[end] = job
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _correct(running, n_running, expected_end, start, requested, now):
     """Raise the expected end of jobs that outlast their estimate: by as long as they ran, at least a minute.
 
@@ -169,7 +177,7 @@ def _correct(running, n_running, expected_end, start, requested, now):
     return n_raised
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _may_wake(world, state, now):
     """Say whether a policy's wake counts: not if nobody waits or runs, nor for ever if nothing is done."""
     if now < NEVER:
@@ -182,7 +190,7 @@ def _may_wake(world, state, now):
     return world.idle_wakes[0] <= MOST_IDLE_WAKES
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def advance(world, state):
     """Go to the next moment: release all completions that are due, then admit all submissions.
 
@@ -230,7 +238,7 @@ def advance(world, state):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _refusal(world, state, job, nodes):
     if job < 0 or job >= state.submit.size:
         return UNKNOWN_JOB
@@ -259,12 +267,13 @@ def _refusal(world, state, job, nodes):
     return OK
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _occupy(world, state, job, nodes):
     """Take the nodes; returns the durations' row of the node on which the job takes longest."""
     speed = world.speed_of_node[nodes[0]]
     for i in range(nodes.size):
         node = nodes[i]
+        _touch(state.touched, node)
         if state.options.exclusive:
             state.free_cpus[node] = state.free_mem[node] = state.free_gpus[node] = -1
         else:
@@ -282,7 +291,7 @@ def _occupy(world, state, job, nodes):
     return speed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place(world, state, job, nodes):
     """Start a waiting job on nodes: all at once or, with a status other than OK, not at all.
 

@@ -1,0 +1,312 @@
+"""The waiting jobs in lines, so that a decision looks at a few lines instead of thousands of jobs.
+
+Jobs that can only be served one after another stand in one *line*: jobs of one shape under an order that
+never changes, or jobs whose scores change alike under one that does. Three facts make decisions cheap:
+
+* Between two moments no job that did not fit fits, unless a node was freed. So each line knows on how
+  many nodes its shape fits, and only nodes that were touched since the last decision are looked at.
+* Of a line only its first job can be next, or its first that ends in time: a tree over the line, with
+  the least estimate below each of its knots, finds either in a few steps.
+* A job joins and leaves its line once.
+
+`docs/explanation/simulator.md` says what each of these gave.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from procure.policies.names import F1, F2, F3, F4, PRIORITY, SJF, UNICEF, WFP3
+from procure.policies.order import Order, score
+from procure.simulator.kernel import kernel
+from procure.simulator.state import State
+
+NEVER = 1 << 62
+"""The estimate of a place in a line at which no job waits."""
+N_FILLED, N_SEEN, N_JOINED, DECIDED = range(4)
+"""What the counters count: lines in which jobs wait, jobs submitted and jobs waiting as far as the lines
+know; and the job of the last decision, −1 if none."""
+
+
+class Lines(NamedTuple):
+    """Lines of waiting jobs, each in its order; ``filled`` holds those in which somebody waits.
+
+    The tree of line ``l`` stands at ``root[l]``: its top is knot 1, knot ``k`` has the knots ``2 k`` and
+    ``2 k + 1`` below it, and the ``width[l]`` last ones are the places of the line.
+    """
+
+    order: Order
+    ranked: bool  # jobs compare by rank; otherwise by their scores now
+    by_shape: bool  # all jobs of a line have one shape
+    rank: np.ndarray  # int64[n_jobs], place in an order that never changes
+    line_of: np.ndarray  # int64[n_jobs]
+    leaf_of: np.ndarray  # int64[n_jobs], the job's place in ``least``
+    root: np.ndarray  # int64[n_lines]
+    width: np.ndarray  # int64[n_lines], a power of two
+    least: np.ndarray  # int64[], s; least estimate of those who wait at or below a knot
+    job_at: np.ndarray  # int64[], whose place a knot is
+    first: np.ndarray  # int64[n_lines], the first job in the line; n_jobs = nobody waits
+    shape: np.ndarray  # int64[n_lines]; 0 unless ``by_shape``
+    n_fitting: np.ndarray  # int64[n_lines], nodes on which the line's shape fits; kept while it is filled
+    filled: np.ndarray  # int64[n_lines], the first N_FILLED entries
+    place: np.ndarray  # int64[n_lines], where the line stands in ``filled``
+    counters: np.ndarray  # int64[4]
+    seen_cpus: np.ndarray  # int64[n_nodes], what was free when ``n_fitting`` was brought up to date
+    seen_mem: np.ndarray  # int64[n_nodes], MB
+    seen_gpus: np.ndarray  # int64[n_nodes]
+
+
+@njit(cache=True, nogil=True)
+def _scores(state, order):
+    scores = np.empty(state.submit.size)
+    for job in range(scores.size):
+        scores[job] = score(state, job, order)
+    return scores
+
+
+def _numbered(*columns: np.ndarray) -> np.ndarray:
+    """Number the distinct rows of some columns."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        distinct, row = np.unique(column, return_inverse=True)
+        number = np.unique(number * len(distinct) + row, return_inverse=True)[1]
+    return number
+
+
+def make_lines(state: State, order: Order, by_shape: bool) -> Lines:
+    """Lay out the lines of a run in which nothing has been submitted yet.
+
+    Parameters
+    ----------
+    by_shape
+        Whether all jobs of a line must have one shape; needed to say who fits.
+    """
+    n_jobs = len(state.submit)
+    unknown = state.options.last_two and order.rule in (SJF, F1, F2, F3, F4, WFP3, UNICEF)
+    ranked = order.rule not in (WFP3, UNICEF, PRIORITY) and not unknown
+    rank = np.arange(n_jobs)
+    if ranked:
+        rank[np.argsort(_scores(state, order), kind="stable")] = np.arange(n_jobs)
+        alike = np.zeros((1, n_jobs), np.int64)
+    elif unknown:  # an estimate is made at the submission, so nobody is known to be like another
+        alike = np.arange(n_jobs)[None]
+    elif order.rule == PRIORITY:
+        alike = np.stack([state.user, state.n_nodes])
+    else:
+        alike = np.stack([np.maximum(state.cpus, 1) * state.n_nodes, state.estimate])
+    line_of = _numbered(*alike, *([state.shape] if by_shape else []))
+    size = np.bincount(line_of)
+    width = 1 << np.ceil(np.log2(size)).astype(np.int64)
+    root = np.cumsum(2 * width) - 2 * width
+    stands = np.lexsort((rank, line_of))
+    leaf_of = np.empty(n_jobs, np.int64)
+    leaf_of[stands] = np.arange(n_jobs) + np.repeat(root + width - (np.cumsum(size) - size), size)
+    job_at = np.full(int(root[-1] + 2 * width[-1]), -1, np.int64)
+    job_at[leaf_of] = np.arange(n_jobs)
+    shape = np.zeros(len(size), np.int64)
+    if by_shape:
+        shape[line_of] = state.shape
+    return Lines(
+        order=order,
+        ranked=bool(ranked),
+        by_shape=by_shape,
+        rank=rank,
+        line_of=line_of,
+        leaf_of=leaf_of,
+        root=root,
+        width=width,
+        least=np.full(len(job_at), NEVER, np.int64),
+        job_at=job_at,
+        first=np.full(len(size), n_jobs, np.int64),
+        shape=shape,
+        n_fitting=np.zeros(len(size), np.int64),
+        filled=np.zeros(len(size), np.int64),
+        place=np.zeros(len(size), np.int64),
+        counters=np.array([0, 0, 0, -1], np.int64),
+        seen_cpus=state.free_cpus.copy(),
+        seen_mem=state.free_mem.copy(),
+        seen_gpus=state.free_gpus.copy(),
+    )
+
+
+@kernel
+def first_within(root, width, least, job_at, line, bound):
+    """Return the first job of a line whose estimate is at most ``bound``, s; −1 if there is none."""
+    top = root[line]
+    if least[top + 1] > bound:
+        return -1
+    k = 1
+    while k < width[line]:
+        k *= 2
+        if least[top + k] > bound:
+            k += 1
+    return job_at[top + k]
+
+
+@kernel
+def _set(top, leaf, least, value):
+    """Write an estimate to a place of a line, and bring the knots above it up to date."""
+    least[leaf] = value
+    k = (leaf - top) >> 1
+    while k >= 1:
+        below = min(least[top + 2 * k], least[top + 2 * k + 1])
+        if least[top + k] == below:
+            return
+        least[top + k] = below
+        k >>= 1
+
+
+@kernel
+def _join(state, lines, job):
+    line = lines.line_of[job]
+    _set(lines.root[line], lines.leaf_of[job], lines.least, state.estimate[job])
+    lines.counters[N_JOINED] += 1
+    first = lines.first[line]
+    if first == state.submit.size:
+        lines.place[line] = lines.counters[N_FILLED]
+        lines.filled[lines.counters[N_FILLED]] = line
+        lines.counters[N_FILLED] += 1
+        if lines.by_shape and not state.pool:
+            _count(state, lines, line)
+        lines.first[line] = job
+    elif lines.rank[job] < lines.rank[first]:
+        lines.first[line] = job
+
+
+@kernel
+def _quit(state, lines, job):
+    line = lines.line_of[job]
+    _set(lines.root[line], lines.leaf_of[job], lines.least, NEVER)
+    lines.counters[N_JOINED] -= 1
+    if lines.first[line] != job:
+        return
+    first = first_within(lines.root, lines.width, lines.least, lines.job_at, line, NEVER - 1)
+    if first >= 0:
+        lines.first[line] = first
+        return
+    lines.first[line] = state.submit.size
+    lines.counters[N_FILLED] -= 1
+    last = lines.filled[lines.counters[N_FILLED]]
+    lines.filled[lines.place[line]] = last
+    lines.place[last] = lines.place[line]
+
+
+@kernel
+def _count(state, lines, line):
+    """Count the nodes on which a line's shape fits."""
+    shapes, shape = state.shapes, lines.shape[line]
+    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
+    free_cpus, free_mem, free_gpus = lines.seen_cpus, lines.seen_mem, lines.seen_gpus
+    node_types = state.node_types
+    n = 0
+    for node in range(free_cpus.size):
+        n += (
+            (free_cpus[node] >= cpus)
+            & (free_mem[node] >= mem)
+            & (free_gpus[node] >= gpus)
+            & ((node_types[node] & types) != 0)
+        )
+    lines.n_fitting[line] = n
+
+
+@kernel
+def _look_again(state, lines, node):
+    """Bring the counts of the filled lines up to what a node has free now."""
+    shapes, filled, shape_of, n_fitting = state.shapes, lines.filled, lines.shape, lines.n_fitting
+    cpus, mem, gpus, types = shapes.cpus, shapes.mem, shapes.gpus, shapes.types
+    had_cpus, had_mem, had_gpus = lines.seen_cpus[node], lines.seen_mem[node], lines.seen_gpus[node]
+    has_cpus, has_mem, has_gpus = state.free_cpus[node], state.free_mem[node], state.free_gpus[node]
+    if had_cpus == has_cpus and had_mem == has_mem and had_gpus == has_gpus:
+        return
+    node_type = state.node_types[node]
+    for i in range(lines.counters[N_FILLED]):
+        line = filled[i]
+        s = shape_of[line]
+        before = (had_cpus >= cpus[s]) & (had_mem >= mem[s]) & (had_gpus >= gpus[s])
+        after = (has_cpus >= cpus[s]) & (has_mem >= mem[s]) & (has_gpus >= gpus[s])
+        if before != after and (node_type & types[s]) != 0:
+            n_fitting[line] += 1 if after else -1
+    lines.seen_cpus[node], lines.seen_mem[node], lines.seen_gpus[node] = has_cpus, has_mem, has_gpus
+
+
+@kernel
+def follow_queue(state, lines):
+    """Bring the lines up to what was started, freed and submitted since the last decision."""
+    counters = lines.counters
+    decided = counters[DECIDED]
+    if decided >= 0:
+        if state.start[decided] >= 0:
+            _quit(state, lines, decided)
+        counters[DECIDED] = -1
+    if lines.by_shape and not state.pool:
+        touched = state.touched
+        for i in range(touched.n[0]):
+            node = touched.nodes[i]
+            touched.marked[node] = False
+            _look_again(state, lines, node)
+        touched.n[0] = 0
+    n_jobs = state.submit.size
+    if state.n_submitted[0] > counters[N_SEEN]:
+        job = state.previous_waiting[n_jobs]
+        while job != n_jobs and job >= counters[N_SEEN]:
+            _join(state, lines, job)
+            job = state.previous_waiting[job]
+        counters[N_SEEN] = state.n_submitted[0]
+    if counters[N_JOINED] != state.n_waiting[0]:
+        _drop_started(state, lines)
+
+
+@kernel
+def _drop_started(state, lines):
+    """Take out the jobs that somebody else has started."""
+    for job in range(state.n_submitted[0]):
+        if state.start[job] >= 0 and lines.least[lines.leaf_of[job]] != NEVER:
+            _quit(state, lines, job)
+
+
+@kernel
+def fits(state, lines, line):
+    """Say whether the jobs of a line fit now."""
+    wanted = state.shapes.n_nodes[lines.shape[line]]
+    return (state.n_idle[0] if state.pool else lines.n_fitting[line]) >= wanted
+
+
+@kernel
+def precedes(state, lines, job, other):
+    """Say whether the order serves a job before another; ties go to the earlier queued one."""
+    if lines.ranked:
+        return lines.rank[job] < lines.rank[other]
+    value, least = score(state, job, lines.order), score(state, other, lines.order)
+    return value < least or (value == least and job < other)
+
+
+@kernel
+def first_of(state, lines, fitting_only):
+    """Return the job that the order serves first, of all or of those that fit; n_jobs if there is none."""
+    filled, first, rank, shape, n_fitting = (
+        lines.filled,
+        lines.first,
+        lines.rank,
+        lines.shape,
+        lines.n_fitting,
+    )
+    wanted, pool, idle = state.shapes.n_nodes, state.pool, state.n_idle[0]
+    n_jobs = state.submit.size
+    best = n_jobs
+    least = np.inf
+    for i in range(lines.counters[N_FILLED]):
+        line = filled[i]
+        if fitting_only and wanted[shape[line]] > (idle if pool else n_fitting[line]):
+            continue
+        job = first[line]
+        if lines.ranked:
+            if best == n_jobs or rank[job] < rank[best]:
+                best = job
+        else:
+            value = score(state, job, lines.order)
+            if value < least or (value == least and job < best):
+                best, least = job, value
+    return best

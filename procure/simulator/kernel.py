@@ -1,0 +1,15 @@
+"""How the kernels are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+kernel: Any = njit(**_OPTIONS)
+"""Compile once, into the cache on the disk, without the interpreter's lock and without reference counts.
+
+The state is a tuple of some 60 arrays, each of which would be counted at every call: nine tenths of a
+queue policy's time. Whoever calls a kernel holds the arrays; a kernel itself may not make or return any.
+"""

@@ -1,0 +1,197 @@
+"""Policies that decide by lines of equal jobs give the schedules of their slow twins on crowded queues."""
+
+from __future__ import annotations
+
+import math
+
+import naive_policies as naive
+import numpy as np
+import pytest
+from policy_cases import as_dicts, crowded_case, found
+
+from procure import run as procure_run
+from procure.policies.names import ORDERS
+from procure.policies.order import score
+from procure.policies.queue import Skipping, Strict
+from procure.simulator.state import WAIT, waiting
+
+
+def size(sim, j):
+    return max(sim.jobs[j]["cpus"], 1) * sim.jobs[j]["n"]
+
+
+def wait(sim, j):
+    return float(sim.now - sim.jobs[j]["submit"])
+
+
+def estimate(sim, j):
+    return sim.jobs[j]["est"]
+
+
+def wfp3(sim, j):
+    ratio = wait(sim, j) / estimate(sim, j)
+    return -(ratio * ratio * ratio) * size(sim, j)
+
+
+def unicef(sim, j):
+    return -wait(sim, j) / (max(math.log2(size(sim, j)), 1.0) * estimate(sim, j))
+
+
+def age_and_size(sim, j):
+    return -(min(1.0, wait(sim, j) / 20.0) + 0.0 + 2.0 * (sim.jobs[j]["n"] / len(sim.nodes)))
+
+
+def f3(sim, j):
+    submitted = math.log10(max(float(sim.jobs[j]["submit"]), 1.0))
+    return float(estimate(sim, j)) * size(sim, j) + 6_860_000.0 * submitted
+
+
+PRIORITY = "weight_fair_share=0,weight_size=2,max_age=20"
+TWINS = {
+    "fcfs": lambda: naive.strict(lambda sim, j: 0),
+    "lcfs": lambda: naive.strict(lambda sim, j: -j),
+    "edf": lambda: naive.strict(lambda sim, j: 0),
+    "f3": lambda: naive.strict(f3),
+    "wfp3": lambda: naive.strict(wfp3),
+    "unicef": lambda: naive.strict(unicef),
+    f"priority:{PRIORITY}": lambda: naive.strict(age_and_size),
+    "first-fit": lambda: naive.skipping(lambda sim, j: 0),
+    "sjf": lambda: naive.skipping(estimate),
+    "smallest-first": lambda: naive.skipping(size),
+    "largest-first": lambda: naive.skipping(lambda sim, j: -size(sim, j)),
+    "easy": naive.easy,
+    "easy-sjf": lambda: naive.easy(estimate),
+    "easy-by-time": lambda: naive.easy(by_time_only=True),
+    "easy:order=lcfs": lambda: naive.easy(lambda sim, j: -j),
+    "easy:order=largest": lambda: naive.easy(lambda sim, j: -size(sim, j)),
+    "easy:order=wfp3": lambda: naive.easy(wfp3),
+    "easy:order=sjf,queue_order=unicef": lambda: naive.easy(estimate, queue_key=unicef),
+    "easy:queue_order=smallest": lambda: naive.easy(queue_key=size),
+    f"easy:order=priority,{PRIORITY}": lambda: naive.easy(age_and_size),
+}
+PLANS = {
+    "conservative": lambda: naive.Conservative(600),
+    "earliest-gap": lambda: naive.Gaps(600),
+    "best-gap": lambda: naive.Gaps(600, best=True),
+    "tabu:rounds=3": lambda: naive.Gaps(600, best=True, rounds=3),
+}
+
+
+def compare(policy: str, twin, seed: int, n_jobs: int) -> None:
+    rng = np.random.default_rng(seed)
+    kill = bool(rng.integers(2))
+    jobs, nodes = crowded_case(rng, n_jobs, kill)
+    run = procure_run.simulate(jobs, nodes, policy, kill_at_limit=kill)
+    rows, servers = as_dicts(jobs, nodes, kill)
+    sim = naive.Sim(rows, servers, pool=len(set(nodes["cpus"])) == 1 and nodes["cpus"].iloc[0] == 1)
+    start, where = sim.simulate(twin)
+    names = [tuple(f"n{n}" for n in nodes) for nodes in where]
+    assert found(run, jobs) == (start, names), (policy, seed)
+
+
+@pytest.mark.parametrize("policy", TWINS)
+def test_policy_equals_its_slow_twin_on_crowded_queues(policy):
+    """Starts and nodes are the twin's where many equal jobs wait."""
+    for seed in range(12):
+        compare(policy, TWINS[policy](), seed, 24)
+
+
+@pytest.mark.parametrize("policy", PLANS)
+def test_plan_equals_its_slow_twin(policy):
+    """Policies that plan every waiting job start them when and where their twin over dense time does."""
+    for seed in range(3):
+        compare(policy, PLANS[policy](), seed, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", TWINS)
+def test_policy_equals_its_slow_twin_on_2000_crowded_queues(policy):
+    """The same on 2,000 further cases."""
+    for seed in range(1_000, 3_000):
+        compare(policy, TWINS[policy](), seed, 24)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", PLANS)
+def test_plan_equals_its_slow_twin_on_2000_cases(policy):
+    """The same on 2,000 further cases."""
+    for seed in range(1_000, 3_000):
+        compare(policy, PLANS[policy](), seed, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["easy", "easy-sjf", "sjf", "first-fit", "wfp3"])
+def test_policy_equals_its_slow_twin_with_a_thousand_equal_requests(policy):
+    """The same where a thousand jobs of at most four requests wait at once."""
+    for seed in range(2):
+        compare(policy, TWINS[policy](), seed, 1_000)
+
+
+def decided_by_scores(kind):
+    """Make a queue policy as one would write it from `score`, without lines and without memory."""
+
+    class Scored(kind):
+        def make(self, state):
+            order = self.numbered(self.order)
+
+            def decide(state):
+                for job in sorted(waiting(state), key=lambda j: (score(state, j, order), j)):
+                    fits = (state.free_cpus >= state.cpus[job]) & (state.free_mem >= state.mem[job])
+                    fits &= (state.free_gpus >= state.gpus[job]) & (state.node_types & state.types[job] != 0)
+                    nodes = np.flatnonzero(fits)[: state.n_nodes[job]]
+                    if len(nodes) == state.n_nodes[job]:
+                        return job, nodes
+                    if kind is Strict:
+                        break
+                return WAIT, []
+
+            return decide
+
+    return Scored
+
+
+@pytest.mark.parametrize("kind", [Strict, Skipping])
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_serves_by_its_score(kind, order):
+    """Lines serve who has the lowest score now, with fair shares and with estimates made at submission."""
+    for seed in range(6):
+        jobs, nodes = crowded_case(np.random.default_rng(seed), 40)
+        due = jobs["submit_time"] + np.random.default_rng(seed).integers(0, 30, len(jobs))
+        jobs = jobs.assign(due_time=due)
+        given = {"order": order, "last_two": bool(seed % 2), "exclusive": seed == 3}
+        fast = procure_run.simulate(jobs, nodes, kind(**given))
+        slow = procure_run.simulate(jobs, nodes, decided_by_scores(kind)(**given))
+        assert found(fast, jobs) == found(slow, jobs), (order, seed)
+
+
+def meddled(kind):
+    """Ask a policy, and start the newest job instead where that fits, every other time."""
+
+    class Meddled(kind):
+        def make(self, state):
+            asked, rng = super().make(state), np.random.default_rng(0)
+
+            def decide(state):
+                job, nodes = asked(state)
+                newest = int(state.previous_waiting[len(state.submit)])
+                if job == WAIT or rng.integers(2):
+                    return job, nodes
+                fits = (state.free_cpus >= state.cpus[newest]) & (state.free_mem >= state.mem[newest])
+                fits &= (state.free_gpus >= state.gpus[newest]) & (
+                    state.node_types & state.types[newest] != 0
+                )
+                instead = np.flatnonzero(fits)[: state.n_nodes[newest]]
+                return (newest, instead) if len(instead) == state.n_nodes[newest] else (job, nodes)
+
+            return decide
+
+    return Meddled
+
+
+def test_lines_hold_when_somebody_else_starts_jobs():
+    """A policy that is not always obeyed still knows who waits and what is free."""
+    for seed in range(8):
+        jobs, nodes = crowded_case(np.random.default_rng(seed), 40)
+        fast = procure_run.simulate(jobs, nodes, meddled(Skipping)(order="sjf"))
+        slow = procure_run.simulate(jobs, nodes, meddled(decided_by_scores(Skipping))(order="sjf"))
+        assert found(fast, jobs) == found(slow, jobs), seed
