@@ -9,11 +9,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from procure.page.svg import figure
 from procure.run import simulate
-from procure.topology.fat_tree import make_nodes
+from procure.topology.compact import allocate_compact
+from procure.topology.fabric import empty_fabric, empty_grant, give_back, no_holders, take
+from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.interference import speed_up
-from procure.topology.metrics import hops_of_jobs, utilization_while_waiting
+from procure.topology.isolated import allocate_isolated
+from procure.topology.metrics import hops_of_jobs, utilization_nodes, utilization_while_waiting
+from procure.topology.search import make_search
+from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify
+from procure.workload.importing import import_log
 
 TREES = {"cab": (4, 18, 18), "pinot": (8, 18, 18)}
 SCENARIOS = {"Cab 1×": ("cab", 1), "Cab 2×": ("cab", 2), "Cab 3×": ("cab", 3), "Pinot 3×": ("pinot", 3)}
@@ -74,13 +81,14 @@ def interval(values: np.ndarray, seed: int = 0) -> str:
     return f"{values.mean():+.2f} ({low:+.2f} to {high:+.2f})"
 
 
-def saturated(n_seeds: int, load: float) -> None:
+def saturated(n_seeds: int, load: float, scenarios: list[str]) -> None:
     print(
         "| Scenario | Policy | Busy utilization, % | over the makespan, % | Makespan, h | Wait, h | APH | Kernel, s |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     pairs = []
-    for name, (tree, multiple) in SCENARIOS.items():
+    for name in scenarios:
+        tree, multiple = SCENARIOS[name]
         nodes = make_nodes(*TREES[tree])
         rows = {policy: [] for policy in ("any", "compact", "tiers", "isolated")}
         for seed in range(n_seeds):
@@ -106,16 +114,22 @@ def saturated(n_seeds: int, load: float) -> None:
     print("\n".join(pairs))
 
 
-def faster(n_seeds: int) -> None:
+SHARES = (0, 5, 10, 20)
+
+
+def faster(n_seeds: int, scenarios: list[str], out: Path | None) -> None:
+    """What isolation costs and wins if isolated jobs run shorter by a share, or `any` is slowed by contention."""
     policies = ("tiers", "isolated")
     print("| Scenario | Isolated jobs run shorter by | " + " | ".join(
         f"`{policy}`: makespan against `any`, % | wait, h" for policy in policies) + " | `any`: wait, h |")  # fmt: skip
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name, (tree, multiple) in SCENARIOS.items():
+    lines: dict[tuple[str, str], list[float]] = {}
+    for name in scenarios:
+        tree, multiple = SCENARIOS[name]
         nodes = make_nodes(*TREES[tree])
         workloads = [workload(len(nodes), multiple, seed) for seed in range(n_seeds)]
         base = [measured(jobs, nodes, "any", whole=False) for jobs in workloads]
-        for scenario in ("0%", "2%", "5%", "10%", "20%", "v1", "v2"):
+        for scenario in (*(f"{share}%" for share in SHARES), "v1", "v2"):
             cells = []
             for policy in policies:
                 own = [
@@ -124,8 +138,102 @@ def faster(n_seeds: int) -> None:
                 ]
                 longer = [100 * (a["makespan"] / b["makespan"] - 1) for a, b in zip(own, base, strict=True)]
                 cells += [interval(np.array(longer)), f"{np.mean([found['wait'] for found in own]):.2f}"]
+                lines.setdefault((name, policy), []).append(float(np.mean(longer)))
             cells.append(f"{np.mean([found['wait'] for found in base]):.2f}")
             print(f"| {name} | {scenario} | {' | '.join(cells)} |", flush=True)
+    print("\nFrom which share on isolation no longer lengthens the makespan (linear between the points):")
+    for (name, policy), values in lines.items():
+        fixed = values[: len(SHARES)]
+        crossing = np.interp(0, fixed[::-1], SHARES[::-1]) if min(fixed) <= 0 else np.nan
+        print(f"| {name} | `{policy}` | {crossing:.1f} % |")
+    if out:
+        draw({key: values[: len(SHARES)] for key, values in lines.items()}, out)
+
+
+def draw(lines: dict[tuple[str, str], list[float]], out: Path) -> None:
+    made, axes = figure()
+    for (name, policy), values in lines.items():
+        axes.plot(
+            SHARES, values, "-" if policy == "isolated" else "--", marker=".", label=f"{policy}, {name}"
+        )
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set_xlabel("run time that isolation saves, %")
+    axes.set_ylabel("makespan against any, %")
+    axes.legend(fontsize=6, ncols=2)
+    made.savefig(out, metadata={"Date": None, "Creator": None})
+
+
+def contention(n_seeds: int, scenarios: list[str]) -> None:
+    """What `any` and `compact` lose if shared links slow jobs down, against isolation at full speed.
+
+    Run times are means over the jobs of at least two nodes; makespans are against `any` without contention.
+    """
+    print("| Scenario | Slowdown, exponent | Policy | Run time against the log, × | Makespan, % | Wait, h |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name in scenarios:
+        tree, multiple = SCENARIOS[name]
+        nodes = make_nodes(*TREES[tree])
+        workloads = [workload(len(nodes), multiple, seed) for seed in range(n_seeds)]
+        base = [measured(jobs, nodes, "any", whole=False)["makespan"] for jobs in workloads]
+        for slowdown, exponent in ((0, 1), (0.05, 1), (0.1, 1), (0.2, 1), (0.1, 0.5), (0.1, 2)):
+            of_links = f"slowdown={slowdown},exponent={exponent}"
+            names = [f"any:{of_links}", f"compact:{of_links}"] + (
+                ["tiers", "isolated"] if slowdown == 0 else []
+            )
+            for policy in names:
+                rows = []
+                for jobs, without in zip(workloads, base, strict=True):
+                    run = simulate(jobs, nodes, policy, kill_at_limit=False)
+                    several = run.schedule[run.schedule["n_nodes"] > 1]
+                    took = (several["end_time"] - several["start_time"]) / several["run_time"]
+                    makespan = 100 * (run.metrics["makespan"] / 3600 / without - 1)
+                    rows.append((took.mean(), makespan, run.metrics["mean_wait_time"] / 3600))
+                mean = np.mean(rows, axis=0)
+                print(
+                    f"| {name} | {slowdown:g}, {exponent:g} | `{policy.split(':')[0]}` | {mean[0]:.3f} "
+                    f"| {mean[1]:+.1f} | {mean[2]:.2f} |", flush=True
+                )  # fmt: skip
+
+
+def allocation() -> None:
+    """One allocation on 2,592 nodes by how full they are; times include the call from Python."""
+    tree = FatTree(*TREES["pinot"])
+    shape, rng = tree.shape, np.random.default_rng(1)
+    print(
+        "| Policy | Nodes in use | Found: calls | median, µs | Not found: calls | median, µs | Searches cut |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for policy in ("compact", "tiers", "isolated"):
+        fabric, holders, grant = empty_fabric(shape), no_holders(shape), empty_grant(shape)
+        search = make_search(shape, 100_000)
+        allocate = {"compact": allocate_compact, "tiers": allocate_tiers, "isolated": allocate_isolated}[
+            policy
+        ]
+        arguments = (search,) if policy == "isolated" else ()
+        allocate(shape, fabric, *arguments, 1, grant)
+        held, rows = {}, []
+        for job in range(20_000):
+            n = int(rng.integers(1, 19) if rng.random() < 0.8 else min(600, 18 + rng.exponential(100)))
+            used = 1 - fabric.idle.mean()
+            began = time.perf_counter()
+            found = allocate(shape, fabric, *arguments, n, grant)
+            rows.append((used, found, 1e6 * (time.perf_counter() - began)))
+            if found:
+                take(shape, fabric, holders, grant, job)
+                held[job] = grant.nodes[:n].copy()
+            for _ in range(1 if found and rng.random() < 0.8 else 2 if held and not found else 0):
+                if len(held) > 1 and (not found or used > 0.5):
+                    ended = int(rng.choice(list(held)))
+                    give_back(shape, fabric, holders, held.pop(ended), ended, True)
+        table = pd.DataFrame(rows, columns=["used", "found", "time"])
+        for low, high in ((0, 0.5), (0.5, 0.8), (0.8, 0.9), (0.9, 1.01)):
+            part = table[(table["used"] >= low) & (table["used"] < high)]
+            yes, no = part.loc[part["found"], "time"], part.loc[~part["found"], "time"]
+            if len(part):
+                print(
+                    f"| `{policy}` | {100 * low:.0f}–{min(100 * high, 100):.0f} % | {len(yes):,} | {yes.median():.1f} "
+                    f"| {len(no):,} | {no.median():.1f} | {search.cut[0]} |"
+                )  # fmt: skip
 
 
 def speed() -> None:
@@ -150,18 +258,86 @@ def speed() -> None:
             )
 
 
+LOGS = {
+    "SDSC-BLUE": ("SDSC-BLUE-2000-4.2-cln.swf.xz", 8, (4, 6, 6)),
+    "HPC2N": ("HPC2N-2002-2.1-cln.swf.xz", 1, (5, 6, 8)),
+}
+
+
+def logs(folder: Path, n_jobs: int) -> None:
+    print(
+        "| Log | Policy | Jobs | Utilization, % | while jobs wait, % | Mean wait, h | APH | ideal | Kernel, s |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name, (file, cpus, tree) in LOGS.items():
+        jobs = (
+            import_log(folder / file, format="swf", cpus_per_node=cpus)
+            .jobs.head(n_jobs)
+            .assign(mem_mb_per_node=0)
+        )
+        nodes = make_nodes(*tree, cpus=cpus)
+        for policy in ("any", "compact", "tiers", "isolated"):
+            run = simulate(jobs, nodes, policy)
+            hops = hops_of_jobs(run.schedule, nodes)
+            hops = hops[hops["n_nodes"] > 1]
+            waiting = utilization_while_waiting(run.schedule, len(nodes)) or 0
+            print(
+                f"| {name} | `{policy}` | {len(jobs):,} | {100 * utilization_nodes(run.schedule, len(nodes)):.1f} "
+                f"| {100 * waiting:.1f} | {run.metrics['mean_wait_time'] / 3600:.2f} | {hops['aph'].mean():.2f} "
+                f"| {hops['ideal_aph'].mean():.2f} | {run.elapsed:.1f} |", flush=True
+            )  # fmt: skip
+
+
+def check(n_allocations: int) -> None:
+    """Random trees, tapered ones included, and random loads; `any` is what the verifier must find."""
+    print("| Policy | Trees | Allocations | Shared links | Without a path |")
+    print("| --- | --- | --- | --- | --- |")
+    rng = np.random.default_rng(2)
+    for policy in ("tiers", "isolated", "isolated, tapered", "any"):
+        trees = done = shared = unrouted = 0
+        while done < n_allocations:
+            pods, leaves, per_leaf = (int(x) for x in rng.integers(2, 9, 3))
+            nodes = make_nodes(pods, leaves, per_leaf)
+            links = f"uplinks={rng.integers(1, per_leaf + 1)},spines={rng.integers(1, leaves + 1)}"
+            name = f"isolated:{links}" if policy.endswith("tapered") else policy
+            jobs = workload(len(nodes), 1, trees, n_jobs=2000, load=rng.uniform(0.5, 2))
+            size = np.exp(rng.uniform(0, np.log(len(nodes)), len(jobs))).astype(np.int64)
+            verdict = verify(simulate(jobs.assign(n_nodes=size), nodes, name).schedule, nodes)
+            trees, done = trees + 1, done + verdict.n_allocations
+            shared, unrouted = shared + verdict.n_shared_links, unrouted + verdict.n_unrouted
+        print(f"| `{policy}` | {trees} | {done:,} | {shared:,} | {unrouted} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["saturated", "unsaturated", "faster", "speed"])
+    parser.add_argument(
+        "part",
+        choices=["saturated", "unsaturated", "faster", "contention", "allocation", "speed", "logs", "check"],
+    )
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--scenario", nargs="+", choices=list(SCENARIOS), default=list(SCENARIOS))
+    parser.add_argument("--jobs", type=int, default=20_000, help="logs: how many, from the first")
+    parser.add_argument("--out", type=Path, help="faster: draw a figure, .svg")
+    parser.add_argument("--allocations", type=int, default=100_000)
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/data/pwa"), help="folder of the SWF logs"
+    )
     arguments = parser.parse_args()
     began = time.perf_counter()
     if arguments.part == "saturated":
-        saturated(arguments.seeds, 1.3)
+        saturated(arguments.seeds, 1.3, arguments.scenario)
     elif arguments.part == "unsaturated":
-        saturated(arguments.seeds, 0.7)
+        saturated(arguments.seeds, 0.7, arguments.scenario)
+    elif arguments.part == "logs":
+        logs(arguments.data, arguments.jobs)
+    elif arguments.part == "allocation":
+        allocation()
+    elif arguments.part == "check":
+        check(arguments.allocations)
     elif arguments.part == "faster":
-        faster(arguments.seeds)
+        faster(arguments.seeds, arguments.scenario, arguments.out)
+    elif arguments.part == "contention":
+        contention(arguments.seeds, arguments.scenario)
     else:
         speed()
     print(f"\n{Path(__file__).name} {arguments.part}: {time.perf_counter() - began:.0f} s")

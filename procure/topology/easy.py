@@ -17,6 +17,7 @@ from procure.simulator.drive import loop
 from procure.simulator.state import FAR, WAIT, State
 from procure.topology.any_nodes import allocate_any
 from procure.topology.compact import allocate_compact
+from procure.topology.contention import Contention, ask_paces, count_users, make_contention
 from procure.topology.fabric import (
     Fabric,
     Grant,
@@ -76,6 +77,7 @@ class OnTree(NamedTuple):
     )  # int64[2, n_nodes + 1], the epoch in which a size last failed, before and across the shadow time
     notes: np.ndarray  # int64[9]
     log: Log
+    contention: Contention
 
 
 def on_tree(
@@ -86,6 +88,8 @@ def on_tree(
     queue_depth: int,
     bound: int = 1,
     hold_reserved_links: bool = False,
+    slowdown: float = 0.0,
+    exponent: float = 1.0,
 ) -> OnTree:
     """Lay out an empty tree for a run."""
     shape = tree.shape
@@ -119,6 +123,7 @@ def on_tree(
         failed=np.zeros((2, len(tree) + 1), np.int64),
         notes=notes,
         log=log,
+        contention=make_contention(shape, slowdown, exponent),
     )
 
 
@@ -177,6 +182,10 @@ def _deal_with_ends(state, own):
         job = state.ended[i]
         places = own.places[state.node_first[job] : state.node_first[job + 1]]
         give_back(own.shape, own.free, own.holders, places, job, True)
+        if own.contention.slowdown > 0:
+            count_users(own.shape, own.contention, places, -1)
+    if own.contention.slowdown > 0 and notes[SEEN] < state.n_ended[0]:
+        ask_paces(state, own.shape, own.contention, own.places, -1)
     notes[SEEN] = state.n_ended[0]
 
 
@@ -248,6 +257,9 @@ def _start(state, own, job):
         state.chosen[i] = own.row[own.grant.nodes[i]]
     if own.allocator >= TIERS:
         _note_links(own, job)
+    if own.contention.slowdown > 0:
+        count_users(own.shape, own.contention, own.places[first : first + n], 1)
+        ask_paces(state, own.shape, own.contention, own.places, job)
     return job, state.chosen[:n]
 
 

@@ -40,6 +40,7 @@ class _OnTree(Parameters):
         own = on_tree(
             state, tree, ALLOCATORS.index(self.allocator), queue_depth=self.queue_depth,
             bound=getattr(self, "bound", 1), hold_reserved_links=getattr(self, "hold_reserved_links", False),
+            slowdown=getattr(self, "slowdown", 0.0), exponent=getattr(self, "exponent", 1.0),
         )  # fmt: skip
         if self.allocator in ("any", "compact"):
             return CompiledPolicy(easy_on_tree, easy_on_tree_loop, own)
@@ -49,13 +50,20 @@ class _OnTree(Parameters):
         return getattr(self, name, 0)
 
 
-class Any(_OnTree):
+class _Sharing(_OnTree):
+    slowdown: float = Field(
+        0.0, ge=0, description="how much longer a job takes while all its links are shared"
+    )
+    exponent: float = Field(1.0, gt=0, description="of the share of links that others use, in the slowdown")
+
+
+class Any(_Sharing):
     """Parameters of EASY on any idle nodes."""
 
     allocator = "any"
 
 
-class Compact(_OnTree):
+class Compact(_Sharing):
     """Parameters of EASY on the fewest switches."""
 
     allocator = "compact"
