@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import stat
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
 from procure.errors import TableError
 
 DAYS = 365
 _RENEW = 30 * 86_400
-"""So many seconds before they expire keys are made anew."""
+"""Seconds before they expire in which keys are made anew."""
 
 
 def make_keys(folder: Path) -> tuple[Path, Path]:
@@ -26,8 +32,8 @@ def make_keys(folder: Path) -> tuple[Path, Path]:
     Raises
     ------
     TableError
-        ``openssl`` is not there or fails, or the keys may be known to others: a file or the folder is
-        not ours, is a link, or others may read or write it.
+        The keys cannot be written, or may be known to others: a file or the folder is not ours, is a
+        link, or others may read or write it.
     """
     where = folder / "tls"
     cert, key = where / "cert.pem", where / "key.pem"
@@ -67,21 +73,24 @@ def _refuse_shared(path: Path, kind: Any) -> None:
 
 def _generate(folder: Path) -> None:
     """Write ``cert.pem`` and ``key.pem``, both 0600, into a folder of mode 0700."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = (
-        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-        "-days", str(DAYS), "-subj", "/CN=procure", "-keyout", str(key), "-out", str(cert),
-    )  # fmt: skip
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, umask=0o077)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TableError(
-            f"keys for TLS cannot be made with openssl: {error}; install it, or use --farm serial, which needs none"
-        ) from None
-    if done.returncode:
-        raise TableError(f"openssl made no keys for TLS: {' '.join(done.stderr.split())[-200:]}")
-    for path in (key, cert):
-        path.chmod(0o600)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "procure")])
+    now = datetime.datetime.now(datetime.UTC)
+    cert = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        # Clocks of nodes differ: a certificate that begins now would be refused on some.
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    texts = {
+        "cert.pem": cert.public_bytes(Encoding.PEM),
+        "key.pem": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    }
+    for file, text in texts.items():
+        (folder / file).touch(mode=0o600, exist_ok=False)
+        (folder / file).write_bytes(text)
 
 
 def make_security(folder: Path) -> Any:
