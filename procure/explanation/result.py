@@ -113,6 +113,8 @@ def explain(
     TableError
         There are no results yet, or a run failed.
     """
+    if other == package_id:
+        raise ArgumentError("other", f"the same package is given twice: {other}")
     results = load_results(study, policy, workload)
     counts = [_counts(results.plan, "package_id", package_id)]
     if other is not None:
