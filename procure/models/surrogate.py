@@ -163,15 +163,15 @@ class Surrogate:
     def archive(self) -> Archive:
         """Return the fitted model as plain data.
 
-        scikit-learn has no format that cannot execute code, so a ``gbt`` model is kept as the rows that
-        it learnt from, and fitted again, to the same trees, when it is loaded.
+        Only XGBoost has a format that cannot execute code. A model of another kind is kept as the rows
+        that it learnt from, and fitted again, to the same trees, when it is loaded.
         """
         x, wait = self._rows
         head = {
             "schema": SCHEMA, "kind": self.kind, "seed": self.seed, "profile": self.profile_,
             "scale": self.scale_, "n_features": x.shape[1],
         }  # fmt: skip
-        if self.kind == "gbt":
+        if self.kind != "xgboost":
             return Archive(head, {"rows_x": x, "rows_wait": wait})
         return Archive(head, trees={"trees": bytes(self.model_.get_booster().save_raw("ubj"))})
 
@@ -197,7 +197,7 @@ def from_archive(archive: Archive, source: str, n_jobs: int = 1) -> Surrogate:
     head = archive.head
     try:
         model = Surrogate(head["kind"], int(head["seed"]), n_jobs, head["profile"])
-        if model.kind == "gbt":
+        if model.kind != "xgboost":
             return model.fit(archive.arrays["rows_x"], archive.arrays["rows_wait"])
         check_booster(archive.trees["trees"], source)
         model.model_ = XGBRegressor(n_jobs=n_jobs)
