@@ -11,7 +11,8 @@ from procure import run as procure_run
 from procure.policies import catalog
 from procure.policies.easy import Easy
 from procure.policies.profile import make_plan
-from procure.policies.reserve import backfill_behind
+from procure.policies.reserve import backfill_behind, backfill_behind_loop
+from procure.simulator.drive import CompiledPolicy
 
 TWINS = {
     "fcfs": lambda: naive.strict(lambda sim, j: 0),
@@ -76,7 +77,7 @@ def test_depth_one_by_plan_equals_the_shadow_rule():
     class Planned(Easy):
         def make(self, state):
             own = super().make(state).own._replace(plan=make_plan(state))
-            return lambda state: backfill_behind(state, own)
+            return CompiledPolicy(backfill_behind, backfill_behind_loop, own)
 
     for seed in range(15):
         for order in ("fcfs", "sjf"):

@@ -213,9 +213,9 @@ def test_quantile_equals_numpy():
 
 
 def test_amounts_too_large_for_the_fast_lane_still_run():
-    """Memory given in bytes instead of MB needs more bits than a word has: the plain loop takes over."""
-    jobs = job_table(submit_time=[0, 0], run_time=[5, 5], mem_mb_per_node=[2**50, 2**40], gpus_per_node=2**9)
-    run = procure_run.simulate(jobs, node_table(cpus=[2**9], mem_mb=2**50, gpus=2**10))
+    """Amounts near the largest that a table takes need more bits than a word has: the plain loop takes over."""
+    jobs = job_table(submit_time=[0, 0], run_time=[5, 5], mem_mb_per_node=[2**33, 2**30], gpus_per_node=2**28)
+    run = procure_run.simulate(jobs, node_table(cpus=[2**29], mem_mb=2**33, gpus=2**29))
     assert run.schedule["start_time"].tolist() == [0, 5]
 
 

@@ -6,7 +6,7 @@ with the expected ends of the running jobs, so with exact estimates it is never 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -259,6 +259,7 @@ def easy_loop(world, state, own):
 class Easy(Ordered):
     """Parameters of `easy`."""
 
+    rule: ClassVar = easy
     order: OrderName = Field("fcfs", description="who is tried first behind the reservations")
     queue_order: OrderName = Field("fcfs", description="who holds the first reservation")
     fit: FitName = Field("first", description="which of the nodes that fit")
