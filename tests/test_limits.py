@@ -184,6 +184,15 @@ def test_parquet_bombs(tmp_path):
     check_parquet(path)
 
 
+def test_parquet_of_one_long_text_is_refused_unread(tmp_path, monkeypatch):
+    """What a Parquet file says that it unpacks to is enough to refuse it: no column is read."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": ["x" * 70_000_000]}), path, compression="zstd")
+    monkeypatch.setattr("procure.files.read.pq.read_table", lambda *_, **__: pytest.fail("a column is read"))
+    with pytest.raises(TableError, match=r"unpack to (70|140),.*give it as plain CSV"):
+        check_parquet(path)
+
+
 def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
     """Running out of memory is an error of one line, and no defect."""
     from procure.cli import main

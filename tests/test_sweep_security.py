@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from sweep_lab import make_study
 from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.explorer import search
+from procure.study import load_study
 from procure.sweep import FarmOptions
 from procure.sweep.connect import connect, make_cluster
+from procure.sweep.lock import locked_workers
 from procure.sweep.tls import make_keys
 
 # Asks every port, whatever listens there, to make a folder: as a scheduler, a worker and a nanny are asked.
@@ -153,9 +161,12 @@ def test_no_tls_warns(tmp_path, monkeypatch):
     assert "can run code as you" in notes[0]
     notes.clear()
     monkeypatch.setattr("procure.sweep.connect.CONNECT_TIMEOUT", "0.1s")
-    with pytest.raises(TableError), connect("tcp://127.0.0.1:9", FarmOptions(folder=tmp_path), notes.append):
-        pass
-    assert "can run code as you" in notes[0]
+    for scheme in ("tcp", "ws", "ucx"):
+        notes.clear()
+        farm = f"{scheme}://127.0.0.1:9"
+        with pytest.raises(TableError), connect(farm, FarmOptions(folder=tmp_path), notes.append):
+            pass
+        assert "can run code as you" in notes[0]
 
 
 @pytest.mark.parametrize("which", ["", "cert.pem", "key.pem"])
@@ -187,7 +198,53 @@ def test_keys_that_expire_are_made_anew(tmp_path):
     old = key.read_bytes()
     os.utime(cert, (1.0, time.time() - 350 * 86_400))
     assert make_keys(tmp_path)[1].read_bytes() != old
-    assert sorted(path.name for path in cert.parent.iterdir()) == ["cert.pem", "key.pem"]
+    assert sorted(path.name for path in cert.parent.iterdir()) == [".lock", "cert.pem", "key.pem"]
+
+
+def test_drivers_that_make_keys_at_once_get_a_pair_that_matches(tmp_path):
+    """However many drivers ask for a study's keys at the same time, certificate and key belong together."""
+    for number in range(10):
+        folder, together = tmp_path / str(number), threading.Barrier(8)
+
+        def make(folder=folder, together=together):
+            together.wait()
+            return make_keys(folder)
+
+        with ThreadPoolExecutor(8) as pool:
+            pairs = [asked.result() for asked in [pool.submit(make) for _ in range(8)]]
+        ((cert, key),) = set(pairs)
+        public = x509.load_pem_x509_certificate(cert.read_bytes()).public_key()
+        assert public == load_pem_private_key(key.read_bytes(), None).public_key()
+
+
+def test_workers_of_another_driver_are_not_cancelled(tmp_path, monkeypatch):
+    """Queued jobs of a folder are cancelled only by who holds it; a second driver is refused and cancels none."""
+    cancelled: list[str] = []
+    monkeypatch.setattr("procure.sweep.connect._cancel", lambda farm, name: cancelled.append(name))
+    with (
+        locked_workers(tmp_path),
+        pytest.raises(TableError, match="is running: process"),
+        connect("slurm", FarmOptions(folder=tmp_path), lambda text: None),
+    ):
+        pass
+    assert not cancelled
+
+
+def test_a_search_names_its_jobs_otherwise_than_the_sweep(tmp_path, monkeypatch):
+    """A search's queued workers have the search's folder, whatever options it is given: a sweep's live on."""
+    study, asked = load_study(make_study(tmp_path)), []
+
+    @contextlib.contextmanager
+    def stop(farm, options, note):
+        asked.append(options.folder)
+        raise TableError("enough")
+        yield
+
+    monkeypatch.setattr("procure.explorer.oracle.connect", stop)
+    for options in (None, FarmOptions(folder=study.folder)):
+        with pytest.raises(TableError, match="enough"):
+            search(study, farm="slurm", runs=10, options=options)
+    assert asked == [study.folder / "search"] * 2
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def search(
         )
     log = _log(study, policy, method, seed, criteria, rules, plan.types)
     score = CriteriaScore(plan, space, criteria)
+    options.folder = study.folder / SEARCH_FOLDER  # else jobs would have the names of a sweep's, and end them
     with held_farm(farm, options, note) as held:
         simulator = Simulator(plan, policy, space, score.columns, held, options, note)
         known = Observations(space, score)

@@ -121,6 +121,9 @@ def check_parquet(path: Path) -> None:
         groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
         chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
         unpacked = _VALUE_BYTES * sum(chunk.num_values for chunk in chunks)
+        # Reading a column takes memory for its pages: what they unpack to is looked at first.
+        pages = sum(chunk.total_uncompressed_size for chunk in chunks)
+        unpacked = max(unpacked, pages) if pages > most else unpacked
         texts = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"}
     # A text that stands once in a dictionary may stand in every row: as indices it is read without being repeated.
     for name in texts if unpacked <= most else ():

@@ -145,23 +145,6 @@ def score(state, job, order):
     return run * math.sqrt(size) + 530_000.0 * submitted
 
 
-@kernel
-def first_in(state, order):
-    """Return the waiting job that an order serves first, or the number of jobs if none waits."""
-    n_jobs = state.submit.size
-    job = state.next_waiting[n_jobs]
-    if order.rule == FCFS or job == n_jobs:
-        return job
-    first, lowest = job, score(state, job, order)
-    job = state.next_waiting[job]
-    while job != n_jobs:
-        value = score(state, job, order)
-        if value < lowest:
-            first, lowest = job, value
-        job = state.next_waiting[job]
-    return first
-
-
 @njit(cache=True, nogil=True)
 def lay_out(state, order, jobs):
     """Lay the waiting jobs into ``jobs`` in an order; returns how many."""

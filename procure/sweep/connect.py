@@ -1,4 +1,4 @@
-"""How a Dask comes about: local workers, jobs of a batch system, or one that runs already."""
+"""Connect to a Dask cluster: local workers, jobs of a batch system, or one that runs already."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from procure.errors import TableError
+from procure.sweep.lock import locked_workers
 from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
 from procure.sweep.tls import make_security, one_run_security
 
@@ -116,7 +117,7 @@ def _address(farm: str, options: FarmOptions, note: Callable[[str], None]) -> It
     security = options.held_security
     if security is None:
         security = make_security(options.folder) if options.tls else None
-        if security is None and farm.startswith("tcp://"):
+        if security is None and not farm.startswith(("tls://", "wss://")):
             note(f"warning: {farm} has no TLS: whoever reaches its port can run code as you; see --tls")
     named = f", named by {options.scheduler_file}" if options.scheduler_file else ""
     try:
@@ -155,8 +156,9 @@ def _queue(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
     from distributed import Client
 
     name = job_name(options.folder)
-    _cancel(farm, name)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(locked_workers(options.folder))
+        _cancel(farm, name)
         # However this ends, and whatever Dask has lost sight of: no job of this study is left.
         stack.callback(_cancel, farm, name)
         cluster = stack.enter_context(make_cluster(farm, options))

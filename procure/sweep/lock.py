@@ -53,6 +53,18 @@ def locked(study: Study, shard: tuple[int, int] | None = None) -> Iterator[None]
         yield
 
 
+@contextlib.contextmanager
+def locked_workers(folder: Path) -> Iterator[None]:
+    """Hold the right to start and cancel the queued workers of a folder, see `locked`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TableError(f"{folder}: cannot be made: {error.strerror}") from None
+    with _opened(folder / f"{LOCK}.workers") as stream:
+        _hold(stream, fcntl.LOCK_EX, folder, write=True)
+        yield
+
+
 def _opened(path: Path) -> IO[str]:
     """Open a lock to read and write; refuse what is none of ours, which `_hold` would empty."""
     try:

@@ -101,7 +101,7 @@ def kernel_seconds(path: Path) -> float:
 
 
 def begin_attempt(path: Path, session: str, most: int) -> int:
-    """Note that a worker begins to compute a part, and the how-manieth it is; 0 where ``most`` died over it.
+    """Record an attempt to compute a part and return its number, or 0 after ``most`` failed attempts.
 
     Only a mark on the file system survives a worker that is killed, and it alone tells the batch
     that was running from those that were waiting behind it.

@@ -46,7 +46,7 @@ class Work(Protocol):
 
 @dataclass
 class FarmOptions:
-    """How workers are come by; what a farm does not need is not looked at.
+    """How to obtain workers. Options that a farm does not use are ignored.
 
     ``cores`` and ``memory`` (text such as ``"8 GB"``) are those of one queued job, ``walltime`` its
     limit as the queue writes it, ``interface`` the network interface on which scheduler and workers

@@ -91,7 +91,7 @@ def run_sweep(
     note
         Called with what the user should know.
     options
-        How the farm's workers are come by.
+        How to obtain the farm's workers.
     shard
         Number and count, as in 7 of 32: compute only these runs, and leave their parts for
         `procure.sweep.store.merge`.

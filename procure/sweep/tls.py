@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
 import os
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +43,34 @@ def make_keys(folder: Path) -> tuple[Path, Path]:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_shared(where, stat.S_ISDIR)
-        there = [path for path in (cert, key) if os.path.lexists(path)]
-        for path in there:
-            _refuse_shared(path, stat.S_ISREG)
-        if len(there) == 2 and time.time() - cert.stat().st_mtime < DAYS * 86_400 - _RENEW:
-            return cert, key
-        # The pair is made aside: another driver finds both files or none.
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=where) as aside:
-            _generate(Path(aside))
-            for path in (key, cert):
-                (Path(aside) / path.name).replace(path)
+        with _locked(where / ".lock"):
+            there = [path for path in (cert, key) if os.path.lexists(path)]
+            for path in there:
+                _refuse_shared(path, stat.S_ISREG)
+            if len(there) == 2 and time.time() - cert.stat().st_mtime < DAYS * 86_400 - _RENEW:
+                return cert, key
+            # Whoever is killed in between leaves no pair, never two halves of different ones.
+            cert.unlink(missing_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".new-", dir=where) as aside:
+                for path, text in zip((key, cert), reversed(_generate()), strict=True):
+                    new = Path(aside) / path.name
+                    new.touch(mode=0o600, exist_ok=False)
+                    new.write_text(text)
+                    new.replace(path)
     except OSError as error:
         raise TableError(f"{where}: keys for TLS cannot be made: {error}") from None
     return cert, key
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one driver at a time look for keys and make them."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _refuse_shared(path: Path, kind: Any) -> None:
@@ -71,8 +89,8 @@ def _refuse_shared(path: Path, kind: Any) -> None:
     )
 
 
-def _generate(folder: Path) -> None:
-    """Write ``cert.pem`` and ``key.pem``, both 0600, into a folder of mode 0700."""
+def _generate() -> tuple[str, str]:
+    """Make a certificate and its key, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "procure")])
     now = datetime.datetime.now(datetime.UTC)
@@ -84,13 +102,10 @@ def _generate(folder: Path) -> None:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    texts = {
-        "cert.pem": cert.public_bytes(Encoding.PEM),
-        "key.pem": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-    }
-    for file, text in texts.items():
-        (folder / file).touch(mode=0o600, exist_ok=False)
-        (folder / file).write_bytes(text)
+    return (
+        cert.public_bytes(Encoding.PEM).decode(),
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
+    )
 
 
 def make_security(folder: Path) -> Any:
@@ -99,10 +114,8 @@ def make_security(folder: Path) -> Any:
 
 
 def one_run_security() -> Any:
-    """Return Dask's security settings with keys of their own, which stand on no disk once this returns."""
-    with tempfile.TemporaryDirectory(prefix="procure-") as folder:  # mode 0700
-        _generate(Path(folder))
-        return _security(*(Path(folder, name).read_text() for name in ("cert.pem", "key.pem")))
+    """Return Dask's security settings with keys of their own, which are never on a disk."""
+    return _security(*_generate())
 
 
 def _security(cert: str, key: str) -> Any:
