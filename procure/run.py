@@ -35,6 +35,7 @@ from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
 from procure.simulator.state import FAR, Options, State
 from procure.tables import check
+from procure.text import as_html, as_text, counted
 from procure.workload.speed import scale_run_time
 
 
@@ -59,6 +60,17 @@ class Run:
     metrics: dict[str, Any]
     elapsed: float
     killed: np.ndarray
+
+    def summary(self) -> str:
+        """Return the metrics as text."""
+        return as_text(*self._shown())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._shown())
+
+    def _shown(self) -> tuple[str, pd.DataFrame, list[str]]:
+        table = pd.DataFrame({"metric": list(self.metrics), "value": list(map(str, self.metrics.values()))})
+        return f"simulated {counted(len(self.schedule), 'job')}", table, []
 
 
 @dataclass(frozen=True)

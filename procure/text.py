@@ -164,6 +164,10 @@ def as_text(title: str, table: Any, lines: Iterable[str]) -> str:
 
 def as_html(title: str, table: Any, lines: Iterable[str]) -> str:
     """Write a data frame for a notebook: its title, its rows, and an item for each note."""
-    notes = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
     rows = table.to_html(index=False, na_rep="–", border=0)
-    return f"<p><b>{html.escape(title)}</b></p>{rows}<ul>{notes}</ul>"
+    return f"<p><b>{html.escape(title)}</b></p>{rows}{as_html_list(lines)}"
+
+
+def as_html_list(lines: Iterable[str]) -> str:
+    """Write notes for a notebook, an item for each."""
+    return "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in lines) + "</ul>"

@@ -92,7 +92,7 @@ BAD_VALUES = [
     ("what-if STUDY --package x --gpu-share 2", "--gpu-share"),
     ("what-if STUDY --package x --policy esy", "did you mean easy"),
     ("what-if STUDY --package x --growth 2", "no quote is named"),
-    ("what-if STUDY --package x", "nothing is to be changed"),
+    ("what-if STUDY --package x", "nothing changes"),
     ("explain STUDY x", "no quote is named"),
     ("explain STUDY x x", "the same package is given twice"),
     ("train STUDY --feature-set foo", "--feature-set"),

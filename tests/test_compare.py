@@ -214,3 +214,15 @@ def test_simulate_gantt_and_policies_commands(files):
     ]
     assert {"fcfs", "easy", "conservative", "tabu"} <= set(names)
     assert "shadow" in runner.invoke(app, ["policies", "describe", "easy"]).stdout
+
+
+def test_results_show_themselves_as_text_and_in_a_notebook():
+    """A comparison and a run have a summary and a table; the notes stand below."""
+    jobs, nodes = workload(30)
+    found = compare(jobs, nodes, ["fcfs", "easy"], options={"kill_at_limit": True})
+    assert "easy" in found.summary() and found.limits in found.summary()
+    assert "<table" in found._repr_html_() and "<li>" in found._repr_html_()
+    assert [row["policy"] for row in found.to_dict()] == ["fcfs", "easy"]
+    run = simulate(jobs, nodes, "easy")
+    assert "simulated 30 jobs" in run.summary() and "mean_wait_time" in run.summary()
+    assert "<table" in run._repr_html_()

@@ -24,9 +24,12 @@ from procure.models import Case, Predicted, Surrogate
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage, places
 from procure.objectives import OBJECTIVES
+from procure.recommender import confidence as assessing
 from procure.recommender.confidence import Confidence, _overlapping, resample_bursts
 from procure.recommender.coverage import coverage_notes, day_notes
+from procure.recommender.recommender import recommend
 from procure.reports import confidence
+from procure.sweep import trial
 from procure.sweep.results import load_results
 from procure.workload import generate
 from procure.workload.scale import bursts
@@ -170,7 +173,7 @@ def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered
     assert [[one[name] for name in SURENESS] for one in json.loads(out)] == [[None] * 5] * 5
     assert "it is not known how sure the order of the simulated packages is" in err
     table, _ = run(*words)
-    assert "like_1st" not in table and "ranks" not in table
+    assert "tied_1st" not in table and "ranks" not in table
 
 
 def test_without_resamples_only_predictions_are_compared_by_their_ranges():
@@ -245,3 +248,24 @@ def test_days_left_out_are_told_only_where_there_are_several():
     assert day_notes(load_results(swept())) == []
     wait = np.array([[1.0, 5.0], [2.0, 1.0], [3.0, 3.0], [4.0, 4.0]])
     assert left_out_days(wait, np.zeros_like(wait))["coverage"].tolist() == [0.0, 0.5, 1.0, 0.5]
+
+
+def test_a_resample_with_a_failed_run_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch):
+    """The recommendation is made all the same; of resamples that all fail nothing is known."""
+    real, calls = trial.simulate_counts, []
+
+    def fails(*arguments: object) -> pd.DataFrame:
+        calls.append(1)
+        rows = real(*arguments)
+        if len(calls) % 2:
+            rows.loc[0, ["status", "reason"]] = ["error", "out of memory"]
+        return rows
+
+    monkeypatch.setattr(assessing, "simulate_counts", fails)
+    done = recommend(swept(), k=3, resamples=4)
+    assert done.confidence is not None and done.confidence.n_draws == 2
+    assert any("2 resamples are left out, because a run failed" in line for line in done.notes)
+    calls.clear()
+    done = recommend(swept(), k=3, resamples=1)
+    assert done.confidence is not None and done.confidence.unit == "nothing"
+    assert any("1 resample is left out" in line and "out of memory" in line for line in done.notes)

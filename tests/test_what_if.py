@@ -104,7 +104,7 @@ def test_a_share_of_gpu_jobs_is_met_as_nearly_as_whole_bursts_can():
         (Changes(growth=-1.0), "growth -1 was given"),
         (Changes(gpu_share=1.0), "a share of the jobs is below 100%"),
         (Changes(policy="esy"), "'esy' is not known; did you mean easy"),
-        (Changes(), "nothing is to be changed"),
+        (Changes(), "nothing changes"),
     ],
 )
 def test_what_cannot_be_is_one_clear_error(changes: Changes, message: str):
@@ -173,3 +173,35 @@ def test_what_if_and_train_are_functions_of_the_library():
     assert "rmse_seconds" in done.summary() and "<table" in done._repr_html_()
     with pytest.raises(ArgumentError, match="'total' is unknown; did you mean totals"):
         procure.train(swept(), feature_set="total")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--budget", "-5", "greater than 0 is needed"),
+        ("--budget", "0", "greater than 0 is needed"),
+        ("--budget", "70000.001", "cent"),
+        ("--growth", "2000", "a load of 2000"),
+    ],
+)
+def test_a_value_that_cannot_be_is_bad_usage_of_its_own_option(option: str, value: str, said: str):
+    """Not of another option, and no defect of procure."""
+    name = loaded().cases[0].packages["package_id"].iloc[0]
+    found = CliRunner().invoke(app, ["what-if", str(swept()), "--package", name, f"{option}={value}"])
+    assert found.exit_code == 2 and f"for {option}" in found.stderr, found.stderr
+    assert said in " ".join(found.stderr.replace("│", " ").split())
+
+
+def test_a_budget_on_whose_packages_no_job_runs_is_one_error():
+    """Under a policy other than best fit, too."""
+    jobs = loaded().plan.workloads["day-1"].assign(cpus_per_node=100_000)
+    with pytest.raises(TableError, match="no job runs on any package"):
+        best_package(loaded(jobs), "easy", {"day-1": jobs}, first_runs=5)
+
+
+def test_each_situation_is_told_before_it_is_simulated():
+    """The one that takes longest, another budget, says how many packages it looks among."""
+    name, told = loaded().cases[0].packages["package_id"].iloc[0], []
+    procure.what_if(swept(), name, growth=1.2, budget_usd=60_000, note=told.append)
+    assert told[0] == "load × 1.2: simulating"
+    assert told[1].startswith("budget US$ 60,000: looking for the best of ")

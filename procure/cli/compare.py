@@ -18,11 +18,6 @@ from procure.policies import catalog
 from procure.text import counted
 from procure.workload.speed import exact_speed
 
-_SHOWN = (
-    *("policy", "rank", "score", "mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu"),
-    *("n_completed", "n_unrunnable", "n_killed", "elapsed"),
-)
-
 
 def compare(
     jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV (see `procure workload import`).")],
@@ -91,9 +86,9 @@ def compare(
 def _print(comparison: Comparison, output: common.Format) -> None:
     if output is common.Format.JSON:
         common.note(comparison.limits)
-        common.print_json(records(comparison))
+        common.print_json(comparison.to_dict())
         return
-    shown = comparison.table if output is common.Format.CSV else comparison.table[list(_SHOWN)]
+    shown = comparison.table if output is common.Format.CSV else comparison.shown()
     common.print_table(shown, output, "side by side")
     common.note(comparison.limits)
     if output is common.Format.TABLE:
@@ -104,21 +99,3 @@ def _print(comparison: Comparison, output: common.Format) -> None:
             common.print_table(comparison.tests, output, f"paired tests; {comparison.caveat}")
         if not comparison.fidelity.empty:
             common.print_table(comparison.fidelity, output, "simulated against logged waits (s), by CPUs")
-
-
-def records(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return a record per policy: its row of the table, and what else belongs to it."""
-    out = []
-    for row in comparison.table.to_dict(orient="records"):
-        name = row["policy"]
-        for key, frame in (
-            ("by_size", comparison.by_size),
-            ("by_user", comparison.by_user),
-            ("tests", comparison.tests),
-            ("fidelity", comparison.fidelity),
-        ):
-            if not frame.empty:
-                own = frame.loc[frame["policy"] == name].drop(columns="policy")
-                row[key] = own.to_dict(orient="records")
-        out.append(row)
-    return out

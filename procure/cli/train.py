@@ -34,7 +34,7 @@ def train(
     procure train pipelines/example.toml
     procure train pipelines/example.toml --feature-set totals --format json
     """
-    done = train_model(study, feature_set=feature_set, policy=policy)
+    done = train_model(study, feature_set=feature_set, policy=policy, note=common.note)
     for line in done.notes:
         common.note(line)
     if output is common.Format.JSON:

@@ -50,16 +50,18 @@ def what_if(
     procure what-if pipelines/example.toml --package ComputeNode3=92,BigMemNode2=14,GPUNode4=4 \\
         --gpu-share 2x --policy easy --budget 1.2M --format json
     """
-    found = change_package(
-        study,
-        package,
-        growth=growth,
-        gpu_share=gpu_share,
-        policy=to_policy,
-        budget_usd=float(budget) if budget else None,
-        workload=workload,
-        seed=seed,
-    )
+    with common.named(budget_usd="--budget"):
+        found = change_package(
+            study,
+            package,
+            growth=growth,
+            gpu_share=gpu_share,
+            policy=to_policy,
+            budget_usd=None if budget is None else float(budget),
+            workload=workload,
+            seed=seed,
+            note=common.note,
+        )
     if output is not common.Format.TABLE:
         common.print_table(found.table, output)
         return

@@ -17,12 +17,16 @@ from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relativ
 from procure.errors import TableError
 from procure.policies import catalog
 from procure.run import Run, simulate
-from procure.text import limit_note
+from procure.text import as_html, as_text, limit_note
 
 ORACLE = "@oracle"
 """After a policy's name: on the workload whose requests are its run times."""
 TESTED = ("mean_wait_time", "mean_bounded_slowdown")
 """The metrics that the paired tests look at."""
+_SHOWN = (
+    *("policy", "rank", "score", "mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu"),
+    *("n_completed", "n_unrunnable", "n_killed", "elapsed"),
+)
 _HIGHER = {"usage", "utilization_cpu", "resource_usage"}
 
 
@@ -64,6 +68,38 @@ class Comparison:
     fidelity: pd.DataFrame = field(default_factory=pd.DataFrame)
     limits: str = ""
     caveat: str = ""
+
+    @property
+    def _notes(self) -> list[str]:
+        return [self.limits, *([f"paired tests: {self.caveat}"] if self.caveat else [])]
+
+    def shown(self) -> pd.DataFrame:
+        """Return the columns of the table that people read first."""
+        return self.table[list(_SHOWN)]
+
+    def summary(self) -> str:
+        """Return the policies side by side as text."""
+        return as_text("side by side", self.shown(), self._notes)
+
+    def _repr_html_(self) -> str:
+        return as_html("side by side", self.shown(), self._notes)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return a record per policy, as ``procure compare --format json`` prints them."""
+        frames = {
+            "by_size": self.by_size,
+            "by_user": self.by_user,
+            "tests": self.tests,
+            "fidelity": self.fidelity,
+        }
+        records = []
+        for row in self.table.to_dict(orient="records"):
+            for key, frame in frames.items():
+                if not frame.empty:
+                    own = frame.loc[frame["policy"] == row["policy"]].drop(columns="policy")
+                    row[key] = own.to_dict(orient="records")
+            records.append(row)
+        return records
 
 
 def run_policy(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapping[str, Any]) -> Run:

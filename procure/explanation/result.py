@@ -16,7 +16,7 @@ from procure.models import together
 from procure.study import Plan, Study
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import find_package
-from procure.text import as_html
+from procure.text import as_html, as_html_list
 
 _N_SHAPES = 8
 
@@ -71,7 +71,8 @@ class Explanation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return "".join(as_html(one.package_id, one.waits, sentences(one)) for one in self.packages)
+        tables = "".join(as_html(one.package_id, one.waits, sentences(one)) for one in self.packages)
+        return as_html_list(self.notes) + tables
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as ``procure explain --format json`` prints it."""
@@ -115,7 +116,7 @@ def explain(
     """
     if other == package_id:
         raise ArgumentError("other", f"the same package is given twice: {other}")
-    results = load_results(study, policy, workload)
+    results = load_results(study, policy, workload, search=True)
     counts = [_counts(results.plan, "package_id", package_id)]
     if other is not None:
         counts.append(_counts(results.plan, "other", other))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def learn(
         Which packages to learn from and predict, bool; default: those that run every job.
     folder
         Where to cache model and predictions: they are reused while packages, waits and settings are
-        the same. None caches nothing.
+        the same. None caches nothing, nor does a folder that cannot be written.
 
     Returns
     -------
@@ -55,7 +56,7 @@ def learn(
     Raises
     ------
     TableError
-        Too few simulated packages, or the folder cannot be written.
+        Too few simulated packages.
     """
     among = case.runs_all if among is None else among
     rows = np.flatnonzero(among)
@@ -70,9 +71,11 @@ def learn(
     found = _read(path, digest.hexdigest()) if path else None
     if found is None:
         found = predict_packages(x, wait, kind, folds, seed)
-        if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, digest.hexdigest(), found)
+        # Results may be another user's, in a folder that only they can write to: then nothing is cached.
+        with contextlib.suppress(TableError, OSError):
+            if path:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _write(path, digest.hexdigest(), found)
     predicted = np.full(len(among), np.nan)
     predicted[rows] = found.wait
     return Predicted(**(vars(found) | {"wait": predicted}))

@@ -23,7 +23,7 @@ from procure.study.rules import check_threshold
 from procure.sweep import read_results
 from procure.sweep.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
 from procure.tables import read
-from procure.text import as_html, as_text, listed, nearest
+from procure.text import as_html, as_html_list, as_text, listed, nearest
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class Evaluation:
         return "\n\n".join([*tables, "\n".join(f"- {line}" for line in self.notes)])
 
     def _repr_html_(self) -> str:
-        return "".join(as_html(title, table, ()) for title, table in self.shown().items())
+        tables = "".join(as_html(title, table, ()) for title, table in self.shown().items())
+        return tables + as_html_list(self.notes)
 
     def to_dict(self) -> dict[str, Any] | list[dict[str, Any]]:
         """Return the figures as plain values, as ``procure evaluate --format json`` prints them."""

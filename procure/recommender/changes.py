@@ -64,8 +64,9 @@ class Changes:
                 catalog.spec(self.policy)
             except TableError as error:
                 raise ArgumentError("policy", str(error)) from None
-        if not any((self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd)):
-            message = "nothing is to be changed: give a growth, a GPU share, a policy or a budget"
+        given = (self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd)
+        if all(one is None for one in given):
+            message = "nothing changes: give a growth, a GPU share, a policy or a budget"
             raise ArgumentError("growth", message)
 
     def singles(self) -> list[tuple[str, Changes]]:
@@ -111,6 +112,8 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
 
     Raises
     ------
+    ArgumentError
+        ``growth`` or ``gpu_share`` makes too many jobs.
     TableError
         The workload has no GPU jobs to multiply.
     """
@@ -125,14 +128,21 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
             raise TableError(NO_GPUS)
         if gpu.all():
             raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
-        more = scale_load(jobs[gpu], factor, changes.seed)
+        more = _scaled("gpu_share", jobs[gpu], factor, changes.seed)
         rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
         mixed = pd.concat([rest, more]).sort_values("submit_time", kind="stable", ignore_index=True)
         mixed.attrs = dict(jobs.attrs)
         jobs = mixed
     if changes.growth is not None:
-        jobs = scale_load(jobs, changes.growth, changes.seed)
+        jobs = _scaled("growth", jobs, changes.growth, changes.seed)
     return jobs
+
+
+def _scaled(argument: str, jobs: pd.DataFrame, factor: float, seed: int) -> pd.DataFrame:
+    try:
+        return scale_load(jobs, factor, seed)
+    except ArgumentError as error:
+        raise ArgumentError(argument, str(error)) from None
 
 
 def asks_gpus(jobs: pd.DataFrame) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,8 @@ from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import PackageValues, pool
 from procure.sweep.results import StudyResults
-from procure.sweep.trial import try_counts
-from procure.text import counted, duration
+from procure.sweep.trial import simulate_counts
+from procure.text import be, counted, duration
 from procure.workload.scale import bursts
 
 FEWEST_DAYS = 5
@@ -56,6 +56,8 @@ class Confidence:
         probability; None for a single workload.
     of
         What the list is in the order of.
+    failures
+        Why resamples are left out: of each, the first run that failed.
     """
 
     table: pd.DataFrame
@@ -64,6 +66,7 @@ class Confidence:
     n_units: int
     another_day: tuple[float, float, float] | None = None
     of: Quantity = MEAN_WAIT
+    failures: tuple[str, ...] = ()
 
     @property
     def n_alike(self) -> int:
@@ -83,7 +86,7 @@ class Confidence:
         if not chance.eq(chance.iloc[0]).all():
             columns["top_5_%"] = [f"{one:.0%}" if one == one else None for one in chance]
         alike = table["alike"].astype(object).where(table["alike"].notna(), None)
-        return columns | {"like_1st": alike.tolist()}
+        return columns | {"tied_1st": alike.tolist()}
 
     def sentences(self, n_packages: int) -> list[str]:
         """Say which packages cannot be told apart, how firm the first rank is, and what another day may bring."""
@@ -94,9 +97,14 @@ class Confidence:
                 f"{self.of.name} does not depend on the jobs, so resampling them does not change this order"
             ]
         head = ("the first " if len(self.table) < n_packages else "all ") + str(len(self.table))
+        n = len(self.failures)
+        lost = [
+            f"{counted(n, 'resample')} {be(n)} left out, because a run failed: {one}"
+            for one in self.failures[:1]
+        ]
         if self.unit == "nothing":
-            return _without_resamples(self.table, head)
-        return _by_resamples(self, head) + _another_day(self)
+            return _without_resamples(self.table, head) + lost
+        return _by_resamples(self, head) + lost + _another_day(self)
 
 
 def _without_resamples(table: pd.DataFrame, head: str) -> list[str]:
@@ -244,13 +252,17 @@ def assess(
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     if resamples == 0:
         return overlap
-    drawn = np.stack([_resampled_bursts(results, values, of, rows, seed + i) for i in range(resamples)])
+    failures: list[str] = []
+    tried = [_resampled_bursts(results, values, of, rows, seed + i, failures) for i in range(resamples)]
+    drawn = np.array([one for one in tried if one is not None])
+    if not len(drawn):
+        return replace(overlap, failures=tuple(failures))
     n_bursts = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
     found = rank_confidence(drawn)
     best, worst = rank_ranges(drawn)
     table = found.table.assign(package_id=names, rank_low=best, rank_high=worst, chance_top=chance)
     table = table[["package_id", *found.table.columns]]
-    return Confidence(table, "bursts of jobs", resamples, n_bursts, of=of)
+    return Confidence(table, "bursts of jobs", len(drawn), n_bursts, of=of, failures=tuple(failures))
 
 
 def _overlapping(values: PackageValues, of: Quantity, rows: np.ndarray, chance: np.ndarray) -> pd.DataFrame:
@@ -307,13 +319,24 @@ def _resampled_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed:
 
 
 def _resampled_bursts(
-    results: StudyResults, values: PackageValues, of: Quantity, rows: np.ndarray, seed: int
-) -> np.ndarray:
-    """Simulate some packages on workloads of resampled bursts; return the objective of each."""
+    results: StudyResults,
+    values: PackageValues,
+    of: Quantity,
+    rows: np.ndarray,
+    seed: int,
+    failures: list[str],
+) -> np.ndarray | None:
+    """Simulate some packages on workloads of resampled bursts; return the objective of each.
+
+    If a run fails, return None and add to ``failures`` which run, and why.
+    """
     found, ran = [], []
     for case in values.cases:
         jobs = resample_bursts(results.plan.workloads[case.name], seed)
-        runs = try_counts(results.plan, results.counts[rows], case.name, results.policy, jobs)
+        runs = simulate_counts(results.plan, results.counts[rows], case.name, results.policy, jobs)
+        for run in runs[runs["status"] != "ok"].head(1).itertuples():
+            failures.append(f"{run.package_id} on {case.name}: {run.reason}")
+            return None
         found.append(runs[of.column].to_numpy(dtype="float64"))
         ran.append(len(jobs) - runs["n_unrunnable"].to_numpy(dtype="float64"))
     return pool(of, np.stack(found), np.stack(ran), values.weight, values.cvar_share)

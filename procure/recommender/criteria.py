@@ -65,7 +65,7 @@ class Criteria:
 def criteria_of(
     study: Study,
     objective: str | None = None,
-    constraints: Sequence[str] | None = None,
+    constraints: str | Sequence[str] | None = None,
     pareto: str | Iterable[str] | None = None,
 ) -> Criteria:
     """Read criteria as the command line writes them; what is not given is the study's own.
@@ -75,7 +75,7 @@ def criteria_of(
     objective
         A name in `procure.objectives.OBJECTIVES`.
     constraints
-        As `procure.objectives.constraints.parse` reads them; they count besides the study's.
+        One or several, as `procure.objectives.constraints.parse` reads them; they count besides the study's.
     pareto
         Two objectives or more, separated by commas or in a list; ``wait`` and ``cost`` for short.
 
@@ -90,7 +90,8 @@ def criteria_of(
     quotes = study.read_quotes()
     bounds = own_constraints(study, quotes)
     if constraints:
-        written = [*study.recommend.constraints, *constraints]
+        more = [constraints] if isinstance(constraints, str) else constraints
+        written = [*study.recommend.constraints, *more]
         bounds = _argument("constraints", lambda: parse_all(written, quantities(quotes["name"])))
     target = _argument("objective", lambda: objective_of(objective or study.recommend.objective, quotes))
     names = [one.strip() for one in (pareto.split(",") if isinstance(pareto, str) else pareto or ())]

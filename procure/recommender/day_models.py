@@ -82,6 +82,8 @@ def _scores(results: StudyResults, days: Days, feature_set: str, learns: str, sh
     with contextlib.suppress(TableError):
         return read_archive(path, _SCHEMA).arrays["score"]
     score = predict_all_days(days, x, learns, share, model.kind, model.folds, model.seed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_archive(path, Archive({"schema": _SCHEMA}, {"score": score}))
+    # Results may be another user's, in a folder that only they can write to: then nothing is cached.
+    with contextlib.suppress(TableError, OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_archive(path, Archive({"schema": _SCHEMA}, {"score": score}))
     return score

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from procure.errors import ArgumentError, TableError
 from procure.models.case import mean_over
 from procure.packages import expand_packages
 from procure.packages.runnable import jobs_left_out
@@ -16,6 +17,7 @@ from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.learning import learn_values, simulator
 from procure.recommender.rank import Confirmation, confirm_list, rank
 from procure.recommender.values import PackageValues
+from procure.settings import validated
 from procure.study import Plan, Study
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_counts
@@ -31,14 +33,23 @@ def with_budget(plan: Plan, budget_usd: float) -> Plan:
 
     Raises
     ------
+    ArgumentError
+        It is no budget.
     TableError
         Nothing is feasible for that.
     """
-    rules = type(plan.study.packages).model_validate(
-        plan.study.packages.model_dump() | {"budget_usd": budget_usd}
-    )
-    study: Study = plan.study.model_copy(update={"packages": rules})
-    return replace(plan, study=study, packages=expand_packages(plan.quotes, rules))
+    study = study_with_budget(plan.study, budget_usd)
+    return replace(plan, study=study, packages=expand_packages(plan.quotes, study.packages))
+
+
+def study_with_budget(study: Study, budget_usd: float) -> Study:
+    """Return the study with another budget in its file, which must be one that a study file may have."""
+    changed = study.packages.model_dump() | {"budget_usd": budget_usd}
+    try:
+        rules = validated(type(study.packages), changed, "another budget")
+    except TableError as error:
+        raise ArgumentError("budget_usd", str(error)) from None
+    return study.model_copy(update={"packages": rules})
 
 
 def best_package(
@@ -60,6 +71,11 @@ def best_package(
         The job table of each case by name.
     first_runs
         How many packages are simulated to learn from, about.
+
+    Raises
+    ------
+    TableError
+        No job runs on any package, or too few packages for a model.
     """
     plan = replace(results.plan, workloads=results.plan.workloads | dict(jobs))
     packages = plan.packages[plan.packages["distinct"].to_numpy()].reset_index(drop=True)
@@ -77,6 +93,8 @@ def best_package(
     results = StudyResults(plan, catalog.DEFAULT, pd.DataFrame(), cases, keep=False)
     values = PackageValues(cases, {MEAN_WAIT.column: np.stack([case.wait for case in cases])})
     confirmation = Confirmation(values, simulator(results, [MEAN_WAIT.column], []))
+    if (values.whole.left_out >= values.whole.n_jobs).all():
+        raise TableError(_no_job(results))
     able = np.flatnonzero(values.whole.left_out == 0)
     among = able if len(able) else np.arange(len(packages))
     confirmation.simulate(among[:: max(1, len(among) // first_runs)])
@@ -87,4 +105,11 @@ def best_package(
         return results.counts[head[0]]
     fewest = head[values.whole.left_out[head] == values.whole.left_out[head].min()]
     runs = [try_counts(plan, results.counts[fewest], case.name, policy) for case in cases]
-    return results.counts[fewest[int(np.nanargmin(mean_over(cases, runs)))]]
+    wait = mean_over(cases, runs)
+    if np.isnan(wait).all():
+        raise TableError(f"{_no_job(results)} under {policy}")
+    return results.counts[fewest[int(np.nanargmin(wait))]]
+
+
+def _no_job(results: StudyResults) -> str:
+    return f"no job runs on any package for US$ {results.plan.study.packages.budget_usd:,.0f}"

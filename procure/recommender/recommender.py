@@ -31,7 +31,7 @@ def recommend(
     *,
     k: int | None = None,
     objective: str | None = None,
-    constraints: Sequence[str] | None = None,
+    constraints: str | Sequence[str] | None = None,
     pareto: str | Iterable[str] | None = None,
     verify: bool = True,
     rule: str = RUNS_ALL,

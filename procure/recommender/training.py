@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pandas as pd
 from procure.errors import ArgumentError
 from procure.models.crossfit import correlations
 from procure.models.features import FEATURE_SETS
+from procure.recommender.learning import Note
 from procure.study import Study
 from procure.sweep.results import StudyResults, few_simulated, load_results
-from procure.text import as_html, as_text, nearest
+from procure.text import as_html, as_text, counted, nearest
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,11 @@ class Training:
 
 
 def train(
-    study: str | Path | Study | StudyResults, *, feature_set: str | None = None, policy: str | None = None
+    study: str | Path | Study | StudyResults,
+    *,
+    feature_set: str | None = None,
+    policy: str | None = None,
+    note: Note = lambda text: None,
 ) -> Training:
     """Cross-validate the study's model on the packages that were simulated, and keep it with the results.
 
@@ -68,6 +74,8 @@ def train(
         One of `procure.models.features.FEATURE_SETS`; default: the study's.
     policy
         One of the study's policies; default: its first.
+    note
+        Called with a line on each step that takes long.
 
     Raises
     ------
@@ -83,6 +91,7 @@ def train(
     results = load_results(study, policy)
     settings, rows, notes = results.plan.study.model, [], []
     for case in results.cases:
+        note(f"{case.name}: learning from {counted(int(case.simulated.sum()), 'simulated package')}")
         found = results.learn_if_possible(case, feature_set)
         if found is None:
             notes.append(few_simulated(case, settings.folds))
@@ -104,7 +113,7 @@ def train(
                 "trees": found.model.profile_,
             }
         )
-    if rows:
+    if rows and os.access(results.kept, os.W_OK):
         notes.append(f"models are kept in {results.kept}")
     tables = {case.name: correlations(case.packages, case.wait) for case in results.cases}
     return Training(results.plan.study.name, pd.DataFrame(rows), tables, notes)

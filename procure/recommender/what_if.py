@@ -13,11 +13,12 @@ from procure.models.case import mean_over
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.recommender.changes import NO_GPUS, Changes, asks_gpus, jobs_of, parse_gpu_share
-from procure.recommender.other_budget import best_package, with_budget
+from procure.recommender.learning import Note
+from procure.recommender.other_budget import best_package, study_with_budget, with_budget
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import find_package, try_counts
-from procure.text import as_html, as_text
+from procure.text import as_html, as_text, counted
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def what_if(
     budget_usd: float | None = None,
     workload: str | None = None,
     seed: int = 1,
+    note: Note = lambda text: None,
 ) -> WhatIf:
     """Simulate a package as it is, under each change alone, and under all of them.
 
@@ -96,6 +98,8 @@ def what_if(
         One of the study's; default: all together.
     seed
         Chooses the bursts that are added or left out.
+    note
+        Called with a line on each step that takes long.
 
     Raises
     ------
@@ -106,15 +110,17 @@ def what_if(
     """
     changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, budget_usd=budget_usd, seed=seed)
     changes.check()
-    results = load_results(study, None, workload)
+    results = load_results(study, None, workload, search=True)
     try:
         counts = find_package(results.plan, package)
     except TableError as error:
         raise ArgumentError("package", str(error)) from None
-    return WhatIf(results.plan.study.name, package, try_changes(results, counts, changes))
+    return WhatIf(results.plan.study.name, package, try_changes(results, counts, changes, note))
 
 
-def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes) -> pd.DataFrame:
+def try_changes(
+    results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = lambda text: None
+) -> pd.DataFrame:
     """Simulate a package as it is, under each change alone, and under all of them.
 
     Parameters
@@ -123,6 +129,8 @@ def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes) -> 
         int64[n_types], from `procure.sweep.trial.find_package`.
     changes
         What is to be different.
+    note
+        Called with a line on each step that takes long.
 
     Returns
     -------
@@ -138,19 +146,21 @@ def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes) -> 
         An impossible change, or a run failed.
     """
     changes.check()
+    if changes.budget_usd is not None:  # a wrong one is refused before anything is simulated
+        study_with_budget(results.plan.study, changes.budget_usd)
     any_gpus = any(asks_gpus(results.plan.workloads[case.name]) for case in results.cases)
     if not any_gpus and (changes.gpu_jobs is not None or changes.gpu_share is not None):
         raise TableError(NO_GPUS)
     rows = [_row("as it is", results, counts, Changes())]
     singles = changes.singles()
-    rows += [_situation(name, results, counts, one) for name, one in singles]
+    rows += [_situation(name, results, counts, one, note) for name, one in singles]
     if len(singles) > 1:
         same = replace(changes, budget_usd=None)
         if changes.budget_usd is None:
-            rows.append(_situation("all together", results, counts, same))
+            rows.append(_situation("all together", results, counts, same, note))
         else:
-            rows.append(_situation("all together, this package", results, counts, same))
-            rows.append(_situation("all together, that budget", results, counts, changes))
+            rows.append(_situation("all together, this package", results, counts, same, note))
+            rows.append(_situation("all together, that budget", results, counts, changes, note))
     table = pd.DataFrame(rows)
     first = float(table["mean_wait_time"].iloc[0])
     table["wait_difference"] = table["mean_wait_time"] - first
@@ -158,10 +168,16 @@ def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes) -> 
     return table
 
 
-def _situation(name: str, results: StudyResults, counts: np.ndarray, changes: Changes) -> dict[str, object]:
-    if changes.budget_usd is not None:
+def _situation(
+    name: str, results: StudyResults, counts: np.ndarray, changes: Changes, note: Note
+) -> dict[str, object]:
+    if changes.budget_usd is None:
+        note(f"{name}: simulating")
+    else:
         jobs = {case.name: jobs_of(results.plan, case, changes) for case in results.cases}
         results = replace(results, plan=with_budget(results.plan, changes.budget_usd))
+        n = int(results.plan.packages["distinct"].sum())
+        note(f"{name}: looking for the best of {counted(n, 'package')}")
         counts = best_package(results, changes.policy or results.policy, jobs)
     return _row(name, results, counts, changes)
 
