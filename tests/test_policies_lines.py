@@ -77,13 +77,24 @@ PLANS = {
 }
 
 
+def is_pool(sim) -> bool:
+    """Say whether any job that can run fits any node, and no node holds two: then only counts matter."""
+    able = [job for job in sim.jobs if sim.empty_fits(job)]
+    return (
+        bool(able)
+        and all(naive.suits(job, node, node) for job in able for node in sim.nodes)
+        and 2 * min(job["cpus"] for job in able) > max(node["cpus"] for node in sim.nodes)
+    )
+
+
 def compare(policy: str, twin, seed: int, n_jobs: int) -> None:
     rng = np.random.default_rng(seed)
     kill = bool(rng.integers(2))
     jobs, nodes = crowded_case(rng, n_jobs, kill)
     run = procure_run.simulate(jobs, nodes, policy, kill_at_limit=kill)
     rows, servers = as_dicts(jobs, nodes, kill)
-    sim = naive.Sim(rows, servers, pool=len(set(nodes["cpus"])) == 1 and nodes["cpus"].iloc[0] == 1)
+    sim = naive.Sim(rows, servers)
+    sim.pool = is_pool(sim)
     start, where = sim.simulate(twin)
     names = [tuple(f"n{n}" for n in nodes) for nodes in where]
     assert found(run, jobs) == (start, names), (policy, seed)
