@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 NUMBER = (
     r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|\.\d+(?:[eE][-+]?\d{1,3})?)"
@@ -21,6 +23,7 @@ _MONEY = re.compile(rf"(-?)\s*{_CURRENCY}\s*(-?)({NUMBER})\s*([kKmM]?)\s*(?:USD|
 _SECONDS = re.compile(rf"({NUMBER})\s*({'|'.join(TIME_UNITS)})?")
 _CLOCK = re.compile(r"(?:(\d{1,12})-)?(?:(?:(\d{1,12}):)?(\d{1,12}):)?(\d{1,15})(?:\.\d+)?")
 _NAMED = 3
+_LONGEST_NAME = 80
 
 
 def number(text: str) -> Decimal:
@@ -94,6 +97,14 @@ def short(value: object, most: int = 60) -> str:
     """Write a value as code does; of a long one the beginning, and how long it is."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 20]}… ({len(text):,} characters)"
+
+
+def file_name(label: str) -> str:
+    """Return a label as part of a file's name: unusual characters as ``%2F``, a long one cut, with its digest."""
+    quoted = quote(label, safe=":=,@+")
+    if len(quoted) <= _LONGEST_NAME:
+        return quoted
+    return f"{quoted[: _LONGEST_NAME - 17]}-{hashlib.sha256(label.encode()).hexdigest()[:16]}"
 
 
 def nearest(word: str, legal: Iterable[str], n: int = 3) -> str:

@@ -10,7 +10,7 @@ from policy_cases import job_table, node_table
 
 from procure import run as procure_run
 from procure.policies import Parameters
-from procure.simulator.drive import PolicyError
+from procure.simulator.drive import CompiledPolicy, PolicyError, kernel_loop
 from procure.simulator.pace import ask_pace
 from procure.simulator.state import FAR, PACE_MOST, PACE_ONE, WAIT, waiting
 
@@ -260,6 +260,17 @@ def test_what_cannot_be_is_an_error():
     ]:
         with pytest.raises(PolicyError, match=message):
             procure_run.simulate(jobs, node_table(1), policy)
+
+    class Unheard(Parameters):
+        def make(self, state):
+            def decide(state, own):
+                state.chosen[:] = 0
+                return pausing(state)[0]
+
+            return CompiledPolicy(decide, lambda *given: kernel_loop(*given[:2], decide, given[2]), ())
+
+    with pytest.raises(PolicyError, match=r"to change the pace of job 0.*`kernel_loop` changes no paces"):
+        procure_run.simulate(jobs, node_table(1), Unheard())
     long = job_table(submit_time=[0], run_time=[2**40])
     with pytest.raises(PolicyError, match="2\\^40 s"):
         procure_run.simulate(long, node_table(1, speed=0.5), pausing, logged_speed="1")

@@ -14,6 +14,7 @@ from procure.policies import catalog
 from procure.policies.easy import Easy
 from procure.study import load_study
 from procure.study.check import check_study
+from procure.sweep.results import policy_of
 
 
 def case():
@@ -55,6 +56,7 @@ def test_labels_are_one_way_to_write_a_policy():
         ("easy:depth", "write NAME:key=value"),
         ("easy:depth=", "write NAME:key=value"),
         ("easy:depth=2,depth=3", "depth is given twice"),
+        ("priority:weight_age=true", "weight_age: 'true' was given"),
         ("easy:", "write NAME:key=value"),
         ("easy-sjf:order=f1", "no parameter 'order'"),
         ("fcfs:fit=bset", "did you mean best"),
@@ -74,6 +76,20 @@ def test_what_is_wrong_is_one_error_with_what_is_legal(policy, message, procure,
     assert code == 2 and not out and "--policy" in err
     with pytest.raises(TableError, match="2 problems"):
         catalog.spec("easy:dept=4,depth=0")
+
+
+@pytest.mark.parametrize(
+    ("policy", "parameters", "message"),
+    [
+        ("easy", {"depth": True}, "depth: true was given; it must be a number"),
+        ("priority", {"weight_age": False}, "weight_age: false was given; it must be a number"),
+        ("easy:depth=2", {"depth": 4}, "depth is given twice"),
+    ],
+)
+def test_a_truth_is_no_number_and_a_key_is_given_once(policy, parameters, message):
+    """Neither a switch for a number nor a parameter in the name and beside it is taken."""
+    with pytest.raises(TableError, match=message):
+        catalog.spec(policy, parameters)
 
 
 def test_parameters_reach_the_schedule_by_every_door(procure, tmp_path):
@@ -121,6 +137,23 @@ def test_a_study_sets_parameters(tmp_path):
     path.write_text(text.replace("[]", '["easy:depth=4", {name = "easy", depth = 4}]'))
     with pytest.raises(TableError, match="easy:depth=4 stands 2 times"):
         load_study(path)
+
+
+def test_a_policy_of_a_study_is_known_however_it_is_written(tmp_path):
+    """The order of a policy's parameters, and defaults written out, do not matter where one of a study's is named."""
+    path = make_study(tmp_path)
+    path.write_text(
+        path.read_text().replace(
+            "[simulate]\n", '[simulate]\npolicies = ["fcfs", "easy:order=sjf,depth=4"]\n'
+        )
+    )
+    study = load_study(path)
+    assert policy_of(study, None) == "fcfs"
+    for written in ("easy:depth=4,order=sjf", "easy: order=sjf, fit=first, depth=4"):
+        assert policy_of(study, written) == "easy:order=sjf,depth=4"
+    for other in ("easy", "fcfsx"):
+        with pytest.raises(ArgumentError, match=f"{other}' is not in the study"):
+            policy_of(study, other)
 
 
 PACKAGE = '''
@@ -184,6 +217,9 @@ def installed(tmp_path, monkeypatch):
         "broken = no_such_module:ENTRY\nno-entry = their_policies:Own\nfcfs = their_policies:LAST\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    catalog._installed.cache_clear()
+    yield
+    catalog._installed.cache_clear()
 
 
 def test_a_package_brings_policies(installed, procure, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 import typer
@@ -13,8 +14,19 @@ from procure.errors import TableError
 from procure.objectives.constraints import parse, quantities
 from procure.packages import PackageRules
 from procure.schemas import QUOTE
+from procure.sweep.batches import Batch
 from procure.tables import check
-from procure.text import MONEY_UNITS, TIME_UNITS, clock_seconds, counted, duration, listed, money, seconds
+from procure.text import (
+    MONEY_UNITS,
+    TIME_UNITS,
+    clock_seconds,
+    counted,
+    duration,
+    file_name,
+    listed,
+    money,
+    seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +35,25 @@ from procure.text import MONEY_UNITS, TIME_UNITS, clock_seconds, counted, durati
 def test_one_is_singular(n, said):
     """And all other numbers plural, thousands set apart."""
     assert counted(n, "job") == said
+
+
+def test_every_label_is_a_name_of_a_file():
+    """A plain policy keeps its name, byte for byte; others become names that are legal, short and distinct."""
+    for plain in ("easy:order=sjf,depth=4", "best-fit-of-node", "priority:weight_age=0.1", "their_own:a=b@c"):
+        assert file_name(plain) == plain
+    others = [
+        "their:path=/a/b",
+        "their:path=%2Fa%2Fb",
+        "x:a=\x00",
+        "..",
+        *("x:a=" + "é" * 300 + end for end in "ab"),
+    ]
+    names = [file_name(label) for label in others]
+    assert len(set(names)) == len(names) and not any("/" in name or "\x00" in name for name in names)
+    assert max(map(len, names)) == 80
+    rows = np.arange(3)
+    assert "/" not in Batch("day", "their:path=/a/b", rows).key
+    assert Batch("day", "easy:depth=4", rows).key.startswith("day.easy:depth=4.000000000-")
 
 
 def test_a_plural_of_its_own():

@@ -21,8 +21,8 @@ from procure.explorer.score import CriteriaScore
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.study import Study, load_study
 from procure.sweep import FarmOptions
-from procure.sweep.results import SEARCH_FOLDER
-from procure.text import nearest
+from procure.sweep.results import SEARCH_FOLDER, policy_of
+from procure.text import file_name, nearest
 
 
 def search(
@@ -162,16 +162,14 @@ def _check(
         raise ArgumentError("share", f"{share:g} was given; a share is above 0 and at most 1")
     if runs is not None and runs < 1:
         raise ArgumentError("runs", f"{runs} was given; it must be 1 or more")
-    policies = study.simulate.policies
-    if policy is not None and policy not in policies:
-        raise ArgumentError("policy", f"{policy!r} is not in the study; {nearest(policy, policies)}")
+    policy = policy_of(study, policy)
     if not criteria.need_runs:
         raise ArgumentError(
             "objective",
             f"{criteria.objective.name} is known for every package without simulation, so there is nothing to search; "
             "bound the wait, e.g. --constraint 'mean_wait<=1h', or use procure recommend",
         )
-    return policy or policies[0]
+    return policy
 
 
 def _rules(study: Study, **given: int | None) -> Rules:
@@ -195,7 +193,7 @@ def _log(
     weights = {workload.name: workload.weight for workload in study.workloads}
     if any(weight != 1 for weight in weights.values()):
         settings["weights"] = weights
-    name = f"{method}.seed{seed}.batch{rules.batch}.{policy}"
+    name = f"{method}.seed{seed}.batch{rules.batch}.{file_name(policy)}"
     if method == "every-tenth":
         # The published rule depends on how much may be spent.
         settings["n_packages"] = rules.n_packages

@@ -6,6 +6,7 @@ entry-point group `GROUP`; each entry point names an `Entry`.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Mapping
@@ -122,6 +123,7 @@ POLICIES: dict[str, Entry] = {
 }
 
 
+@functools.cache
 def _installed() -> dict[str, list[EntryPoint]]:
     """Return the entry points of installed packages by name; the names of `POLICIES` are taken."""
     by_name: dict[str, list[EntryPoint]] = {}
@@ -267,6 +269,8 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None) -> PolicySpec
         An unknown policy or parameter, or a value that is not allowed: all of them, with what is legal.
     """
     name, written = split(policy)
+    for key in written.keys() & (parameters or {}).keys():
+        raise TableError(f"policy {policy!r}: {key} is given twice")
     given = written | dict(parameters or {})
     found = entry(name)
     model = model_of(name)
@@ -276,6 +280,11 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None) -> PolicySpec
         f"{key}: {value!r} was given; a value holds no comma"
         for key, value in given.items()
         if isinstance(value, str) and "," in value
+    ]
+    lines += [
+        f"{key}: {str(value).lower()} was given; it must be a number"  # True would become 1
+        for key, value in given.items()
+        if isinstance(value, bool) and key in legal and model.model_fields[key].annotation in (int, float)
     ]
     try:
         made = model.model_validate({key: given[key] for key in given if key in legal} | dict(found.preset))

@@ -21,7 +21,7 @@ from procure.schemas import RESULT
 from procure.study import Study, load_study
 from procure.study.rules import check_threshold
 from procure.sweep import read_results
-from procure.sweep.results import RULES, RUNS_ALL, StudyResults, few_simulated, load_results
+from procure.sweep.results import RULES, RUNS_ALL, StudyResults, check_in_study, few_simulated, load_results
 from procure.tables import read
 from procure.text import as_html, as_html_list, as_text, listed, nearest
 
@@ -248,8 +248,7 @@ def _together(
         except TableError as error:
             raise ArgumentError("hit_threshold", str(error)) from None
     for name in train_on or []:
-        if name not in names:
-            raise ArgumentError("train_on", f"{name!r} is not in the study; {nearest(name, names)}")
+        check_in_study("train_on", name, names)
     waits = None if truth is None else np.array(truth)
     judged = judge_days(results, feature_sets, rule, waits, train_on or names[:1])
     packages, asked = results.cases[0].packages, study.evaluate

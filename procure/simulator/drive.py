@@ -14,7 +14,16 @@ from numba.extending import register_jitable
 from procure.errors import TableError
 from procure.simulator.pace import change_paces
 from procure.simulator.state import WAIT, State, World
-from procure.simulator.steps import OK, PACE_OF_WAITING, PACE_TOO_LONG, REASONS, STUCK, advance, place
+from procure.simulator.steps import (
+    OK,
+    PACE_IN_KERNEL,
+    PACE_OF_WAITING,
+    PACE_TOO_LONG,
+    REASONS,
+    STUCK,
+    advance,
+    place,
+)
 
 Policy = Callable[[State], tuple[int, np.ndarray]]
 """``policy(state) -> (job, nodes)``, or ``(WAIT, anything)``."""
@@ -71,7 +80,7 @@ def loop(world, state, decide, own):
 def kernel_loop(world, state, decide, own):
     """Do the same with a policy that is a `procure.simulator.kernel.kernel`: it answers only the job.
 
-    Such a policy asks for no pace. Returns (status, job), the job being what was refused.
+    Such a policy may not ask for a pace. Returns (status, job), the job being what was refused.
     """
     while advance(world, state):
         job = decide(state, own)
@@ -80,6 +89,8 @@ def kernel_loop(world, state, decide, own):
             if status != OK:
                 return status, job
             job = decide(state, own)
+        if state.n_asked[0] > 0:
+            return PACE_IN_KERNEL, state.asked[0]
     done = state.n_waiting[0] == 0 and world.n_heap[0] == 0
     return (OK if done else STUCK), WAIT
 
@@ -157,7 +168,7 @@ def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None
     if status == OK:
         return
     what = f" to start job {job} on nodes {np.asarray(nodes).tolist()}"
-    if status in (PACE_OF_WAITING, PACE_TOO_LONG):
+    if status in (PACE_OF_WAITING, PACE_TOO_LONG, PACE_IN_KERNEL):
         what = f" to change the pace of job {job}"
     elif status == STUCK:
         what = ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from procure.study import Plan
+from procure.text import file_name
 
 MOST_BATCHES, MOST_IN_ALL = 250, 2500
 """A sweep is cut into about so many batches per workload and policy, and so many in all, unless the study says
@@ -26,7 +27,7 @@ class Batch:
     def key(self) -> str:
         """A name for the batch's file: what it is, and a digest of the rows that it holds."""
         digest = hashlib.sha256(self.rows.astype("<i8").tobytes()).hexdigest()[:8]
-        return f"{self.workload}.{self.policy}.{int(self.rows[0]):09d}-{digest}"
+        return f"{self.workload}.{file_name(self.policy)}.{int(self.rows[0]):09d}-{digest}"
 
 
 def batches(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError
+from procure.errors import ArgumentError, TableError
 from procure.models import Case, Predicted, features, make_case
 from procure.models.cache import learn
 from procure.packages.costs import total_costs
 from procure.packages.runnable import count_matrix
+from procure.policies import catalog
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.rules import can_learn
 from procure.sweep import read_results
@@ -168,11 +170,9 @@ def load_results(
             return study
         study = study.plan.study
     plan = load_plan(study if isinstance(study, Study) else load_study(study))
-    policies = plan.study.simulate.policies
-    for argument, given, known in (("policy", policy, policies), ("workload", workload, plan.workloads)):
-        if given is not None and given not in known:
-            raise ArgumentError(argument, f"{given!r} is not in the study; {nearest(given, known)}")
-    policy = policy or policies[0]
+    policy = policy_of(plan.study, policy)
+    if workload is not None:
+        check_in_study("workload", workload, plan.workloads)
     names = [workload] if workload else list(plan.workloads)
     searched = _searched(plan, policy, names) if search else pd.DataFrame()
     folder = plan.study.folder
@@ -189,6 +189,30 @@ def load_results(
         for name in names
     ]
     return StudyResults(plan, policy, results, cases, searched)
+
+
+def check_in_study(argument: str, given: str, known: Iterable[str]) -> None:
+    """Raise `ArgumentError` if an argument names nothing of the study."""
+    known = list(known)
+    if given not in known:
+        raise ArgumentError(argument, f"{given!r} is not in the study; {nearest(given, known)}")
+
+
+def policy_of(study: Study, policy: str | None) -> str:
+    """Return the label of one of a study's policies, however its parameters are written; None = its first.
+
+    Raises
+    ------
+    ArgumentError
+        The study has no such policy.
+    """
+    policies = study.simulate.policies
+    if policy is None:
+        return policies[0]
+    with contextlib.suppress(TableError):  # no policy at all: the error names the study's
+        policy = catalog.spec(policy).label
+    check_in_study("policy", policy, policies)
+    return policy
 
 
 def read_runs(
