@@ -107,8 +107,8 @@ QUOTE = Schema(
         _float("power_w", "W", "power of one busy node", **_OPTIONAL),
         _float("idle_power_w", "W", "power of one idle node", **_OPTIONAL),
         _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL),
-        _int("min_count", "nodes", "at least so many if the type is bought", **_OPTIONAL),
-        _int("max_count", "nodes", "at most so many", **_OPTIONAL),
+        _int("min_count", "nodes", "fewest nodes of the type in a package that holds it", **_OPTIONAL),
+        _int("max_count", "nodes", "most nodes of the type in a package", **_OPTIONAL),
         _int(
             "pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1
         ),

@@ -35,7 +35,7 @@ def test_the_help_names_every_objective():
     """And none that does not exist."""
     shown = CliRunner().invoke(app, ["recommend", "--help"], env={"COLUMNS": "400"}).stdout
     text = " ".join(
-        re.findall(r"[\w./'-]+", shown[shown.index("What is to be small") :].split("--constraint")[0])
+        re.findall(r"[\w./'-]+", shown[shown.index("Objective to minimise") :].split("--constraint")[0])
     )
     for name in OBJECTIVES:
         assert f" {name}" in text, name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -318,3 +319,20 @@ def test_the_report_stands_alone(swept):
     best = json.loads(run("recommend", str(swept), "--format", "json"))[0]
     shown = ", ".join(f"{count}&nbsp;×&nbsp;{name}" for name, count in best["counts"].items())
     assert shown in text
+
+
+def test_results_in_a_folder_that_cannot_be_written_to_are_used(swept, monkeypatch):
+    """Models are then computed and not kept: recommend and evaluate say what they would have said."""
+    told: list[str] = []
+    before = procure.recommend(swept, k=3, verify=False, constraints="price_usd<=1000000")
+    judged = procure.evaluate(swept, note=told.append)
+    assert "satisfies" in before.ranking and told and judged.notes[0] in judged._repr_html_()
+    shutil.rmtree(swept.parent / "results" / "small" / "models")
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    after = procure.recommend(swept, k=3, verify=False, constraints=["price_usd<=1000000"])
+    assert after.ranking.equals(before.ranking)
+    assert procure.evaluate(swept).hits.equals(judged.hits)

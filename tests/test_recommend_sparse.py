@@ -185,7 +185,7 @@ def test_missing_runs_results_beyond_the_plan_and_unrated_types_are_told(swept):
         swept.write_text(text.replace("sample = 2", "sample = 1"))
         assert "planned runs are missing: procure sweep" in ask("recommend", swept)[1]
         swept.write_text(text.replace("sample = 2", "sample = 4"))
-        assert "are beyond what the study file plans" in ask("evaluate", swept)[1]
+        assert "are not in the study file's plan" in ask("evaluate", swept)[1]
     finally:
         swept.write_text(text)
 

@@ -308,13 +308,13 @@ def test_the_command_prints_one_json_document_and_progress_beside_it(tmp_path: P
     document = json.loads(run.stdout)
     assert [one["rank"] for one in document["packages"]] == [1, 2, 3, 4]
     assert document["spent"]["n_runs_computed"] == 80
-    assert "80 of 80 runs asked for" in run.stderr
+    assert "80 of 80 runs requested" in run.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--runs", "5", "--share", "0.1"], "give --runs or --share"),
+        (["--runs", "5", "--share", "0.1"], "give runs or share"),
         (["--share", "2"], "a share is above 0 and at most 1"),
         (["--policy", "fcfsx"], "is not in the study"),
         (["--method", "magic"], "is not one of"),
@@ -400,3 +400,14 @@ def test_recommend_uses_what_a_search_has_simulated(tmp_path: Path) -> None:
     assert before.predicted.rmse_seconds == after.predicted.rmse_seconds
     best = after.ranking["mean_wait_time"].iloc[0]
     assert best <= before.ranking.loc[before.ranking["simulated"], "mean_wait_time"].min()
+
+
+def test_explain_and_what_if_work_after_a_search_alone(tmp_path: Path) -> None:
+    """A package that recommend names can be asked about, though the study was never swept."""
+    path = make_study(tmp_path)
+    search(path, runs=20, stable_rounds=0)
+    name, told = load_plan(load_study(path)).packages["package_id"].iloc[0], []
+    found = procure.explain(path, name, marginal=False, note=told.append)
+    assert found.packages[0].wait >= 0 and "replaying the package" in told[0]
+    assert "<li>too few</li>" in replace(found, notes=["too few"])._repr_html_()
+    assert len(procure.what_if(path, name, growth=1.1).table) == 2

@@ -47,7 +47,7 @@ ObjectiveOption = Annotated[
     typer.Option(
         "--objective",
         metavar="NAME",
-        help="What is to be small; default: the study's, else mean-wait. In s: mean-wait, median-wait, p95-wait, "
+        help="Objective to minimise; default: the study's, else mean-wait. In s: mean-wait, median-wait, p95-wait, "
         "max-wait, turnaround; over several workloads worst-day, cvar (both s), regret-max (share). A ratio: "
         "slowdown. US$: price, tco, cost-per-job, cost-per-core-hour. kWh/year: energy.",
     ),

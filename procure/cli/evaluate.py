@@ -78,6 +78,7 @@ def evaluate(
         hit_threshold=hit_threshold,
         train_on=train_on,
         apart=apart,
+        note=common.note,
     )
     for line in evaluation.notes:
         common.note(line)

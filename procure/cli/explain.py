@@ -44,7 +44,7 @@ def explain(
     """
     with common.named(package_id="ID", other="ID2"):
         explanation = explain_packages(
-            study, package, against, workload=workload, policy=policy, marginal=marginal
+            study, package, against, workload=workload, policy=policy, marginal=marginal, note=common.note
         )
     for line in explanation.notes:
         common.note(line)

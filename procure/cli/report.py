@@ -30,7 +30,7 @@ def report(
     procure report pipelines/example.toml
     procure report pipelines/example.toml -k 20 --out purchase.html
     """
-    done = write_report(study, out, k=k, verify=verify, workload=workload, policy=policy)
+    done = write_report(study, out, k=k, verify=verify, workload=workload, policy=policy, note=common.note)
     if output is common.Format.JSON:
         common.print_json({"report": str(done.path), "bytes": len(done.html.encode())})
     else:

@@ -126,4 +126,4 @@ def search(
 
 
 def _progress(done: int, total: int, best: float) -> None:
-    common.note(f"{done:,} of {counted(total, 'run')} asked for; the least so far: {best:,.1f}")
+    common.note(f"{done:,} of {counted(total, 'run')} requested; best so far: {best:,.1f}")

@@ -30,9 +30,11 @@ def simulate(
     ] = "best-fit",
     order: Annotated[
         str | None,
-        typer.Option(help="Who is tried first; under easy, behind the reservation. One of the orders."),
+        typer.Option(help="Which job is tried first; under easy, behind the reservation. One of the orders."),
     ] = None,
-    queue_order: Annotated[str | None, typer.Option(help="easy: who holds the reservation first.")] = None,
+    queue_order: Annotated[
+        str | None, typer.Option(help="easy: which job holds the reservation first.")
+    ] = None,
     fit: Annotated[str | None, typer.Option(help="Which nodes a job gets: first, best or worst.")] = None,
     depth: Annotated[
         int | None, typer.Option(min=1, help="easy: how many waiting jobs hold a reservation.")

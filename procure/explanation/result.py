@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def explain(
     workload: str | None = None,
     policy: str | None = None,
     marginal: bool = True,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Explanation:
     """Explain why jobs wait as long as they do on a package, and why more or less than on another.
 
@@ -106,6 +108,8 @@ def explain(
         wait is replayed.
     marginal
         Whether to simulate one more node of each type.
+    note
+        Called with a line on each step that takes long.
 
     Raises
     ------
@@ -122,6 +126,7 @@ def explain(
         counts.append(_counts(results.plan, "other", other))
         if (counts[0] == counts[1]).all():
             raise ArgumentError("other", f"{other} is the same package as {package_id}")
+    note(f"learning from the simulated packages; replaying {'both packages' if other else 'the package'}")
     whole = together(results.cases)
     predicted = results.learn_if_possible(whole)
     notes = []

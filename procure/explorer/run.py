@@ -94,7 +94,7 @@ def search(
     runs = runs or round((share or 0) * n_known) * n_workloads
     if runs < n_workloads:
         raise TableError(
-            f"{runs} runs do not simulate one package on each of {n_workloads} workloads; give --runs "
+            f"{runs} runs do not simulate one package on each of {n_workloads} workloads; give runs "
             f"{n_workloads} or more"
         )
     # The baselines spend what they are given.
@@ -157,7 +157,7 @@ def _check(
     if method not in METHODS:
         raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, METHODS)}")
     if runs is not None and share is not None:
-        raise ArgumentError("share", "give --runs or --share")
+        raise ArgumentError("share", "give runs or share")
     if share is not None and not 0 < share <= 1:
         raise ArgumentError("share", f"{share:g} was given; a share is above 0 and at most 1")
     if runs is not None and runs < 1:

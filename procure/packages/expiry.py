@@ -1,4 +1,4 @@
-"""Quotes that expire: which are left out on the study's day, and how that is said."""
+"""Leave out the quotes that have expired on the study's day, and say which."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _on_tree(model: str, which: str) -> Entry:
 _AFTER = "the first in the order blocks the others"
 
 POLICIES: dict[str, Entry] = {
-    "fcfs": _queue("Strict", "fcfs", "first come, first served: nobody overtakes"),
+    "fcfs": _queue("Strict", "fcfs", "first come, first served: no job overtakes another"),
     "lcfs": _queue("Strict", "lcfs", f"last come, first served; {_AFTER}"),
     "edf": _queue("Strict", "edf", f"earliest due date first; {_AFTER}; without due dates it is fcfs"),
     "sjf": _queue("Skipping", "sjf", "shortest requested time first; jobs that do not fit are skipped"),

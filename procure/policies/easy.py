@@ -260,8 +260,8 @@ class Easy(Ordered):
     """Parameters of `easy`."""
 
     rule: ClassVar = easy
-    order: OrderName = Field("fcfs", description="who is tried first behind the reservations")
-    queue_order: OrderName = Field("fcfs", description="who holds the first reservation")
+    order: OrderName = Field("fcfs", description="which job is tried first behind the reservations")
+    queue_order: OrderName = Field("fcfs", description="which job holds the first reservation")
     fit: FitName = Field("first", description="which of the nodes that fit")
     depth: int = Field(1, ge=1, description="how many waiting jobs hold a reservation")
     by_time_only: bool = Field(

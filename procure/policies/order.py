@@ -43,7 +43,7 @@ class Order(NamedTuple):
 class Ordered(Parameters):
     """Parameters of a policy that serves the waiting jobs in an order."""
 
-    order: OrderName = Field("fcfs", description="who is served first")
+    order: OrderName = Field("fcfs", description="which job is served first")
     weight_age: Natural = Field(1.0, description="order priority: weight of the wait so far")
     weight_fair_share: Natural = Field(1.0, description="order priority: weight of the user's fair share")
     weight_size: Natural = Field(0.0, description="order priority: weight of the share of the nodes")

@@ -16,6 +16,7 @@ from procure.evaluation.ranking import evaluate_case
 from procure.models import FEATURE_SETS, Case
 from procure.recommender.coverage import coverage_notes, day_notes
 from procure.recommender.day_models import ManyDays, judge_days
+from procure.recommender.learning import Note
 from procure.recommender.notes import about_results
 from procure.schemas import RESULT
 from procure.study import Study, load_study
@@ -23,7 +24,7 @@ from procure.study.rules import check_threshold
 from procure.sweep import read_results
 from procure.sweep.results import RULES, RUNS_ALL, StudyResults, check_in_study, few_simulated, load_results
 from procure.tables import read
-from procure.text import as_html, as_html_list, as_text, listed, nearest
+from procure.text import as_html, as_html_list, as_text, counted, listed, nearest
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def evaluate(
     hit_threshold: int | Iterable[int] | None = None,
     train_on: Sequence[str] | None = None,
     apart: bool = False,
+    note: Note = lambda text: None,
 ) -> Evaluation:
     """Judge a study's model against what was simulated, beside a random order and the cheapest per CPU.
 
@@ -135,6 +137,8 @@ def evaluate(
         first.
     apart
         Judge each workload by itself, whatever the study's threshold.
+    note
+        Called with a line on each step that takes long.
 
     Raises
     ------
@@ -158,6 +162,7 @@ def evaluate(
     threshold = settings.evaluate.hit_threshold if hit_threshold is None else hit_threshold
     thresholds = [threshold] if isinstance(threshold, int) else sorted(set(threshold or []))
     mine = settings.model.feature_set
+    note(f"judging the model on {counted(len(results.cases), 'workload')}")
     if thresholds and not apart:
         return _together(results, names or [mine], rule, waits, thresholds, train_on)
     if train_on:

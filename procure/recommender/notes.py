@@ -153,7 +153,7 @@ class ShortList:
             if self.constrained
             else f"there {be(self.k)} only {self.k:,}"
         )
-        return f"{self.asked:,} packages were asked for; {what}"
+        return f"{self.asked:,} packages were requested; {what}"
 
 
 @dataclass(frozen=True)
@@ -362,8 +362,8 @@ def about_results(results: StudyResults) -> list[Fact]:
         )
     if counts["n_beyond_plan"]:
         lines.append(
-            f"{counted(counts['n_beyond_plan'], 'result')} {be(counts['n_beyond_plan'])} beyond what the study file "
-            "plans (an earlier sweep of more packages), and used too"
+            f"{counted(counts['n_beyond_plan'], 'result')} {be(counts['n_beyond_plan'])} not in the study file's plan "
+            "(an earlier sweep of more packages), and used too"
         )
     return lines
 

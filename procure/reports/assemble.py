@@ -25,6 +25,7 @@ from procure.page.html import write_page
 from procure.policies import catalog
 from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
+from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.sensitivity import stability
@@ -81,6 +82,7 @@ def report(
     verify: bool = True,
     workload: str | None = None,
     policy: str | None = None,
+    note: Note = lambda text: None,
 ) -> Report:
     """Recommend packages and write a report for the committee: one HTML file with the evidence.
 
@@ -96,6 +98,8 @@ def report(
         Whether to simulate the first packages where they are predictions.
     workload, policy
         One of the study's; None = all its workloads together, its first policy.
+    note
+        Called with a line on each step that takes long.
 
     Raises
     ------
@@ -105,12 +109,15 @@ def report(
         There are no results yet, too few to learn from, or the file cannot be written.
     """
     results = load_results(study, policy, workload, search=True)
-    recommendation = recommend(results, k=k, verify=verify)
+    note("ranking the packages")
+    recommendation = recommend(results, k=k, verify=verify, note=note)
     whole = recommendation.case
     predicted = recommendation.predicted or results.learn_if_possible(whole)
+    note("judging the model")
     rankings = _rankings(recommendation)
     settings = results.plan.study.evaluate
     evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
+    note("explaining the first packages, and trying them under other loads")
     explanations = _explanations(recommendation, predicted)
     name = study if isinstance(study, str | Path) else results.plan.study.path
     html = render(
