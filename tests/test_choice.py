@@ -283,7 +283,7 @@ def test_the_command_keeps_constraints(swept):
     assert [one["mean_wait_time"] for one in rows] == sorted(one["mean_wait_time"] for one in rows)
     assert "price_usd<=$58,000: satisfied by" in answer.stderr
     table = ask(swept, "--constraint", "p95_wait<=9d", "--constraint", "total_gpus>=4", "-k", "99")
-    assert table.exit_code == 0 and "99 packages were asked for; only" in table.stderr
+    assert table.exit_code == 0 and "99 packages were requested; only" in table.stderr
 
 
 def test_the_study_may_hold_objective_and_constraints(tmp_path):

@@ -173,7 +173,7 @@ def test_what_is_not_in_the_ranking_is_told(swept):
     for said in (err, text):
         assert "2 existing nodes (8 CPUs, 32 GB, 1 GPU)" in said
         assert "run times as logged on every node" in said.replace("Run", "run")
-        assert f"5,000 packages were asked for; there are only {len(rows):,}" in said
+        assert f"5,000 packages were requested; there are only {len(rows):,}" in said
     assert f"procure report {swept} -k {len(rows)} --policy best-fit --workload day --no-verify" in text
     assert f"procure train {swept} --policy best-fit\n" in text
 
