@@ -46,7 +46,7 @@ coverage: $(VENV)/.installed-test  ## the default tests again, with the share of
 	$(BIN)/python -m pytest $(PARALLEL) -q -m "not slow and not slurm" --cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
 test-slow: $(VENV)/.installed-test  ## the slower tests, the documentation's commands, Slurm where there is one
-	$(BIN)/python -m pytest -m "slow or slurm"
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow or slurm"
 
 check: $(VENV)/.installed-test ## style, types, import layers
 	$(BIN)/ruff check .

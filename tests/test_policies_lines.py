@@ -124,9 +124,9 @@ def test_policy_equals_its_slow_twin_on_2000_crowded_queues(policy):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", PLANS)
-def test_plan_equals_its_slow_twin_on_2000_cases(policy):
-    """The same on 2,000 further cases."""
-    for seed in range(1_000, 3_000):
+def test_plan_equals_its_slow_twin_on_500_cases(policy):
+    """The same on 500 further cases: the twin plans second by second, 0.2 s a case."""
+    for seed in range(1_000, 1_500):
         compare(policy, PLANS[policy](), seed, 7)
 
 
