@@ -6,8 +6,7 @@ import json
 import math
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -18,12 +17,11 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from procure.errors import ArgumentError, TableError
 from procure.tables import check_name, without_formulas
-from procure.text import counted, money, printable
+from procure.text import money, printable
 from procure.workload.clock import zone
 
 
@@ -209,40 +207,3 @@ def cell(value: Any, places: int = 3) -> str:
     if isinstance(value, float):
         return f"{value:,.{places}f}"
     return printable(str(value))
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal, a line every 10 s elsewhere; both on stderr."""
-    if sys.stderr.isatty():
-        columns = (
-            TextColumn("simulating"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task("", total=None, rate="")
-            began = time.perf_counter()
-
-            def show(done: int, total: int) -> None:
-                rate = done / max(time.perf_counter() - began, 1e-9)
-                bar.update(task, completed=done, total=total, rate=f"{rate:,.0f} runs/s" if done else "")
-
-            yield show
-        return
-    began = time.perf_counter()
-    last, before = -1e9, -1
-
-    def say(done: int, total: int) -> None:
-        nonlocal last, before
-        now = time.perf_counter()
-        if now - last < 10 and not before < done == total:
-            return
-        last, before = now, done
-        rate = done / max(now - began, 1e-9)
-        left = f", {(total - done) / rate:,.0f} s left" if rate > 0 else ""
-        note(f"{done:,} of {counted(total, 'run')}, {rate:,.0f} runs/s{left}")
-
-    yield say

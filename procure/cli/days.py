@@ -12,6 +12,7 @@ import typer
 
 from procure.cli import common
 from procure.cli.farm_options import farm_name
+from procure.cli.progress import progress
 from procure.schemas import JOB
 from procure.study import Study, load_study
 from procure.study.workloads import write_workloads
@@ -193,7 +194,7 @@ def _probed(
 ) -> pd.Series:
     with nullcontext(str(out / "probe")) if out else tempfile.TemporaryDirectory() as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        with common.progress() as show:
+        with progress() as show:
             waits = probe_days(study, parts, Path(folder), every, farm, progress=show, note=common.note)
     return waits.to_numpy()
 

@@ -11,6 +11,7 @@ import typer
 import typer.core
 
 from procure._version import __version__
+from procure.cli.progress import shown
 from procure.errors import ArgumentError, TableError
 from procure.text import printable
 
@@ -37,6 +38,10 @@ COMMANDS = {
 """Every command in the order of the flow, with its line of help: its module is imported when it is used."""
 
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
 class Flow(typer.core.TyperGroup):
     """Lists the commands in the order of the flow, and imports a command's module when it is called."""
 
@@ -56,7 +61,11 @@ class Flow(typer.core.TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an argument that the library refuses is bad usage of the option of that name."""
         try:
-            return super().invoke(ctx)
+            with shown():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            _say("; ".join(["procure: interrupted", *map(str, stopped.args)]))
+            raise typer.Exit(INTERRUPTED) from None
         except ArgumentError as error:
             raise typer.BadParameter(
                 printable(str(error), kept="\n"), param_hint=f"--{error.argument.replace('_', '-')}"
@@ -118,7 +127,7 @@ def _say(text: str) -> None:
 
 
 def run() -> None:
-    """Run the command line; an error is one line on stderr, exit code 2 for bad usage, 1 for failure."""
+    """Run the command line; an error is one line on stderr: exit code 2 for bad usage, 130 for Ctrl-C, else 1."""
     try:
         app()
     except TableError as error:
@@ -126,7 +135,7 @@ def run() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         _say("procure: interrupted")
-        sys.exit(1)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -109,8 +109,9 @@ def search(
                 progress=_progress,
             )
         except KeyboardInterrupt:
-            common.note("interrupted; what was simulated is kept, and the same command goes on from there")
-            raise typer.Exit(1) from None
+            raise KeyboardInterrupt(
+                "what was simulated is kept, and the same command goes on from there"
+            ) from None
     if out is not None:
         write(found.ranking, out)
         common.note(f"wrote {counted(len(found.ranking), 'simulated package')} to {out}")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, farm_options
+from procure.cli.progress import progress
 from procure.study import load_study
 from procure.sweep import FarmOptions, load_plan, run_sweep
 from procure.sweep.farm import one_interrupt
@@ -74,13 +75,12 @@ def sweep(
     )  # fmt: skip
     with one_interrupt(last=True):
         try:
-            with common.progress() as show:
+            with progress() as show:
                 summary = run_sweep(plan, farm, progress=show, note=common.note, options=options, shard=part)
         except KeyboardInterrupt:
-            common.note(
-                f"interrupted; what was computed is kept, and `procure sweep {study}` goes on from there"
-            )
-            raise typer.Exit(1) from None
+            raise KeyboardInterrupt(
+                f"what was computed is kept, and `procure sweep {study}` goes on from there"
+            ) from None
     record = summary._asdict() | {"results": str(summary.results)}
     if summary.n_computed and summary.seconds > 0:
         record["runs_per_second"] = summary.n_computed / summary.seconds

@@ -17,6 +17,7 @@ from procure.evaluation.ranking import cheapest_per_cpu, hit_count, order
 from procure.models import Case, Surrogate
 from procure.models.crossfit import fold_of
 from procure.objectives.aggregate import aggregate, regrets
+from procure.progress import track
 from procure.text import nearest
 
 KS = (10, 50, 100, 500, 1_000, 5_000, 10_000)
@@ -207,7 +208,8 @@ def predict_all_days(
     dealt = fold_of(len(known), folds, seed)
     score = np.full(len(simulated), np.nan)
     parts = [(known[dealt != fold], known[dealt == fold]) for fold in range(folds)]
-    for rest, held in [*parts, (known, np.flatnonzero(~simulated))]:
+    parts.append((known, np.flatnonzero(~simulated)))
+    for rest, held in track(parts, "learning from all workloads", "fold"):
         if len(held):
             among = np.zeros(len(simulated), dtype=bool)
             among[rest] = True

@@ -15,6 +15,7 @@ from procure.objectives.aggregate import pooled_mean
 from procure.packages import package_nodes
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
+from procure.progress import step
 from procure.run import simulate
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_counts
@@ -172,14 +173,15 @@ def replay(results: StudyResults, counts: np.ndarray, workload: str) -> Bottlene
     """Simulate a package on one workload and find what its waiting jobs lacked."""
     plan = results.plan
     nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
-    run = simulate(
-        plan.workloads[workload],
-        nodes,
-        results.policy,
-        kill_at_limit=plan.study.simulate.kill_at_limit,
-        logged_speed=plan.logged_speed(workload),
-    )
-    return find_bottleneck(run.schedule, nodes)
+    with step(f"replaying {workload}"):
+        run = simulate(
+            plan.workloads[workload],
+            nodes,
+            results.policy,
+            kill_at_limit=plan.study.simulate.kill_at_limit,
+            logged_speed=plan.logged_speed(workload),
+        )
+        return find_bottleneck(run.schedule, nodes)
 
 
 def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:

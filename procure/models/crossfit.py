@@ -10,6 +10,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.models.intervals import Spread
 from procure.models.surrogate import Surrogate
+from procure.progress import track
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def predict_packages(
     predicted = np.full(len(wait), np.nan)
     constant = np.empty(len(known))
     rows = []
-    for fold in range(folds):
+    for fold in track(range(folds), f"learning from {len(known):,} simulated packages", "fold"):
         held, rest = known[dealt == fold], known[dealt != fold]
         predicted[held] = Surrogate(kind, seed, n_jobs).fit(x[rest], wait[rest]).predict(x[held])
         constant[dealt == fold] = wait[rest].mean()

@@ -20,6 +20,7 @@ from procure.packages.infeasible import explain_infeasible
 from procure.packages.offer import Offer, make_offer
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
+from procure.progress import step
 from procure.schemas import PACKAGE
 from procure.tables import whole_file
 
@@ -59,8 +60,9 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules) -> pd.DataFrame:
     """
     quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)
-    found = list(_feasible_blocks(offer))
-    return _table(quotes, offer, found).to_pandas().astype({"package_id": object})
+    with step("listing the packages"):
+        found = list(_feasible_blocks(offer))
+        return _table(quotes, offer, found).to_pandas().astype({"package_id": object})
 
 
 def count_packages(

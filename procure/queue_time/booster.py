@@ -14,6 +14,7 @@ from xgboost import Booster
 
 from procure.errors import TableError
 from procure.files import check_booster
+from procure.progress import Step, step, track
 
 Member = TypeVar("Member")
 
@@ -55,7 +56,20 @@ def fit_booster(
 ) -> Booster:
     """Boost a target (n,) from features (n, m), float32; ``settings`` are XGBoost's, with an ``objective``."""
     data = xgboost.QuantileDMatrix(features, target, nthread=1)
-    return xgboost.train(_parameters(seed) | settings, data, n_rounds)
+    with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
+        return xgboost.train(_parameters(seed) | settings, data, n_rounds, callbacks=[_Count(one)])
+
+
+class _Count(xgboost.callback.TrainingCallback):
+    """Counts the rounds of a step."""
+
+    def __init__(self, one: Step) -> None:
+        self._step = one
+
+    def after_iteration(self, model: object, epoch: int, evals_log: object) -> bool:
+        """Count one more round; False: go on."""
+        self._step.done += 1
+        return False
 
 
 def _parameters(seed: int) -> dict[str, object]:
@@ -82,7 +96,7 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
 
 def fit_members(fit: Callable[[int], Member], seed: int, count: int) -> list[Member]:
     """Fit ``count`` members of an ensemble, each with the next seed."""
-    return [fit(one) for one in range(seed, seed + count)]
+    return [fit(one) for one in track(range(seed, seed + count), "boosting", "pair of boosters")]
 
 
 def mean_of(members: Sequence[Member], say: Callable[[Member], np.ndarray]) -> np.ndarray:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from procure.progress import step
 from procure.queue_time.booster import Booster, fit_chances, fit_members, fit_quantiles, mean_of, predict
 from procure.queue_time.calibrate import GRID, Calibrator, quantiles_at
 from procure.queue_time.metrics import LEVELS
@@ -94,7 +95,8 @@ class QueueTimeModel:
         early = np.arange(first)[submit[:first] + wait[:first] < submit[min(first, len(order) - 1)]]
         if self.settings.holdout and len(early) >= 100:
             self._boost(matrix[early], wait[early], count)
-            self.calibrator.fit(wait[first:], self._curve(matrix[first:]))
+            with step(f"judging the intervals on the last {len(order) - first:,} jobs"):
+                self.calibrator.fit(wait[first:], self._curve(matrix[first:]))
         self._boost(matrix, wait, count)
         return self
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.progress import step
 from procure.queue_time.drift import bounds, warnings
 from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.features import site_features
@@ -43,7 +44,8 @@ def train(
         Add the replay's answer to the features; every later question is replayed, too.
     """
     jobs = queue_jobs(jobs)
-    features, wait = site_features(jobs, replay=replay), wait_times(jobs)
+    with step(f"computing the features of {len(jobs):,} jobs"):
+        features, wait = site_features(jobs, replay=replay), wait_times(jobs)
     rows = np.flatnonzero(~np.isnan(wait))
     if len(rows) < 100:
         raise TableError(f"{len(rows)} jobs with a start are too few to learn from; at least 100 are needed")
@@ -55,9 +57,9 @@ def train(
     else:
         model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
     about = _about(jobs, features, len(rows), method) | {"replay": replay}
-    return SiteModel(
-        method, model, about, jobs.tail(HISTORY).reset_index(drop=True), fit_trend(jobs, features)
-    )
+    with step("learning the trend"):
+        trend = fit_trend(jobs, features)
+    return SiteModel(method, model, about, jobs.tail(HISTORY).reset_index(drop=True), trend)
 
 
 def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str) -> dict[str, Any]:

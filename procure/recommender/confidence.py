@@ -19,6 +19,7 @@ from procure.evaluation.bootstrap import (
 from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
 from procure.policies import catalog
+from procure.progress import track
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import PackageValues, pool
 from procure.sweep.results import StudyResults
@@ -253,7 +254,10 @@ def assess(
     if resamples == 0:
         return overlap
     failures: list[str] = []
-    tried = [_resampled_bursts(results, values, of, rows, seed + i, failures) for i in range(resamples)]
+    tried = [
+        _resampled_bursts(results, values, of, rows, seed + i, failures)
+        for i in track(range(resamples), "resampling the jobs", "resample")
+    ]
     drawn = np.array([one for one in tried if one is not None])
     if not len(drawn):
         return replace(overlap, failures=tuple(failures))

@@ -7,6 +7,7 @@ import pandas as pd
 
 from procure.models.case import mean_over
 from procure.packages.ids import package_ids
+from procure.progress import track
 from procure.recommender.changes import Changes, asks_gpus, jobs_of
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_counts
@@ -41,7 +42,7 @@ def stability(results: StudyResults, counts: np.ndarray, seed: int = 1) -> pd.Da
     if any(asks_gpus(plan.workloads[case.name]) for case in cases):
         situations.append((f"with {GPU_JOBS:g} times the GPU jobs", Changes(gpu_jobs=GPU_JOBS, seed=seed)))
     names, rows = package_ids(counts, plan.types), []
-    for name, changes in situations:
+    for name, changes in track(situations, "trying other loads", "load"):
         runs = [
             try_counts(plan, counts, one.name, results.policy, jobs_of(plan, one, changes)) for one in cases
         ]

@@ -9,9 +9,13 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages.ids import package_ids
+from procure.progress import step
 from procure.study import Plan
 from procure.sweep.runner import make_bench, simulate_batch
 from procure.text import nearest
+
+_BATCH = 50
+"""Packages that the kernel simulates at once, between two looks at how far it is."""
 
 
 def find_package(plan: Plan, package_id: str) -> np.ndarray:
@@ -70,8 +74,13 @@ def simulate_counts(
         plan = replace(plan, workloads=plan.workloads | {workload: jobs})
     ids = [name or "nothing" for name in package_ids(counts, plan.types)]
     counts = np.ascontiguousarray(counts, dtype=np.int64)
-    rows, _ = simulate_batch(make_bench(plan, workload, policy), ids, counts)
-    return rows
+    bench, found = make_bench(plan, workload, policy), []
+    size = _BATCH if bench.bits is not None else 1
+    with step(f"simulating packages on {workload}", len(counts), "run") as one:
+        for at in range(0, max(1, len(counts)), size):
+            found.append(simulate_batch(bench, ids[at : at + size], counts[at : at + size])[0])
+            one.done += len(found[-1])
+    return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
 
 
 def try_counts(

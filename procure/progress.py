@@ -1,0 +1,80 @@
+"""What is being done, and how far is it? Whoever takes long says so; whoever runs it decides whether to show it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass
+class Step:
+    """Something that takes a while.
+
+    Attributes
+    ----------
+    what
+        What is being done: ``resampling the jobs``.
+    total, unit
+        Of how many things it consists, and what one is called; None = unknown.
+    done
+        How many of these are done.
+    began
+        When it began, s, of `time.monotonic`.
+    """
+
+    what: str
+    total: int | None = None
+    unit: str = ""
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+
+class Watcher(Protocol):
+    """Hears of steps as they begin and end; reads how far they are whenever it likes."""
+
+    def begin(self, one: Step) -> None:
+        """Take note of a step that begins, within those that have not ended."""
+
+    def end(self, one: Step) -> None:
+        """Take note that the innermost step has ended, for better or worse."""
+
+
+_WATCHER: ContextVar[Watcher | None] = ContextVar("procure_watcher", default=None)
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Let a watcher hear of the steps that begin in here, in this thread; without one, steps cost nothing."""
+    token = _WATCHER.set(watcher)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+@contextmanager
+def step(what: str, total: int | None = None, unit: str = "") -> Iterator[Step]:
+    """Name what is done in here; add to ``done`` of what is given as it proceeds."""
+    one, watcher = Step(what, total, unit), _WATCHER.get()
+    if watcher is None:
+        yield one
+        return
+    watcher.begin(one)
+    try:
+        yield one
+    finally:
+        watcher.end(one)
+
+
+def track(items: Collection[Item], what: str, unit: str) -> Iterator[Item]:
+    """Yield items, and count those that are done."""
+    with step(what, len(items), unit) as one:
+        for item in items:
+            yield item
+            one.done += 1

@@ -1,0 +1,159 @@
+"""Whatever takes long says what it does and how far it is; Ctrl-C ends every command alike."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_study import swept
+
+import procure
+from procure.cli import progress
+from procure.progress import Step, step, track, watching
+from procure.queue_time import training
+from tests.test_queue_time_model import QUICK, busy_site
+
+
+class Recorder:
+    """Remembers what began, and checks that steps end in the order of a stack, with their total done."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self._open: list[Step] = []
+
+    def begin(self, one: Step) -> None:
+        self._open.append(one)
+        self.said.append(one.what)
+
+    def end(self, one: Step) -> None:
+        assert self._open.pop() is one
+        assert one.total is None or one.done == one.total
+
+
+@pytest.fixture
+def heard():
+    recorder = Recorder()
+    with watching(recorder):
+        yield recorder.said
+    assert not recorder._open
+
+
+def test_recommend_report_and_what_if_say_what_they_do(heard, tmp_path):
+    """Learning, simulating, resampling, replaying and trying other loads are each heard of while they go on."""
+    found = procure.recommend(swept(), k=3, resamples=2)
+    assert "resampling the jobs" in heard and "simulating packages on day-1" in heard
+    heard.clear()
+    procure.report(swept(), tmp_path / "r.html", k=3)
+    assert {"trying other loads", "replaying day-1", "listing the packages"} <= set(heard)
+    heard.clear()
+    procure.what_if(swept(), found.ranking["package_id"].iloc[0], budget_usd=60_000)
+    assert heard.count("listing the packages") == 2 and heard[-1] == "simulating packages on day-1"
+
+
+def test_training_of_queue_time_says_how_far_it_is(heard):
+    """Features, boosting and the trend are heard of, boosting round by round."""
+    training.train(busy_site(900), settings=QUICK)
+    assert any(what.startswith("computing the features of 900 jobs") for what in heard)
+    assert any(what.startswith("boosting on") for what in heard)
+    assert "learning the trend" in heard
+
+
+def test_nobody_watches_by_default(capsys):
+    """The library itself prints nothing."""
+    assert list(track([1, 2], "counting", "one")) == [1, 2]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_lines_where_there_is_no_terminal(monkeypatch, capsys):
+    """The outermost step that can say how far it is is told in one line on stderr, and its end in another."""
+    monkeypatch.setattr(progress, "_QUIET", 0.0)
+    with progress.shown(), step("reading"), step("counting", 2, "run") as one, step("within", 9, "run"):
+        one.done = 1
+        until(lambda: capsys.readouterr().err.startswith("reading: counting: 1 of 2 runs"))
+        one.done = 2
+    assert capsys.readouterr().err.startswith("counting: 2 of 2 runs")
+
+
+def test_short_work_says_nothing(capsys):
+    """Most commands end before anybody wonders."""
+    with progress.shown(), step("counting", 2, "run") as one:
+        one.done = 2
+    assert capsys.readouterr() == ("", "")
+
+
+def until(true) -> None:
+    """Wait for something, at most a minute."""
+    for _ in range(1200):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing happened for a minute")
+
+
+ON_A_TERMINAL = """
+import sys, time
+from procure.cli import progress
+from procure.progress import step
+progress._QUIET = 0.0
+with progress.shown(), step("counting", 2, "fold") as one:
+    one.done = 1
+    time.sleep(1.5)
+    print("an answer")
+    one.done = 2
+"""
+
+
+def test_a_bar_on_a_terminal_leaves_stdout_alone():
+    """The bar is drawn on stderr and taken away again; what is printed meanwhile goes to stdout."""
+    leader, follower = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_TERMINAL], stdout=subprocess.PIPE, stderr=follower, text=True, check=True
+    )
+    os.close(follower)
+    drawn = os.read(leader, 100_000).decode()
+    os.close(leader)
+    assert done.stdout == "an answer\n"
+    assert "counting" in drawn and "1/2" in drawn
+
+
+SLOW = """
+import sys, time
+import procure.cli.{module} as module
+def sleep(*arguments, **options):
+    print("begun", flush=True)
+    time.sleep(60)
+module.{function} = sleep
+from procure.cli.main import run
+sys.argv = ["procure", *{arguments!r}]
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "arguments"),
+    [
+        ("packages", "count_packages", ["packages", "quotes/example-2023.csv", "--budget", "1M"]),
+        ("recommend", "recommend_packages", ["recommend", "x.toml"]),
+        ("sweep", "run_sweep", ["sweep", "pipelines/example.toml", "--farm", "serial"]),
+        ("search", "search_packages", ["search", "pipelines/example.toml"]),
+    ],
+)
+def test_interrupted_commands_end_alike(module, function, arguments):
+    """Ctrl-C: one line on stderr that says so, exit code 130."""
+    code = SLOW.format(module=module, function=function, arguments=arguments)
+    root = Path(__file__).resolve().parent.parent
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.splitlines()[-1].startswith("procure: interrupted") and said.count("interrupted") == 1
