@@ -36,6 +36,7 @@ from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
 from procure.simulator.state import FAR, Options, State
 from procure.tables import check
 from procure.text import as_html, as_text, counted
+from procure.workload.replay import check_warm_up
 from procure.workload.speed import scale_run_time
 
 
@@ -87,10 +88,16 @@ class Prepared:
     kind_of: np.ndarray  # uint32[n_nodes]
     leaf: np.ndarray  # int64[n_nodes]; −1 = unknown
     pod: np.ndarray  # int64[n_nodes]; −1 = unknown
+    counts_from: int = 0  # s after the first submission; jobs submitted before are not counted
 
     def with_nodes(self, kind_of: np.ndarray, leaf: np.ndarray, pod: np.ndarray) -> Prepared:
         """Return the same workload on other nodes of the same kinds."""
         return replace(self, kind_of=kind_of, leaf=leaf, pod=pod)
+
+    @property
+    def n_counted(self) -> int:
+        """Jobs that are not of the warm-up."""
+        return int((self.jobs.submit >= self.counts_from).sum())
 
     @property
     def capacity(self) -> tuple[float, float, float]:
@@ -120,11 +127,12 @@ def prepare(
 
 
 def prepare_checked(
-    jobs: pd.DataFrame, nodes: pd.DataFrame, kill_at_limit: bool, logged_speed: Any
+    jobs: pd.DataFrame, nodes: pd.DataFrame, kill_at_limit: bool, logged_speed: Any, warm_up: int = 0
 ) -> Prepared:
     """Do as `prepare` with tables that are known to be right."""
     if jobs.empty or nodes.empty:
         raise TableError(f"there are no {'jobs' if jobs.empty else 'nodes'} to simulate")
+    check_warm_up(jobs, warm_up)
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
     rows = job_arrays(jobs, bits)
     kinds, kind_of, speeds = node_kinds(nodes, bits)
@@ -142,7 +150,8 @@ def prepare_checked(
     usage = Usage(
         *((column * rows.n_nodes).astype(np.float64) for column in (rows.cpus, rows.mem, rows.gpus))
     )
-    return Prepared(rows, kinds, fits_empty(rows, kinds), took, user, due, usage, kind_of, *switches(nodes))
+    fits = fits_empty(rows, kinds)
+    return Prepared(rows, kinds, fits, took, user, due, usage, kind_of, *switches(nodes), warm_up)
 
 
 def simulate(
@@ -156,6 +165,7 @@ def simulate(
     options: Mapping[str, Any] | None = None,
     estimates: np.ndarray | None = None,
     fast_lane: bool = True,
+    warm_up: int = 0,
 ) -> Run:
     """Simulate a workload on nodes under a policy.
 
@@ -183,6 +193,8 @@ def simulate(
         model's quantile. Never above the requested time. None = the requested time.
     fast_lane
         Use the specialised kernel where one exists; the schedule is the same without.
+    warm_up
+        s from the first submission; what is submitted in it is simulated, but not counted in the metrics.
 
     Raises
     ------
@@ -190,7 +202,7 @@ def simulate(
         A bad table, an unknown policy or parameter, or jobs that the policy cannot place.
     """
     jobs, nodes = check(jobs, JOB), check(nodes, NODE)
-    ready = prepare_checked(jobs, nodes, kill_at_limit, logged_speed)
+    ready = prepare_checked(jobs, nodes, kill_at_limit, logged_speed, warm_up)
     if isinstance(policy, str):
         catalog.refuse_multi_node(jobs, policy)
     given = None if estimates is None else np.asarray(estimates).astype(np.int64)[ready.jobs.row]
@@ -205,7 +217,8 @@ def measured(ready: Prepared, found: Outcome) -> np.ndarray:
     """Return the metrics of a run, float64[n_metrics] in the order of `METRIC_NAMES`."""
     out = np.empty(len(METRIC_NAMES))
     jobs, depth = ready.jobs, found.max_queue_depth
-    measure(jobs.submit, found.start, found.end, found.killed, ready.usage, ready.capacity, 0, depth, out)
+    times = (jobs.submit, found.start, found.end)
+    measure(*times, found.killed, ready.usage, ready.capacity, 0, depth, ready.counts_from, out)
     return out
 
 

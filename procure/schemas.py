@@ -189,7 +189,7 @@ NODE = Schema(
 
 
 METRICS = (
-    _int("n_jobs", "jobs", "jobs in the workload", how="count"),
+    _int("n_jobs", "jobs", "jobs in the workload, without those of the warm-up", how="count"),
     _int("n_completed", "jobs", "jobs that ran, killed ones included", nullable=True, how="count"),
     _int("n_unrunnable", "jobs", "jobs that fit no empty set of nodes", nullable=True, how="count"),
     _int("n_killed", "jobs", "jobs cut at their limit", nullable=True, how="count"),
@@ -210,6 +210,19 @@ METRICS = (
         nullable=True,
         how="max",
     ),
+    _float(
+        "work_left",
+        "share",
+        "work of the counted jobs that was waiting or running at the last submission",
+        nullable=True,
+    ),
+    _int(
+        "saturated",
+        "0 or 1",
+        "the queue grows to the end: the backlog's low tides rise (see Scheduling semantics)",
+        nullable=True,
+        how="max",
+    ),
 )
 """What one run is measured by, in the order in which `simulate` reports it."""
 
@@ -226,6 +239,7 @@ RESULT = Schema(
         _int("schema_version", "", "version of this table"),
     ),
     open=True,
+    version=2,
 )
 
 

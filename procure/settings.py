@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, c
 
 from procure.errors import TableError
 from procure.files import existing_file, is_file
-from procure.text import money, nearest, short
+from procure.text import money, nearest, seconds, short
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NaturalInt = Annotated[int, Field(ge=0)]
@@ -108,6 +108,18 @@ def _whole_cents(value: float) -> float:
 
 Money = Annotated[float, BeforeValidator(_money), AfterValidator(_whole_cents)]
 """US$ to the cent; text such as ``"$1,000,000"`` or ``"1.2M"`` is accepted."""
+
+
+def _whole_seconds(value: Any) -> Any:
+    if isinstance(value, str):
+        value = seconds(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+Seconds = Annotated[int, BeforeValidator(_whole_seconds), Field(ge=0)]
+"""A length of time in whole seconds; text such as ``"3d"`` or ``"12h"`` is accepted."""
 
 
 def _resolved(path: Path, info: ValidationInfo) -> Path:

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from procure.errors import ArgumentError, TableError
 from procure.tables import check_name, without_formulas
-from procure.text import money, printable
+from procure.text import money, printable, seconds
 from procure.workload.clock import zone
 
 
@@ -93,6 +93,14 @@ def usd(text: str | None) -> str | None:
         return None if text is None else str(money(text))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def seconds_of(text: str | None, option: str) -> int:
+    """Read a length of time such as 3d, 12h or a number of seconds; none is 0."""
+    try:
+        return 0 if text is None else int(seconds(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def echo(text: str, *, err: bool = False) -> None:

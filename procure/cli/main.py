@@ -18,7 +18,7 @@ from procure.text import printable
 COMMANDS = {
     "quotes": "Vendors' offers: check a quote file; look at the nodes that you own already.",
     "packages": "List every package that a budget allows: one type of each category, in any count.",
-    "workload": "Job logs in, job tables out: import, describe, days, generate, slice, merge, load.",
+    "workload": "Job logs in, job tables out: import, days, generate, slice, merge, load, futures …",
     "simulate": "Simulate a workload on nodes under a policy; times in seconds, utilization as a share.",
     "study": "Study files: write one, check one, see how far its sweep is.",
     "sweep": "Simulate the packages of a study; an interrupted sweep computes only what is missing.",

@@ -17,7 +17,7 @@ from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, 
 from procure.packages.expiry import validity_notes
 from procure.settings import validated
 from procure.study import load_study
-from procure.study.plan import read_workload
+from procure.study.plan import read_scenarios
 from procure.tables import write
 from procure.text import counted
 
@@ -154,12 +154,12 @@ def _show_costs(
     if package_ids:
         with bad_option("--package"):
             packages = _named(packages, package_ids)
-    workloads = {each.name: read_workload(each, note) for each in study.workloads}
+    workloads = read_scenarios(study, note)
     system = study.read_existing_system()
     existing = None if system is None or system.nodes.empty else system.nodes
     for text in (*(system.notes if system else ()), *cost_notes(quotes, study.costs, existing)):
         note(text)
-    weights = {each.name: each.weight for each in study.workloads}
+    weights = {each.name: each.weight for each in study.scenarios}
     costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
     if out is not None:
         write(packages.join(costs.drop(columns="package_id")), out)

@@ -45,6 +45,10 @@ def simulate(
         str | None,
         typer.Option(help="Speed of the logged system, in the unit of the nodes' speed; none = ratio 1.0."),
     ] = None,
+    warm_up: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="What is submitted in the first TIME (3d, 12h, s) is not counted."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -82,6 +86,7 @@ def simulate(
         policy,
         kill_at_limit=kill_at_limit,
         logged_speed=logged_speed,
+        warm_up=common.seconds_of(warm_up, "--warm-up"),
     )
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable):

@@ -8,7 +8,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import days
+from procure.cli import days, futures
 from procure.cli.common import (
     Format,
     FormatOption,
@@ -45,7 +45,7 @@ from procure.workload.read_sacct import SACCT_COMMAND
 
 app = typer.Typer(
     add_completion=False,
-    help="Job logs in, job tables out: import, describe, days, generate, slice, merge, load.",
+    help="Job logs in, job tables out: import, describe, days, generate, slice, merge, load, futures.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -294,6 +294,7 @@ def merge_(
 
 app.command("days")(days.days)
 app.command("load")(days.load)
+app.command("futures")(futures.futures)
 
 
 def _wrote(jobs: pd.DataFrame, out: Path, output: Format) -> None:

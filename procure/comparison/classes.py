@@ -82,7 +82,7 @@ def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFram
             depth = _depth(submit[ran], start[ran]) if ran.any() else 0
             out = np.empty(len(METRIC_NAMES))
             columns = (submit[among], start[among], end[among], killed[among])
-            measure(*columns, Usage(*np.ascontiguousarray(usage[among].T)), capacity, span, depth, out)
+            measure(*columns, Usage(*np.ascontiguousarray(usage[among].T)), capacity, span, depth, 0, out)
             rows.append({"class": name} | as_record(out))
     return pd.DataFrame(rows, columns=["class", *METRIC_NAMES])
 

@@ -190,7 +190,7 @@ def _log(
         "method": method, "seed": seed, "batch": rules.batch, "policy": policy,
         "packages": study.packages.model_dump(mode="json", exclude={"existing_nodes"}),
     }  # fmt: skip
-    weights = {workload.name: workload.weight for workload in study.workloads}
+    weights = {workload.name: workload.weight for workload in study.scenarios}
     if any(weight != 1 for weight in weights.values()):
         settings["weights"] = weights
     name = f"{method}.seed{seed}.batch{rules.batch}.{file_name(policy)}"

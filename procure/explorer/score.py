@@ -24,7 +24,7 @@ class CriteriaScore:
     def __init__(self, plan: Plan, space: Space, criteria: Criteria) -> None:
         """Choose the study and the criteria; nothing is computed."""
         self._plan, self._space, self.criteria = plan, space, criteria
-        self._weights = {one.name: one.weight for one in plan.study.workloads}
+        self._weights = {one.name: one.weight for one in plan.study.scenarios}
         self.columns = [*criteria.result_columns, "n_unrunnable"]
 
     def values(self, counts: np.ndarray, answers: np.ndarray) -> PackageValues:

@@ -55,7 +55,7 @@ def render(
     judged = np.flatnonzero(case.runs_all & case.simulated)
     spent = budget_by_category(bought, plan.quotes)
     budget = float(study.packages.budget_usd - study.packages.fixed_cost_usd)
-    zones = {one.name: one.tz for one in study.workloads}
+    zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
     values = {
         "done": done,

@@ -11,13 +11,14 @@ from procure.simulator.metrics import measure
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_fit_batch(
-    jobs, kinds, fits_empty, durations, killed, bits, usage, existing_kind_of, type_kind_of, counts, out
-):
+    jobs, kinds, fits_empty, durations, killed, bits, usage, counts_from, existing_kind_of, type_kind_of,
+    counts, out
+):  # fmt: skip
     """Fill ``out`` with the metrics of each package under best-fit bin packing.
 
     Parameters
     ----------
-    jobs, kinds, fits_empty, durations, bits, usage
+    jobs, kinds, fits_empty, durations, bits, usage, counts_from
         As `fast_lane.best_fit_schedule` and `metrics.measure` take them.
     killed : numpy.ndarray
         bool[n_speeds, n_jobs], the limit cuts the job at this speed.
@@ -54,4 +55,4 @@ def best_fit_batch(
             if node_of[j] >= 0:
                 was_killed[j] = killed[kinds.speed[kind_of[node_of[j]]], j]
         capacity = (capacity_cpu, capacity_mem, capacity_gpu)
-        measure(jobs.submit, start, end, was_killed, usage, capacity, 0, depth, out[p])
+        measure(jobs.submit, start, end, was_killed, usage, capacity, 0, depth, counts_from, out[p])

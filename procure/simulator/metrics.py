@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from procure.schemas import METRICS
+from procure.simulator.backlog import backlog
 
 SLOWDOWN_FLOOR = 10
 """Seconds below which a run time does not make a slowdown look worse (the usual bound of 10 s)."""
@@ -40,13 +41,13 @@ def quantile_of_sorted(values, share):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, out):
+def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, counts_from, out):
     """Fill ``out`` with the metrics of one run, in the order of `METRIC_NAMES`; NaN where undefined.
 
     Parameters
     ----------
     submit, start, end : numpy.ndarray
-        int64[n_jobs], s; start −1 for a job that did not run.
+        int64[n_jobs], s, ordered by submission; start −1 for a job that did not run.
     killed : numpy.ndarray
         bool[n_jobs], ended at its limit.
     usage : Usage
@@ -55,17 +56,20 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
         CPUs, MB and GPUs of all nodes.
     span : int
         Seconds that utilization is a share of; 0 = the makespan of these jobs.
+    counts_from : int
+        s; jobs submitted before are not counted, but for the depth of the queue and the backlog.
     out : numpy.ndarray
         float64[len(METRIC_NAMES)], modified.
     """
-    n_jobs = submit.size
+    first = np.searchsorted(submit, counts_from)
+    n_jobs = submit.size - first
     waits = np.empty(n_jobs, np.int64)
     n_waited = n_killed = n_ran = 0
     last_end = np.int64(0)
     first_submit = np.int64(0)
     total_wait = total_turnaround = np.int64(0)
     total_slowdown = busy_cpu = busy_mem = busy_gpu = 0.0
-    for j in range(n_jobs):
+    for j in range(first, submit.size):
         if start[j] < 0:
             continue
         if n_ran == 0:
@@ -94,6 +98,9 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
     out[INDEX.max_queue_depth] = max_queue_depth
     if n_ran == 0:
         return
+    saturated, work_left = backlog(submit, start, end, usage, capacity, counts_from)
+    out[INDEX.work_left] = work_left
+    out[INDEX.saturated] = saturated
     ordered = np.zeros(n_ran, np.int64)  # those that did not wait come first
     ordered[n_ran - n_waited :] = np.sort(waits[:n_waited])
     makespan = last_end - first_submit

@@ -19,7 +19,7 @@ from procure.packages.expiry import validity_notes
 from procure.packages.space import too_many
 from procure.policies.catalog import refuse_multi_node
 from procure.settings import complaint, problems, validate
-from procure.study.plan import read_workload
+from procure.study.plan import read_scenarios, read_workload
 from procure.study.rules import (
     check_folds,
     check_sample,
@@ -72,7 +72,7 @@ def plan_size(study: Study) -> dict[str, int]:
         return {"about_packages": int(about)}
     size = count_packages(quotes, study.packages)
     n_sampled = check_sample(study, int(size["n_distinct"]))
-    n_runs = n_sampled * len(study.workloads) * len(study.simulate.policies)
+    n_runs = n_sampled * len(study.scenarios) * len(study.simulate.policies)
     return {
         "n_packages": int(size["n_packages"]),
         "n_distinct": int(size["n_distinct"]),
@@ -110,10 +110,12 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
     _try(lines, study.read_existing_nodes)
     for workload in study.workloads:
         _try(lines, partial(_check_workload, study, workload, table))
+    if study.futures is not None and not lines:
+        _try(lines, partial(read_scenarios, study))
     if study.evaluate.hit_threshold is not None:
         _try(
             lines,
-            partial(check_threshold, study.evaluate.hit_threshold, [one.name for one in study.workloads]),
+            partial(check_threshold, study.evaluate.hit_threshold, [one.name for one in study.scenarios]),
         )
     size: dict[str, int] | None = None
     if table is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,13 +18,16 @@ from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node
 from procure.schemas import JOB, QUOTE, RESULT
 from procure.study.existing import coverage_notes
+from procure.study.futures import read_futures, table_digest
 from procure.study.rules import check_sample
 from procure.study.study import Study
 from procure.study.workloads import Workload
 from procure.tables import check, read
-from procure.workload import generate, import_log, slice_day
+from procure.workload import generate, import_log, merge, slice_day
 from procure.workload.describe import multi_node_notes
+from procure.workload.futures import say_futures
 from procure.workload.presets import load_preset
+from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
 
 @dataclass(frozen=True)
@@ -69,21 +71,33 @@ class Plan:
 
     def logged_speed(self, workload: str) -> str | None:
         """The speed of the system that a workload was logged on, as decimal text; None = ratio 1.0."""
-        named = next(w for w in self.study.workloads if w.name == workload)
+        named = next(w for w in self.study.scenarios if w.name == workload)
         return self.study.logged_speed(named, self.quotes)
+
+    def warm_up(self, workload: str) -> int:
+        """Seconds from a workload's first submission in which what is submitted is not counted."""
+        named = next(w for w in self.study.scenarios if w.name == workload)
+        return 1 if named.begin == "as-logged" else named.warm_up
+
+    def n_counted(self, workload: str) -> int:
+        """Jobs of a workload that are not of its warm-up."""
+        return len(counted_jobs(self.workloads[workload], self.warm_up(workload)))
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
         """What results depend on: two sweeps may share a folder only if none of it differs."""
         watts = [] if self.existing is None else list(self.existing.filter(regex="^(idle_)?power_w$"))
         return {
-            "quotes": _digest(self.quotes),
-            "packages": _digest(self.packages),
-            "existing nodes": "none" if self.existing is None else _digest(self.existing.drop(columns=watts)),
+            "quotes": table_digest(self.quotes),
+            "packages": table_digest(self.packages),
+            "existing nodes": "none"
+            if self.existing is None
+            else table_digest(self.existing.drop(columns=watts)),
             "kill_at_limit": self.study.simulate.kill_at_limit,
             "result schema": RESULT.version,
         } | {
-            f"workload {name}": f"{_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}"
+            f"workload {name}": f"{table_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}"
+            + (f" after {self.warm_up(name)} s" if self.warm_up(name) else "")
             for name, jobs in self.workloads.items()
         }
 
@@ -131,7 +145,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Inputs:
         catalog.spec(policy)
     quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
     notes: list[str] = []
-    workloads = {workload.name: read_workload(workload, notes.append) for workload in study.workloads}
+    workloads = read_scenarios(study, notes.append)
     for jobs in workloads.values():
         for policy in policies:
             refuse_multi_node(jobs, policy)
@@ -145,6 +159,45 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Inputs:
             notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
     return Inputs(quotes, workloads, existing, tuple(notes))
+
+
+def read_scenarios(study: Study, note: Callable[[str], None] = lambda text: None) -> dict[str, pd.DataFrame]:
+    """Read a study's workloads, or draw the futures of their jobs taken together; by name.
+
+    Raises
+    ------
+    TableError
+        A workload is wrong, they cannot be one past, or no future can be drawn from it.
+    """
+    if study.futures is None:
+        return {workload.name: read_workload(workload, note) for workload in study.workloads}
+    past = read_past_jobs(study, note)
+    note(say_futures(past, study.futures))
+    found = read_futures(past, study.futures)
+    for name, scenario in zip(found, study.scenarios, strict=True):
+        _check_warm_up(name, found[name], scenario.warm_up)
+    return found
+
+
+def read_past_jobs(study: Study, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame:
+    """Return the jobs of all of a study's workloads as one log, each wholly, in order of submission.
+
+    Raises
+    ------
+    TableError
+        A workload is wrong, or they were logged at different speeds or on different clocks.
+    """
+    speeds = {(one.logged_processor, one.logged_speed) for one in study.workloads}
+    if len(speeds) > 1:
+        raise TableError(
+            "[futures] need workloads that were logged at one speed, for they are taken as one past"
+        )
+    whole = [one.model_copy(update={"begin": "empty", "warm_up": 0}) for one in study.workloads]
+    past = merge([read_workload(one, note) for one in whole], drop_repeated=True)
+    attrs = dict(past.attrs)
+    past = past.sort_values("submit_time", kind="stable", ignore_index=True)
+    past.attrs = attrs
+    return past
 
 
 def read_workload(workload: Workload, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame:
@@ -173,10 +226,18 @@ def read_workload(workload: Workload, note: Callable[[str], None] = lambda text:
                 note(f"workload {workload.name}: {text}")
     if workload.day is not None:
         jobs = slice_day(jobs, workload.day.isoformat(), workload.tz or "UTC")
-    return check(jobs, JOB, f"workload {workload.name}")
+    jobs = check(jobs, JOB, f"workload {workload.name}")
+    _check_warm_up(workload.name, jobs, workload.warm_up)
+    if workload.begin == "empty":
+        return jobs
+    try:
+        return begin_as_logged(jobs, int(jobs["submit_time"].min()) + workload.warm_up)
+    except TableError as error:
+        raise TableError(f"workload {workload.name}, begin: {error}") from None
 
 
-def _digest(table: pd.DataFrame) -> str:
-    rows = pd.util.hash_pandas_object(table, index=False).to_numpy().astype("<u8")
-    names = ",".join(map(str, table.columns)).encode()
-    return hashlib.sha256(names + rows.tobytes()).hexdigest()[:16]
+def _check_warm_up(name: str, jobs: pd.DataFrame, warm_up: int) -> None:
+    try:
+        check_warm_up(jobs, warm_up)
+    except TableError as error:
+        raise TableError(f"workload {name}, warm_up: {error}") from None

@@ -27,6 +27,7 @@ from procure.settings import (
     validated,
 )
 from procure.study.existing import ExistingSystem, read_existing
+from procure.study.futures import StudyFutures, future_names, read_settings
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.workload.speed_ratios import speed_notes
 
@@ -166,6 +167,7 @@ class Study(Settings):
     evaluate: Evaluate = Evaluate()
     recommend: Recommend = Recommend()
     costs: Costs = Costs()
+    futures: StudyFutures | None = None
     _path: Path = PrivateAttr(default=Path("study.toml"))
 
     @field_validator("workloads")
@@ -178,6 +180,36 @@ class Study(Settings):
         if again:
             raise ValueError(f"two workloads are named {again[0]!r}")
         return workloads
+
+    @field_validator("futures")
+    @classmethod
+    def _as_they_were_drawn(cls, futures: StudyFutures | None) -> StudyFutures | None:
+        if futures is None or futures.folder is None:
+            return futures
+        more = sorted(futures.model_fields_set - {"folder"})
+        try:
+            drawn = read_settings(futures.folder)
+        except TableError as error:
+            raise ValueError(str(error)) from None
+        asked = futures.model_dump(mode="json", include=set(more))
+        other = [name for name in more if asked[name] != drawn.get(name)]
+        if other:
+            raise ValueError(f"{other[0]}: the futures of {futures.folder} were drawn with another value")
+        return StudyFutures.model_validate(drawn | {"folder": futures.folder})
+
+    @property
+    def scenarios(self) -> tuple[Workload, ...]:
+        """What packages are simulated on: the workloads, or with [futures] the futures that are drawn from them.
+
+        A future has the logged speed and the warm-up of the first workload.
+        """
+        if self.futures is None:
+            return self.workloads
+        keep = {"day": None, "generate": None, "weight": 1.0, "begin": "empty"}
+        return tuple(
+            self.workloads[0].model_copy(update=keep | {"name": name})
+            for name in future_names(self.futures.draws)
+        )
 
     @property
     def path(self) -> Path:
@@ -213,8 +245,8 @@ class Study(Settings):
     def speed_notes(self, quotes: pd.DataFrame, existing: pd.DataFrame | None) -> list[str]:
         """Say how run times are scaled on the quoted types and the existing nodes, and what is odd about it."""
         return speed_notes(
-            {workload.name: self.logged_speed(workload, quotes) for workload in self.workloads},
-            {workload.name: self.logged_processor(workload) for workload in self.workloads},
+            {workload.name: self.logged_speed(workload, quotes) for workload in self.scenarios},
+            {workload.name: self.logged_processor(workload) for workload in self.scenarios},
             quotes,
             existing,
         )

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, fi
 
 from procure.errors import TableError
 from procure.files import whole_file
-from procure.settings import InputFile, Name, NaturalInt, PositiveInt, Settings, read_toml
+from procure.settings import InputFile, Name, NaturalInt, PositiveInt, Seconds, Settings, read_toml
 from procure.tables import write
 from procure.workload.presets import ColumnMap, parse_column
 from procure.workload.speed import logged_processor_speed
@@ -49,7 +49,10 @@ class Workload(Settings):
     With ``format`` or ``preset`` the file is a log, read by `procure.workload.import_log` with
     ``preset columns clock cpus_per_node mem_unit strict skip_bad_rows``, dates without an offset in
     the zone ``log_tz`` (by default ``tz``). A column is written as ``"COLUMN:UNIT:PER"``.
-    ``day`` cuts one local day of the time zone ``tz`` out of it. ``logged_processor`` (a processor
+    ``day`` cuts one local day of the time zone ``tz`` out of it; without, the whole log is replayed as it came.
+    ``warm_up`` (``"3d"``, ``"12h"`` or seconds from the first submission) is simulated, but what is submitted in it
+    does not count; with ``begin = "as-logged"`` it is not simulated either: the system begins at its end with the
+    jobs that the log says were running or waiting then. ``logged_processor`` (a processor
     of the quote file, or one whose SPECrate 2017 is published) or ``logged_speed`` (any number, in the
     unit of the quotes' ``spec_rate``) says how fast the logged system was; with neither, those of
     ``[simulate]``, else run times are left as logged on every node.
@@ -71,6 +74,8 @@ class Workload(Settings):
     skip_bad_rows: bool = False
     day: datetime.date | None = None
     tz: str | None = None
+    warm_up: Seconds = 0
+    begin: Literal["empty", "as-logged"] = "empty"
     logged_processor: str | None = None
     logged_speed: Speed | None = None
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
@@ -112,6 +117,8 @@ class Workload(Settings):
             raise ValueError(f"{how[0]} needs format or preset; without them, jobs is a job table")
         if self.day is not None and self.tz is None:
             raise ValueError("day needs tz, the time zone whose day is meant, e.g. tz = 'America/Chicago'")
+        if self.begin == "as-logged" and not self.warm_up:
+            raise ValueError("begin = 'as-logged' needs warm_up, at whose end the system begins")
         if self.logged_processor is not None and self.logged_speed is not None:
             raise ValueError("give at most one of logged_processor and logged_speed")
         return self

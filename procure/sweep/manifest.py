@@ -54,6 +54,7 @@ def write_manifest(plan: Plan) -> None:
             for workload in plan.study.workloads
             if workload.generate is not None
         }
+        | ({} if plan.study.futures is None else {"futures": plan.study.futures.seed})
         | {"model": plan.study.model.seed},
         "n_packages": len(plan.packages),
         "n_distinct": int(plan.packages["distinct"].sum()),

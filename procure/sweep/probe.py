@@ -75,6 +75,7 @@ def probe_days(
                 "name": "probe",
                 "results": folder / "results",
                 "workloads": tuple(tables),
+                "futures": None,
                 "sweep": Sweep(sample=every),
                 "simulate": study.simulate.model_copy(update={"policies": study.simulate.policies[:1]}),
             }

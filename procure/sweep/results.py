@@ -180,11 +180,12 @@ def load_results(
         results, searched = searched, searched.iloc[:0]
     else:
         results = read_results(plan.study, plan)
-    weights = {one.name: one.weight for one in plan.study.workloads}
+    weights = {one.name: one.weight for one in plan.study.scenarios}
     cases = [
         replace(
             make_case(plan.packages, plan.quotes, plan.workloads[name], results, name, policy, plan.existing),
             weight=weights[name],
+            n_jobs=plan.n_counted(name),
         )
         for name in names
     ]

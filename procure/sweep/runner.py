@@ -51,7 +51,12 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
     one_each = package_nodes(dict.fromkeys(plan.quotes["name"], 1), plan.quotes)
     existing = one_each.iloc[:0] if plan.existing is None else check(plan.existing, NODE)
     nodes = pd.concat([existing, one_each], ignore_index=True)
-    ready = prepare_checked(jobs, nodes, plan.study.simulate.kill_at_limit, plan.logged_speed(workload))
+    kill, speed, warm_up = (
+        plan.study.simulate.kill_at_limit,
+        plan.logged_speed(workload),
+        plan.warm_up(workload),
+    )
+    ready = prepare_checked(jobs, nodes, kill, speed, warm_up)
     bits = None
     if catalog.is_batched(policy):
         with contextlib.suppress(FastLaneError):
@@ -94,7 +99,7 @@ def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> t
         ready, n = bench.ready, bench.n_existing
         best_fit_batch(
             ready.jobs, ready.kinds, ready.fits, ready.durations.took, ready.durations.killed, bench.bits,
-            ready.usage, ready.kind_of[:n], ready.kind_of[n:], counts, out,
+            ready.usage, ready.counts_from, ready.kind_of[:n], ready.kind_of[n:], counts, out,
         )  # fmt: skip
         seconds = time.perf_counter() - began
     else:
@@ -132,6 +137,6 @@ def _result_rows(bench: Bench, package_ids: list[str], out: np.ndarray, reasons:
     }
     for name, values in zip(METRIC_NAMES, out.T, strict=True):
         columns[name] = pa.array(values, from_pandas=True).cast(SCHEMA.field(name).type)
-    columns["n_jobs"] = np.full(n, len(bench.ready.jobs.row))
+    columns["n_jobs"] = np.full(n, bench.ready.n_counted)
     columns["schema_version"] = np.full(n, RESULT.version)
     return pa.table([pa.array(columns[name], SCHEMA.field(name).type) for name in SCHEMA.names], SCHEMA)

@@ -1,0 +1,278 @@
+"""Futures: weeks and bursts of a log drawn anew, and a study that asks for them."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_study import QUOTES
+
+from procure.errors import TableError
+from procure.schemas import JOB
+from procure.study import load_plan, load_study
+from procure.study.check import study_text
+from procure.study.futures import StudyFutures
+from procure.sweep import run_sweep
+from procure.sweep.store import read_results
+from procure.tables import check, read, write
+from procure.workload.futures import CLASSES, Futures, class_of, compare_futures, draw_futures, local_seconds
+from procure.workload.scale import bursts, cpu_seconds
+
+DAY, WEEK = 86_400, 7 * 86_400
+CHICAGO = "America/Chicago"
+MONDAY = 1_614_578_400  # 2021-03-01 00:00 in Chicago; the clocks go forward on the 14th
+ASKED = ["user", "requested_time", "run_time", "n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node"]
+
+
+def log(weeks: int = 5, seed: int = 1, n: int = 400, users: int = 6) -> pd.DataFrame:
+    """A log of whole weeks whose jobs come in bursts by day, of all classes."""
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 5, n)
+    begin = rng.integers(0, weeks * 7, n) * DAY + rng.integers(6, 20, n) * 3600
+    begin[:2] = 60, weeks * WEEK - 60  # the first and the last day are whole
+    submit = np.repeat(begin, size) + rng.integers(0, 60, size.sum())
+    frame = pd.DataFrame(
+        {
+            "user": np.repeat([f"u{i}" for i in rng.integers(0, users, n)], size),
+            "submit_time": submit + MONDAY,
+            "requested_time": 20_000,
+            "run_time": rng.integers(1, 20_000, size.sum()),
+            "n_nodes": np.repeat(rng.choice([1, 1, 1, 2], n), size),
+            "cpus_per_node": np.repeat(rng.integers(1, 9, n), size),
+            "mem_mb_per_node": np.repeat(rng.choice([1000, 4000, 90_000], n), size),
+            "gpus_per_node": np.repeat(rng.choice([0, 0, 0, 1], n), size),
+        }
+    ).sort_values("submit_time", kind="stable", ignore_index=True)
+    frame.insert(0, "job_id", [f"j{i}" for i in range(len(frame))])
+    return check(frame, JOB)
+
+
+def drawn(jobs: pd.DataFrame, **settings_) -> list[pd.DataFrame]:
+    return list(draw_futures(jobs, Futures(tz=CHICAGO, **settings_)))
+
+
+def original(future: pd.DataFrame) -> pd.Series:
+    return future["job_id"].str.split("+").str[0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 99), st.floats(0.5, 2.0), st.booleans())
+def test_nothing_is_invented(seed, growth, redraw):
+    """Every job of a future is one of the log, but for when it comes, and its run time where that is drawn anew."""
+    jobs = log(seed=seed)
+    known = jobs.set_index("job_id")[ASKED]
+    run_times = jobs.groupby([name for name in ASKED if name != "run_time"])["run_time"].agg(set)
+    for future in drawn(jobs, draws=2, growth=growth, seed=seed, redraw_run_times=redraw):
+        there = known.loc[original(future)].reset_index(drop=True)
+        kept = [name for name in ASKED if name != "run_time"]
+        pd.testing.assert_frame_equal(future[kept], there[kept])
+        if not redraw:
+            assert (future["run_time"] == there["run_time"]).all()
+        else:
+            among = run_times.loc[pd.MultiIndex.from_frame(future[kept])]
+            assert all(t in s for t, s in zip(future["run_time"], among, strict=True))
+        assert future["job_id"].is_unique and future["submit_time"].is_monotonic_increasing
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 99))
+def test_the_local_clock_and_the_day_of_the_week_are_kept(seed):
+    """A job comes on its day of the week, and within an hour of its local time."""
+    jobs = log(seed=seed)
+    jobs["_local"] = local_seconds(jobs, CHICAGO)
+    burst_first = jobs.groupby(bursts(jobs))["_local"].transform("min")
+    then = pd.DataFrame(
+        {"at": jobs["_local"].to_numpy(), "begin": burst_first.to_numpy()}, index=jobs["job_id"]
+    )
+    for future in drawn(jobs.drop(columns="_local"), draws=2, growth=1.3, seed=seed):
+        now = local_seconds(future, CHICAGO)
+        before = then.loc[original(future)]
+        moved = now - before["at"].to_numpy()
+        off = (moved + WEEK // 2) % WEEK - WEEK // 2
+        assert (np.abs(off) < 3600).all()
+        first = ~future["job_id"].duplicated() & (off == 0)
+        assert first.mean() > 0.3
+
+
+def test_the_same_seed_gives_the_same_jobs():
+    jobs = log()
+    same = [drawn(jobs, draws=3, seed=7, growth_spread=0.1) for _ in range(2)]
+    for one, other in zip(*same, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    assert not drawn(jobs, draws=1, seed=8)[0].equals(same[0][0])
+
+
+@pytest.mark.parametrize("load_spread", [0.0, 0.3])
+def test_growth_1_keeps_the_expected_load(load_spread):
+    """Over 600 futures the CPU-hours of all, and of each class, are those of the log within 4 standard errors."""
+    jobs = log(weeks=4, n=250)
+    futures = drawn(jobs, draws=600, load_spread=load_spread, years=0)
+    for number in [None, *range(len(CLASSES))]:
+        past = cpu_seconds(jobs)[slice(None) if number is None else class_of(jobs) == number].sum()
+        found = np.array(
+            [
+                cpu_seconds(one)[slice(None) if number is None else class_of(one) == number].sum()
+                for one in futures
+            ]
+        )
+        assert abs(found.mean() - past) < 4 * found.std() / np.sqrt(len(found))
+        assert found.std() / np.sqrt(len(found)) < 0.03 * past  # so the test can fail
+
+
+def test_load_grows_over_the_years_and_by_class():
+    """Bursts of the GPU class are expected 1.3 times as often a year, all others 1.1 times."""
+    loads = Futures(draws=4, growth=1.1, mix={"gpu": 1.3}, years=2, load_spread=0).loads()
+    ahead = [0.25, 0.75, 1.25, 1.75]
+    assert loads["gpu"].to_numpy() == pytest.approx([1.3**t for t in ahead])
+    assert loads["cpu"].to_numpy() == pytest.approx([1.1**t for t in ahead])
+    jobs = log(weeks=4, n=400)
+    future = drawn(jobs, draws=40, mix={"gpu": 2.0}, years=2, load_spread=0)
+    gpu = [
+        cpu_seconds(one)[class_of(one) == 0].sum() / cpu_seconds(jobs)[class_of(jobs) == 0].sum()
+        for one in future
+    ]
+    late, early = np.mean(gpu[20:]), np.mean(gpu[:20])
+    assert late / early == pytest.approx(2.0, rel=0.2)
+
+
+def test_spreads_keep_the_mean_load_over_the_futures():
+    loads = Futures(draws=9, load_spread=0.5, years=0).loads()["cpu"].to_numpy()
+    assert loads.mean() == pytest.approx(1.0)
+    assert np.log(loads).std() == pytest.approx(0.5, rel=0.25)
+
+
+def test_a_log_of_more_than_a_year_keeps_its_season():
+    """Of 60 weeks, a future is drawn from weeks at most four weeks from its own place in the year."""
+    jobs = log(weeks=60, n=1500)
+    begin = dict(zip(jobs["job_id"], jobs["submit_time"], strict=True))
+    for future in drawn(jobs, draws=3, years=1, load_spread=0):
+        first = ~future["job_id"].str.contains("+", regex=False)
+        was = np.array([begin[name] for name in original(future)])
+        off = (future["submit_time"].to_numpy() - was) % (365.25 * DAY)
+        # Copies move by up to the future's length, and a week may begin up to four weeks away.
+        assert (np.minimum(off, 365.25 * DAY - off)[first] <= 35 * DAY).mean() > 0.99
+    short = drawn(log(weeks=20, n=600), draws=3, years=1, load_spread=0)
+    assert len({name for one in short for name in original(one)}) > 300
+
+
+def test_due_dates_move_with_their_jobs():
+    jobs = log(weeks=3).assign(due_time=lambda frame: frame["submit_time"] + 500)
+    future = drawn(jobs, draws=1)[0]
+    assert (future["due_time"] - future["submit_time"] == 500).all()
+
+
+@pytest.mark.parametrize("weeks", [0, 1, 2])
+def test_less_than_three_weeks_are_refused_with_what_is_possible(weeks):
+    jobs = log(weeks=max(weeks, 1)) if weeks else log().iloc[:0]
+    with pytest.raises(TableError, match=r"3 whole local weeks.*what is possible: replay"):
+        drawn(jobs)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"growth": 0}, "growth: 0 was given; at least 0.1"),
+        ({"growth": 1000}, "growth: 1000 was given; at most 10"),
+        ({"mix": {"gpus": 1.2}}, "allowed: 'gpu', 'memory', 'wide' or 'cpu'"),
+        ({"length": "10d"}, "whole weeks"),
+        ({"draws": 0}, "at least 1"),
+    ],
+)
+def test_bad_settings_get_one_clear_error(tmp_path, given, text):
+    lines = "\n".join(f"{key} = {_toml(value)}" for key, value in given.items())
+    with pytest.raises(TableError, match=text):
+        load_study(study_file(tmp_path, lines))
+
+
+def _toml(value) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k} = {v}" for k, v in value.items()) + "}"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def study_file(folder, futures: str = "draws = 3", workload: str = "", n: int = 150):
+    write(log(n=n), folder / "jobs.parquet")
+    path = folder / "study.toml"
+    path.write_text(
+        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 70_000\n[sweep]\nsample = 40\n'
+        '[simulate]\npolicies = ["fcfs"]\n'
+        f'[[workloads]]\nname = "past"\njobs = "jobs.parquet"\n{workload}\n[futures]\n{futures}\n'
+    )
+    return path
+
+
+def test_the_template_shows_every_setting_of_futures():
+    """The commented table of the template is legal, and names every key."""
+    text = study_text(Path("x.toml"), Path("q.csv"), 1e6)
+    block = re.sub("(?m)^# ", "", text[text.index("# [futures]") : text.index("[simulate]")])
+    given = tomllib.loads(block)["futures"]
+    assert set(given) == set(StudyFutures.model_fields)
+    StudyFutures.model_validate(given)
+
+
+def test_a_study_simulates_its_futures(tmp_path):
+    """Each package of the sample has a row on each future, and none on the past."""
+    study = load_study(study_file(tmp_path, "draws = 3", 'warm_up = "1d"'))
+    plan = load_plan(study)
+    assert list(plan.workloads) == ["future-01", "future-02", "future-03"] and plan.n_runs == 3 * len(
+        plan.sampled_rows
+    )
+    expected = drawn_by(study)
+    for name, jobs in plan.workloads.items():
+        pd.testing.assert_frame_equal(jobs, expected[name], check_dtype=False)
+    run_sweep(plan, "serial")
+    rows = read_results(study, plan)
+    assert set(rows["workload"]) == set(plan.workloads) and len(rows) == plan.n_runs
+    assert (
+        rows["n_jobs"].iloc[0] == plan.n_counted(rows["workload"].iloc[0]) < len(plan.workloads["future-01"])
+    )
+
+
+def drawn_by(study) -> dict[str, pd.DataFrame]:
+    past = read(study.workloads[0].jobs, JOB)
+    names = [one.name for one in study.scenarios]
+    return dict(zip(names, draw_futures(past, study.futures), strict=True))
+
+
+def test_the_command_writes_what_a_study_takes(tmp_path, procure):
+    """The same futures, drawn beforehand or by the study; those of other jobs are refused."""
+    path = study_file(tmp_path, 'folder = "fut"')
+    out = tmp_path / "fut"
+    code, shown, _ = procure(
+        "workload", "futures", str(tmp_path / "jobs.parquet"), "--draws", "2", "--growth", "1.2", "--mix", "gpu=1.5",
+        "--tz", CHICAGO, "--out", str(out), "--format", "json",
+    )  # fmt: skip
+    assert code == 0
+    differences = pd.DataFrame(json.loads(shown))
+    assert set(differences["by"]) == {"week", "class", "hour"}
+    assert (out / "differences.svg").read_text().startswith("<?xml")
+    by_hand = list(draw_futures(read(tmp_path / "jobs.parquet", JOB), Futures(
+        draws=2, growth=1.2, mix={"gpu": 1.5}, tz=CHICAGO)))  # fmt: skip
+    plan = load_plan(load_study(path))
+    for one, other in zip(plan.workloads.values(), by_hand, strict=True):
+        pd.testing.assert_frame_equal(one, other, check_dtype=False)
+    write(log(seed=2, n=150), tmp_path / "jobs.parquet")
+    with pytest.raises(TableError, match="drawn from other jobs"):
+        load_plan(load_study(path))
+
+
+def test_the_differences_are_what_was_asked_for():
+    """With growth 2 of GPU jobs alone, after a year these have twice the load and the others their own."""
+    jobs = log(weeks=4, n=600)
+    asked = Futures(draws=60, mix={"gpu": 2.0}, years=2, load_spread=0, tz=CHICAGO)
+    table = compare_futures(jobs, list(draw_futures(jobs, asked)), asked)
+    rows = table[table["by"] == "class"].set_index("of")
+    assert rows.loc["gpu", "mean"] / rows.loc["gpu", "past"] == pytest.approx(2.06, rel=0.1)
+    assert rows.loc["cpu", "mean"] / rows.loc["cpu", "past"] == pytest.approx(1.0, rel=0.1)
+    weeks = table[table["by"] == "week"]
+    # Since the clocks went forward, the log's last hour is of the next local week, and left out.
+    assert weeks["past"].sum() == pytest.approx(cpu_seconds(jobs).sum() / 3600, rel=0.005)
+    hours = table[table["by"] == "hour"]
+    assert hours["past"].sum() == pytest.approx(weeks["past"].mean())
