@@ -44,7 +44,7 @@ def sets(n: int, seed: int) -> dict[str, np.ndarray]:
         "2 dimensions, uniform": rng.random((n, 2)),
         "3 dimensions, uniform": rng.random((n, 3)),
         "3 dimensions, 100 values each": rng.integers(0, 100, (n, 3)).astype(float),
-        "3 dimensions, all on the front": shell(3),
+        "3 dimensions, at most 50,000, all on the front": shell(3)[:50_000],
         "4 dimensions, uniform": rng.random((n, 4)),
     }
 

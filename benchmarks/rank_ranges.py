@@ -54,7 +54,7 @@ def covered(plan: Plan, counts: np.ndarray, n_jobs: int, days: int, n_truth: int
         )
         true_rank = np.searchsorted(np.sort(truth[first]), truth[first]) + 1
         place = np.arange(1, len(first) + 1)
-        alone = rank_confidence(drawn).table[["rank_low", "rank_high"]].to_numpy().T
+        alone = rank_confidence(drawn)[["rank_low", "rank_high"]].to_numpy().T
         for rule, (low, high) in (("resamples alone", alone), ("stated", rank_ranges(drawn))):
             held = [float(((low <= one) & (one <= high)).mean()) for one in (true_rank, place)]
             rows.append(

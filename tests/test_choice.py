@@ -20,7 +20,7 @@ from procure.objectives.constraints import parse, quantities
 from procure.objectives.pareto import front
 from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
-from procure.recommender.notes import ModelErrors, no_better_than_mean, ties
+from procure.recommender.notes import model_errors, no_better_than_mean, ties
 from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
 from procure.recommender.summary import records
 from procure.recommender.values import PackageValues
@@ -457,7 +457,7 @@ def test_without_any_waiting_a_front_says_so_too(calm):
 def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, tied):
     """Three of four simulated packages share the least p95-wait: said of lists of up to three of them."""
     values = values_with([[1.0, 2, 3, 4, NAN]], p95_wait_time=[[least] * 3 + [9.0, NAN]])
-    lines = [str(fact) for fact in ties(values, Criteria(OBJECTIVES["p95-wait"]), np.arange(5), k)]
+    lines = ties(values, Criteria(OBJECTIVES["p95-wait"]), np.arange(5), k)
     text = f"3 of the 4 packages that were simulated have the same least p95-wait, {least:.0f} s"
     assert [line.startswith(text) for line in lines] == [True] * tied
 
@@ -468,8 +468,8 @@ def test_a_model_that_knows_no_more_than_the_mean_is_remarked_on():
     assert no_better_than_mean([good]) == "" == no_better_than_mean([])
     assert no_better_than_mean([bad]).startswith(": the model is no better than that, so do not trust")
     assert no_better_than_mean([bad, good, good]).startswith(": 1 of them is no better")
-    made = ModelErrors([SimpleNamespace(what="p95-wait", unit="s", predicted=bad)])
-    assert "12 s (RMSE; always answering the mean: 10 s): the model is no better" in str(made)
+    made = model_errors([SimpleNamespace(what="p95-wait", unit="s", predicted=bad)])
+    assert "12 s (RMSE; always answering the mean: 10 s): the model is no better" in made
 
 
 def test_an_existing_system_that_already_runs_everything_is_said(calm):

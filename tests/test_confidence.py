@@ -85,13 +85,13 @@ def test_ranks_chances_and_doubles_by_hand():
     """Four draws of three packages: ties share the better rank; never better and once worse is told apart."""
     drawn = np.array([[1.0, 1.0, 9.0], [2.0, 2.0, 1.0], [3.0, 3.0, 9.0], [4.0, 4.0, 9.0]])
     said = rank_confidence(drawn, edges=np.array([1.0, 1.0, 9.0, 0.0]))
-    assert said.table["rank_low"].tolist() == [1, 1, 1] and said.table["rank_high"].tolist() == [2, 2, 3]
-    assert said.table["share_first"].tolist() == [0.75, 0.75, 0.25]
-    assert said.table["chance_top"].tolist() == [0.5, 0.5, 0.5]
+    assert said["rank_low"].tolist() == [1, 1, 1] and said["rank_high"].tolist() == [2, 2, 3]
+    assert said["share_first"].tolist() == [0.75, 0.75, 0.25]
+    assert said["chance_top"].tolist() == [0.5, 0.5, 0.5]
     # The second is the first's equal throughout, the third is better in one draw of four.
-    assert said.table["alike"].tolist() == [True, True, True] and said.n_alike == 3
+    assert said["alike"].tolist() == [True, True, True]
     worse = rank_confidence(drawn + np.array([0.0, 0.5, 8.0]))
-    assert worse.table["alike"].tolist() == [True, False, False]
+    assert worse["alike"].tolist() == [True, False, False]
 
 
 def test_resampled_days_repeat_by_seed_and_sum_as_told():
@@ -200,24 +200,22 @@ def test_without_resamples_only_predictions_are_compared_by_their_ranges():
 
 def test_sentences_on_packages_that_are_all_alike_do_not_contradict_each_other():
     """Equal in every resample: one sentence, and none that calls the first the best; some equal: best with others."""
-    (same,) = Confidence(rank_confidence(np.ones((8, 3))).table, "bursts of jobs", 8, 40).sentences(9)
+    (same,) = Confidence(rank_confidence(np.ones((8, 3))), "bursts of jobs", 8, 40).sentences(9)
     assert same == (
         "the first 3 packages have the same wait in every one of 8 resamples of the 40 job bursts: this workload "
         "cannot tell them apart"
     )
     drawn = np.array([[1.0, 1.0, 2.0]] * 8)
-    some, first = Confidence(rank_confidence(drawn).table, "bursts of jobs", 8, 40).sentences(3)
+    some, first = Confidence(rank_confidence(drawn), "bursts of jobs", 8, 40).sentences(3)
     assert some == (
         "1 of all 3 packages cannot be told apart from the first: the 90 % bootstrap interval of the difference in "
         "wait includes 0 (8 resamples of the 40 job bursts, rank 2)"
     )
     assert "the first package is best, alone or tied, in 100%" in first
     mixed = np.array([[1.0, 2.0], [2.0, 1.0]] * 4)
-    every, _ = Confidence(rank_confidence(mixed).table, "bursts of jobs", 8, 40).sentences(2)
+    every, _ = Confidence(rank_confidence(mixed), "bursts of jobs", 8, 40).sentences(2)
     assert every.startswith("all 2 packages cannot be told apart") and "rank" not in every
-    apart, _ = Confidence(
-        rank_confidence(drawn + np.array([0, 1, 1])).table, "bursts of jobs", 8, 40
-    ).sentences(9)
+    apart, _ = Confidence(rank_confidence(drawn + np.array([0, 1, 1])), "bursts of jobs", 8, 40).sentences(9)
     assert apart.startswith("the first package is better than every other of the first 3:")
 
 

@@ -28,7 +28,7 @@ def test_ranges_from_few_days_hold_the_true_rank_in_nine_of_ten_cases(n_days, sp
         waits, rank = waits[:, head], ranks(true[head])
         drawn = waits[resample_rows(n_days, 300, 1)].mean(axis=1)
         low, high = rank_ranges(drawn, waits.mean(axis=0))
-        table = rank_confidence(drawn).table
+        table = rank_confidence(drawn)
         held.append((low <= rank) & (rank <= high))
         alone.append((table["rank_low"] <= rank) & (rank <= table["rank_high"]))
         place = np.arange(1, 41)

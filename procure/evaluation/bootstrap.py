@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -17,11 +16,10 @@ from procure.models.intervals import SHARE, coverage, places
 
 TOP_SHARE = 0.05
 """A package is among the best if it is among the best 5 %."""
+_TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
 
 
-def unseen_day(
-    wait: np.ndarray, scale: np.ndarray, new_scale: np.ndarray, share: float = SHARE
-) -> tuple[np.ndarray, np.ndarray]:
+def unseen_day(wait: np.ndarray, scale: np.ndarray, new_scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the range of each package's mean wait, s, on a day that was not simulated.
 
     Parameters
@@ -41,11 +39,11 @@ def unseen_day(
     With fewer than 19 days, 90 % cannot be reached: the range is that of all days (`places`).
     """
     ratio = np.sort((wait + 60.0) / (scale + 60.0), axis=0)
-    low, high = places(len(ratio), share)
+    low, high = places(len(ratio))
     return tuple(np.maximum(ratio[i] * (new_scale + 60.0) - 60.0, 0.0) for i in (low, high))  # type: ignore[return-value]
 
 
-def left_out_days(wait: np.ndarray, scale: np.ndarray, share: float = SHARE) -> pd.DataFrame:
+def left_out_days(wait: np.ndarray, scale: np.ndarray) -> pd.DataFrame:
     """Compare each day with the range of all others.
 
     Parameters
@@ -62,7 +60,7 @@ def left_out_days(wait: np.ndarray, scale: np.ndarray, share: float = SHARE) -> 
     rows = []
     for day in range(len(wait)):
         rest = np.arange(len(wait)) != day
-        low, high = unseen_day(wait[rest], scale[rest], scale[day], share)
+        low, high = unseen_day(wait[rest], scale[rest], scale[day])
         rows.append((coverage(low, high, wait[day]), float(np.median((high + 60) / (low + 60)))))
     return pd.DataFrame(rows, columns=["coverage", "width"])
 
@@ -72,12 +70,12 @@ def resample_rows(n: int, draws: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, n, (draws, n))
 
 
-def top_edge(figures: np.ndarray, top_share: float = TOP_SHARE) -> np.ndarray:
+def top_edge(figures: np.ndarray) -> np.ndarray:
     """Return the figure up to which a package is among the best; shape (draws,) of (draws, packages).
 
     It is the ⌊share × packages⌋-th smallest, at least the first, as for the hits of `procure.evaluate`.
     """
-    place = max(1, math.floor(round(top_share * figures.shape[-1], 9))) - 1
+    place = max(1, math.floor(round(TOP_SHARE * figures.shape[-1], 9))) - 1
     return np.partition(figures, place, axis=-1)[..., place]
 
 
@@ -99,76 +97,55 @@ def bootstrap(
     return np.stack([total(waits[days], days) for days in resample_rows(len(waits), draws, seed)])
 
 
-@dataclass(frozen=True)
-class RankConfidence:
-    """How resampled workloads order a list.
-
-    Attributes
-    ----------
-    table
-        A row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within), ``share_first`` of
-        the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %
-        (NaN = not known), and ``alike``: it cannot be told apart from the first.
-    first
-        The row that the others are compared with.
-    """
-
-    table: pd.DataFrame
-    first: int
-
-    @property
-    def n_alike(self) -> int:
-        """How many packages cannot be told apart from the first, which is one of them."""
-        return int(self.table["alike"].sum())
-
-
-def rank_confidence(
-    drawn: np.ndarray, first: int = 0, edges: np.ndarray | None = None, share: float = SHARE
-) -> RankConfidence:
+def rank_confidence(drawn: np.ndarray, edges: np.ndarray | None = None) -> pd.DataFrame:
     """Say how ranks vary over resampled workloads, and which packages cannot be told apart from the first.
 
     Parameters
     ----------
     drawn
-        Mean wait (or another figure, less is better) per draw and package, s, shape (draws, packages).
-    first
-        Row of the package that is to be bought.
+        Mean wait (or another figure, less is better) per draw and package, s, shape (draws, packages); the first
+        package is the one that is to be bought.
     edges
         Per draw, the figure up to which a package is among the best `TOP_SHARE` of all packages, shape
         (draws,); None = that is not known.
-    share
-        Of the draws that an interval holds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per package: ``rank_low`` and ``rank_high`` (90 % of the draws lie within), ``share_first`` of
+        the draws in which it was best (ties counted for each), ``chance_top`` of being among the best 5 %
+        (NaN = not known), and ``alike``: it cannot be told apart from the first.
 
     Notes
     -----
-    A package is **alike** if the range of its difference from the first, from the (1 − share)/2 to the
-    (1 + share)/2 quantile of the draws, reaches below 0, or if both are equal in every draw. So a package that is
+    A package is **alike** if the 90 % range of its difference from the first over the draws reaches below 0, or if
+    both are equal in every draw. So a package that is
     hardly ever better is told apart, though it may be as good where no job waits. The same draws
     serve both, so that what makes all packages wait longer cancels. Equal figures share the better rank. The
     first was chosen because it came out first, so the rule leans a little toward telling packages apart.
     """
-    tails = ((1 - share) / 2, (1 + share) / 2)
-    ascending = np.sort(drawn, axis=1)
-    ranks = np.stack(
-        [np.searchsorted(row, one, side="left") + 1 for row, one in zip(ascending, drawn, strict=True)]
-    )
-    low, high = np.quantile(ranks, tails, axis=0, method="inverted_cdf")
-    gap = drawn - drawn[:, [first]]
-    table = pd.DataFrame(
+    ranks, low, high = _ranks(drawn)
+    gap = drawn - drawn[:, [0]]
+    return pd.DataFrame(
         {
-            "rank_low": low.astype(np.int64),
-            "rank_high": high.astype(np.int64),
+            "rank_low": low,
+            "rank_high": high,
             "share_first": (ranks == 1).mean(axis=0),
             "chance_top": np.nan if edges is None else (drawn <= edges[:, None]).mean(axis=0),
-            "alike": (np.quantile(gap, tails[0], axis=0) < 0) | (gap == 0).all(axis=0),
+            "alike": (np.quantile(gap, _TAILS[0], axis=0) < 0) | (gap == 0).all(axis=0),
         }
     )
-    return RankConfidence(table, first)
 
 
-def rank_ranges(
-    drawn: np.ndarray, figures: np.ndarray | None = None, share: float = SHARE
-) -> tuple[np.ndarray, np.ndarray]:
+def _ranks(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rank of each package in each draw, and the range that holds 90 % of its ranks."""
+    ascending = np.sort(drawn, axis=1)
+    ranks = np.stack([np.searchsorted(row, one) + 1 for row, one in zip(ascending, drawn, strict=True)])
+    low, high = np.quantile(ranks, _TAILS, axis=0, method="inverted_cdf").astype(np.int64)
+    return ranks, low, high
+
+
+def rank_ranges(drawn: np.ndarray, figures: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the range of each package's rank, int64, shape (packages,) each; every package's place lies in its own.
 
     Parameters
@@ -178,27 +155,20 @@ def rank_ranges(
     figures
         What the list is in the order of, shape (packages,): a package's range then also holds every rank that
         the differences leave open; None = it holds the resamples' ranks and the package's place only.
-    share
-        Of the resamples.
 
     Notes
     -----
-    The share of the resamples that lies within says where a package stands on another such workload. The list
+    The 90 % of the resamples that lie within say where a package stands on another such workload. The list
     is in the order of one of them, and its head was chosen as what came out best there, so that places differ
     from these ranks: the range is widened to the place. Resamples of few days vary less than days do. There the
     rank is also at least 1 + the number of packages that are told apart as better, and at most the number that
-    is not told apart as worse: the difference is beyond ``share`` of a normal distribution of the standard
+    is not told apart as worse: the difference is beyond 90 % of a normal distribution of the standard
     deviation that the difference has over the resamples.
     """
-    tails = ((1 - share) / 2, (1 + share) / 2)
-    ascending = np.sort(drawn, axis=1)
-    ranks = np.stack(
-        [np.searchsorted(row, one, side="left") + 1 for row, one in zip(ascending, drawn, strict=True)]
-    )
-    low, high = np.quantile(ranks, tails, axis=0, method="inverted_cdf").astype(np.int64)
+    _, low, high = _ranks(drawn)
     place = np.arange(1, drawn.shape[1] + 1)
     if figures is not None:
-        z = NormalDist().inv_cdf(tails[1])
+        z = NormalDist().inv_cdf(_TAILS[1])
         for one in range(len(place)):
             reach = z * (drawn[:, [one]] - drawn).std(axis=0, ddof=1)
             gap = figures[one] - figures

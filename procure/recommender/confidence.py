@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from procure.evaluation.bootstrap import (
-    RankConfidence,
     bootstrap,
     rank_confidence,
     rank_ranges,
@@ -68,11 +67,6 @@ class Confidence:
     another_day: tuple[float, float, float] | None = None
     of: Quantity = MEAN_WAIT
     failures: tuple[str, ...] = ()
-
-    @property
-    def n_alike(self) -> int:
-        """How many packages of the head cannot be told apart from the first, which is one of them."""
-        return int(self.table["alike"].sum())
 
     def columns(self, k: int) -> dict[str, list[object]]:
         """Return columns for people on the order of the first k; none where nothing is known of it."""
@@ -237,22 +231,13 @@ def assess(
     every = ranking["row"].to_numpy()
     rows = every[: max(k, HEAD)]
     chance = _chance(values, of, every)[: len(rows)]
-    names = values.packages["package_id"].to_numpy()[rows]
     overlap = Confidence(_overlapping(values, of, rows, chance), "nothing", 0, 0, of=of)
     if of.source != "result" or not values.simulated[rows].all():
         return overlap
     if len(values.cases) >= FEWEST_DAYS:
-        found = _resampled_days(values, of, rows, seed)
-        table = found.table.assign(package_id=names)[["package_id", *found.table.columns]]
-        low, high = places(len(values.cases), SHARE)
-        waits = values.results[MEAN_WAIT.column][:, rows[:1]]
-        ratio = unseen_day(waits, np.zeros((len(waits), 1)), np.zeros(1))
-        another = (float(ratio[0][0]), float(ratio[1][0]), (high - low) / (len(waits) + 1))
-        return Confidence(table, "days", DAY_RESAMPLES, len(values.cases), another, of)
+        return _by_days(values, of, rows, seed)
     if resamples is None:
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
-    if resamples == 0:
-        return overlap
     failures: list[str] = []
     tried = [
         _resampled_bursts(results, values, of, rows, seed + i, failures)
@@ -262,10 +247,9 @@ def assess(
     if not len(drawn):
         return replace(overlap, failures=tuple(failures))
     n_bursts = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
-    found = rank_confidence(drawn)
-    best, worst = rank_ranges(drawn)
-    table = found.table.assign(package_id=names, rank_low=best, rank_high=worst, chance_top=chance)
-    table = table[["package_id", *found.table.columns]]
+    low, high = rank_ranges(drawn)
+    table = rank_confidence(drawn).assign(rank_low=low, rank_high=high, chance_top=chance)
+    table.insert(0, "package_id", values.packages["package_id"].to_numpy()[rows])
     return Confidence(table, "bursts of jobs", len(drawn), n_bursts, of=of, failures=tuple(failures))
 
 
@@ -303,9 +287,10 @@ def _chance(values: PackageValues, of: Quantity, rows: np.ndarray) -> np.ndarray
     return np.where(able, chance, 0.0)
 
 
-def _resampled_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -> RankConfidence:
+def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -> Confidence:
     """Resample the days; the edge of the best 5 % is that of the packages that the study's sweep has simulated."""
     sampled = np.all([case.simulated & case.runs_all for case in values.cases], axis=0)
+    n_days = len(values.cases)
 
     def drawn(rows: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         ran, best = values.ran[:, rows], values.best
@@ -318,8 +303,13 @@ def _resampled_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed:
     edges = drawn(np.flatnonzero(sampled), lambda one: top_edge(one)[None])[:, 0] if sampled.any() else None
     totals = drawn(rows, np.asarray)
     low, high = rank_ranges(totals, values.value(of)[0][rows])
-    found = rank_confidence(totals, edges=edges)
-    return RankConfidence(found.table.assign(rank_low=low, rank_high=high), found.first)
+    table = rank_confidence(totals, edges).assign(rank_low=low, rank_high=high)
+    table.insert(0, "package_id", values.packages["package_id"].to_numpy()[rows])
+    first, last = places(n_days, SHARE)
+    waits = values.results[MEAN_WAIT.column][:, rows[:1]]
+    least, most = unseen_day(waits, np.zeros((n_days, 1)), np.zeros(1))
+    another = (float(least[0]), float(most[0]), (last - first) / (n_days + 1))
+    return Confidence(table, "days", DAY_RESAMPLES, n_days, another, of)
 
 
 def _resampled_bursts(

@@ -1,17 +1,15 @@
-"""Facts about a ranking: where it comes from and how it might be wrong. Each words itself in one sentence."""
+"""Sentences about a ranking: where it comes from and how it might be wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from procure.evaluation.ranking import Agreement, agreement
+from procure.evaluation.ranking import agreement
 from procure.models import Case, Predicted
 from procure.objectives import Quantity
-from procure.objectives.constraints import Constraint
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
@@ -21,97 +19,61 @@ from procure.text import be, counted, listed, with_unit
 from procure.workload.describe import multi_node_notes
 from procure.workload.speed_ratios import core_rates, rate_warnings, ratio_text, speed_ratios, unrated
 
-_HEAVIER = "a heavier load says more (procure workload load)"
+
+def coverage(whole: Case, rule: str, n_before: int, n_searched: int, n_now: int, others: pd.Series) -> str:
+    """Say how many packages there are, and of how many the wait is simulated, predicted, or unknown.
+
+    Parameters
+    ----------
+    n_before, n_searched, n_now
+        Packages simulated before, of these by searches, and to confirm the list.
+    others
+        The mean waits of all that are not simulated, NaN where none is predicted.
+    """
+    n, n_able, n_unknown = len(whole.packages), int(whole.runs_all.sum()), int(others.isna().sum())
+    rest = "are ranked below" if rule == RUNS_ALL else "are ranked among them (published rule)"
+    parts = [f"{len(others) - n_unknown:,} are predicted"] if len(others) > n_unknown else []
+    parts += [f"{n_unknown:,} have no known wait"] if n_unknown else []
+    searched = f" ({n_searched:,} of them by procure search)" if n_searched else ""
+    return (
+        f"{counted(n, 'distinct package')}: {n_able:,} run every job, {n - n_able:,} cannot and {rest}; "
+        f"{n_before:,} were simulated before{searched}, {n_now:,} to confirm the list, "
+        + (" and ".join(parts) or "so that all are simulated")
+    )
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """How many packages there are, and of how many a value is simulated, predicted, or unknown."""
-
-    n_packages: int
-    n_able: int
-    rule: str
-    n_before: int
-    n_searched: int
-    n_now: int
-    n_predicted: int
-    n_unknown: int
-
-    def __str__(self) -> str:
-        rest = "are ranked below" if self.rule == RUNS_ALL else "are ranked among them (published rule)"
-        parts = [f"{self.n_predicted:,} are predicted"] if self.n_predicted else []
-        parts += [f"{self.n_unknown:,} have no known wait"] if self.n_unknown else []
-        searched = f" ({self.n_searched:,} of them by procure search)" if self.n_searched else ""
-        return (
-            f"{counted(self.n_packages, 'distinct package')}: {self.n_able:,} run every job, "
-            f"{self.n_packages - self.n_able:,} cannot and {rest}; {self.n_before:,} were simulated "
-            f"before{searched}, {self.n_now:,} to confirm the list, "
-            + (" and ".join(parts) or "so that all are simulated")
-        )
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What an objective or an axis is."""
-
-    of: Quantity
-    cvar_share: float
-    n_workloads: int
-    unbounded: bool
-
-    def __str__(self) -> str:
-        of = self.of
-        text = f"{of.name}" + (f" ({of.unit})" if of.unit else "") + f": {of.meaning}"
-        if of.how == "cvar":
-            text += f", here {self.cvar_share:.0%} of them by weight"
-        if of.how == "regret-max":
-            text += "; the best is that of the packages simulated so far"
-        if of.per_workload and self.n_workloads == 1:
-            text += "; with one workload that is the order by mean wait"
-        if of.source != "result":
-            text += "; known for every package without simulation"
-        if self.unbounded:
+def meaning(of: Quantity, values: PackageValues, unbounded: bool) -> str:
+    """Say what an objective or an axis is; ``unbounded``: nothing that is asked for depends on waits."""
+    text = f"{of.name}" + (f" ({of.unit})" if of.unit else "") + f": {of.meaning}"
+    if of.how == "cvar":
+        text += f", here {values.cvar_share:.0%} of them by weight"
+    if of.how == "regret-max":
+        text += "; the best is that of the packages simulated so far"
+    if of.per_workload and len(values.cases) == 1:
+        text += "; with one workload that is the order by mean wait"
+    if of.source != "result":
+        text += "; known for every package without simulation"
+        if unbounded:
             text += ". A package that is good by it may let jobs wait long: bound that with --constraint 'mean_wait<=…'"
-        return text
+    return text
 
 
-@dataclass(frozen=True)
-class Satisfied:
-    """How many packages satisfy one constraint, of how many; ``n_simulated`` None = none of them is predicted."""
-
-    constraint: Constraint
-    n: int
-    n_among: int
-    n_simulated: int | None
-
-    def __str__(self) -> str:
-        text = f"{self.constraint.text}: satisfied by {self.n:,} of {counted(self.n_among, 'package')}"
-        if self.n_simulated is None:
-            return text
-        return f"{text}, {self.n_simulated:,} of these as simulated, the others as predicted"
-
-
-@dataclass(frozen=True)
-class ModelErrors:
-    """How far off the models are out of fold."""
-
-    models: Sequence[Model]
-
-    def __str__(self) -> str:
-        if not self.models:
-            return "every package that could lead the list is simulated, so no model was needed for its order"
-        doubt = no_better_than_mean([one.predicted for one in self.models])
-        if len(self.models) > 3:
-            off = [one.predicted.relative_rmse for one in self.models]
-            return (
-                f"{len(off)} models predict what was not simulated: out of fold, their error (RMSE) is "
-                f"{min(off):.0%} to {max(off):.0%} of that of always answering the mean{doubt}"
-            )
-        return "; ".join(
-            f"out of fold, a prediction of {one.what} is off by {with_unit(one.predicted.rmse_seconds, one.unit)} "
-            f"(RMSE; always answering the mean: {with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
-            for one in self.models
-        ) + (doubt)
+def model_errors(models: Sequence[Model]) -> str:
+    """Say how far off the models are out of fold."""
+    if not models:
+        return "every package that could lead the list is simulated, so no model was needed for its order"
+    doubt = no_better_than_mean([one.predicted for one in models])
+    if len(models) > 3:
+        off = [one.predicted.relative_rmse for one in models]
+        return (
+            f"{len(off)} models predict what was not simulated: out of fold, their error (RMSE) is "
+            f"{min(off):.0%} to {max(off):.0%} of that of always answering the mean{doubt}"
+        )
+    return "; ".join(
+        f"out of fold, a prediction of {one.what} is off by {with_unit(one.predicted.rmse_seconds, one.unit)} "
+        f"(RMSE; always answering the mean: {with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
+        for one in models
+    ) + (doubt)
 
 
 def no_better_than_mean(models: Sequence[Predicted]) -> str:
@@ -123,157 +85,35 @@ def no_better_than_mean(models: Sequence[Predicted]) -> str:
     return f": {which} no better than that, so do not trust the predictions; simulate more packages (sweep.sample)"
 
 
-@dataclass(frozen=True)
-class Confirmed:
-    """Whether all that is shown is simulated; if not, whether simulating was tried."""
-
-    confirmed: bool
-    verified: bool
-    all_simulated: bool
-
-    def __str__(self) -> str:
-        if self.confirmed:
-            better = "" if self.all_simulated else "a better one may be among those that were not, and "
-            return f"every package of the list is simulated; {better}the jobs of another day may order them differently"
-        way = "they could not be confirmed" if self.verified else "without --no-verify they are simulated"
-        return f"the list holds predictions: the best of them are more likely too low than too high; {way}"
+def confirmation(confirmed: bool, verified: bool, all_simulated: bool) -> str:
+    """Say whether all that is shown is simulated; if not, whether simulating was tried."""
+    if confirmed:
+        better = "" if all_simulated else "a better one may be among those that were not, and "
+        return f"every package of the list is simulated; {better}the jobs of another day may order them differently"
+    way = "they could not be confirmed" if verified else "without --no-verify they are simulated"
+    return f"the list holds predictions: the best of them are more likely too low than too high; {way}"
 
 
-@dataclass(frozen=True)
-class ShortList:
-    """A list shorter than was asked for."""
-
-    asked: int
-    k: int
-    constrained: bool
-
-    def __str__(self) -> str:
-        what = (
-            f"only {self.k:,} satisfy the constraints"
-            if self.constrained
-            else f"there {be(self.k)} only {self.k:,}"
-        )
-        return f"{self.asked:,} packages were requested; {what}"
-
-
-@dataclass(frozen=True)
-class FewAble:
-    """A list that goes beyond the packages that run every job."""
-
-    n_able: int
-
-    def __str__(self) -> str:
-        return (
-            f"only {counted(self.n_able, 'package')} can run every job: the list goes on with packages that leave some "
-            "out"
-        )
+def existing(nodes: pd.DataFrame, wait: float | None) -> str:
+    """Say which nodes every simulated system holds; ``wait`` on them alone, s, None if they cannot run every job."""
+    n, cpus, gpus = (counted(int(k), noun) for k, noun in (
+        (len(nodes), "existing node"), (nodes["cpus"].sum(), "CPU"), (nodes["gpus"].sum(), "GPU"),
+    ))  # fmt: skip
+    text = (
+        f"every simulated system holds {n} ({cpus}, {nodes['mem_mb'].sum() / 1000:,.0f} GB, {gpus}); "
+        "the totals shown are those of the purchase only"
+    )
+    if wait is None:
+        return text
+    need = "" if wait else ", so that these jobs need no purchase"
+    alone = (
+        f"the existing nodes run every job without any purchase; the mean wait is then {wait:,.0f} s{need}"
+    )
+    return f"{text}; {alone}"
 
 
-@dataclass(frozen=True)
-class NoneAble:
-    """Jobs that no package runs, and the most demanding request among them; None = each is run by some package."""
-
-    n_left_out: int
-    n_jobs: int
-    request: dict[str, int] | None
-
-    def __str__(self) -> str:
-        if self.request is None:
-            return "no package runs every job, though each job is run by some package"
-        top = self.request
-        return (
-            f"no package runs every job; every package leaves out {self.n_left_out:,} of "
-            f"{counted(self.n_jobs, 'job')}, the most demanding on {counted(top['n_nodes'], 'node')} with "
-            f"{counted(top['cpus_per_node'], 'CPU')}, {top['mem_mb_per_node'] / 1000:,.1f} GB and "
-            f"{counted(top['gpus_per_node'], 'GPU')} each"
-        )
-
-
-@dataclass(frozen=True)
-class Tie:
-    """Packages with the same least value; ``of`` None = no job waits under any of them."""
-
-    n: int
-    n_among: int
-    of: Quantity | None = None
-    least: float = 0.0
-    front: bool = False
-
-    def __str__(self) -> str:
-        if self.of is None:
-            rest = (
-                "the front is decided by its other axes"
-                if self.front
-                else "among those with equal figures the cheapest come first"
-            )
-            return (
-                f"no job waits under any of the {self.n:,} packages that were simulated: with this workload, waits do "
-                f"not tell packages apart, and {rest}; {_HEAVIER}"
-            )
-        return (
-            f"{self.n:,} of the {self.n_among:,} packages that were simulated have the same least {self.of.name}, "
-            f"{with_unit(self.least, self.of.unit)}: it does not tell these apart, and the cheapest of "
-            f"them come first; {_HEAVIER}"
-        )
-
-
-@dataclass(frozen=True)
-class OtherPolicy:
-    """How far the order under another policy agrees, over packages that were simulated under both."""
-
-    policy: str
-    n: int
-    found: Agreement
-    best: str
-
-    def __str__(self) -> str:
-        return (
-            f"under {self.policy}, of {self.n:,} packages that were simulated under both policies: rank correlation "
-            f"{self.found.correlation:.2f}, {self.found.n_shared} of the best {self.found.k} are the same; the best "
-            f"here has rank {self.found.rank_of_first:,} there, where {self.best} is best"
-        )
-
-
-@dataclass(frozen=True)
-class Existing:
-    """The nodes that every simulated system holds, and the mean wait on them alone, s, if they run every job."""
-
-    n_nodes: int
-    cpus: int
-    mem_gb: float
-    gpus: int
-    wait: float | None
-
-    def __str__(self) -> str:
-        text = (
-            f"every simulated system holds {counted(self.n_nodes, 'existing node')} ({counted(self.cpus, 'CPU')}, "
-            f"{self.mem_gb:,.0f} GB, {counted(self.gpus, 'GPU')}); the totals shown are those of the purchase only"
-        )
-        if self.wait is None:
-            return text
-        need = "" if self.wait else ", so that these jobs need no purchase"
-        alone = f"the existing nodes run every job without any purchase; the mean wait is then {self.wait:,.0f} s{need}"
-        return f"{text}; {alone}"
-
-
-@dataclass(frozen=True)
-class FailedRuns:
-    """Runs that failed while the list was confirmed, and why the first did."""
-
-    n: int
-    first: str
-
-    def __str__(self) -> str:
-        runs = counted(self.n, "confirming run")
-        return f"{runs} failed, and those packages stay unconfirmed; the first: {self.first}"
-
-
-Fact = object
-"""Whatever `str` puts in a sentence: one of the above, or a sentence."""
-
-
-def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -> list[Fact]:
-    """Find that no simulated package lets jobs wait, or that the first k and more share the least value.
+def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -> list[str]:
+    """Say that no simulated package lets jobs wait, or that the first k and more share the least value.
 
     Parameters
     ----------
@@ -284,44 +124,59 @@ def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -
     """
     waits, known = values.value(MEAN_WAIT)
     rows = among[known[among]]
+    of, heavier = criteria.objective, "a heavier load says more (procure workload load)"
     if len(rows) > 1 and not waits[rows].max() > 0:
-        return [Tie(len(rows), len(rows), front=not k)]
-    if not k or criteria.objective.source != "result":
-        return []
-    figures = values.value(criteria.objective)[0][rows]
+        rest = (
+            "among those with equal figures the cheapest come first"
+            if k
+            else "the front is decided by its other axes"
+        )
+        return [
+            f"no job waits under any of the {len(rows):,} packages that were simulated: with this workload, waits do "
+            f"not tell packages apart, and {rest}; {heavier}"
+        ]
+    figures = values.value(of)[0][rows] if k and of.source == "result" else np.zeros(0)
     least = float(figures.min(initial=np.inf))
     n = int((figures == least).sum())
-    return [Tie(n, len(figures), criteria.objective, least)] if n >= max(2, k) else []
+    if n < max(2, k):
+        return []
+    return [
+        f"{n:,} of the {len(figures):,} packages that were simulated have the same least {of.name}, "
+        f"{with_unit(least, of.unit)}: it does not tell these apart, and the cheapest of them come first; {heavier}"
+    ]
 
 
-def about_criteria(values: PackageValues, criteria: Criteria) -> list[Fact]:
+def about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
     """Say what the order is by, and how many packages satisfy each constraint."""
-    found: list[Fact] = []
+    found: list[str] = []
     blind = not criteria.axes and not any(one.of.source == "result" for one in criteria.constraints)
     if criteria != Criteria():
-        for of in criteria.axes or (criteria.objective,):
-            unbounded = blind and of.source != "result"
-            found.append(Meaning(of, values.cvar_share, len(values.cases), unbounded))
+        found += [meaning(of, values, blind) for of in criteria.axes or (criteria.objective,)]
     able = values.whole.runs_all if values.whole.runs_all.any() else np.ones(len(values.packages), dtype=bool)
     for one in criteria.constraints:
         figures, known = values.value(one.of)
         ok = one.holds(figures) & able
-        predicted = one.of.source == "result" and not known[able].all()
-        n_simulated = int((ok & known).sum()) if predicted else None
-        found.append(Satisfied(one, int(ok.sum()), int(able.sum()), n_simulated))
+        text = f"{one.text}: satisfied by {int(ok.sum()):,} of {counted(int(able.sum()), 'package')}"
+        if one.of.source == "result" and not known[able].all():
+            text += f", {int((ok & known).sum()):,} of these as simulated, the others as predicted"
+        found.append(text)
     return found
 
 
 def about_length(
     results: StudyResults, whole: Case, rule: str, asked: int, k: int, constrained: bool
-) -> list[Fact]:
+) -> list[str]:
     """Say whether the list is as long as was asked for, and whether it holds packages that leave jobs out."""
-    found: list[Fact] = [ShortList(asked, k, constrained)] if asked > k else []
-    n_able = int(whole.runs_all.sum())
+    found, n_able = [], int(whole.runs_all.sum())
+    if asked > k:
+        there = f"only {k:,} satisfy the constraints" if constrained else f"there {be(k)} only {k:,}"
+        found.append(f"{asked:,} packages were requested; {there}")
     if not n_able:
         found.append(_none_able(results))
     elif k > n_able and rule == RUNS_ALL:
-        found.append(FewAble(n_able))
+        found.append(
+            f"only {counted(n_able, 'package')} can run every job: the list goes on with packages that leave some out"
+        )
     if rule == PUBLISHED:
         found.append(
             "the published rule counts only the jobs that ran, and so favours packages that leave jobs out"
@@ -329,7 +184,8 @@ def about_length(
     return found
 
 
-def _none_able(results: StudyResults) -> NoneAble:
+def _none_able(results: StudyResults) -> str:
+    """Say how many jobs no package runs, and what the most demanding of them asks for."""
     plan, left_out, lost = results.plan, 0, []
     # The most of each type that any package holds: what it leaves out, every package leaves out.
     most = pd.DataFrame([count_matrix(plan.packages, plan.quotes).max(axis=0)], columns=plan.types)
@@ -337,18 +193,25 @@ def _none_able(results: StudyResults) -> NoneAble:
         jobs = plan.workloads[case.name]
         left_out += int(jobs_left_out(most, plan.quotes, jobs, plan.existing)[0])
         for shape in request_shapes(jobs).to_dict(orient="records"):
-            one = jobs.head(1).assign(**{name: shape[name] for name in shape if name != "n_jobs"})
+            one = jobs.head(1).assign(**{str(name): shape[name] for name in shape if name != "n_jobs"})
             if jobs_left_out(most, plan.quotes, one, plan.existing)[0]:
-                lost.append({str(name): value for name, value in shape.items()})
+                lost.append(shape)
+    if not lost:
+        return "no package runs every job, though each job is run by some package"
     order = ("gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes")
-    top = max(lost, key=lambda shape: [shape[name] for name in order]) if lost else None
-    return NoneAble(left_out, sum(case.n_jobs for case in results.cases), top)
+    top = max(lost, key=lambda shape: [shape[name] for name in order])
+    return (
+        f"no package runs every job; every package leaves out {left_out:,} of "
+        f"{counted(sum(case.n_jobs for case in results.cases), 'job')}, the most demanding on "
+        f"{counted(top['n_nodes'], 'node')} with {counted(top['cpus_per_node'], 'CPU')}, "
+        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {counted(top['gpus_per_node'], 'GPU')} each"
+    )
 
 
-def about_results(results: StudyResults) -> list[Fact]:
+def about_results(results: StudyResults) -> list[str]:
     """Say which runs of the study are missing, failed, or beyond its plan."""
     counts, path = study_status(results.plan), results.plan.study.path
-    lines: list[Fact] = []
+    lines: list[str] = []
     if counts["n_missing"]:
         lines.append(
             f"{counts['n_missing']:,} of {counted(counts['n_runs_planned'], 'planned run')} "
@@ -368,12 +231,12 @@ def about_results(results: StudyResults) -> list[Fact]:
     return lines
 
 
-def about_speeds(results: StudyResults) -> list[Fact]:
+def about_speeds(results: StudyResults) -> list[str]:
     """Say how run times are scaled, where they are as logged, and what is odd about the quoted speeds."""
     plan = results.plan
     speeds = {case.name: plan.logged_speed(case.name) for case in results.cases}
     without = [name for name, speed in speeds.items() if speed is None]
-    lines: list[Fact] = []
+    lines: list[str] = []
     if without:
         lines.append(
             f"{listed(without)}: run times as logged on every node: no logged processor or speed is given, "
@@ -390,16 +253,16 @@ def about_speeds(results: StudyResults) -> list[Fact]:
     return lines
 
 
-def about_jobs(results: StudyResults) -> list[Fact]:
+def about_jobs(results: StudyResults) -> list[str]:
     """Say whether jobs are cut at their limit, and how many ask for several nodes."""
-    lines: list[Fact] = []
+    lines: list[str] = []
     if results.plan.study.simulate.kill_at_limit:
         lines.append("jobs end at their limit (kill_at_limit = true), which flatters slow nodes")
     jobs = {case.name: results.plan.workloads[case.name] for case in results.cases}
     return [*lines, *multi_node_notes(jobs)]
 
 
-def about_policies(results: StudyResults, whole: Case, k: int) -> list[Fact]:
+def about_policies(results: StudyResults, whole: Case, k: int) -> list[str]:
     """Compare the order with that under each other policy of the study, over packages simulated under both."""
     able = set(whole.packages["package_id"].to_numpy()[whole.runs_all])
     rows = results.results
@@ -409,11 +272,15 @@ def about_policies(results: StudyResults, whole: Case, k: int) -> list[Fact]:
         & rows["package_id"].isin(able)
     ]
     waits = rows.pivot_table(index="package_id", columns="policy", values="mean_wait_time", sort=False)
-    lines: list[Fact] = []
+    lines: list[str] = []
     for other in waits.columns.drop(results.policy, errors="ignore") if results.policy in waits else []:
         both = waits[[results.policy, other]].dropna()
         if len(both) < 2:
             continue
         found = agreement(both[results.policy].to_numpy(), both[other].to_numpy(), k)
-        lines.append(OtherPolicy(str(other), len(both), found, str(both.index[found.best])))
+        lines.append(
+            f"under {other}, of {len(both):,} packages that were simulated under both policies: rank correlation "
+            f"{found.correlation:.2f}, {found.n_shared} of the best {found.k} are the same; the best here has rank "
+            f"{found.rank_of_first:,} there, where {both.index[found.best]} is best"
+        )
     return lines

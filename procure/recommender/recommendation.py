@@ -36,8 +36,8 @@ class Recommendation:
         Every value of every package.
     confidence
         How sure the order of the first packages is; None for a front.
-    facts
-        What the user should know; `str` makes a sentence of each.
+    about
+        What the user should know of where the order comes from, a sentence each.
     verified
         Whether predictions were simulated to confirm the list.
     n_failed
@@ -52,7 +52,7 @@ class Recommendation:
     front: pd.DataFrame | None
     package_values: PackageValues
     confidence: Confidence | None
-    facts: tuple[object, ...]
+    about: tuple[str, ...]
     verified: bool
     n_failed: int = 0
 
@@ -86,7 +86,7 @@ class Recommendation:
     def notes(self) -> list[str]:
         """Where the order comes from and how it might be wrong, a sentence each."""
         sure = self.confidence.sentences(len(self.ranking)) if self.confidence else []
-        return [*map(str, self.facts), *sure]
+        return [*self.about, *sure]
 
     @property
     def title(self) -> str:

@@ -14,7 +14,7 @@ from procure.models.case import mean_over
 from procure.objectives import Quantity
 from procure.packages.costs import cost_notes
 from procure.packages.runnable import jobs_left_out
-from procure.recommender import notes as facts
+from procure.recommender import notes
 from procure.recommender.confidence import assess
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.learning import Note, learn_values, simulator, values_of
@@ -23,7 +23,7 @@ from procure.recommender.recommendation import Recommendation
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.sweep.trial import simulate_counts
-from procure.text import nearest
+from procure.text import counted, nearest
 
 
 def recommend(
@@ -133,7 +133,7 @@ def recommend_by(
     )
     if front is None:
         done = replace(done, confidence=assess(results, values, criteria, ranking, n, resamples, seed))
-    return replace(done, facts=tuple(_facts(done, asked, n_before, n_before - n_sampled, failures)))
+    return replace(done, about=tuple(_notes(done, asked, n_before, n_before - n_sampled, failures)))
 
 
 def with_front(
@@ -150,40 +150,35 @@ def with_front(
     return replace(done, criteria=criteria, front=pareto(confirmation, criteria), package_values=wider)
 
 
-def _facts(
+def _notes(
     done: Recommendation, asked: int, n_before: int, n_searched: int, failures: list[str]
-) -> list[object]:
+) -> list[str]:
     """Gather what the user should know of a list or a front."""
     results, criteria, values, whole = done.results, done.criteria, done.package_values, done.case
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
-    unknown = int(others.isna().sum())
-    found: list[object] = [
-        facts.Coverage(
-            len(whole.packages), int(whole.runs_all.sum()), done.rule, n_before, n_searched, done.n_verified,
-            len(others) - unknown, unknown,
-        )
-    ]  # fmt: skip
-    found += facts.about_criteria(values, criteria)
-    found += [facts.ModelErrors(done.models)] if criteria.need_runs else []
+    found = [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
+    found += notes.about_criteria(values, criteria)
+    found += [notes.model_errors(done.models)] if criteria.need_runs else []
     if len(values.costs.columns):
         found += cost_notes(results.plan.quotes, results.plan.study.costs, results.plan.existing)
     if done.confirmed or criteria.need_runs:
-        found.append(facts.Confirmed(done.confirmed, done.verified, not len(others)))
+        found.append(notes.confirmation(done.confirmed, done.verified, not len(others)))
     if done.front is None:
-        found += facts.about_length(results, whole, done.rule, asked, done.k, bool(criteria.constraints))
+        found += notes.about_length(results, whole, done.rule, asked, done.k, bool(criteria.constraints))
         best = done.ranking["jobs_left_out"] == done.ranking["jobs_left_out"].min()
         among = done.ranking.loc[best & done.ranking.get("satisfies", True), "row"].to_numpy()
     else:
         among = np.flatnonzero(whole.runs_all if whole.runs_all.any() else ~whole.runs_all)
-    found += facts.ties(values, criteria, among, done.k if done.front is None else 0)
-    found += facts.about_results(results)
-    found += [facts.FailedRuns(done.n_failed, failures[0])] if failures else []
-    found += [*facts.about_speeds(results), *facts.about_jobs(results)]
-    found += _about_existing(results)
-    return found + (facts.about_policies(results, whole, done.k) if done.front is None else [])
+    found += notes.ties(values, criteria, among, done.k if done.front is None else 0)
+    found += notes.about_results(results)
+    if failures:
+        runs = counted(done.n_failed, "confirming run")
+        found.append(f"{runs} failed, and those packages stay unconfirmed; the first: {failures[0]}")
+    found += [*notes.about_speeds(results), *notes.about_jobs(results), *_about_existing(results)]
+    return found + (notes.about_policies(results, whole, done.k) if done.front is None else [])
 
 
-def _about_existing(results: StudyResults) -> list[object]:
+def _about_existing(results: StudyResults) -> list[str]:
     """Say what existing nodes there are; simulate the jobs on them alone, if these run every job."""
     plan, nodes = results.plan, results.plan.existing
     if nodes is None or not len(nodes):
@@ -195,5 +190,4 @@ def _about_existing(results: StudyResults) -> list[object]:
         runs = [simulate_counts(plan, nothing, case.name, results.policy) for case in results.cases]
         if all(run["status"].iloc[0] == "ok" for run in runs):
             wait = float(mean_over(results.cases, runs)[0])
-    n_gpus, mem_gb = int(nodes["gpus"].sum()), float(nodes["mem_mb"].sum() / 1000)
-    return [facts.Existing(len(nodes), int(nodes["cpus"].sum()), mem_gb, n_gpus, wait)]
+    return [notes.existing(nodes, wait)]
