@@ -210,18 +210,25 @@ def _lacked(
     fragmented : numpy.ndarray
         Whether enough was free in total, bool[requests].
     """
-    short = free < asked[:, None, :]
-    n_short = short.sum(axis=2)
+    # One resource at a time: a reduction over an axis of three is several times slower.
+    resources = range(3)
+    short = [free[:, :, i] < asked[:, None, i] for i in resources]
+    n_short = np.add(*(one.astype(np.int8) for one in short[:2])) + short[2]
     parts = np.zeros((len(asked), len(CAUSES)))
-    held = ((n_short == 0) & able).sum(axis=1) >= needed
-    typed = ~held & (((n_short == 0) & any_type).sum(axis=1) >= needed)
-    missing = np.where(short, (asked[:, None, :] - free) / np.maximum(totals, 1), 0.0).sum(axis=2)
-    distance = np.where(able & (n_short > 0), 4.0 * n_short + missing / np.maximum(n_short, 1), np.inf)
+    fits_now = n_short == 0
+    held = (fits_now & able).sum(axis=1) >= needed
+    typed = ~held & ((fits_now & any_type).sum(axis=1) >= needed)
+    missing = np.zeros(able.shape)
+    for i in resources:
+        missing += np.where(short[i], (asked[:, None, i] - free[:, :, i]) / np.maximum(totals[:, i], 1), 0.0)
+    distance = np.where(able & ~fits_now, 4.0 * n_short + missing / np.maximum(n_short, 1), np.inf)
     nearest = distance.argmin(axis=1)
-    there = short[np.arange(len(asked)), nearest]
+    there = np.column_stack([one[np.arange(len(asked)), nearest] for one in short])
     parts[:, :3] = there / np.maximum(there.sum(axis=1, keepdims=True), 1)
     parts[held | typed] = 0.0
     parts[typed, CAUSES.index("gpu_type")] = 1.0
     parts[held, CAUSES.index("policy")] = 1.0
-    enough = (np.where(able[:, :, None], free, 0.0).sum(axis=1) >= asked * needed[:, None]).all(axis=1)
+    enough = np.ones(len(asked), dtype=bool)
+    for i in resources:
+        enough &= np.where(able, free[:, :, i], 0.0).sum(axis=1) >= asked[:, i] * needed
     return parts, enough & ~held & ~typed
