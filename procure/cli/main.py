@@ -32,6 +32,7 @@ COMMANDS = {
     "queue": "When will my job start? Train on a log, predict, watch, judge.",
     "compare": "Compare schedulers on one workload.",
     "policies": "List and describe the scheduling policies.",
+    "learn": "Train a policy on whole simulated days, judge it on others, describe it.",
     "topology": "Where in the network: trees in, allocations checked, hops counted.",
     "gantt": "Draw which job ran on which node, and when.",
 }

@@ -116,6 +116,9 @@ POLICIES: dict[str, Entry] = {
     "f2": _queue("Strict", "f2", f"lowest √r n + 25,600 log₁₀(s) first; {_AFTER}"),
     "f3": _queue("Strict", "f3", f"lowest r n + 6,860,000 log₁₀(s) first; {_AFTER}"),
     "f4": _queue("Strict", "f4", f"lowest r √n + 530,000 log₁₀(s) first; {_AFTER}"),
+    "learned": Entry(
+        "procure.learn.policy:Learned", "what `procure learn train` found to be best", True, True
+    ),
     "any": _on_tree("Any", "any idle nodes"),
     "compact": _on_tree("Compact", "the fewest switches; links are shared"),
     "tiers": _on_tree("Tiers", "no shared links, by rules for jobs of a leaf, of a pod and of several pods"),

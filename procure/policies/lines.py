@@ -76,13 +76,16 @@ def _numbered(*columns: np.ndarray) -> np.ndarray:
     return number
 
 
-def make_lines(state: State, order: Order, by_shape: bool) -> Lines:
+def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarray, ...] = ()) -> Lines:
     """Lay out the lines of a run in which nothing has been submitted yet.
 
     Parameters
     ----------
     by_shape
         Whether all jobs of a line must have one shape; needed to say who fits.
+    apart
+        Arrays [n_jobs]: jobs that differ in any of them stand in different lines, each in queue order
+        unless the order never changes.
     """
     n_jobs = len(state.submit)
     unknown = state.options.last_two and order.rule in (SJF, F1, F2, F3, F4, WFP3, UNICEF)
@@ -97,7 +100,7 @@ def make_lines(state: State, order: Order, by_shape: bool) -> Lines:
         alike = np.stack([state.user, state.n_nodes])
     else:
         alike = np.stack([np.maximum(state.cpus, 1) * state.n_nodes, state.estimate])
-    line_of = _numbered(*alike, *([state.shape] if by_shape else []))
+    line_of = _numbered(*alike, *([state.shape] if by_shape else []), *apart)
     size = np.bincount(line_of)
     width = 1 << np.ceil(np.log2(size)).astype(np.int64)
     root = np.cumsum(2 * width) - 2 * width

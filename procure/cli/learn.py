@@ -1,0 +1,203 @@
+"""`procure learn`: train a policy on whole simulated days, judge it on others, and say what it has learnt."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+from procure.cli.common import (
+    Format,
+    FormatOption,
+    note,
+    print_json,
+    print_record,
+    print_table,
+    time_zone,
+)
+from procure.learn.days import Day, day_span, lay_out_days
+from procure.learn.describe import described
+from procure.learn.judge import evaluate as judge
+from procure.learn.report import write_report
+from procure.learn.search import Settings, train_by_search
+from procure.learn.store import TrainedPolicy, read_policy, write_policy
+from procure.tables import JOB, NODE, read
+from procure.text import counted
+
+app = typer.Typer(
+    add_completion=False,
+    help="Train a policy on whole simulated days, judge it on others, describe it.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+class Method(StrEnum):
+    """How a policy is trained."""
+
+    SEARCH = "search"
+
+
+JobsOption = Annotated[Path, typer.Option(help="Job table with Unix times, .parquet or .csv.")]
+NodesOption = Annotated[Path, typer.Option(help="Node table.")]
+PolicyArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `procure learn train` wrote.")]
+DaysOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPAN", help="A day, a month, or FIRST..LAST, as in 2021-05-01..2021-06-03; all without."
+    ),
+]
+ZoneOption = Annotated[
+    str | None, typer.Option("--tz", callback=time_zone, help="Time zone of the days, e.g. America/Chicago.")
+]
+MinJobsOption = Annotated[int, typer.Option(min=1, help="Leave days with fewer jobs that fit the nodes out.")]
+MaxJobsOption = Annotated[int, typer.Option(min=1, help="Leave days with more jobs that fit the nodes out.")]
+MinWaitOption = Annotated[
+    float, typer.Option(min=0, help="Leave days with a shorter mean wait under sjf out, s.")
+]
+
+
+@app.callback()
+def learn() -> None:
+    """Train a policy on whole simulated days, judge it on others, describe it."""
+
+
+@app.command()
+def train(
+    jobs: JobsOption,
+    nodes: NodesOption,
+    out: Annotated[Path, typer.Option(help="The trained policy to write, e.g. site.policy.")],
+    method: Annotated[Method, typer.Option(help="How to train.")] = Method.SEARCH,
+    days: DaysOption = None,
+    tz: ZoneOption = None,
+    minutes: Annotated[
+        float, typer.Option(min=0.01, help="Stop after so many minutes at the latest.")
+    ] = 10.0,
+    generations: Annotated[
+        int,
+        typer.Option(min=1, help="search: stop after so many; the same number and seed, the same policy."),
+    ] = 150,
+    hidden: Annotated[int, typer.Option(min=0, help="search: hidden units beside the linear score.")] = 0,
+    processes: Annotated[int, typer.Option(min=1, help="search: processes that simulate.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same policy.")] = 1,
+    min_jobs: MinJobsOption = 300,
+    max_jobs: MaxJobsOption = 4500,
+    min_wait: MinWaitOption = 300.0,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Train a policy: whole days are simulated from an empty system under thousands of candidates.
+
+    A candidate scores each waiting job by what a scheduler can see; run times are expected from jobs that
+    have ended. The objective is the mean over days of the log ratio of the mean wait to that under sjf.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure learn train --jobs jobs.parquet --nodes nodes.csv --minutes 10 --out site.policy
+    procure learn train --jobs jobs.parquet --nodes nodes.csv --days 2021-03..2021-04 --tz US/Central --out a.policy
+    """
+    began = time.perf_counter()
+    table, servers = read(jobs, JOB), read(nodes, NODE)
+    span = day_span(days)
+    zone = tz or "UTC"
+    note(f"simulating the days of {jobs} under sjf")
+    chosen = lay_out_days(
+        table, servers, *span, zone, min_jobs=min_jobs, max_jobs=max_jobs, min_wait=min_wait
+    )
+    note(f"training on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
+    settings = Settings(
+        generations=generations, minutes=minutes, seed=seed, n_hidden=hidden, processes=processes
+    )
+    policy = train_by_search(table, servers, chosen, zone, settings, _progress(began))
+    write_policy(out, policy)
+    record = {
+        "seconds": time.perf_counter() - began,
+        "n_simulations": policy.trained["n_simulations"],
+        "objective": policy.trained["objective"],
+        "file": str(out),
+    }
+    print_record(record, output, "trained")
+
+
+def _progress(began: float) -> Any:
+    def say(generation: int, objective: float) -> None:
+        note(f"generation {generation}, {time.perf_counter() - began:.0f} s: best objective {objective:.4f}")
+
+    return say
+
+
+@app.command()
+def evaluate(
+    file: PolicyArgument,
+    jobs: JobsOption,
+    nodes: NodesOption,
+    days: DaysOption = None,
+    tz: ZoneOption = None,
+    min_jobs: MinJobsOption = 300,
+    max_jobs: MaxJobsOption = 3000,
+    min_wait: MinWaitOption = 300.0,
+    report: Annotated[Path | None, typer.Option(help="Write a report, one HTML file.")] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Judge a trained policy on days: beside fcfs, sjf, sjf with exact run times, and best fit.
+
+    What the log's earlier jobs tell of run times counts as known once they have ended. Mean waits are in
+    seconds; intervals are 95 % bootstrap intervals over days.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05 --report learn.html
+    procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05-01..2021-06-03 --format json
+    """
+    policy = read_policy(file)
+    zone = tz or policy.trained.get("tz", "UTC")
+    chosen = lay_out_days(
+        read(jobs, JOB), read(nodes, NODE), *day_span(days), zone,
+        min_jobs=min_jobs, max_jobs=max_jobs, min_wait=min_wait, history=policy.history, with_exact=True,
+    )  # fmt: skip
+    _warn_of_overlap(policy, chosen)
+    note(f"judging on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
+    found = judge(policy, chosen)
+    if report is not None:
+        write_report(found, policy, report, f"{file} on {jobs.name}")
+        note(f"report written to {report}")
+    if output is Format.JSON:
+        print_json(found.to_dict())
+        return
+    print_table(found.days, output, f"mean wait, s, on {counted(len(chosen), 'day')}")
+    if output is Format.TABLE:
+        utilization = {f"utilization_cpu {name}": value for name, value in found.utilization.items()}
+        print_record(found.figures | utilization, output, "over all days")
+
+
+def _warn_of_overlap(policy: TrainedPolicy, chosen: list[Day]) -> None:
+    seen = sorted({day.name for day in chosen} & set(policy.trained.get("days", ())))
+    if seen:
+        note(
+            f"trained on {counted(len(seen), 'of these days', 'of these days')}, first {seen[0]}: not a fair judgement"
+        )
+
+
+@app.command()
+def describe(file: PolicyArgument, output: FormatOption = Format.TABLE) -> None:
+    """Say what a trained policy looks at, its weights, what it was trained on, and how.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure learn describe site.policy
+    """
+    policy = read_policy(file)
+    found = described(policy)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    weights = pd.DataFrame(found["weights"])
+    print_table(weights, output, f"{file}: {policy.method}")
+    if output is Format.TABLE:
+        print_record(found["trained"], output, "trained")

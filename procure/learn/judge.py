@@ -1,0 +1,132 @@
+"""Is a trained policy better than SJF on days that nobody trained on? Paired by days, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.learn.days import Day, mean_wait, simulate_day
+from procure.learn.store import TrainedPolicy
+from procure.run import measured, run_prepared
+from procure.simulator.metrics import METRIC_NAMES
+from procure.text import as_html, as_text, counted
+
+N_RESAMPLES = 10_000
+LEVEL = 0.95
+LEARNED = "learned"
+POLICIES = ("fcfs", "sjf", "sjf@oracle", "best-fit", LEARNED)
+"""What every day is simulated under; ``sjf@oracle`` knows the run times."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How a trained policy did.
+
+    Attributes
+    ----------
+    days
+        Per day: ``day n_jobs``, the mean wait, s, per policy of `POLICIES`, and ``ratio_to_sjf``.
+    utilization
+        Mean over days of the CPUs in use, integrated over the makespan, per policy.
+    figures
+        ``mean_ratio_to_sjf`` (sum of the daily mean waits / the same under SJF) with ``interval``,
+        ``geometric_ratio_to_sjf`` (of the days' ratios) with ``geometric_interval``, ``ratio_to_best_fit``
+        with its interval, ``share_of_days_better``, ``share_of_days_10_percent_worse``, ``worst_ratio``,
+        ``worst_day``, and ``bridged``, the share of the distance from SJF to exact run times.
+    """
+
+    days: pd.DataFrame
+    utilization: dict[str, float]
+    figures: dict[str, Any]
+
+    def summary(self) -> str:
+        """Return the days and the figures as text."""
+        return as_text(f"judged on {counted(len(self.days), 'day')}", self.days, self._notes)
+
+    def _repr_html_(self) -> str:
+        return as_html(f"judged on {counted(len(self.days), 'day')}", self.days, self._notes)
+
+    @property
+    def _notes(self) -> list[str]:
+        return [f"{name}: {value}" for name, value in self.figures.items()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, as ``procure learn evaluate --format json`` prints it."""
+        return {"days": self.days.to_dict("records"), **self.figures, "utilization": self.utilization}
+
+
+def evaluate(
+    trained: TrainedPolicy,
+    days: Sequence[Day],
+    *,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Judgement:
+    """Simulate days under a trained policy and under what it is compared with.
+
+    Parameters
+    ----------
+    days
+        From `procure.learn.days.lay_out_days` with exact run times.
+    seed
+        Of the bootstrap over days.
+    progress
+        Called with the name of each day.
+    """
+    rows, in_use = [], []
+    for day in days:
+        progress(day.name)
+        if day.exact is None:
+            raise ValueError(f"day {day.name} was laid out without exact run times")
+        found = {name: run_prepared(day.ready, name) for name in ("fcfs", "sjf", "best-fit")}
+        found |= {"sjf@oracle": run_prepared(day.exact, "sjf"), LEARNED: simulate_day(day, trained)}
+        waits = {name: mean_wait(day.ready, found[name]) for name in POLICIES}
+        ratio = waits[LEARNED] / waits["sjf"] if waits["sjf"] else float("nan")
+        rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})
+        in_use.append(
+            [measured(day.ready, found[name])[METRIC_NAMES.index("utilization_cpu")] for name in POLICIES]
+        )
+    table = pd.DataFrame(rows)
+    utilization = dict(zip(POLICIES, np.mean(in_use, axis=0).tolist(), strict=True))
+    return Judgement(table, utilization, _figures(table, seed))
+
+
+def ratio_of_sums(waits: np.ndarray, references: np.ndarray, draws: np.ndarray) -> tuple[float, list[float]]:
+    """Return the ratio of two policies' summed waits, and its percentile interval over resampled days."""
+    ratios = waits[draws].sum(axis=1) / references[draws].sum(axis=1)
+    return float(waits.sum() / references.sum()), _interval(ratios)
+
+
+def _interval(values: np.ndarray) -> list[float]:
+    return [float(value) for value in np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])]
+
+
+def _figures(table: pd.DataFrame, seed: int) -> dict[str, Any]:
+    n = len(table)
+    draws = np.random.default_rng(seed).integers(0, n, (N_RESAMPLES, n))
+    learned, sjf, best_fit, exact = (
+        table[name].to_numpy(np.float64) for name in (LEARNED, "sjf", "best-fit", "sjf@oracle")
+    )
+    ratio, interval = ratio_of_sums(learned, sjf, draws)
+    to_best_fit, best_fit_interval = ratio_of_sums(learned, best_fit, draws)
+    logs = np.log((learned + 1.0) / (sjf + 1.0))  # a second each, so that a day without waits is no infinity
+    ratios = table["ratio_to_sjf"].to_numpy(np.float64)
+    worst = int(np.nanargmax(ratios))
+    distance = float(sjf.sum() - exact.sum())
+    return {
+        "mean_ratio_to_sjf": ratio,
+        "interval": interval,
+        "geometric_ratio_to_sjf": float(np.exp(logs.mean())),
+        "geometric_interval": [float(np.exp(value)) for value in _interval(logs[draws].mean(axis=1))],
+        "ratio_to_best_fit": to_best_fit,
+        "ratio_to_best_fit_interval": best_fit_interval,
+        "share_of_days_better": float((learned < sjf).mean()),
+        "share_of_days_10_percent_worse": float((learned > 1.1 * sjf).mean()),
+        "worst_ratio": float(ratios[worst]),
+        "worst_day": str(table["day"].iloc[worst]),
+        "bridged": float((sjf.sum() - learned.sum()) / distance) if distance > 0 else None,
+    }

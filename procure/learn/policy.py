@@ -1,0 +1,123 @@
+"""The policy `learned`: what a trained policy decides, in the compiled loop."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, field_validator
+
+from procure.errors import TableError
+from procure.learn.features import FEATURES, MARGIN, NO_LIMIT, RUN_TIME, make_kin
+from procure.learn.run_times import RunTimes
+from procure.learn.scores import PLACES, Scored, scored, scored_loop
+from procure.learn.store import TrainedPolicy, read_policy
+from procure.policies.fit import make_room
+from procure.policies.lines import make_lines
+from procure.policies.names import FCFS
+from procure.policies.order import Order
+from procure.policies.parameters import Parameters
+from procure.simulator.arrays import Jobs
+from procure.simulator.drive import CompiledPolicy
+from procure.simulator.state import State
+
+NO_HISTORY = 0.25
+"""Without any history, a job is expected to run this share of its requested time."""
+
+
+def expected_before(state: State | Jobs, history: RunTimes | None) -> np.ndarray:
+    """Return what each job was expected to run before the run: float64[n_jobs] in queue order, s.
+
+    A run knows no user's name, so this is by shape and request. Without any history, `NO_HISTORY`.
+    """
+    if history is None:
+        return NO_HISTORY * np.where(state.requested > 0, state.requested, NO_LIMIT)
+    jobs = pd.DataFrame(
+        {
+            "n_nodes": state.n_nodes,
+            "cpus_per_node": state.cpus,
+            "mem_mb_per_node": state.mem,
+            "gpus_per_node": state.gpus,
+            "requested_time": state.requested,
+        }
+    )
+    return history.predict(jobs)
+
+
+def make_scored(state: State, trained: TrainedPolicy, prior: np.ndarray) -> Scored:
+    """Lay out what the kernel `scored` needs in one run.
+
+    Parameters
+    ----------
+    prior
+        float64[n_jobs], s, from `expected_before`.
+    """
+    arrays = trained.arrays
+    if arrays["places"][PLACES.index("imbalance")] and not (state.total_mem > 0).all():
+        raise TableError("this policy weighs memory against CPUs, and a node of this system has no memory")
+    lines = make_lines(state, Order(FCFS, 0.0, 0.0, 0.0, 1.0), True, (state.requested, state.user))
+    trust = np.full(len(prior), float(arrays["trust"][0]))
+    weights, hidden = np.array(arrays["weights"]), np.array(arrays["hidden"])
+    margins = bool(weights[MARGIN] != 0 or len(hidden))
+    room = make_room(state, "best")
+    kin = make_kin(state, lines, prior, trust)
+    row = np.zeros(len(FEATURES))
+    return Scored(lines, kin, room, weights, hidden, np.array(arrays["places"]), margins, row)
+
+
+UNTRAINED = TrainedPolicy(
+    "search",
+    {
+        "weights": np.eye(len(FEATURES))[RUN_TIME],
+        "hidden": np.zeros((0, len(FEATURES) + 2)),
+        "places": np.zeros(len(PLACES)),
+        "trust": np.ones(1),
+    },
+)
+"""Shortest expected run time first, on the first node that fits; from where a search begins."""
+
+
+@functools.lru_cache(maxsize=8)
+def _read(path: str, changed: int) -> TrainedPolicy:
+    return read_policy(path)
+
+
+def load(file: str) -> TrainedPolicy:
+    """Read a trained policy, once for as long as the file does not change; ``none`` is `UNTRAINED`."""
+    if file == "none":
+        return UNTRAINED
+    return _read(file, Path(file).stat().st_mtime_ns if Path(file).is_file() else 0)
+
+
+class Learned(Parameters):
+    """Parameters of a trained policy."""
+
+    rule: ClassVar = scored
+    file: str = Field(
+        "none", description="what `procure learn train` wrote; none = shortest expected run time first"
+    )
+
+    @field_validator("file")
+    @classmethod
+    def _can_be_read(cls, file: str) -> str:
+        load(file)
+        return file
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run.
+
+        Raises
+        ------
+        TableError
+            A system that lacks what the policy looks at.
+        """
+        trained = load(self.file)
+        return compiled(state, trained, expected_before(state, trained.history))
+
+
+def compiled(state: State, trained: TrainedPolicy, prior: np.ndarray) -> CompiledPolicy:
+    """Make a trained policy for one run, with what its jobs were expected to run before it."""
+    return CompiledPolicy(scored, scored_loop, make_scored(state, trained, prior))

@@ -1,0 +1,132 @@
+"""Slow twin of a learnt policy: every figure anew from the whole run at each decision, no lines, no counters."""
+
+from __future__ import annotations
+
+import math
+
+from procure.learn.features import NO_LIMIT
+from procure.simulator.state import WAIT, waiting
+
+SPAN = math.log(100.0)
+
+
+class Twin:
+    """The policy as `docs/how-to/learn.md` states it, on any trained arrays."""
+
+    def __init__(self, arrays, prior):
+        self.arrays, self.prior, self.ended = arrays, prior, {}
+
+    def __call__(self, state):
+        now = int(state.now[0])
+        for job in state.ended[: state.n_ended[0]].tolist():
+            self.ended.setdefault(job, now)
+        queue = list(waiting(state))
+        best = None
+        for job in queue:
+            nodes = self.nodes(state, job)
+            if nodes is None:
+                continue
+            first = min(other for other in queue if self.alike(state, other) == self.alike(state, job))
+            if first != job:
+                continue
+            key = (self.score(state, job, queue, nodes), job)
+            if best is None or key < best[0]:
+                best = (key, job, nodes)
+        return (WAIT, []) if best is None else (best[1], best[2])
+
+    @staticmethod
+    def alike(state, job):
+        names = ("n_nodes", "cpus", "mem", "gpus", "types", "requested", "user")
+        return tuple(int(getattr(state, name)[job]) for name in names)
+
+    @staticmethod
+    def margin(state, job, node):
+        terms = [
+            (getattr(state, f"free_{r}")[node] - getattr(state, r)[job]) / getattr(state, f"total_{r}")[node]
+            for r in ("mem", "cpus", "gpus")
+            if getattr(state, r)[job] > 0
+        ]
+        return sum(terms, 0.0) / len(terms) if terms else 0.0
+
+    def cost(self, state, job, node):
+        a, b, c, d = self.arrays["places"]
+        cost = a * self.margin(state, job, node)
+        if state.total_gpus[node] > 0 and state.gpus[job] == 0:
+            cost += b
+        if state.free_cpus[node] == state.total_cpus[node] and state.free_mem[node] == state.total_mem[node]:
+            cost += d
+        cpus = (state.free_cpus[node] - state.cpus[job]) / max(state.total_cpus[node], 1)
+        mem = (state.free_mem[node] - state.mem[job]) / max(state.total_mem[node], 1)
+        return cost + c * abs(cpus - mem)
+
+    def nodes(self, state, job):
+        able = [
+            n
+            for n in range(len(state.free_cpus))
+            if all(getattr(state, f"free_{r}")[n] >= getattr(state, r)[job] for r in ("cpus", "mem", "gpus"))
+            and state.node_types[n] & state.types[job]
+        ]
+        wanted = int(state.n_nodes[job])
+        if len(able) < wanted:
+            return None
+        if wanted == 1:
+            return [min(able, key=lambda n: (self.cost(state, job, n), n))]
+        return sorted(sorted(able, key=lambda n: (self.margin(state, job, n), n))[:wanted])
+
+    def expected(self, state, job):
+        now, mine = int(state.now[0]), self.alike(state, job)
+        kin = [j for j in range(len(state.submit)) if state.start[j] >= 0 and self.alike(state, j) == mine]
+        run = sum(self.ended.get(j, now) - int(state.start[j]) for j in kin)
+        n_ended = sum(j in self.ended for j in kin)
+        trust = float(self.arrays["trust"][0])
+        first = min(j for j in range(len(state.submit)) if self.alike(state, j) == mine)
+        limit = float(state.requested[job]) or float(NO_LIMIT)
+        return min((trust * self.prior[first] + run) / (trust + n_ended), limit), n_ended
+
+    def score(self, state, job, queue, nodes):
+        now = int(state.now[0])
+        run, n_ended = self.expected(state, job)
+        asked = [
+            int(getattr(state, r)[job])
+            * int(state.n_nodes[job])
+            / max(float(getattr(state, f"total_{r}").sum()), 1.0)
+            for r in ("cpus", "mem", "gpus")
+        ]
+        able = [
+            all(getattr(state, f"total_{r}")[n] >= getattr(state, r)[job] for r in ("cpus", "mem", "gpus"))
+            and bool(state.node_types[n] & state.types[job])
+            for n in range(len(state.free_cpus))
+        ]
+        limit = float(state.requested[job]) or float(NO_LIMIT)
+        run_time = math.log(max(run, 1.0) / 3600.0) / SPAN
+        share = math.log10(max(*asked, 1e-4)) / 2.0 + 1.0
+        length = math.log10(1.0 + len(queue)) / 3.0
+        free = [
+            sum(max(int(x), 0) for x in getattr(state, f"free_{r}")) / int(getattr(state, f"total_{r}").sum())
+            for r in ("cpus", "mem")
+        ]
+        n_alike = sum(self.alike(state, other) == self.alike(state, job) for other in queue)
+        free = (free[0] + free[1]) / 2.0
+        row = [
+            run_time,
+            math.log(max(limit, 1.0) / 3600.0) / SPAN,
+            share,
+            1.0 - sum(able) / len(able),
+            math.log((60.0 + now - int(state.submit[job])) / 3600.0) / SPAN,
+            math.log(1.0 * n_alike) / SPAN,
+            math.log(1.0 + n_ended) / SPAN,
+            self.margin(state, job, nodes[0]) if len(nodes) == 1 else 0.0,
+            length * run_time,
+            length * share,
+            free * run_time,
+            free * share,
+        ]
+        total = 0.0
+        for weight, value in zip(self.arrays["weights"], row, strict=True):
+            total += weight * value
+        for unit in self.arrays["hidden"]:
+            inner = unit[0]
+            for weight, value in zip(unit[1:-1], row, strict=True):
+                inner += weight * value
+            total += unit[-1] * math.tanh(inner)
+        return total

@@ -1,0 +1,101 @@
+"""`procure learn` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_learn import log
+
+from procure.tables import write
+
+SMALL = ("--min-jobs", 10, "--min-wait", 0)
+QUICK = ("--generations", 1, "--processes", 1, *SMALL)
+
+
+@pytest.fixture
+def files(tmp_path):
+    jobs, nodes = log()
+    write(jobs, tmp_path / "jobs.parquet")
+    write(nodes, tmp_path / "nodes.csv")
+    return tmp_path, ("--jobs", tmp_path / "jobs.parquet", "--nodes", tmp_path / "nodes.csv")
+
+
+def test_train_then_describe_evaluate_and_use(procure, files):
+    """A policy is trained on some days, described, judged on others, and runs by name wherever policies run."""
+    folder, tables = files
+    policy = folder / "site.policy"
+    code, out, err = procure(
+        "learn",
+        "train",
+        *tables,
+        *QUICK,
+        "--days",
+        "2021-05-03..2021-05-06",
+        "--out",
+        policy,
+        "--format",
+        "json",
+    )
+    assert code == 0 and "training on 4 days" in err
+    record = json.loads(out)
+    assert set(record) == {"seconds", "n_simulations", "objective", "file"} and record["file"] == str(policy)
+    code, out, _ = procure("learn", "describe", policy, "--format", "json")
+    described = json.loads(out)
+    assert code == 0 and described["trained"]["n_days"] == 4 and described["weights"][0]["what"] == "run_time"
+    assert procure("learn", "describe", policy)[0] == 0
+    report = folder / "learn.html"
+    code, out, err = procure(
+        "learn", "evaluate", policy, *tables, "--days", "2021-05-07..2021-05-08", *SMALL, "--report", report,
+        "--format", "json",
+    )  # fmt: skip
+    found = json.loads(out)
+    assert code == 0 and [day["day"] for day in found["days"]] == ["2021-05-07", "2021-05-08"]
+    assert {"day", "n_jobs", "sjf", "fcfs", "best-fit", "sjf@oracle", "learned"} <= set(found["days"][0])
+    assert {"mean_ratio_to_sjf", "interval", "share_of_days_better", "worst_ratio"} <= set(found)
+    assert "not a fair judgement" not in err
+    html = report.read_text()
+    assert "<svg" in html and "2021-05-07" in html and "http" not in html.replace("http://www.w3.org", "")
+    code, _, err = procure("learn", "evaluate", policy, *tables, *SMALL)
+    assert code == 0 and "trained on 4 of these days" in err
+    assert procure("simulate", *tables, "--policy", f"learned:file={policy}")[0] == 0
+    code, out, _ = procure(
+        "compare", *tables, "--policies", f"best-fit,sjf,learned:file={policy}", "--format", "csv"
+    )
+    assert code == 0 and f"learned:file={policy}" in out
+
+
+def test_the_same_seed_writes_the_same_bytes(procure, files):
+    """Seed, generations and tables fix every byte of the file."""
+    folder, tables = files
+    for name in ("a", "b"):
+        assert procure("learn", "train", *tables, *QUICK, "--out", folder / name)[0] == 0
+    assert procure("learn", "train", *tables, *QUICK, "--seed", 2, "--out", folder / "c")[0] == 0
+    first, same, other = ((folder / name).read_bytes() for name in "abc")
+    assert first == same != other
+
+
+def test_nothing_to_learn_from_is_said_and_nothing_written(procure, files):
+    """Days without waiting jobs, and days that are not there, end with one line and exit code 1."""
+    folder, tables = files
+    for options in (("--min-jobs", 10, "--min-wait", 10**9), ("--days", "2020-01", *SMALL)):
+        code, out, err = procure("learn", "train", *tables, *options, "--out", folder / "x.policy")
+        assert code == 1 and out == "" and "nothing to learn from" in err and "Traceback" not in err
+        assert not (folder / "x.policy").exists()
+
+
+def test_a_span_that_is_none_is_bad_usage(procure, files):
+    """The option is named, exit code 2."""
+    folder, tables = files
+    code, _, err = procure("learn", "train", *tables, "--days", "May", "--out", folder / "x.policy")
+    assert code == 2 and "--days" in err
+
+
+def test_a_missing_policy_file_is_one_error(procure, files):
+    """Evaluate, describe and simulate name the file; exit code 1, or 2 where an option holds it."""
+    folder, tables = files
+    nowhere = folder / "nowhere.policy"
+    assert procure("learn", "describe", nowhere)[0] == 1
+    assert procure("learn", "evaluate", nowhere, *tables)[0] == 1
+    code, _, err = procure("simulate", *tables, "--policy", f"learned:file={nowhere}")
+    assert code in (1, 2) and "no such file" in err and "Traceback" not in err
