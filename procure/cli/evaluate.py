@@ -9,6 +9,8 @@ import typer
 
 from procure.cli import cases, common
 from procure.recommender.backtest import evaluate as evaluate_study
+from procure.recommender.forward import N_PACKAGES, Forward, forward
+from procure.reports.futures import draw_forward
 
 
 def evaluate(
@@ -47,6 +49,41 @@ def evaluate(
     apart: Annotated[
         bool, typer.Option("--apart", help="Judge each workload by itself, though the study has a threshold.")
     ] = False,
+    ahead: Annotated[
+        bool,
+        typer.Option(
+            "--forward",
+            help="Backtest: choose on the jobs before each cut by every rule, judge on those after. Needs no sweep.",
+        ),
+    ] = False,
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DAY",
+            help="--forward: buy as of this local day or moment; repeat; default: every first of a month.",
+        ),
+    ] = None,
+    horizon: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="--forward: how long after a cut is judged; default: the futures' length, 28d.",
+        ),
+    ] = None,
+    packages: Annotated[
+        int, typer.Option(min=1, help="--forward: packages drawn at random from those that run every job.")
+    ] = N_PACKAGES,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="--forward: runs that each rule may simulate; default: three times the packages."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="--forward: of the packages drawn.")] = 1,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="--forward: also draw what each rule's choice waits."),
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the study's model against what was simulated, beside a random and a naive choice.
@@ -60,6 +97,9 @@ def evaluate(
     than N of the workloads; on each only packages that run all its jobs can be (published rule: all
     can). Then precision@50 at every threshold, and what robust choices over the days would buy.
 
+    With --forward: what each rule (futures, past, mean-day, worst-day, hardest-days, and naive ones) would have
+    bought as of each cut, and how long jobs waited on that afterwards, against the best in hindsight (ratio).
+
     [bold]Examples[/bold]
 
     \b
@@ -68,7 +108,26 @@ def evaluate(
     procure evaluate pipelines/example.toml --rule published
     procure evaluate sampled.toml --truth exhaustive.toml
     procure evaluate pipelines/year.toml --hit-threshold 6 --hit-threshold 16
+    procure evaluate spring.toml --forward --cut 2021-05-05 --format json
     """
+    if ahead:
+        span = common.seconds_of(horizon, "--horizon") or None
+        with common.named(n_packages="--packages"):
+            done = forward(
+                study,
+                cut,
+                horizon=span,
+                n_packages=packages,
+                runs=runs,
+                seed=seed,
+                policy=policy,
+                note=common.note,
+            )
+        _show_forward(done, plot, output)
+        return
+    for name, value in (("--cut", cut), ("--horizon", horizon), ("--runs", runs), ("--plot", plot)):
+        if value is not None:
+            raise typer.BadParameter("it belongs to --forward", param_hint=name)
     evaluation = evaluate_study(
         study,
         truth=truth,
@@ -89,3 +148,17 @@ def evaluate(
     else:
         for title, table in evaluation.shown().items():
             common.print_table(table, output, title)
+
+
+def _show_forward(done: Forward, plot: Path | None, output: common.Format) -> None:
+    for line in done.notes:
+        common.note(line)
+    if plot is not None:
+        draw_forward(done.table, plot)
+        common.note(f"wrote {plot}")
+    if output is common.Format.JSON:
+        common.print_json(done.to_dict())
+    elif output is common.Format.CSV:
+        common.print_table(done.table, output)
+    else:
+        common.print_table(done.shown(), output, "chosen before each cut, judged on what came")

@@ -1,0 +1,341 @@
+"""Buy as of a day in the past, and judge the choice on what came after it: a backtest of rules of choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import ArgumentError, TableError
+from procure.objectives.aggregate import REGRET_FLOOR
+from procure.packages.runnable import jobs_left_out
+from procure.recommender.learning import Note
+from procure.recommender.race import race
+from procure.study import Plan, Study, load_plan, load_study
+from procure.study.plan import read_past_jobs
+from procure.sweep.runner import make_bench, simulate_batch
+from procure.text import as_html, as_text, counted, duration
+from procure.workload.clock import day_bounds, has_dates, moment, utc_text
+from procure.workload.days import split_days
+from procure.workload.futures import WEEK, Futures, draw_futures
+from procure.workload.scale import cpu_seconds
+
+N_PACKAGES, RUNS_PER_PACKAGE = 1000, 3
+N_HARDEST, N_PROBED = 5, 50
+RULES = (
+    "futures", "past", "mean-day", "worst-day", "hardest-days",
+    "cheapest-per-cpu", "most-cpus", "most-memory", "existing-mix",
+)  # fmt: skip
+"""How a package is chosen at a cut; see `forward`."""
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What each rule would have bought at each cut, and how that did.
+
+    Attributes
+    ----------
+    table
+        ``cut`` (the local day), ``rule``, ``package_id``, its ``mean_wait_time`` (s) over what came, the
+        ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
+        ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), and of the rule futures
+        ``best_chance`` (stated), ``low_wait_time``, ``high_wait_time`` (the stated 90 % range); ``rank_correlation`` of
+        the rule's figures with what came, over the packages that it knows wholly.
+    notes
+        What the figures are about.
+    """
+
+    table: pd.DataFrame
+    notes: list[str]
+
+    def shown(self) -> pd.DataFrame:
+        """Return the table for people."""
+        table = self.table[["cut", "rule", "package_id", "mean_wait_time", "ratio", "saturated", "n_runs"]]
+        return table.assign(
+            mean_wait_time=table["mean_wait_time"].round(), ratio=table["ratio"].round(2)
+        ).rename(columns={"mean_wait_time": "wait_s"})
+
+    def summary(self) -> str:
+        """Return the table and the notes as text."""
+        return as_text("chosen before each cut, judged on what came", self.shown(), self.notes)
+
+    def _repr_html_(self) -> str:
+        return as_html("chosen before each cut, judged on what came", self.shown(), self.notes)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the rows as plain values, as ``procure evaluate --forward --format json`` prints them."""
+        return self.table.to_dict(orient="records")
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """Simulates packages of one study on any jobs."""
+
+    plan: Plan
+    policy: str
+    ids: np.ndarray
+    counts: np.ndarray
+
+    def runs(self, jobs: pd.DataFrame, rows: np.ndarray, warm_up: int = 0) -> pd.DataFrame:
+        """Return result rows of some packages."""
+        name = next(iter(self.plan.workloads))
+        first = self.plan.study.workloads[0].model_copy(update={"warm_up": warm_up, "begin": "empty"})
+        study = self.plan.study.model_copy(update={"workloads": (first,)})
+        plan = replace(self.plan, study=study, workloads={name: jobs})
+        found, _ = simulate_batch(
+            make_bench(plan, name, self.policy), self.ids[rows].tolist(), self.counts[rows]
+        )
+        for run in found[found["status"] != "ok"].head(1).itertuples():
+            raise TableError(f"package {run.package_id}: {run.reason}")
+        return found
+
+    def wait(self, jobs: pd.DataFrame, rows: np.ndarray, warm_up: int = 0) -> np.ndarray:
+        """Return mean waits, s."""
+        return self.runs(jobs, rows, warm_up)["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
+
+
+def forward(
+    study: str | Path | Study,
+    cuts: Sequence[str] | None = None,
+    *,
+    horizon: int | None = None,
+    n_packages: int = N_PACKAGES,
+    runs: int | None = None,
+    seed: int = 1,
+    policy: str | None = None,
+    note: Note = lambda text: None,
+) -> Forward:
+    """Let every rule choose on the jobs before each cut, and judge its choice on those after it.
+
+    Parameters
+    ----------
+    study
+        Its workloads are taken together as one log; nothing needs to have been swept.
+    cuts
+        Local days, or moments, in the log; None = every first of a month with three weeks before it and two after.
+    horizon
+        s that are judged after a cut; None = the length of the study's futures. The log may end earlier.
+    n_packages
+        So many packages are drawn at random from those that run every job, before and after.
+    runs
+        What each rule may simulate, package × workload; None = three times the packages. A rule that looks at
+        more workloads than that allows for every package looks at fewer packages.
+    seed
+        Of the packages that are drawn.
+    policy
+        One of the study's; None = its first.
+    note
+        Called with a line on each step.
+
+    Raises
+    ------
+    ArgumentError
+        A cut, a number or the policy is wrong.
+    TableError
+        The study is wrong, or no package runs every job.
+
+    Notes
+    -----
+    The rules: ``futures``, the least mean wait over futures drawn from the past (with the study's settings, but
+    right after the cut, and as long as the horizon), by a race; ``past``, over the past replayed continuously;
+    ``mean-day`` and ``worst-day``, over all days of the past, each from an empty system; ``hardest-days``, the mean
+    over the 5 days with the largest median wait of 50 packages. And without any simulation: the ``cheapest-per-cpu``,
+    the ``most-cpus``, the ``most-memory``, and ``existing-mix``, the package whose memory and GPUs per CPU are most
+    like the existing system's, where the study has one. What is judged is replayed continuously,
+    after the study's warm-up before the cut.
+    """
+    study = load_study(study) if isinstance(study, str | Path) else study
+    for name, value in (("n_packages", n_packages), ("runs", runs or 1)):
+        if value < 1:
+            raise ArgumentError(name, f"{value} was given; it must be 1 or more")
+    jobs = read_past_jobs(study, note)
+    settings = study.futures or Futures(tz=study.workloads[0].tz)
+    length = horizon or settings.length
+    moments = _cuts(jobs, cuts, settings.tz, length)
+    plain = study.model_copy(update={"futures": None, "workloads": study.workloads[:1]})
+    plan = replace(load_plan(plain), workloads={study.workloads[0].name: jobs})
+    policy = policy or study.simulate.policies[0]
+    tables, notes = [], []
+    for day, cut in moments:
+        before = jobs[jobs["submit_time"] < cut].reset_index(drop=True)
+        warm_up = study.workloads[0].warm_up
+        after = _between(jobs, cut - warm_up, cut + length)
+        before.attrs, after.attrs = dict(jobs.attrs), dict(jobs.attrs)
+        seen = _between(jobs, jobs["submit_time"].min(), cut + length)
+        bench = _candidates(plan, policy, seen, n_packages, seed)
+        note(
+            f"{day}: {counted(len(bench.ids), 'package')}, {len(before):,} jobs before and {len(after):,} after"
+        )
+        asked = settings.model_copy(update={"years": 0.0, "length": max(WEEK, length // WEEK * WEEK)})
+        budget = runs or RUNS_PER_PACKAGE * len(bench.ids)
+        chosen = [*_simulating(bench, before, asked, warm_up, budget, note), *_naive(bench)]
+        tables.append(_judge(day, chosen, bench, after, warm_up))
+        notes.append(_about(tables[-1], bench, length))
+    return Forward(pd.concat(tables, ignore_index=True), notes)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    rule: str
+    row: int
+    n_runs: int = 0
+    rows: np.ndarray | None = None
+    figure: np.ndarray | None = None  # of these rows
+    wait: np.ndarray | None = None  # [futures, rows]
+
+
+def _between(jobs: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
+    return jobs[(jobs["submit_time"] >= low) & (jobs["submit_time"] < high)].reset_index(drop=True)
+
+
+def _cuts(
+    jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None, length: int
+) -> list[tuple[str, int]]:
+    """Return the cuts and their moments; each has three weeks before it and jobs after."""
+    first, last = int(jobs["submit_time"].min()), int(jobs["submit_time"].max())
+    if not cuts:
+        if not has_dates(jobs):
+            raise ArgumentError("cut", "this log has no dates, so cuts are to be given, in its seconds")
+        months = pd.date_range(
+            pd.Timestamp(first, unit="s"), pd.Timestamp(last, unit="s"), freq="MS"
+        ).strftime("%Y-%m-%d")
+        found = [(day, day_bounds(day, tz or "UTC")[0]) for day in months]
+        found = [(day, at) for day, at in found if at - first >= 3 * WEEK and last - at >= 2 * WEEK]
+        if not found:
+            raise ArgumentError(
+                "cut", "the log has no first of a month with three weeks before it and two after"
+            )
+        return found
+    found = []
+    for text in cuts:
+        try:
+            at = (
+                day_bounds(text, tz or "UTC")[0]
+                if len(text) == 10 and has_dates(jobs)
+                else moment(text, tz or "UTC")
+            )
+        except TableError as error:
+            raise ArgumentError("cut", str(error)) from None
+        if not first + 3 * WEEK <= at <= last:
+            raise ArgumentError(
+                "cut",
+                f"{text} was given; the log goes from {utc_text(first)} to {utc_text(last)}, and a cut has three weeks "
+                "of it before and some jobs after",
+            )
+        found.append((text, at))
+    return found
+
+
+def _candidates(plan: Plan, policy: str, jobs: pd.DataFrame, n: int, seed: int) -> _Bench:
+    packages = plan.packages[plan.packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
+    able = np.flatnonzero(jobs_left_out(packages, plan.quotes, jobs, plan.existing) == 0)
+    if not len(able):
+        raise TableError("no package runs every job, so there is nothing to choose from")
+    rows = np.random.default_rng(seed).permutation(able)[:n]
+    chosen = packages.iloc[rows].reset_index(drop=True)
+    counts = np.ascontiguousarray(chosen[plan.types].to_numpy(np.int64))
+    return _Bench(replace(plan, packages=chosen), policy, chosen["package_id"].to_numpy(), counts)
+
+
+def _simulating(
+    bench: _Bench, jobs: pd.DataFrame, settings: Futures, warm_up: int, runs: int, note: Note
+) -> list[_Choice]:
+    """Choose by the rules that simulate."""
+    every = np.arange(len(bench.ids))
+    futures = list(draw_futures(jobs, settings))
+    load = np.array([cpu_seconds(one).sum() for one in futures])
+    # The first future is the one most like the mean; the others come as they were drawn.
+    first = int(np.abs(load - load.mean()).argmin())
+    order = np.concatenate([[first], np.delete(np.arange(len(futures)), first)])
+    raced = race(lambda i, rows: bench.wait(futures[i], rows, warm_up), len(every), order, runs)
+    done = raced.finished
+    found = [
+        _Choice(
+            "futures", int(done[0]), raced.n_runs, done, raced.wait[:, done].mean(axis=0), raced.wait[:, done]
+        )
+    ]
+    note(f"futures: {raced.n_runs:,} runs")
+    past = bench.wait(jobs, every[:runs], warm_up)
+    found.append(_Choice("past", int(past.argmin()), len(past), every[:runs], past))
+    days = list(split_days(jobs, settings.tz or "UTC").values()) if has_dates(jobs) else []
+    if not days:
+        return found
+    some = every[: max(1, runs // len(days))]
+    waits = np.array([bench.wait(day, some) for day in days])
+    weight = np.array([len(day) for day in days], dtype="float64")
+    for rule, figure in (("mean-day", weight @ waits / weight.sum()), ("worst-day", waits.max(axis=0))):
+        found.append(_Choice(rule, int(some[figure.argmin()]), waits.size, some, figure))
+    probed = every[: min(N_PROBED, max(1, runs // (2 * len(days))))]
+    probe = np.array([np.median(bench.wait(day, probed)) for day in days])
+    hard = np.argsort(-probe, kind="stable")[:N_HARDEST]
+    left = every[: max(1, (runs - len(probed) * len(days)) // len(hard))]
+    figure = weight[hard] @ np.array([bench.wait(days[i], left) for i in hard]) / weight[hard].sum()
+    n_runs = len(probed) * len(days) + len(left) * len(hard)
+    return [*found, _Choice("hardest-days", int(left[figure.argmin()]), n_runs, left, figure)]
+
+
+def _naive(bench: _Bench) -> list[_Choice]:
+    """Choose by the rules that do not simulate; ties go to the earlier package."""
+    packages, existing = bench.plan.packages, bench.plan.existing
+    cpus, mem, gpus = (
+        packages[f"total_{name}"].to_numpy(dtype="float64") for name in ("cpus", "mem_gb", "gpus")
+    )
+    figures = {
+        "cheapest-per-cpu": packages["price_usd"].to_numpy() / cpus,
+        "most-cpus": -cpus,
+        "most-memory": -mem,
+    }
+    if existing is not None and len(existing):
+        had = [float(existing[name].sum()) for name in ("cpus", "mem_mb", "gpus")]
+        per_cpu = np.log((mem * 1000 + 1) / cpus) - np.log((had[1] + 1) / had[0])
+        figures["existing-mix"] = np.abs(per_cpu) + np.abs(
+            np.log((gpus + 1) / cpus) - np.log((had[2] + 1) / had[0])
+        )
+    return [_Choice(rule, int(figure.argmin())) for rule, figure in figures.items()]
+
+
+def _judge(day: str, chosen: list[_Choice], bench: _Bench, jobs: pd.DataFrame, warm_up: int) -> pd.DataFrame:
+    """Replay what came on every package, and say how each choice did."""
+    came = bench.runs(jobs, np.arange(len(bench.ids)), warm_up)
+    wait = came["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
+    saturated = came["saturated"].to_numpy(dtype="float64")
+    best = int(wait.argmin())
+    rows = []
+    for one in chosen:
+        ratio = max(wait[one.row], REGRET_FLOOR) / max(wait[best], REGRET_FLOOR)
+        known = one.rows is not None and one.figure is not None and len(one.rows) > 2
+        told = pd.Series(one.figure).corr(pd.Series(wait[one.rows]), method="spearman") if known else np.nan
+        chance, low, high = _stated(one)
+        rows.append(
+            {
+                "cut": day, "rule": one.rule, "package_id": bench.ids[one.row], "mean_wait_time": wait[one.row],
+                "best_package_id": bench.ids[best], "best_mean_wait_time": wait[best], "ratio": ratio,
+                "n_judged": len(wait), "n_runs": one.n_runs, "saturated": bool(saturated[one.row]),
+                "best_chance": chance, "low_wait_time": low, "high_wait_time": high, "rank_correlation": told,
+                "share_saturated": float(np.nanmean(saturated)),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _stated(one: _Choice) -> tuple[float, float, float]:
+    """Return what the futures say of a choice: its chance to be the best, and the 90 % range of its wait, s."""
+    if one.wait is None or one.rows is None:
+        return float("nan"), float("nan"), float("nan")
+    mine = one.wait[:, int(np.flatnonzero(one.rows == one.row)[0])]
+    low, high = np.quantile(mine, [0.05, 0.95])
+    return float((mine <= one.wait.min(axis=1)).mean()), float(low), float(high)
+
+
+def _about(table: pd.DataFrame, bench: _Bench, length: int) -> str:
+    first, told = table.iloc[0], table.loc[table["rule"] == "past", "rank_correlation"].iloc[0]
+    return (
+        f"{first['cut']}: judged on {counted(len(bench.ids), 'package')} over {duration(length)} after it; "
+        f"{first['share_saturated']:.0%} of them saturate; the best in hindsight waits "
+        f"{duration(first['best_mean_wait_time'])}; the past's replay and what came order the packages with a rank "
+        f"correlation of {float(told):.2f}"
+    )
