@@ -30,6 +30,7 @@ COMMANDS = {
     "explain": "Say why a package waits as it does, what its jobs lack, and what one more node is worth.",
     "report": "Write the report: one HTML file that refers to nothing outside itself.",
     "queue": "When will my job start? Train on a log, predict, watch, judge.",
+    "forecast": "Which jobs will come: what recurs, what is expected next, how good that is.",
     "compare": "Compare schedulers on one workload.",
     "policies": "List and describe the scheduling policies.",
     "learn": "Train a policy on whole simulated days, judge it on others, describe it.",

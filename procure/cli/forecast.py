@@ -1,0 +1,255 @@
+"""`procure forecast`: what recurs in a log, what is expected next, and how good that is."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+from pydantic import ValidationError
+
+from procure.cli.common import (
+    Format,
+    FormatOption,
+    PresetOption,
+    note,
+    print_json,
+    print_table,
+    table_file,
+    time_zone,
+)
+from procure.errors import ArgumentError, TableError
+from procure.forecast import Forecaster, PatternSettings, find_patterns
+from procure.forecast import evaluate as evaluate_forecasts
+from procure.forecast.confidence import MODES, make_forecasts
+from procure.forecast.forecaster import confidence_of
+from procure.forecast.report import write_report
+from procure.settings import problems
+from procure.tables import write
+from procure.text import counted, nearest
+from procure.workload import read_log
+from procure.workload.clock import has_dates, moment, utc_text
+from procure.workload.importing import LogFormat
+
+app = typer.Typer(
+    add_completion=False,
+    help="Which jobs will come: what recurs, what is expected next, how good that is.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+JobsArgument = Annotated[
+    Path, typer.Argument(metavar="JOBS", help="A job table (.parquet, .csv) or a log (SWF, sacct, CSV).")
+]
+ByOption = Annotated[
+    str, typer.Option(help="What jobs have in common: of user,cpus,limit,mem,gpus,partition,account.")
+]
+TzOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tz", callback=time_zone, help="Zone whose clock the patterns follow, e.g. Europe/Berlin."
+    ),
+]
+LogFormatOption = Annotated[LogFormat | None, typer.Option(help="Format of a log, by its name otherwise.")]
+ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is the published rule.")]
+_SHOWN = [
+    "period", "confidence", "n_forecasts", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
+    "precision_soft", "recall_soft",
+]  # fmt: skip
+
+
+@app.callback()
+def forecast() -> None:
+    """Which jobs will come: what recurs, what is expected next, how good that is."""
+
+
+@app.command()
+def patterns(
+    jobs: JobsArgument,
+    by: ByOption = "user,cpus,limit",
+    fewest: Annotated[
+        int, typer.Option(min=2, help="Least periods in a row of a pattern that is shown.")
+    ] = 3,
+    most: Annotated[int, typer.Option(min=1, help="Most rows; json and csv show all.")] = 20,
+    confidence: ConfidenceOption = "hazard",
+    tz: TzOption = None,
+    preset: PresetOption = None,
+    log_format: LogFormatOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """List what recurs by day, week and month: who, how often, since when, of what size, how sure it goes on.
+
+    Like jobs within an hour are a burst; bursts that recur are a pattern; patterns that recur, one of the
+    next layer. The confidence is that of one more period, empty where the pattern has ended.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure forecast patterns jobs.parquet
+    procure forecast patterns jobs.parquet --by user,cpus --tz Europe/Berlin --format json
+    """
+    _check_mode(confidence)
+    table, settings = _read(jobs, by, tz, preset, log_format)
+    found = find_patterns(table, settings)
+    for text in found.notes:
+        note(text)
+    shown = found.table(fewest)
+    shown.insert(len(shown.columns), "confidence", math.nan)
+    for name in shown["every"].unique():
+        f = make_forecasts(found, name)
+        sure = confidence_of(found, f, confidence)
+        rows = (shown["every"] == name) & shown["running"]
+        shown.loc[rows, "confidence"] = sure[shown.loc[rows, "burst"].to_numpy(int)]
+    if output is Format.TABLE:
+        note(
+            f"{counted(len(shown), 'pattern')} in {counted(found.n_rows, 'job')}, {len(found.bursts.key):,} bursts"
+        )
+        shown = shown.head(most).drop(columns=["pattern", "burst", "n_within", "next"])
+        if has_dates(table):
+            shown = shown.assign(
+                **{
+                    name: pd.to_datetime(shown[name], unit="s").dt.strftime("%Y-%m-%d")
+                    for name in ("since", "last")
+                }
+            )
+    print_table(shown, output)
+
+
+@app.command(name="next")
+def expected(
+    jobs: JobsArgument,
+    at: Annotated[
+        str | None, typer.Option(help="Moment: ISO time, or seconds. The last submission without.")
+    ] = None,
+    days: Annotated[float, typer.Option(help="Horizon.")] = 7.0,
+    confidence: ConfidenceOption = "boosted",
+    least: Annotated[float, typer.Option(min=0, max=1, help="Least confidence.")] = 0.05,
+    out: Annotated[
+        Path | None, typer.Option(callback=table_file, help="Job table to write, .parquet or .csv.")
+    ] = None,
+    by: ByOption = "user,cpus,limit",
+    tz: TzOption = None,
+    preset: PresetOption = None,
+    log_format: LogFormatOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Say which jobs are expected next, and how surely.
+
+    Only what was known at the moment is used. A row is a job; jobs of one burst share the number.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure forecast next jobs.parquet --days 2 --format json
+    procure forecast next jobs.parquet --at 2026-05-01T00:00 --tz Europe/Berlin --days 7 --out coming.parquet
+    """
+    _check_mode(confidence)
+    if not days > 0 or not math.isfinite(days):
+        raise ArgumentError("days", f"{days:g} was given; the horizon must be above 0 days")
+    table, settings = _read(jobs, by, tz, preset, log_format)
+    now = None if at is None else _moment(at, tz, has_dates(table))
+    found = Forecaster(confidence, settings).fit(table, now, note)
+    for text in found.notes:
+        note(text)
+    coming = found.predict(days, least)
+    if out is not None:
+        write(coming, out)
+        note(f"wrote {out}: {counted(len(coming), 'expected job')}")
+    if output is Format.JSON:
+        print_json(coming.to_dict(orient="records"))
+    elif output is Format.CSV:
+        print_table(coming, output)
+    elif out is None:
+        _show_bursts(coming)
+
+
+def _show_bursts(coming: pd.DataFrame) -> None:
+    bursts = coming.groupby("burst", sort=False)
+    shown = bursts.first().assign(n_jobs=bursts.size()).reset_index()
+    shown["expected"] = shown["submit_time"].map(utc_text)
+    names = [
+        "expected",
+        "submit_spread",
+        "user",
+        "n_jobs",
+        "n_nodes",
+        "cpus_per_node",
+        "requested_time",
+        "run_time",
+    ]
+    print_table(shown[[*names, "every", "confidence"]], Format.TABLE)
+
+
+@app.command()
+def evaluate(
+    jobs: JobsArgument,
+    report: Annotated[Path | None, typer.Option(help="An HTML report to write.")] = None,
+    by: ByOption = "user,cpus,limit",
+    seed: Annotated[int, typer.Option(help="Seed of the negative controls.")] = 0,
+    tz: TzOption = None,
+    preset: PresetOption = None,
+    log_format: LogFormatOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Judge the forecasts of a log, each made with what was known then, against the base rate.
+
+    Per period and confidence mode: AUC, Brier score and that of the constant base rate, the largest gap
+    between stated and observed in a tenth of the confidence, precision and recall of reserved CPU-hours.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure forecast evaluate log.swf --format json
+    procure forecast evaluate jobs.parquet --tz Europe/Berlin --report forecast.html
+    """
+    if report is not None and not report.parent.is_dir():
+        raise TableError(f"{report.parent}: no such folder to write {report.name} to")
+    table, settings = _read(jobs, by, tz, preset, log_format)
+    found = evaluate_forecasts(table, settings, seed=seed, progress=note)
+    for text in found.notes:
+        note(text)
+    if report is not None:
+        write_report(found, table, settings, report, jobs.name)
+        note(f"wrote {report}")
+    frame = pd.DataFrame(found.rows)
+    if output is Format.JSON:
+        print_json(found.rows)
+    else:
+        print_table(frame if output is Format.CSV else frame[_SHOWN], output)
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in MODES:
+        raise ArgumentError("confidence", f"{mode!r} is not known; {nearest(mode, MODES)}")
+
+
+def _read(
+    path: Path, by: str, tz: str | None, preset: str | None, log_format: str | None
+) -> tuple[pd.DataFrame, PatternSettings]:
+    try:
+        settings = PatternSettings(by=tuple(name.strip() for name in by.split(",") if name.strip()), tz=tz)
+    except ValidationError as error:
+        raise ArgumentError("by", "; ".join(problems(error))) from None
+    log = read_log(path, log_format, preset, tz)
+    for reason, count in log.dropped.items():
+        note(f"{path.name}: {count:,} rows dropped: {reason}")
+    if not has_dates(log.jobs):
+        if tz is not None:
+            raise ArgumentError(
+                "tz", "the log has no dates: its times are seconds of its own clock, in no zone"
+            )
+        note("the log has no dates: days and weeks are counted from second 0 of its own clock")
+    elif tz is None:
+        note("days are those of UTC; state the centre's zone with --tz")
+    return log.jobs, settings
+
+
+def _moment(text: str, tz: str | None, dates: bool) -> int:
+    try:
+        if not dates and not text.strip().lstrip("-").isdigit():
+            raise TableError(f"{text!r} was given; the log has no dates: give seconds of its own clock")
+        return moment(text, tz or "UTC")
+    except TableError as error:
+        raise ArgumentError("at", str(error)) from None

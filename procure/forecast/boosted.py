@@ -1,0 +1,93 @@
+"""The one door to XGBoost: the chance that a forecast comes true, learnt and calibrated as time goes on."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import xgboost
+from scipy.special import expit, logit
+
+from procure.forecast.confidence import Forecasts, hazard
+from procure.forecast.features import features
+from procure.forecast.periods import DAY, Patterns
+
+FEWEST, FEWEST_CAME = 100, 10
+"""Known forecasts, and among them fulfilled ones, that a model needs; before, the hazard stands."""
+_GROWTH = 1.05
+"""A model is fitted anew at the first midnight (after the log's beginning) with so many times the forecasts."""
+_MOST = 20_000
+"""Of the forecasts known at a fit the last ones."""
+_ROUNDS = 150
+_SETTINGS = {
+    "objective": "binary:logistic", "max_depth": 3, "eta": 0.05, "min_child_weight": 10, "subsample": 0.7,
+    "colsample_bytree": 0.5, "reg_lambda": 5.0, "nthread": 1, "verbosity": 0,
+}  # fmt: skip
+_STIFFNESS = 5.0
+"""How many forecasts' worth of doubt holds the calibration at what it is without."""
+_CALIBRATED_ON = 2_000
+"""The last forecasts that the calibration is fitted to."""
+_FEWEST_CALIBRATED = 1_000
+"""Of fewer earlier predictions a line follows accidents: on short logs the model's own chances were better."""
+
+
+def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarray:
+    """Return the confidence of each forecast, float64[n], from a model of what was known at that day's beginning.
+
+    Days are counted from the log's first submission. A model learns from the forecasts whose outcome was
+    known; its predictions are then moved by a line in the logit, fitted to those earlier ones whose outcome
+    was known, as soon as these are enough.
+    """
+    f = forecasts
+    rows = features(patterns, f).to_numpy()
+    raw = hazard(f)
+    found = raw.copy()
+    by_known = np.argsort(f.known, kind="stable")
+    known = f.known[by_known]
+    came = f.came.astype(np.float64)
+    model, n_fitted = None, 0
+    by_model = np.zeros(len(raw), bool)
+    day = (f.issued - patterns.first) // DAY
+    edges = np.searchsorted(day, np.arange(int(day[-1]) + 2)) if len(day) else np.zeros(1, np.int64)
+    for number, (low, high) in enumerate(pairwise(edges.tolist())):
+        if low == high:
+            continue
+        n_known = int(np.searchsorted(known, patterns.first + number * DAY, "right"))
+        learnt = by_known[max(0, n_known - _MOST) : n_known]
+        if n_known >= max(FEWEST, _GROWTH * n_fitted) and FEWEST_CAME <= came[learnt].sum() < len(learnt):
+            model, n_fitted = _fit(rows[learnt], came[learnt], seed), n_known
+        if model is not None:
+            raw[low:high] = model.inplace_predict(rows[low:high])
+            by_model[low:high] = True
+        earlier = by_known[max(0, n_known - _CALIBRATED_ON) : n_known]
+        earlier = earlier[by_model[earlier]]
+        if len(earlier) >= _FEWEST_CALIBRATED:
+            found[low:high] = calibrated(raw[low:high], raw[earlier], came[earlier])
+        else:
+            found[low:high] = raw[low:high]
+    return found
+
+
+def _fit(rows: np.ndarray, came: np.ndarray, seed: int) -> xgboost.Booster:
+    data = xgboost.QuantileDMatrix(rows, came, nthread=1)
+    return xgboost.train(_SETTINGS | {"seed": seed, "base_score": float(came.mean())}, data, _ROUNDS)
+
+
+def calibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray) -> np.ndarray:
+    """Move chances by the line a + b x in the logit that fits earlier chances best, held near 0 + 1 x.
+
+    Platt's scaling with a normal prior: the penalty is ``_STIFFNESS`` / 2 · (a² + (b − 1)²).
+    """
+    x = logit(np.clip(earlier, 1e-4, 1 - 1e-4))
+    design = np.column_stack([np.ones_like(x), x])
+    target = np.array([0.0, 1.0])
+    line = target.copy()
+    for _ in range(20):
+        p = expit(design @ line)
+        slope = design.T @ (p - came) + _STIFFNESS * (line - target)
+        curve = (design * (p * (1 - p))[:, None]).T @ design + _STIFFNESS * np.eye(2)
+        step = np.linalg.solve(curve, slope)
+        line = line - step
+        if np.abs(step).max() < 1e-9:
+            break
+    return np.asarray(expit(line[0] + line[1] * logit(np.clip(chance, 1e-4, 1 - 1e-4))))

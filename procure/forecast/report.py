@@ -1,0 +1,50 @@
+"""The evaluation as one HTML file: the figures, what was stated against what came, and what recurs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from markupsafe import Markup
+
+from procure.forecast.evaluation import Judged
+from procure.forecast.periods import PatternSettings, find_patterns
+from procure.page import svg
+from procure.page.html import render, write_page
+
+_QUALITY = [
+    "period", "confidence", "n_forecasts", "n_hits", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
+    "auc_days_shuffled", "auc_outcomes_shuffled",
+]  # fmt: skip
+
+
+def write_report(
+    judged: Judged, jobs: pd.DataFrame, settings: PatternSettings | None, path: str | Path, about: str
+) -> Path:
+    """Write the report, whole or not at all; ``about`` says whose forecasts were judged."""
+    rows = pd.DataFrame(judged.rows)
+    reserved = [name for name in rows if name.startswith(("precision", "recall"))]
+    longest = find_patterns(jobs, settings).table(3).head(20)
+    text = render(
+        Path(__file__).with_name("report.html"),
+        about=about,
+        notes=judged.notes,
+        quality=rows[_QUALITY],
+        reserved=rows[["period", "confidence", *reserved]],
+        charts=[{"period": name, "chart": _calibration(judged, name)} for name in rows["period"].unique()],
+        patterns=longest.drop(columns=["pattern", "burst"]),
+    )
+    return write_page(path, text)
+
+
+def _calibration(judged: Judged, period: str) -> Markup:
+    """Draw what was stated against what came, a line per confidence mode."""
+    made, axes = svg.figure(5, 4)
+    axes.plot([0, 1], [0, 1], color=svg.GREY, linewidth=0.8)
+    of_period = judged.bins[judged.bins["period"] == period]
+    for (mode, bins), colour in zip(of_period.groupby("confidence", sort=False), svg.PALETTE, strict=False):
+        axes.plot(bins["stated"], bins["came"], marker=".", color=colour, label=mode)
+    axes.set_xlabel("stated confidence")
+    axes.set_ylabel("share that came")
+    axes.legend(frameon=False)
+    return svg.inline(made, f"calibration-{period}", f"stated confidence against what came, by {period}")

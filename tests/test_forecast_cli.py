@@ -1,0 +1,91 @@
+"""`procure forecast`: what users type, and what they are told."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.schemas import JOB
+from procure.tables import read
+from tests.test_forecast import MONDAY, habits
+
+RUN = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("forecast") / "jobs.parquet"
+    habits(days=20).to_parquet(path)
+    return str(path)
+
+
+def ok(*arguments):
+    found = RUN.invoke(app, ["forecast", *arguments])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_patterns_are_listed(jobs):
+    """A record per pattern: who, how often, since when, size, confidence."""
+    rows = json.loads(ok("patterns", jobs, "--format", "json"))
+    wanted = {"user", "every", "length", "since", "jobs_per_burst", "confidence"}
+    assert rows and all(wanted <= row.keys() for row in rows)
+    assert any(row["confidence"] is not None for row in rows)
+    assert "every" in ok("patterns", jobs)
+
+
+def test_next_writes_a_job_table(jobs, tmp_path):
+    """What is expected is a job table with confidence, the same as JSON."""
+    out = tmp_path / "coming.parquet"
+    when = ["--at", "2026-01-20T00:00", "--days", "2", "--confidence", "hazard"]
+    rows = json.loads(ok("next", jobs, *when, "--out", str(out), "--format", "json"))
+    table = read(out, JOB)
+    assert len(table) == len(rows) > 0
+    assert table["submit_time"].between(MONDAY + 15 * 86_400, MONDAY + 17 * 86_400).all()
+    assert {"confidence", "submit_spread", "run_time_10", "run_time_90"} <= set(table)
+
+
+def test_evaluate_gives_a_row_per_period_and_mode(jobs, tmp_path):
+    """Scripts find the documented names; the report is one file that refers to nothing outside itself."""
+    report = tmp_path / "f.html"
+    rows = json.loads(ok("evaluate", jobs, "--format", "json", "--report", str(report)))
+    wanted = {"auc", "brier", "brier_constant", "n_forecasts", "n_hits", "base_rate", "period", "confidence"}
+    assert all(wanted <= row.keys() for row in rows)
+    assert {row["confidence"] for row in rows} == {"pdf", "survival", "hazard", "boosted"}
+    text = report.read_text()
+    assert "<svg" in text and "http" not in text.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("next", "--days", "0"), 2, "must be above 0"),
+        (("next", "--at", "soon"), 2, "'soon' is not a time"),
+        (("next", "--at", "2026-01-05T06:00"), 1, "2 days, are needed"),
+        (("patterns", "--by", "usr"), 2, "'usr' is not known; did you mean"),
+        (("patterns", "--tz", "Europe/Bonn"), 2, "unknown time zone"),
+        (("evaluate", "--report", "nowhere/f.html"), 1, "no such folder"),
+        (("next", "--confidence", "sure"), 2, "'sure' is not known"),
+    ],
+)
+def test_bad_input_is_one_error(jobs, arguments, code, message):
+    """What cannot be is said once, with what is allowed, and nothing is written."""
+    command, *rest = arguments
+    found = RUN.invoke(app, ["forecast", command, jobs, *rest])
+    assert found.exit_code == code
+    said = " ".join((found.output + str(found.exception or "")).replace("│", " ").split())
+    assert message in said
+
+
+def test_log_without_dates(tmp_path):
+    """Seconds of the log's own clock have no zone; without one they are used, and that is said."""
+    path = tmp_path / "jobs.csv"
+    frame = habits(days=10)
+    pd.DataFrame(frame).assign(submit_time=frame["submit_time"] - MONDAY).to_csv(path, index=False)
+    assert RUN.invoke(app, ["forecast", "patterns", str(path), "--tz", "UTC"]).exit_code == 2
+    found = RUN.invoke(app, ["forecast", "patterns", str(path)])
+    assert found.exit_code == 0 and "no dates" in found.stderr
