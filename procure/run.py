@@ -15,7 +15,7 @@ from pydantic import Field
 
 from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
-from procure.policies.parameters import Parameters
+from procure.policies.parameters import Facts, Parameters
 from procure.schemas import JOB, NODE
 from procure.settings import validated
 from procure.simulator import state as simulator_state
@@ -28,6 +28,7 @@ from procure.simulator.arrays import (
     gpu_type_bits,
     job_arrays,
     node_kinds,
+    profiles,
     switches,
 )
 from procure.simulator.drive import CompiledPolicy, Policy, drive, load_compiled, policy_name
@@ -88,6 +89,7 @@ class Prepared:
     kind_of: np.ndarray  # uint32[n_nodes]
     leaf: np.ndarray  # int64[n_nodes]; −1 = unknown
     pod: np.ndarray  # int64[n_nodes]; −1 = unknown
+    profiles: np.ndarray  # float64[3, n_jobs], % of CPUs, memory and bandwidth that a job uses; NaN = unknown
     counts_from: int = 0  # s after the first submission; jobs submitted before are not counted
 
     def with_nodes(self, kind_of: np.ndarray, leaf: np.ndarray, pod: np.ndarray) -> Prepared:
@@ -150,8 +152,10 @@ def prepare_checked(
     usage = Usage(
         *((column * rows.n_nodes).astype(np.float64) for column in (rows.cpus, rows.mem, rows.gpus))
     )
-    fits = fits_empty(rows, kinds)
-    return Prepared(rows, kinds, fits, took, user, due, usage, kind_of, *switches(nodes), warm_up)
+    fits, used = fits_empty(rows, kinds), profiles(jobs)[:, rows.row]
+    return Prepared(
+        rows, kinds, fits, took, user, due, usage, kind_of, *switches(nodes), profiles=used, counts_from=warm_up
+    )  # fmt: skip
 
 
 def simulate(
@@ -226,7 +230,7 @@ class _Chosen(NamedTuple):
     """Which policy decides a run: what to call it, how it is made, and what the simulator does for it."""
 
     name: str
-    make: Callable[[State], Policy]
+    make: Callable[[State, Facts], Policy]
     options: Options
     batched: bool = False
 
@@ -242,13 +246,13 @@ def _chosen(policy: Any, parameters: Mapping[str, Any] | None, options: Mapping[
     if isinstance(policy, str):
         given = catalog.from_options(catalog.split(policy)[0], options) | dict(parameters or {})
         spec = catalog.spec(policy, given)
-        return _Chosen(spec.name, spec.parameters.make, spec.parameters.options(), spec.batched)
+        return _Chosen(spec.name, spec.parameters.make_with, spec.parameters.options(), spec.batched)
     if parameters:
         raise ArgumentError("parameters", "parameters belong to a policy that is named")
     if isinstance(policy, Parameters):
-        return _Chosen(type(policy).__name__, policy.make, policy.options())
+        return _Chosen(type(policy).__name__, policy.make_with, policy.options())
     plain = validated(_CallableOptions, dict(options), "options of a callable policy")
-    return _Chosen(policy_name(policy), lambda state: policy, plain.options())
+    return _Chosen(policy_name(policy), lambda state, facts: policy, plain.options())
 
 
 def run_prepared(
@@ -301,7 +305,8 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
         full=took.full,
         limit=took.limit,
     )
-    policy = chosen.make(state)
+    facts = Facts(ready.profiles, took.full, ready.kinds.speed[ready.kind_of])
+    policy = chosen.make(state, facts)
     if isinstance(policy, CompiledPolicy):
         load_compiled(policy.loop, world, state, policy.own)
     began = time.perf_counter()

@@ -164,6 +164,9 @@ JOB = Schema(
         _int("start_time", "s, Unix, UTC", "when it started; empty = never", **_TIME, **_OPTIONAL),
         _int("end_time", "s, Unix, UTC", "when it ended; empty = not yet", **_TIME, **_OPTIONAL),
         _str("node_ids", "the nodes that it got, separated by commas", required=False),
+        _float("cpu_percent", "%", "how busy it keeps its CPUs when alone", maximum=100, **_OPTIONAL),
+        _float("mem_percent", "%", "how much of its share of the memory it fills", maximum=100, **_OPTIONAL),
+        _float("bandwidth_percent", "%", "of its share of the memory bandwidth", maximum=100, **_OPTIONAL),
     ),
     open=True,
 )

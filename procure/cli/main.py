@@ -35,6 +35,7 @@ COMMANDS = {
     "policies": "List and describe the scheduling policies.",
     "learn": "Train a policy on whole simulated days, judge it on others, describe it.",
     "topology": "Where in the network: trees in, allocations checked, hops counted.",
+    "coschedule": "Two jobs, one allocation: the study's workload, the learner's bounds, real processes.",
     "gantt": "Draw which job ran on which node, and when.",
 }
 """Every command in the order of the flow, with its line of help: its module is imported when it is used."""

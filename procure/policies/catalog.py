@@ -123,6 +123,12 @@ POLICIES: dict[str, Entry] = {
     "compact": _on_tree("Compact", "the fewest switches; links are shared"),
     "tiers": _on_tree("Tiers", "no shared links, by rules for jobs of a leaf, of a pod and of several pods"),
     "isolated": _on_tree("Isolated", "no shared links, each job with links of its own"),
+    "coschedule": Entry(
+        "procure.coschedule.policy:Coschedule",
+        "first-fit, and jobs with profiles may run inside others' allocations at a quota",
+        True,
+        True,
+    ),
 }
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
+import numpy as np
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
@@ -36,6 +37,14 @@ class OneOf:
 OrderName = Annotated[str, OneOf(ORDERS)]
 FitName = Annotated[str, OneOf(FITS)]
 Natural = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Facts(NamedTuple):
+    """What is known of jobs beyond their requests: how they use what they get, and what they report of themselves."""
+
+    profiles: np.ndarray  # float64[3, n_jobs], % of its CPUs, memory and memory bandwidth; NaN = unknown
+    work: np.ndarray  # int64[n_speeds, n_jobs], s: the whole of which a job reports the part that is done
+    speed_of_node: np.ndarray  # uint32[n_nodes], row of work
 
 
 class Parameters(Settings):
@@ -73,3 +82,7 @@ class Parameters(Settings):
             ``policy(state) -> (job, nodes)``, or a `procure.simulator.drive.CompiledPolicy`.
         """
         raise NotImplementedError(f"{type(self).__name__} makes no policy; define make(self, state)")
+
+    def make_with(self, state: State, facts: Facts) -> Policy:
+        """Make the policy of one run that knows `Facts` too; most need not, and define only `make`."""
+        return self.make(state)

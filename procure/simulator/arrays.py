@@ -61,6 +61,18 @@ def _masks(names: pd.Series, bits: dict[str, int]) -> np.ndarray:
     return names.str.casefold().map({"": int(ANY_TYPE)} | bits).fillna(int(ANY_TYPE)).to_numpy(np.int64)
 
 
+def profiles(jobs: pd.DataFrame) -> np.ndarray:
+    """Return what jobs use of their CPUs, memory and memory bandwidth, %, in table order: float64[3, n_jobs].
+
+    NaN where the CPU share is unknown; where only another is, it is taken to be 100.
+    """
+    found = np.full((3, len(jobs)), np.nan)
+    for i, name in enumerate(("cpu_percent", "mem_percent", "bandwidth_percent")):
+        if name in jobs:
+            found[i] = pd.to_numeric(jobs[name], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    return np.where(np.isnan(found[0]), np.nan, np.where(np.isnan(found), 100.0, found))
+
+
 def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
     """Bring a job table into queue order and find its request shapes.
 

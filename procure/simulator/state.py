@@ -141,6 +141,14 @@ class World(NamedTuple):
     last_run: np.ndarray  # int64[n_users, 2], s, of the user's last two jobs that ended; −1 = none
 
 
+def share_cpus(state: State, n: int) -> None:
+    """Let so many jobs hold each CPU at a time; who may is then up to the policy, which calls this as it is made.
+
+    Memory and GPUs stay what they are.
+    """
+    state.free_cpus[:] = n * state.total_cpus
+
+
 def waiting(state: State):
     """Walk the waiting jobs in queue order (plain Python)."""
     end = len(state.submit)

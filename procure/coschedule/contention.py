@@ -1,0 +1,93 @@
+"""What sharing costs: the paces of a donor and a guest, from their profiles, the quota and the CPUs.
+
+A stated model of two forms. ``share``: a job that keeps a share c of its CPUs busy when alone runs at
+pace min(1, s / c) when it may use a share s; both run slower by 1 / (1 + overhead) while both run, for
+caches and switches. ``bandwidth``: besides, the two draw on the memory bandwidth of the shared CPUs in
+proportion to their paces; what they ask for beyond all of it, times ``severity``, slows both.
+`procure coschedule measure` fits ``overhead`` and ``severity`` to real commands.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from procure.simulator.kernel import kernel
+
+FORMS = ("share", "bandwidth")
+LEAST_SHARE = 0.01
+"""Of the CPUs: no job is taken for idler than this."""
+
+
+class Contention(NamedTuple):
+    """The model and its parameters."""
+
+    bandwidth: int  # 1 = the form with a term for memory bandwidth
+    overhead: float  # by how much longer anything takes while two share
+    severity: float  # slowdown per share of the bandwidth that is asked for beyond all of it
+
+
+@kernel
+def paces_of(model, quota, part, cpu, bandwidth, guest_cpu, guest_bandwidth):
+    """Return the paces of donor and guest, each as a share of its pace alone.
+
+    Parameters
+    ----------
+    quota : float
+        Share of the shared CPUs that the guest may use; the donor has the rest. At 0 the guest stands
+        still and costs nothing.
+    part : float
+        Share of the donor's CPUs that the guest shares.
+    cpu, guest_cpu : float
+        Share of its own CPUs that each keeps busy when alone, 0 to 1.
+    bandwidth, guest_bandwidth : float
+        Share of the bandwidth of its own CPUs that each draws when alone, 0 to 1.
+
+    Returns
+    -------
+    tuple of float
+        Neither is above 1, and neither rises when a profile does.
+    """
+    if quota <= 0.0:
+        return 1.0, 0.0
+    donor = min(1.0, (1.0 - quota * part) / max(cpu, LEAST_SHARE))
+    guest = min(1.0, quota / max(guest_cpu, LEAST_SHARE))
+    slow = 1.0 + model.overhead
+    if model.bandwidth:
+        asked = bandwidth * donor + guest_bandwidth * guest * part
+        slow += model.severity * max(0.0, asked - 1.0)
+    return donor / slow, guest / slow
+
+
+def fit(measured: list[tuple[float, float, float, float, float, float, float]]) -> Contention:
+    """Fit overhead and severity to measured paces by least squares of the slowdowns.
+
+    Parameters
+    ----------
+    measured
+        Per observation: quota, donor's and guest's CPU share alone, their bandwidth shares alone, and
+        the paces that were measured. Both ran on the same CPUs.
+
+    Returns
+    -------
+    Contention
+        With the bandwidth term if any observation asks for more than all bandwidth; both parameters at
+        least 0.
+    """
+    from scipy.optimize import nnls
+
+    rows, slow = [], []
+    for quota, cpu, guest_cpu, bandwidth, guest_bandwidth, pace, guest_pace in measured:
+        donor, guest = paces_of(
+            Contention(0, 0.0, 0.0), quota, 1.0, cpu, bandwidth, guest_cpu, guest_bandwidth
+        )
+        beyond = max(0.0, bandwidth * donor + guest_bandwidth * guest - 1.0)
+        for model, seen in ((donor, pace), (guest, guest_pace)):
+            if model > 0 and seen > 0:
+                rows.append([1.0, beyond])
+                slow.append(model / seen - 1.0)
+    if not rows:
+        return Contention(0, 0.0, 0.0)
+    overhead, severity = nnls(np.array(rows), np.array(slow))[0]
+    return Contention(int(any(row[1] > 0 for row in rows)), float(overhead), float(severity))

@@ -1,0 +1,109 @@
+"""The policy `coschedule`, by its parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from procure.coschedule.contention import FORMS, Contention
+from procure.coschedule.experts import N_METRICS
+from procure.coschedule.learner import MODES, TRUST, make_learner
+from procure.coschedule.sharing import ABSENT, Sharing, share, share_loop
+from procure.policies.parameters import Facts, OneOf, Parameters
+from procure.simulator.drive import CompiledPolicy
+from procure.simulator.state import PACE_ONE, State, share_cpus
+
+Learning = Annotated[str, OneOf(MODES)]
+Form = Annotated[str, OneOf(FORMS)]
+Progress = Annotated[str, OneOf(("reported", "limit"))]
+
+
+class Coschedule(Parameters):
+    """Parameters of co-scheduling. With ``exclusive`` nothing is shared."""
+
+    rule: ClassVar = share
+    learner: Learning = Field("ucb", description="how the quota is chosen")
+    share: float = Field(0.0, ge=0, lt=1, description="a fixed quota instead; 0 = it is learnt")
+    interval: int = Field(60, ge=1, description="s between choices")
+    step: float = Field(0.25, ge=0.01, le=0.5, description="between the quotas that can be chosen")
+    tolerance: float = Field(0.1, ge=0, description="how much longer a job may run, below its limit")
+    admit: float = Field(0.02, ge=0, le=1, description="ucb: the expected loss up to which a guest is let in")
+    progress: Progress = Field(
+        "reported", description="what is known of a job's progress: its own reports, or only its limit"
+    )
+    contention: Form = Field("share", description="the form of the contention model")
+    overhead: float = Field(0.02, ge=0, description="by how much longer all takes while two share")
+    severity: float = Field(
+        1.0, ge=0, description="slowdown per share of the bandwidth asked for beyond all; form bandwidth"
+    )
+    worse: float = Field(1.0, ge=0, description="how many times worse contention is than believed")
+    seed: int = Field(0, ge=0, description="of the learner's random numbers")
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> Coschedule:
+        if self.share and self.learner != "ucb":
+            raise ValueError(f"share={self.share} fixes the quota, learner={self.learner} chooses it")
+        return self
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of a run of whose jobs no profile is known: nothing is shared."""
+        n_jobs, n_nodes = len(state.submit), len(state.free_cpus)
+        unknown = np.full((3, n_jobs), np.nan)
+        return self.make_with(
+            state, Facts(unknown, np.zeros((1, n_jobs), np.int64), np.zeros(n_nodes, np.uint32))
+        )
+
+    def make_with(self, state: State, facts: Facts) -> CompiledPolicy:
+        """Make the policy of one run.
+
+        Raises
+        ------
+        TableError
+            A quota step that is not possible.
+        """
+        n_jobs = len(state.submit)
+        if not self.exclusive:
+            share_cpus(state, 2)
+        bandwidth = int(self.contention == "bandwidth")
+        learner = make_learner(self.learner, self.seed, step=self.step, trust=TRUST)
+        quotas = np.array([0.0, self.share]) if self.share else learner.experts.quotas
+        work = facts.work
+        if self.progress == "limit":
+            work = np.where(state.requested > 0, state.requested, work).astype(np.int64)
+        own = Sharing(
+            learner=learner,
+            fixed=int(self.share > 0),
+            quotas=quotas,
+            contention=Contention(bandwidth, self.overhead * self.worse, self.severity * self.worse),
+            believed=Contention(bandwidth, self.overhead, self.severity),
+            interval=self.interval,
+            tolerance=self.tolerance,
+            admit=self.admit,
+            profiles=np.ascontiguousarray(facts.profiles / 100.0),
+            work_at=np.ascontiguousarray(work),
+            speed_of_node=facts.speed_of_node,
+            work=np.zeros(n_jobs, np.int64),
+            done=np.zeros(n_jobs, np.int64),
+            since=np.zeros(n_jobs, np.int64),
+            pace=np.full(n_jobs, PACE_ONE, np.int64),
+            donor=np.full(n_jobs, ABSENT, np.int64),
+            level=np.zeros(n_jobs, np.int64),
+            context=np.zeros((n_jobs, N_METRICS + 1), np.int64),
+            guest_at=np.full(len(state.node_list), -1, np.int64),
+            owners=np.zeros(n_jobs, np.int64),
+            free=state.total_cpus.copy(),
+            began=np.full(n_jobs, -1, np.int64),
+            shared=np.zeros(n_jobs, np.int64),
+            loss=np.zeros(1),
+            predicted=np.zeros(len(quotas)),
+            losses=np.zeros(len(quotas)),
+            here=np.zeros(N_METRICS + 1, np.int64),
+            notes=np.array([-1, 0, 0, -1, 0, 0, 0, 0]),
+        )
+
+        def columns() -> dict[str, list]:
+            return {"began_as_guest": (own.began >= 0).tolist(), "guest_time": own.shared.tolist()}
+
+        return CompiledPolicy(share, share_loop, own, columns)

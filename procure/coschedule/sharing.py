@@ -1,0 +1,362 @@
+"""Co-scheduling in the one loop: a job that fits nowhere may run inside another's allocation.
+
+The rule. A waiting job, in queue order, starts on the first nodes that have CPUs nobody holds. If there
+are too few, it may become the *guest* of a running job, its *donor*: on nodes of that one donor, at most
+as many CPUs on each, where the donor has no guest yet, all at once; memory and GPUs are not shared.
+Donors are tried in the order in which they began to hold CPUs. The learner chooses the quota that the
+guest starts with; at 0 the next donor is tried. Every ``interval`` seconds each pair's loss is learnt
+from and its quota chosen anew. At every moment, a donor that would miss its limit at its present pace
+takes its cores back: its guests stand still until the next choice. A donor that ends leaves its guests
+the CPUs that they asked for. A guest is nobody's donor.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from procure.coschedule.contention import Contention, paces_of
+from procure.coschedule.experts import IN_DANGER, N_METRICS, bin_of, mood_of
+from procure.coschedule.learner import UCB, Learner, cell_of, choose, happiness, learn, projected_loss
+from procure.simulator.drive import loop
+from procure.simulator.kernel import kernel
+from procure.simulator.pace import ask_pace
+from procure.simulator.state import PACE_ONE, WAIT
+
+OWNER, ABSENT = -1, -2
+"""In place of a donor's number: the job holds its own CPUs; it does not run."""
+MOMENT, SEEN, NEXT, CURSOR, N_OWNERS, N_PAIRS, N_CHOICES, N_TAKEN_BACK = range(8)
+"""What the notes hold."""
+
+
+class Sharing(NamedTuple):
+    """What the policy knows, and keeps during a run."""
+
+    learner: Learner
+    fixed: int  # 1 = the quota is fixed, nothing is learnt and nothing taken back
+    quotas: np.ndarray  # float64[n_quotas], from 0
+    contention: Contention  # what happens
+    believed: Contention  # what is believed to happen
+    interval: int  # s between choices
+    tolerance: float  # share by which a job may run longer
+    admit: float  # the expected loss up to which `ucb` lets a guest in
+    profiles: np.ndarray  # float64[3, n_jobs], shares of CPU, memory and bandwidth; NaN = unknown
+    work_at: np.ndarray  # int64[n_speeds, n_jobs], s
+    speed_of_node: np.ndarray  # uint32[n_nodes], row of work_at
+    work: np.ndarray  # int64[n_jobs], s at the full pace, on the nodes that the job got
+    done: np.ndarray  # int64[n_jobs], work done at ``since``, 1 / PACE_ONE s
+    since: np.ndarray  # int64[n_jobs], s
+    pace: np.ndarray  # int64[n_jobs]
+    donor: np.ndarray  # int64[n_jobs], a guest's donor; OWNER; ABSENT
+    level: np.ndarray  # int64[n_jobs], row of quotas that a guest has
+    context: np.ndarray  # int64[n_jobs, N_METRICS + 1], in which a guest's quota was chosen
+    guest_at: np.ndarray  # int64[sum of n_nodes], per entry of State.node_list: the guest there, or −1
+    owners: np.ndarray  # int64[n_jobs], the first N_OWNERS entries: jobs that hold CPUs, in that order
+    free: np.ndarray  # int64[n_nodes], CPUs that nobody holds
+    began: np.ndarray  # int64[n_jobs], the donor as whose guest a job began, or −1
+    shared: np.ndarray  # int64[n_jobs], s that a guest ran or stood as one
+    loss: np.ndarray  # float64[1], the sum over choices of the loss that followed
+    predicted: np.ndarray  # float64[n_quotas], scratch
+    losses: np.ndarray  # float64[n_quotas], scratch
+    here: np.ndarray  # int64[N_METRICS + 1], scratch
+    notes: np.ndarray  # int64[8]
+
+
+@njit(cache=True, nogil=True)
+def share(state, own):
+    """Start the first job in queue order that finds CPUs nobody holds, or a donor; lend and take back quotas."""
+    notes, now = own.notes, state.now[0]
+    if notes[MOMENT] != now or notes[SEEN] != state.n_ended[0]:
+        _settle(state, own)
+        if notes[MOMENT] != now:
+            if now >= notes[NEXT]:
+                _choose_anew(state, own)
+                notes[NEXT] = (now // own.interval + 1) * own.interval
+            _take_back(state, own)
+        notes[MOMENT], notes[SEEN], notes[CURSOR] = now, state.n_ended[0], -1
+    end = state.submit.size
+    before = notes[CURSOR]
+    job = state.next_waiting[end if before < 0 else before]
+    while job != end:
+        donor = _find(state, own, job)
+        if donor != ABSENT:
+            _begin(state, own, job, donor)
+            return job, state.chosen[: state.n_nodes[job]]
+        notes[CURSOR] = job
+        job = state.next_waiting[job]
+    state.wake[0] = notes[NEXT] if notes[N_PAIRS] > 0 else -1
+    return WAIT, state.chosen[:0]
+
+
+@kernel
+def _fits(state, node, job):
+    return (
+        state.free_cpus[node] >= state.cpus[job]
+        and state.free_mem[node] >= state.mem[job]
+        and state.free_gpus[node] >= state.gpus[job]
+        and (state.node_types[node] & state.types[job]) != 0
+    )
+
+
+@kernel
+def _find(state, own, job):
+    """Choose the nodes of a job; returns its donor, OWNER, or ABSENT if there is no room."""
+    n = 0
+    for node in range(own.free.size):
+        if own.free[node] >= state.cpus[job] and _fits(state, node, job):
+            state.chosen[n] = node
+            n += 1
+            if n == state.n_nodes[job]:
+                return OWNER
+    if state.options.exclusive or math.isnan(own.profiles[0, job]) or state.cpus[job] == 0:
+        return ABSENT
+    for k in range(own.notes[N_OWNERS]):
+        donor = own.owners[k]
+        if (
+            state.n_nodes[donor] >= state.n_nodes[job]
+            and state.cpus[donor] >= state.cpus[job]
+            and not math.isnan(own.profiles[0, donor])
+            and _room_inside(state, own, job, donor)
+            and _welcome(state, own, job, donor)
+        ):
+            return donor
+    return ABSENT
+
+
+@kernel
+def _room_inside(state, own, job, donor):
+    """Choose nodes of a donor that have no guest; says whether there are enough."""
+    n = 0
+    for slot in range(state.node_first[donor], state.node_first[donor + 1]):
+        node = state.node_list[slot]
+        if own.guest_at[slot] < 0 and _fits(state, node, job):
+            state.chosen[n] = node
+            n += 1
+            if n == state.n_nodes[job]:
+                return True
+    return False
+
+
+@kernel
+def _welcome(state, own, job, donor):
+    """Choose the quota that a guest would start with; says whether it is above 0."""
+    if own.fixed:
+        own.level[job] = 1
+        return True
+    own.work[job], own.done[job], own.since[job] = _work_on(state, own, job), 0, state.now[0]
+    _look(state, own, donor, job)
+    if own.here[N_METRICS] == IN_DANGER:
+        return False
+    _note_context(own, job)
+    _expect(state, own, own.believed, donor, job, own.predicted)
+    level = choose(own.learner, own.here, own.predicted)
+    own.level[job] = level
+    if own.learner.mode != UCB or level == 0:
+        return level > 0
+    learner, cell = own.learner, cell_of(own.here)
+    weight = learner.trust + learner.tried[cell, level]
+    mean = (learner.trust * own.predicted[level] + learner.sums[cell, level]) / weight
+    return mean <= own.admit
+
+
+@kernel
+def _work_on(state, own, job):
+    """Return how long a job runs at the full pace on the chosen nodes, s."""
+    longest = np.int64(0)
+    for i in range(state.n_nodes[job]):
+        longest = max(longest, own.work_at[own.speed_of_node[state.chosen[i]], job])
+    return longest
+
+
+@kernel
+def _begin(state, own, job, donor):
+    own.donor[job] = own.began[job] = donor
+    own.work[job], own.done[job], own.since[job] = _work_on(state, own, job), 0, state.now[0]
+    own.pace[job] = PACE_ONE
+    if donor == OWNER:
+        for i in range(state.n_nodes[job]):
+            own.free[state.chosen[i]] -= state.cpus[job]
+        own.owners[own.notes[N_OWNERS]] = job
+        own.notes[N_OWNERS] += 1
+        return
+    i = 0
+    for slot in range(state.node_first[donor], state.node_first[donor + 1]):
+        if i < state.n_nodes[job] and state.node_list[slot] == state.chosen[i]:
+            own.guest_at[slot] = job
+            i += 1
+    own.notes[N_PAIRS] += 1
+    _set_paces(state, own, donor)
+
+
+@kernel
+def _settle(state, own):
+    """Deal with the jobs that ended."""
+    for k in range(state.n_ended[0]):
+        job = state.ended[k]
+        donor = own.donor[job]
+        if donor == ABSENT:
+            continue
+        own.donor[job] = ABSENT
+        if donor == OWNER:
+            _leave(state, own, job)
+            continue
+        own.shared[job] += state.now[0] - state.start[job]
+        own.notes[N_PAIRS] -= 1
+        for slot in range(state.node_first[donor], state.node_first[donor + 1]):
+            if own.guest_at[slot] == job:
+                own.guest_at[slot] = -1
+        _set_paces(state, own, donor)
+
+
+@kernel
+def _leave(state, own, job):
+    """Free a job's CPUs, or leave them to its guests."""
+    notes, k = own.notes, 0
+    while own.owners[k] != job:
+        k += 1
+    for i in range(k, notes[N_OWNERS] - 1):
+        own.owners[i] = own.owners[i + 1]
+    notes[N_OWNERS] -= 1
+    for slot in range(state.node_first[job], state.node_first[job + 1]):
+        node, guest = state.node_list[slot], own.guest_at[slot]
+        own.free[node] += state.cpus[job]
+        own.guest_at[slot] = -1
+        if guest < 0:
+            continue
+        own.free[node] -= state.cpus[guest]
+        if own.donor[guest] == job:
+            own.donor[guest] = OWNER
+            own.shared[guest] += state.now[0] - state.start[guest]
+            own.owners[notes[N_OWNERS]] = guest
+            notes[N_OWNERS] += 1
+            notes[N_PAIRS] -= 1
+            _set_pace(state, own, guest, PACE_ONE)
+
+
+@kernel
+def _set_pace(state, own, job, pace):
+    if own.pace[job] != pace:
+        own.done[job] += own.pace[job] * (state.now[0] - own.since[job])
+        own.since[job] = state.now[0]
+        own.pace[job] = pace
+        ask_pace(state, job, pace)
+
+
+@kernel
+def _set_paces(state, own, donor):
+    """Give a donor and its guests the paces of their quotas; the donor's is the least on any of its nodes."""
+    least = PACE_ONE
+    for slot in range(state.node_first[donor], state.node_first[donor + 1]):
+        guest = own.guest_at[slot]
+        if guest >= 0:
+            one, other = _paces(state, own, own.contention, donor, guest, own.quotas[own.level[guest]])
+            least = min(least, int(one * PACE_ONE))
+            _set_pace(state, own, guest, int(other * PACE_ONE))
+    _set_pace(state, own, donor, least)
+
+
+@kernel
+def _paces(state, own, model, donor, guest, quota):
+    of, part = own.profiles, state.cpus[guest] / state.cpus[donor]
+    return paces_of(model, quota, part, of[0, donor], of[2, donor], of[0, guest], of[2, guest])
+
+
+@kernel
+def _left(state, own, job):
+    """Return a job's limit, the time left until it, and the work left; s."""
+    elapsed = state.now[0] - state.start[job] if state.start[job] >= 0 else 0
+    limit = own.work[job] * (1.0 + own.tolerance)
+    if state.requested[job] > 0:
+        limit = min(limit, 1.0 * state.requested[job])
+    done = own.done[job] + own.pace[job] * (state.now[0] - own.since[job])
+    return max(limit, 1.0), limit - elapsed, own.work[job] - done / PACE_ONE
+
+
+@kernel
+def _look(state, own, donor, guest):
+    """Fill ``here`` with the context of a pair."""
+    here, of = own.here, own.profiles
+    limit, limit_left, work_left = _left(state, own, donor)
+    here[0] = bin_of(0, of[0, donor])
+    here[1] = bin_of(1, of[1, donor])
+    here[2] = bin_of(2, of[0, guest])
+    here[3] = bin_of(3, of[1, guest])
+    here[4] = bin_of(4, of[0, donor] + of[0, guest])
+    here[5] = bin_of(5, 1.0 - limit_left / limit)
+    here[N_METRICS] = mood_of(happiness(limit_left, own.pace[donor] / PACE_ONE, work_left))
+
+
+@kernel
+def _note_context(own, job):
+    for i in range(own.here.size):
+        own.context[job, i] = own.here[i]
+
+
+@kernel
+def _expect(state, own, model, donor, guest, losses):
+    """Fill ``losses`` with what each quota would bring if it stayed.
+
+    A donor that would miss its limit weighs more than a guest that stands still.
+    """
+    limit, limit_left, work_left = _left(state, own, donor)
+    limit_2, limit_left_2, work_left_2 = _left(state, own, guest)
+    for a in range(losses.size):
+        one, other = _paces(state, own, model, donor, guest, own.quotas[a])
+        donors = projected_loss(limit, limit_left, one, work_left)
+        guests = projected_loss(limit_2, limit_left_2, other, work_left_2)
+        losses[a] = max(0.5 + 0.5 * donors if donors > 0.0 else 0.0, 0.5 * guests)
+
+
+@kernel
+def _choose_anew(state, own):
+    """Learn from the loss of every pair, and choose its quota anew."""
+    if own.fixed:
+        return
+    for k in range(own.notes[N_OWNERS]):
+        donor, lends = own.owners[k], False
+        for slot in range(state.node_first[donor], state.node_first[donor + 1]):
+            guest = own.guest_at[slot]
+            if guest < 0 or state.node_list[state.node_first[guest]] != state.node_list[slot]:
+                continue  # each guest once, at its first node
+            lends = True
+            _expect(state, own, own.contention, donor, guest, own.losses)
+            level = own.level[guest]
+            for i in range(own.here.size):
+                own.here[i] = own.context[guest, i]
+            learn(own.learner, own.here, level, own.losses)
+            own.loss[0] += own.losses[level]
+            own.notes[N_CHOICES] += 1
+            _look(state, own, donor, guest)
+            _note_context(own, guest)
+            _expect(state, own, own.believed, donor, guest, own.predicted)
+            own.level[guest] = choose(own.learner, own.here, own.predicted)
+        if lends:
+            _set_paces(state, own, donor)
+
+
+@kernel
+def _take_back(state, own):
+    """Stop the guests of every donor that would miss its limit at its present pace."""
+    if own.fixed:
+        return
+    for k in range(own.notes[N_OWNERS]):
+        donor = own.owners[k]
+        if own.pace[donor] == PACE_ONE:
+            continue
+        _, limit_left, work_left = _left(state, own, donor)
+        if happiness(limit_left, own.pace[donor] / PACE_ONE, work_left) >= 1.0:
+            continue
+        own.notes[N_TAKEN_BACK] += 1
+        for slot in range(state.node_first[donor], state.node_first[donor + 1]):
+            if own.guest_at[slot] >= 0:
+                own.level[own.guest_at[slot]] = 0
+        _set_paces(state, own, donor)
+
+
+@njit(cache=True, nogil=True)
+def share_loop(world, state, own):
+    """The compiled loop of `share`."""
+    return loop(world, state, share, own)
