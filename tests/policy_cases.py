@@ -69,7 +69,7 @@ def plainly(name: str):
     return lambda: Plainly(**dict(spec.parameters))
 
 
-ON_TREE = ("any", "compact", "tiers", "isolated")
+ON_TREE = ("any", "compact", "tiers", "isolated", "closest", "window")
 
 
 def with_tree(nodes: pd.DataFrame) -> pd.DataFrame:

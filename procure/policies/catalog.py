@@ -123,6 +123,18 @@ POLICIES: dict[str, Entry] = {
     "compact": _on_tree("Compact", "the fewest switches; links are shared"),
     "tiers": _on_tree("Tiers", "no shared links, by rules for jobs of a leaf, of a pod and of several pods"),
     "isolated": _on_tree("Isolated", "no shared links, each job with links of its own"),
+    "closest": Entry(
+        "procure.window.policies:Closest",
+        "easy, exclusive, on a fat-tree: each job at the start along the idle nodes with the fewest hops",
+        True,
+        True,
+    ),
+    "window": Entry(
+        "procure.window.policies:Windows",
+        "exclusive, on a fat-tree: jobs wait some seconds and are then placed together with few hops",
+        True,
+        True,
+    ),
     "coschedule": Entry(
         "procure.coschedule.policy:Coschedule",
         "first-fit, and jobs with profiles may run inside others' allocations at a quota",

@@ -36,7 +36,7 @@ class _OnTree(Parameters):
         tree = FatTree.from_places(
             state.leaf, state.pod, uplinks=self._links("uplinks"), spines=self._links("spines")
         )
-        _refuse_unequal_nodes(state)
+        refuse_unequal_nodes(state)
         own = on_tree(
             state, tree, ALLOCATORS.index(self.allocator), queue_depth=self.queue_depth,
             bound=getattr(self, "bound", 1), hold_reserved_links=getattr(self, "hold_reserved_links", False),
@@ -93,7 +93,7 @@ class Isolated(_Isolating):
     allocator = "isolated"
 
 
-def _refuse_unequal_nodes(state: State) -> None:
+def refuse_unequal_nodes(state: State) -> None:
     """Refuse a workload of which some job runs on some nodes only: the tree's places are all alike."""
     shapes = state.shapes
     fits = (

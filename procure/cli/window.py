@@ -1,0 +1,163 @@
+"""`procure window`: which jobs of a window, on which nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from procure.cli.common import (
+    Format,
+    FormatOption,
+    JobsOutOption,
+    note,
+    print_json,
+    print_record,
+    print_table,
+)
+from procure.settings import validated
+from procure.tables import JOB, NODE, read, write
+from procure.text import counted
+from procure.window.compare import compare_methods
+from procure.window.generate import generate_jobs, read_released
+from procure.window.policies import Windows
+from procure.window.problem import read_window
+from procure.window.report import write_report
+from procure.window.solve import METHODS, make_solver
+from procure.window.solve import solve as solve_one
+
+app = typer.Typer(
+    add_completion=False,
+    help="Which jobs of a window, on which nodes? Generate, solve, compare.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+SeedOption = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
+StepsOption = Annotated[
+    int, typer.Option(min=0, help="Of lns, sa, sa-published and neural; 0 = as many as is usual.")
+]
+LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip and mip-published on one window.")]
+
+
+@app.callback()
+def window() -> None:
+    """Which jobs of a window, on which nodes? Generate, solve, compare."""
+
+
+@app.command()
+def generate(
+    out: JobsOutOption,
+    seed: SeedOption = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many; 3000, or all that --from holds.", show_default=False)
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="The study's released instance instead: id, submission, run time, nodes."
+        ),
+    ] = None,
+    skip: Annotated[int, typer.Option(min=0, help="Leave out so many jobs of --from first.")] = 0,
+) -> None:
+    """Make up jobs as the study's generator does, or read its released instance.
+
+    Gaps of 5 to 30 s, run times of 10 to 1,800 s, 1 to 40 nodes, uniform. The study's nodes are
+    `procure topology make --pods 25 --leaves 4 --nodes 10` in its program, --pods 10 --leaves 10 in its text.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure window generate --seed 1 --jobs 3000 --out jobs.parquet
+    procure window generate --from data_large_1800_40.txt.xz --skip 300 --jobs 300 --out epoch1.parquet
+    """
+    if source is None:
+        table = generate_jobs(3000 if jobs is None else jobs, seed)
+    else:
+        table = read_released(source)
+        table = table.iloc[skip : None if jobs is None else skip + jobs]
+    write(table, out)
+    note(f"wrote {out}: {counted(len(table), 'job')}")
+
+
+@app.command()
+def solve(
+    instance: Annotated[
+        Path,
+        typer.Argument(
+            metavar="INSTANCE",
+            help='JSON: {"tree": {"pods", "leaves", "nodes"}, "idle": […], "jobs": [{"id", "n_nodes"}]}.',
+        ),
+    ],
+    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}.")] = "lns",
+    seed: SeedOption = 0,
+    steps: StepsOption = 0,
+    time_limit: LimitOption = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Place the jobs of one window on its idle nodes.
+
+    Leaves are per pod and nodes per leaf; idle nodes are places of the tree, counted from 0 leaf by leaf.
+    optimal: proved to be the optimum of the static model, in which every job takes nodes that follow each
+    other along the idle ones.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure window solve instance.json --method exact --format json
+    procure window solve instance.json --method sa-published --steps 500 --seed 7
+    """
+    solver = make_solver(method)
+    found = solve_one(read_window(instance), solver, seed=seed, steps=steps, time_limit=time_limit)
+    record = found.to_dict()
+    if output is Format.JSON:
+        print_json(record)
+        return
+    assignment = record.pop("assignment")
+    if output is Format.TABLE:
+        record |= {job: " ".join(map(str, places)) for job, places in assignment.items()}
+    print_record(record, output, f"{instance}")
+
+
+@app.command()
+def compare(
+    jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV.")],
+    nodes: Annotated[Path, typer.Option(help="Node table with leaf and pod.")],
+    methods: Annotated[
+        str, typer.Option(help=f"Separated by commas: {', '.join(METHODS)}.")
+    ] = "seq,sa-published,sa,greedy,exact,lns",
+    length: Annotated[int, typer.Option(help="Seconds between two windows.")] = 60,
+    most_jobs: Annotated[int, typer.Option(help="Jobs of several nodes in one window.")] = 5,
+    driver: Annotated[str, typer.Option(help="The method that drives the system.")] = "lns",
+    windows: Annotated[
+        int | None, typer.Option(min=1, help="Compare on so many windows only, evenly over the run.")
+    ] = None,
+    seed: SeedOption = 0,
+    steps: StepsOption = 0,
+    time_limit: LimitOption = None,
+    report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML file here.")] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Solve the same windows by several methods: cost, wait and seconds side by side.
+
+    One method drives the system; each window that it meets is then solved by all. Costs are means over
+    windows of the sum over a window's jobs; the wait is the same for every method.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure topology make --pods 25 --leaves 4 --nodes 10 --out nodes.csv
+    procure window compare --jobs jobs.parquet --nodes nodes.csv --methods seq,sa,exact,lns --report w.html
+    procure window compare --jobs jobs.parquet --nodes nodes.csv --methods mip,exact --windows 20 --format json
+    """
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    given = {"length": length, "most_jobs": most_jobs, "method": driver, "seed": seed}
+    comparison = compare_methods(
+        read(jobs, JOB), read(nodes, NODE), names, parameters=validated(Windows, given, "policy window"),
+        steps=steps, most=windows, time_limit=time_limit, progress=note,
+    )  # fmt: skip
+    if report is not None:
+        write_report(comparison, report, f"{jobs.name} on {nodes.name}, a window every {length} s", driver)
+        note(f"report written to {report}")
+    print_table(comparison.table, output, f"{jobs}: {counted(len(comparison.costs), 'window')} of {length} s")

@@ -1,0 +1,156 @@
+"""Compare methods on the same windows: those that arise when one of them drives the system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import ArgumentError, TableError
+from procure.run import Run, simulate
+from procure.simulator.drive import Policy
+from procure.simulator.state import State
+from procure.topology.fat_tree import FatTree
+from procure.window.board import Board
+from procure.window.policies import Windows
+from procure.window.problem import Allocation, Window
+from procure.window.solve import Solver, make_solver, solve
+
+DRIVER = "lns"
+"""The method that drives the system where none is named."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison gave.
+
+    Attributes
+    ----------
+    table
+        A row per method: ``method``, ``mean_cost_code`` and ``mean_cost_paper`` (sum of the costs of a
+        window's jobs, mean over windows), ``mean_wait`` (s, over all jobs; of the driving run, and the
+        same for every method, because a window's jobs start whoever places them), ``p95_seconds``,
+        ``mean_seconds`` (of the solver).
+    costs
+        A row per window and a column per method: cost in the profile ``code``.
+    n_jobs
+        Jobs of several nodes in all windows.
+    """
+
+    table: pd.DataFrame
+    costs: pd.DataFrame
+    n_jobs: int
+
+
+def collect_windows(
+    jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows, most: int | None = None
+) -> tuple[list[Window], Run]:
+    """Simulate the policy `window` and keep each window that has jobs of several nodes.
+
+    Parameters
+    ----------
+    parameters
+        Of the policy; its method drives the system.
+    most
+        Keep only so many, evenly over the run.
+
+    Raises
+    ------
+    TableError
+        A bad table, no tree, or no window with such jobs.
+    """
+    windows: list[Window] = []
+    solver = make_solver(parameters.method)
+
+    class Watched(Windows):
+        def make(self, state: State) -> Policy:
+            return self.follow(state, solver, keep)
+
+    def keep(window: Window, board: Board) -> None:
+        windows.append(window)
+
+    run = simulate(jobs, nodes, Watched(**dict(parameters)))
+    if not windows:
+        raise TableError("no job of several nodes ever waits for a window")
+    if most is not None and most < len(windows):
+        windows = [windows[i] for i in np.linspace(0, len(windows) - 1, most).round().astype(int)]
+    return windows, run
+
+
+def compare_methods(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame,
+    methods: Sequence[str],
+    *,
+    parameters: Windows | None = None,
+    steps: int = 0,
+    most: int | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Comparison:
+    """Solve the same windows by each method.
+
+    Parameters
+    ----------
+    parameters
+        Of the policy that makes the windows; the defaults of `Windows` without.
+    steps
+        Of every method that takes steps; 0 = as many as is usual.
+    most
+        Compare on so many windows only, evenly over the run.
+    time_limit
+        Seconds for a MIP on one window.
+    progress
+        Called with a line for each method.
+
+    Raises
+    ------
+    ArgumentError
+        No method, one twice, or one that is not known.
+    TableError
+        As `collect_windows`.
+    """
+    if len(set(methods)) < len(methods) or not methods:
+        raise ArgumentError("methods", "name at least one method, and each only once")
+    solvers = {name: make_solver(name) for name in methods}
+    parameters = parameters or Windows.model_validate({})
+    FatTree.from_nodes(nodes)
+    progress(f"{parameters.method} drives the system, a window every {parameters.length} s")
+    windows, run = collect_windows(jobs, nodes, parameters, most)
+    wait = run.metrics["mean_wait_time"]
+    rows, costs = [], {}
+    for name, solver in solvers.items():
+        progress(f"{name} on {len(windows):,} windows")
+        found = solve_all(windows, solver, seed=parameters.seed, steps=steps, time_limit=time_limit)
+        costs[name] = [each.cost_code for each in found]
+        seconds = np.array([each.seconds for each in found])
+        rows.append(
+            {
+                "method": name,
+                "mean_cost_code": float(np.mean(costs[name])),
+                "mean_cost_paper": float(np.mean([each.cost_paper for each in found])),
+                "mean_wait": wait,
+                "p95_seconds": float(np.quantile(seconds, 0.95)),
+                "mean_seconds": float(seconds.mean()),
+            }
+        )
+    n_jobs = sum(len(window.ids) for window in windows)
+    return Comparison(pd.DataFrame(rows), pd.DataFrame(costs), n_jobs)
+
+
+def solve_all(
+    windows: Sequence[Window],
+    solver: Solver,
+    *,
+    seed: int = 0,
+    steps: int = 0,
+    time_limit: float | None = None,
+) -> list[Allocation]:
+    """Solve windows one after the other, the i-th with ``seed`` + i + 1; compiling is not measured."""
+    solve(windows[0], solver, seed=seed, steps=1, time_limit=time_limit)
+    return [
+        solve(window, solver, seed=seed + i + 1, steps=steps, time_limit=time_limit)
+        for i, window in enumerate(windows)
+    ]

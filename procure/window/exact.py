@@ -1,0 +1,152 @@
+"""``exact``: the optimum of the static model by dynamic programming over the line of idle nodes.
+
+``f[p, S]`` is the least cost of placing the jobs S before position p: either position p − 1 stays free,
+or a job of S ends there. Jobs of equal size are alike, so S says how many of each size. At most one job
+wraps round the end of the line; each way to wrap leaves a shorter line without a wrap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from procure.window.board import compiled, line_up, saved_by_start
+from procure.window.cost import code_cost
+
+MOST_CELLS = 1 << 22
+"""Positions × sets of jobs that the program holds: 40 MB, about 0.1 s."""
+_FAR = 1 << 60
+
+
+def n_cells(n_idle: int, sizes: np.ndarray) -> int:
+    """Return how many cells the dynamic program needs."""
+    cells = n_idle + 1
+    for each in np.unique(sizes, return_counts=True)[1].tolist():
+        cells *= each + 1
+    return cells
+
+
+@compiled
+def solve_exact(board):
+    """Place all jobs at least cost in the static model; returns the cost.
+
+    Ties: a free position before a job, the smaller job before the larger, no wrap before a wrap, the
+    earlier start. Of jobs of equal size the earlier one of the list stands further left.
+    """
+    kinds = np.unique(board.sizes)
+    cost = _costs(board, kinds)
+    m = board.owner.size
+    digits, stride = _sets(board.sizes, kinds)
+    full = digits.shape[0] - 1
+    f = np.empty((m + 1, full + 1), np.int64)
+    best = _fill(f, cost, kinds, digits, stride, 0, m, full)
+    wrapped, at = -1, 0
+    least = np.empty(kinds.size, np.int64)
+    for k in range(kinds.size):
+        least[k] = cost[k].min()
+    for k in range(kinds.size):
+        others = (digits[full] * least).sum() - least[k]
+        for start in range(m - kinds[k] + 1, m):
+            if cost[k, start] + others >= best:
+                continue
+            head = kinds[k] - (m - start)
+            if head > start:
+                continue
+            found = cost[k, start] + _fill(f, cost, kinds, digits, stride, head, start, full - stride[k])
+            if found < best:
+                best, wrapped, at = found, k, start
+    low, high, target = 0, m, full
+    if wrapped >= 0:
+        low, high, target = kinds[wrapped] - (m - at), at, full - stride[wrapped]
+    _fill(f, cost, kinds, digits, stride, low, high, target)
+    _read_back(board, f, cost, kinds, digits, stride, low, high, target, wrapped, at)
+    return best
+
+
+@compiled
+def _costs(board, kinds):
+    """Return the cost of each size at each start, cyclic."""
+    m = line_up(board)
+    cost = np.empty((kinds.size, m), np.int64)
+    for k in range(kinds.size):
+        saved_by_start(board, m, kinds[k], cost[k])
+        for start in range(m):
+            cost[k, start] = code_cost(kinds[k], cost[k, start])
+    return cost
+
+
+@compiled
+def _sets(sizes, kinds):
+    """Number the sets of jobs by how many of each size they hold; returns these and a size's stride."""
+    stride = np.empty(kinds.size, np.int64)
+    n_sets = 1
+    for k in range(kinds.size):
+        stride[k] = n_sets
+        n_sets *= (sizes == kinds[k]).sum() + 1
+    digits = np.empty((n_sets, kinds.size), np.int64)
+    for number in range(n_sets):
+        rest = number
+        for k in range(kinds.size - 1, -1, -1):
+            digits[number, k] = rest // stride[k]
+            rest %= stride[k]
+    return digits, stride
+
+
+@compiled
+def _fill(f, cost, kinds, digits, stride, low, high, target):
+    """Fill f for the line from ``low`` to ``high``; returns the least cost of the set ``target``."""
+    for number in range(target + 1):
+        f[low, number] = _FAR
+    f[low, 0] = 0
+    for p in range(low + 1, high + 1):
+        for number in range(target + 1):
+            best = f[p - 1, number]
+            for k in range(kinds.size):
+                start = p - kinds[k]
+                if start >= low and digits[number, k] > 0:
+                    best = min(best, f[start, number - stride[k]] + cost[k, start])
+            f[p, number] = best
+    return f[high, target]
+
+
+@compiled
+def _read_back(board, f, cost, kinds, digits, stride, low, high, target, wrapped, at):
+    """Give the jobs the positions that the least cost stands for."""
+    left = np.empty(kinds.size, np.int64)  # jobs of each size without positions: the last ones of the list
+    for k in range(kinds.size):
+        left[k] = (board.sizes == kinds[k]).sum()
+    if wrapped >= 0:
+        _hold(board, _take(board, left, kinds, wrapped), at, cost[wrapped, at])
+    p, number = high, target
+    while number > 0:
+        if p > low and f[p, number] == f[p - 1, number]:
+            p -= 1
+            continue
+        for k in range(kinds.size):
+            start = p - kinds[k]
+            if start >= low and digits[number, k] > 0:
+                before = number - stride[k]
+                if f[p, number] == f[start, before] + cost[k, start]:
+                    _hold(board, _take(board, left, kinds, k), start, cost[k, start])
+                    p, number = start, before
+                    break
+
+
+@compiled
+def _take(board, left, kinds, k):
+    """Return the last job of a size that has no positions yet."""
+    seen = 0
+    for job in range(board.sizes.size):
+        seen += board.sizes[job] == kinds[k]
+        if seen == left[k]:
+            left[k] -= 1
+            return job
+    return -1
+
+
+@compiled
+def _hold(board, job, start, cost):
+    m = board.owner.size
+    board.costs[job] = cost
+    for i in range(board.sizes[job]):
+        board.held[board.first[job] + i] = (start + i) % m
+        board.owner[(start + i) % m] = job

@@ -1,0 +1,137 @@
+"""A network that proposes where along the idle nodes a job starts: its inputs, its file, and NumPy to ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from procure.errors import TableError
+from procure.files.archive import Archive, read_archive, write_archive
+from procure.topology.fat_tree import FatTree
+
+SCHEMA = "procure.window.network/1"
+POSITIONS, FEATURES = 100, 5
+"""Idle nodes that the network sees, and what it sees of each, as in the published program."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A fully connected network with tanh between layers.
+
+    Attributes
+    ----------
+    tree
+        Pods, leaves per pod and nodes per leaf of the tree that it was trained on.
+    most_nodes
+        The size of a job that counts as 1.
+    weights
+        Per layer: float32[n_in, n_out] and float32[n_out].
+    training
+        How it was trained, as plain data.
+    """
+
+    tree: tuple[int, int, int]
+    most_nodes: int
+    weights: tuple[tuple[np.ndarray, np.ndarray], ...]
+    training: Mapping[str, Any]
+
+    def logits(self, observation: np.ndarray) -> np.ndarray:
+        """Return float32[POSITIONS], how much each start is preferred, before a softmax."""
+        x = observation
+        for matrix, bias in self.weights[:-1]:
+            x = np.tanh(x @ matrix + bias)
+        matrix, bias = self.weights[-1]
+        return x @ matrix + bias
+
+    def check_tree(self, tree: FatTree, source: str) -> None:
+        """Raise a `TableError` if this is not the tree that the network was trained on."""
+        given = (tree.pods, tree.leaves, tree.nodes)
+        if given != self.tree:
+            raise TableError(
+                f"{source}: the network was trained on {_tree(self.tree)}, and this is {_tree(given)}; "
+                "train one for this tree"
+            )
+
+
+def _tree(sizes: tuple[int, ...]) -> str:
+    return "{} pods × {} leaves × {} nodes".format(*sizes)
+
+
+def observe(
+    leaf: np.ndarray, pod: np.ndarray, line: np.ndarray, size: int, others: np.ndarray, network: Network
+) -> np.ndarray:
+    """Return what the network sees, float32[POSITIONS * FEATURES], zeros behind the last idle node.
+
+    Of each of the first idle nodes: its leaf and its pod, numbered and divided by the highest number;
+    1 for idle; the nodes of the job, and the mean nodes of the jobs that are still to be placed after
+    it, both divided by `Network.most_nodes`.
+
+    Parameters
+    ----------
+    leaf, pod
+        int64[n_idle], of every position.
+    line
+        int64[n], positions that nobody holds, ascending.
+    others
+        int64[n], sizes of the jobs that are still to be placed.
+    """
+    pods, leaves, _ = network.tree
+    seen = np.zeros((POSITIONS, FEATURES), np.float32)
+    first = line[:POSITIONS]
+    n = len(first)
+    seen[:n, 0] = leaf[first] / max(pods * leaves - 1, 1)
+    seen[:n, 1] = pod[first] / max(pods - 1, 1)
+    seen[:n, 2] = 1
+    seen[:n, 3] = size / network.most_nodes
+    seen[:n, 4] = others.mean() / network.most_nodes if len(others) else 0
+    return seen.ravel()
+
+
+def write_network(path: str | Path, network: Network) -> None:
+    """Write a network's file, whole or not at all."""
+    head = {
+        "schema": SCHEMA,
+        "tree": dict(zip(("pods", "leaves", "nodes"), network.tree, strict=True)),
+        "positions": POSITIONS,
+        "features": FEATURES,
+        "most_nodes": network.most_nodes,
+        "n_layers": len(network.weights),
+        "training": dict(network.training),
+    }
+    arrays: dict[str, np.ndarray] = {}
+    for i, (matrix, bias) in enumerate(network.weights):
+        arrays |= {f"matrix{i}": matrix, f"bias{i}": bias}
+    write_archive(path, Archive(head, arrays))
+
+
+def read_network(path: str | Path) -> Network:
+    """Read a network's file.
+
+    Raises
+    ------
+    TableError
+        No such file, a damaged one, or a network of another input size than ours.
+    """
+    archive = read_archive(path, SCHEMA, "; `procure window train` writes one")
+    head, arrays = archive.head, archive.arrays
+    size = (head.get("positions"), head.get("features"))
+    if size != (POSITIONS, FEATURES):
+        raise TableError(
+            f"{path}: the network sees {size[0]} nodes with {size[1]} numbers each; "
+            f"this version asks one of {POSITIONS} nodes with {FEATURES}"
+        )
+    try:
+        tree = tuple(int(head["tree"][name]) for name in ("pods", "leaves", "nodes"))
+        weights = tuple((arrays[f"matrix{i}"], arrays[f"bias{i}"]) for i in range(int(head["n_layers"])))
+        ends = [POSITIONS * FEATURES, *(len(bias) for _, bias in weights)]
+        fit = all(m.shape == (a, b) for (m, _), a, b in zip(weights, ends, ends[1:], strict=False))
+        most_nodes = int(head["most_nodes"])
+    except (KeyError, TypeError, ValueError):
+        fit = False
+    if not fit or not weights or ends[-1] != POSITIONS or most_nodes < 1:
+        raise TableError(f"{path}: the network's layers do not fit each other; train it again")
+    return Network((tree[0], tree[1], tree[2]), most_nodes, weights, head.get("training", {}))

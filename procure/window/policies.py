@@ -1,0 +1,149 @@
+"""The parameters of the policies `window` and `closest`, and how their runs are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from procure.policies.parameters import OneOf, Parameters
+from procure.simulator.drive import CompiledPolicy, Policy
+from procure.simulator.state import Options as SimulatorOptions
+from procure.simulator.state import State
+from procure.topology.fat_tree import FatTree
+from procure.topology.policies import refuse_unequal_nodes
+from procure.window.board import Board, make_board
+from procure.window.closest import ClosestOwn, closest, closest_loop
+from procure.window.exact import MOST_CELLS
+from procure.window.loop import (
+    N_IDLE,
+    N_PICKED,
+    N_WINDOWS,
+    WindowOwn,
+    close_window,
+    next_start,
+    note_places,
+    window,
+    window_loop,
+)
+from procure.window.placing import make_placing
+from procure.window.problem import Window
+from procure.window.solve import COMPILED, STEPS, Options, Solver, check_method, make_solver
+
+
+class _Placed(Parameters):
+    """What both policies take. A job takes its nodes whole, whatever ``exclusive`` says."""
+
+    slowdown: float = Field(
+        0.0, ge=0, description="how much longer a job takes while all its links are shared"
+    )
+    exponent: float = Field(1.0, gt=0, description="of the share of links that others use, in the slowdown")
+
+    def options(self) -> SimulatorOptions:
+        """Return what the simulator does differently under these parameters."""
+        return super().options()._replace(exclusive=1)
+
+    def _tree(self, state: State) -> FatTree:
+        tree = FatTree.from_places(state.leaf, state.pod, uplinks=0, spines=0)
+        refuse_unequal_nodes(state)
+        return tree
+
+
+class Closest(_Placed):
+    """Parameters of `closest`."""
+
+    rule: ClassVar = closest
+    queue: Annotated[str, OneOf(("easy", "fcfs"))] = Field(
+        "easy", description="whether jobs may overtake the first one without delaying it"
+    )
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run.
+
+        Raises
+        ------
+        TableError
+            No tree in the node table, an uneven one, or a job that can run on some nodes only.
+        """
+        placing = make_placing(state, self._tree(state), self.slowdown, self.exponent)
+        own = ClosestOwn(int(self.queue == "easy"), placing, np.full(4, -1, np.int64))
+        return CompiledPolicy(closest, closest_loop, own)
+
+
+class Windows(_Placed):
+    """Parameters of `window`."""
+
+    rule: ClassVar = window
+    method: Annotated[str, AfterValidator(check_method)] = Field(
+        "lns", description="how a window's jobs are placed: a method of `procure window solve`"
+    )
+    length: int = Field(10, ge=1, description="s between two windows")
+    most_jobs: int = Field(5, ge=1, description="jobs of several nodes in one window")
+    steps: int = Field(0, ge=0, description="of a method that takes steps; 0 = as many as is usual")
+    seed: int = Field(0, ge=0, description="of the random numbers; each window adds 1")
+    solve_time: int = Field(0, ge=0, description="s that a window's jobs wait for the solver")
+    solve_time_per_job: int = Field(0, ge=0, description="s more for each of them")
+
+    def make(self, state: State) -> Policy:
+        """Make the policy of one run: compiled where the method is.
+
+        Raises
+        ------
+        TableError
+            As `Closest.make`; or the method's network cannot be read or is of another tree.
+        """
+        tree = self._tree(state)
+        small = len(tree) << min(self.most_jobs, 60) <= MOST_CELLS
+        if self.method in COMPILED and (small or self.method != "exact"):
+            return CompiledPolicy(window, window_loop, self._own(state, tree, small))
+        return self.follow(state, make_solver(self.method))
+
+    def follow(
+        self,
+        state: State,
+        solver: Solver,
+        watch: Callable[[Window, Board], None] = lambda window, board: None,
+    ) -> Policy:
+        """Make the policy of one run in plain Python, with any solver.
+
+        Parameters
+        ----------
+        watch
+            Called with each window and its solved board.
+        """
+        tree = self._tree(state)
+        own = self._own(state, tree, small=False)
+
+        def decide(state: State) -> tuple[int, np.ndarray]:
+            if close_window(state, own):
+                picked = own.picked[: own.notes[N_PICKED]]
+                idle = own.placing.idle[: own.notes[N_IDLE]].copy()
+                problem = Window(tree, idle, tuple(map(str, picked.tolist())), state.n_nodes[picked])
+                seed = self.seed + int(own.notes[N_WINDOWS])
+                board = make_board(tree.shape, idle, problem.sizes, seed)
+                solver.solve(board, problem, Options(seed, self.steps))
+                watch(problem, board)
+                note_places(state, own, board.first, board.held)
+            return next_start(state, own)
+
+        return decide
+
+    def _own(self, state: State, tree: FatTree, small: bool) -> WindowOwn:
+        name = self.method.partition(":")[0]
+        return WindowOwn(
+            method=COMPILED.index(name) if name in COMPILED else -1,
+            steps=self.steps or STEPS.get(name, 1),
+            with_exact=int(small),
+            seed=self.seed,
+            length=self.length,
+            most_jobs=self.most_jobs,
+            solve_time=self.solve_time,
+            solve_time_per_job=self.solve_time_per_job,
+            placing=make_placing(state, tree, self.slowdown, self.exponent),
+            picked=np.zeros(len(tree), np.int64),
+            keys=np.zeros(len(state.submit), np.int64),
+            admitted=np.zeros(len(state.submit), np.int64),
+            notes=np.array([-1, 0, 0, 0, 0, 0, 0, 0, 0], np.int64),
+        )

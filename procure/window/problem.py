@@ -1,0 +1,253 @@
+"""A window as data: the idle nodes of a tree in order, and jobs with their sizes; and what an answer is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from procure.errors import ArgumentError, TableError
+from procure.files.read import read_bytes
+from procure.settings import complaint, problems
+from procure.text import counted
+from procure.topology.fat_tree import FatTree
+from procure.window.cost import hop_cost
+
+
+@dataclass(frozen=True)
+class Window:
+    """Jobs that are to be placed together, and the idle nodes.
+
+    Attributes
+    ----------
+    tree
+        The fat-tree. Its places are numbered from 0, leaf by leaf.
+    idle
+        int64[n_idle], the places of the idle nodes, ascending.
+    ids
+        A name of each job.
+    sizes
+        int64[n_jobs], the nodes that each job asks for.
+
+    Raises
+    ------
+    TableError
+        A place that is not in the tree or named twice, a job named twice, a size below 1, or more nodes
+        asked for than idle.
+    """
+
+    tree: FatTree
+    idle: np.ndarray
+    ids: tuple[str, ...]
+    sizes: np.ndarray
+
+    def __post_init__(self) -> None:
+        """Bring the idle nodes into order and refuse what cannot be placed."""
+        object.__setattr__(self, "idle", np.sort(np.asarray(self.idle, np.int64)))
+        object.__setattr__(self, "sizes", np.asarray(self.sizes, np.int64))
+        object.__setattr__(self, "ids", tuple(self.ids))
+        self._check_idle()
+        if len(self.ids) != len(self.sizes):
+            raise TableError(f"window: {len(self.ids)} names and {len(self.sizes)} sizes of jobs")
+        names: set[str] = set()
+        for name, size in zip(self.ids, self.sizes.tolist(), strict=True):
+            if name in names:
+                raise TableError(f"window: two jobs are named {name}")
+            names.add(name)
+            if size < 1:
+                raise TableError(f"window: job {name} asks for {size} nodes; at least 1 is needed")
+        asked = int(self.sizes.sum())
+        if asked > len(self.idle):
+            raise TableError(
+                f"window: {counted(len(self.ids), 'job')} ask for {counted(asked, 'node')}, and "
+                f"{counted(len(self.idle), 'node')} are idle; a window's jobs must fit together"
+            )
+
+    def _check_idle(self) -> None:
+        wrong = self.idle[(self.idle < 0) | (self.idle >= len(self.tree))]
+        if len(wrong):
+            raise TableError(
+                f"window: idle node {wrong[0]} is not in the tree; its places are 0 to {len(self.tree) - 1}"
+            )
+        twice = self.idle[1:][self.idle[1:] == self.idle[:-1]]
+        if len(twice):
+            raise TableError(f"window: idle node {twice[0]} is named twice")
+
+    def cost(self, places: np.ndarray, profile: str = "code") -> float:
+        """Return the cost of one job on these places (`procure.window.cost.hop_cost`)."""
+        leaf = np.asarray(places) // self.tree.nodes
+        return hop_cost(leaf, leaf // self.tree.leaves, profile)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Which places each job of a window gets.
+
+    Attributes
+    ----------
+    places
+        Per job, in the window's order: int64[n], places, in the order in which they were taken.
+    seconds
+        Wall time of the solver.
+    optimal
+        Whether it is proved to be the optimum of the static model.
+    """
+
+    window: Window
+    method: str
+    places: tuple[np.ndarray, ...]
+    seconds: float
+    optimal: bool
+
+    @cached_property
+    def cost_code(self) -> int:
+        """The sum of the jobs' costs as the published program counts them."""
+        return int(sum(self.window.cost(places, "code") for places in self.places))
+
+    @cached_property
+    def cost_paper(self) -> float:
+        """The sum of the jobs' costs by the paper's formula."""
+        return float(sum(self.window.cost(places, "paper") for places in self.places))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `procure window solve --format json` prints."""
+        return {
+            "method": self.method,
+            "cost_code": self.cost_code,
+            "cost_paper": self.cost_paper,
+            "seconds": self.seconds,
+            "assignment": {
+                job: sorted(places.tolist()) for job, places in zip(self.window.ids, self.places, strict=True)
+            },
+            "optimal": self.optimal,
+        }
+
+
+def static_places(window: Window, starts: Sequence[int]) -> list[np.ndarray]:
+    """Place jobs in the static model (SCAS): the line of idle nodes stays as it is.
+
+    A job gets the node at its start and the next ones along the line, from its head again where the
+    tail is short.
+
+    Raises
+    ------
+    ArgumentError
+        A start that is not in the line, or two jobs on one node.
+    """
+    n = len(window.idle)
+    places = []
+    for start, size in zip(starts, window.sizes.tolist(), strict=True):
+        _check_start(start, n)
+        places.append(window.idle[(start + np.arange(size)) % n])
+    if len(np.unique(np.concatenate(places))) < int(window.sizes.sum()):
+        raise ArgumentError("starts", "two jobs would hold one node; in the static model jobs are disjoint")
+    return places
+
+
+def dynamic_places(window: Window, order: Sequence[int], starts: Sequence[int]) -> list[np.ndarray]:
+    """Place jobs in the dynamic model (DCAS): what a job takes leaves the line before the next is placed.
+
+    Parameters
+    ----------
+    order
+        The jobs in the order in which they are placed.
+    starts
+        Of each job, in the window's order: the start in the line as it then is.
+
+    Raises
+    ------
+    ArgumentError
+        A start that is not in the line, or an order that does not name each job once.
+    """
+    if sorted(order) != list(range(len(window.sizes))):
+        raise ArgumentError("order", f"{list(order)} does not name each of the jobs once")
+    line = window.idle
+    places: list[np.ndarray] = [line[:0]] * len(window.sizes)
+    for job in order:
+        _check_start(starts[job], len(line))
+        at = (starts[job] + np.arange(window.sizes[job])) % len(line)
+        places[job] = line[at]
+        line = np.delete(line, at)
+    return places
+
+
+def _check_start(start: int, n_line: int) -> None:
+    if not 0 <= start < n_line:
+        raise ArgumentError("starts", f"start {start} is not in a line of {n_line} idle nodes")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Tree(_Strict):
+    pods: int = Field(ge=1)
+    leaves: int = Field(ge=1)
+    nodes: int = Field(ge=1)
+
+
+class _Job(_Strict):
+    id: str | int
+    n_nodes: int = Field(ge=1)
+
+
+class _Instance(_Strict):
+    tree: _Tree
+    idle: list[int]
+    jobs: list[_Job] = Field(min_length=1)
+
+
+def read_window(path: str | Path) -> Window:
+    """Read a window from JSON: ``{"tree": {"pods", "leaves", "nodes"}, "idle": […], "jobs": [{"id", "n_nodes"}]}``.
+
+    ``leaves`` is per pod, ``nodes`` per leaf; ``idle`` are places of the tree, from 0.
+
+    Raises
+    ------
+    TableError
+        The file is missing, no such JSON, or its jobs do not fit (`Window`).
+    """
+    try:
+        given = json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, TableError):
+            raise
+        raise TableError(f"{path}: not JSON: {error}") from None
+    try:
+        instance = _Instance.model_validate(given)
+        tree = instance.tree
+        return Window(
+            FatTree(tree.pods, tree.leaves, tree.nodes, uplinks=1, spines=1),
+            _as_int64(instance.idle),
+            tuple(str(job.id) for job in instance.jobs),
+            _as_int64([job.n_nodes for job in instance.jobs]),
+        )
+    except ValidationError as error:
+        raise TableError(complaint(f"{path}", problems(error))) from None
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
+
+
+def _as_int64(values: list[int]) -> np.ndarray:
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        raise TableError("a number has more than 63 bits") from None
+
+
+def write_window(window: Window) -> dict[str, Any]:
+    """Return a window as the JSON object that `read_window` reads."""
+    tree = window.tree
+    return {
+        "tree": {"pods": tree.pods, "leaves": tree.leaves, "nodes": tree.nodes},
+        "idle": window.idle.tolist(),
+        "jobs": [
+            {"id": job, "n_nodes": size} for job, size in zip(window.ids, window.sizes.tolist(), strict=True)
+        ],
+    }

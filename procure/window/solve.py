@@ -1,0 +1,177 @@
+"""Every method by name, and the one function that calls it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from procure.errors import ArgumentError
+from procure.text import nearest
+from procure.window.board import Board, compiled, make_board
+from procure.window.exact import MOST_CELLS, n_cells, solve_exact
+from procure.window.greedy import solve_greedy
+from procure.window.lns import solve_lns
+from procure.window.mip_published import solve_mip_published
+from procure.window.network import read_network
+from procure.window.neural import solve_neural
+from procure.window.partition import Solved, solve_partition
+from procure.window.problem import Allocation, Window
+from procure.window.sa import HIGHEST, HIGHEST_OF_PROGRAM, solve_sa
+from procure.window.seq import solve_seq
+
+COMPILED = ("seq", "greedy", "exact", "lns", "sa", "sa-published")
+"""Methods that are kernels, in the order of `solve_compiled`'s numbers."""
+SEQ, GREEDY, EXACT, LNS, SA, SA_PUBLISHED = range(len(COMPILED))
+METHODS = (*COMPILED, "mip", "mip-published", "neural:NET")
+"""Every method as a user names it; NET is the file of a trained network."""
+STEPS = {"lns": 300, "sa": 1000, "sa-published": 1000, "neural": 500}
+"""Steps of the methods that take them. The paper anneals for 500 and 1000 and asks its network 500 times; more than
+300 of ``lns`` gained nothing on windows that were made for setting it."""
+
+
+class Options(NamedTuple):
+    """What a solver may be told."""
+
+    seed: int = 0
+    steps: int = 0  # 0 = `STEPS`
+    time_limit: float | None = None  # s, of the MIPs
+
+
+@compiled
+def solve_compiled(board, method, steps, with_exact):
+    """Call one of the `COMPILED` methods by its number; ``with_exact`` is for ``lns``."""
+    if method == SEQ:
+        solve_seq(board)
+    elif method == GREEDY:
+        solve_greedy(board)
+    elif method == EXACT:
+        solve_exact(board)
+    elif method == LNS:
+        solve_lns(board, steps, with_exact)
+    elif method == SA:
+        solve_sa(board, steps, HIGHEST, True)
+    else:
+        solve_sa(board, steps, HIGHEST_OF_PROGRAM, False)
+
+
+class Solver(NamedTuple):
+    """A method that is ready to solve: its name and ``solve(board, window, steps, time_limit) -> optimal``."""
+
+    name: str
+    solve: Callable[[Board, Window, Options], bool]
+
+
+def check_method(method: str) -> str:
+    """Return a method's name if there is such a method.
+
+    Raises
+    ------
+    ArgumentError
+        There is not, or ``neural`` comes without a network.
+    """
+    if method == "neural" or method == "neural:":
+        raise ArgumentError("method", "method 'neural' needs a trained network: neural:NET, its file")
+    if method not in METHODS and not method.startswith("neural:"):
+        raise ArgumentError("method", f"method {method!r} is not known; {nearest(method, METHODS)}")
+    return method
+
+
+def make_solver(method: str) -> Solver:
+    """Make a method ready by its name; reads the network of ``neural:NET``.
+
+    Raises
+    ------
+    ArgumentError
+        The method is not known, or ``neural`` comes without a network.
+    TableError
+        The network cannot be read.
+    """
+    if check_method(method) in COMPILED:
+        return Solver(method, _compiled_solver(method))
+    if method == "mip":
+        return Solver(method, lambda board, window, options: _hold_all(
+            board, solve_partition(board, options.time_limit)
+        ))  # fmt: skip
+    if method == "mip-published":
+        return Solver(method, lambda board, window, options: _hold_all(
+            board, solve_mip_published(board, options.time_limit)
+        ))  # fmt: skip
+    path = method.partition(":")[2]
+    network = read_network(path)
+
+    def by_network(board: Board, window: Window, options: Options) -> bool:
+        network.check_tree(window.tree, path)
+        solve_neural(board, network, options.steps or STEPS["neural"], options.seed)
+        return False
+
+    return Solver(method, by_network)
+
+
+def _compiled_solver(name: str) -> Callable[[Board, Window, Options], bool]:
+    number = COMPILED.index(name)
+
+    def solve_it(board: Board, window: Window, options: Options) -> bool:
+        small = n_cells(len(board.owner), board.sizes) <= MOST_CELLS
+        if number == EXACT and not small:
+            return _hold_all(board, solve_partition(board, options.time_limit))
+        solve_compiled(board, number, options.steps or STEPS.get(name, 1), small)
+        return number == EXACT
+
+    return solve_it
+
+
+def _hold_all(board: Board, solved: Solved) -> bool:
+    """Give the jobs what their starts in the static model say."""
+    m = len(board.owner)
+    for job, start in enumerate(solved.starts):
+        own = slice(board.first[job], board.first[job + 1])
+        board.held[own] = (start + np.arange(board.sizes[job])) % m
+        board.owner[board.held[own]] = job
+    return solved.optimal
+
+
+def solve(
+    window: Window,
+    method: str | Solver = "lns",
+    *,
+    seed: int = 0,
+    steps: int = 0,
+    time_limit: float | None = None,
+) -> Allocation:
+    """Place a window's jobs.
+
+    Parameters
+    ----------
+    method
+        One of `METHODS`, or what `make_solver` made of one.
+    seed
+        Of the random numbers, for ``lns``, ``sa``, ``sa-published`` and ``neural``.
+    steps
+        Of the same; 0 = as many as is usual (`STEPS`).
+    time_limit
+        Seconds for the MIPs; the best allocation so far is then the answer, and not ``optimal``.
+
+    Raises
+    ------
+    ArgumentError
+        A method that is not known, a negative seed or number of steps.
+    TableError
+        A MIP found nothing in time, or a network is of another tree or cannot be read.
+    """
+    solver = make_solver(method) if isinstance(method, str) else method
+    for name, value in (("seed", seed), ("steps", steps)):
+        if value < 0:
+            raise ArgumentError(name, f"{name} is {value}; at least 0 is needed")
+    if time_limit is not None and not time_limit > 0:
+        raise ArgumentError("time_limit", f"the time limit is {time_limit} s; it must be above 0")
+    began = time.perf_counter()
+    board = make_board(window.tree.shape, window.idle, window.sizes, seed)
+    optimal = solver.solve(board, window, Options(seed, steps, time_limit))
+    seconds = time.perf_counter() - began
+    bounds = board.first.tolist()
+    places = tuple(window.idle[board.held[low:high]] for low, high in pairwise(bounds))
+    return Allocation(window, solver.name, places, seconds, optimal)
