@@ -35,7 +35,7 @@ COMMANDS = {
     "policies": "List and describe the scheduling policies.",
     "learn": "Train a policy on whole simulated days, judge it on others, describe it.",
     "topology": "Where in the network: trees in, allocations checked, hops counted.",
-    "window": "Which jobs of a window, on which nodes? Generate, solve, compare.",
+    "window": "Which jobs of a window, on which nodes? Generate, solve, compare, train.",
     "coschedule": "Two jobs, one allocation: the study's workload, the learner's bounds, real processes.",
     "gantt": "Draw which job ran on which node, and when.",
 }

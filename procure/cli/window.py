@@ -19,17 +19,20 @@ from procure.cli.common import (
 from procure.settings import validated
 from procure.tables import JOB, NODE, read, write
 from procure.text import counted
+from procure.topology.fat_tree import make_nodes
 from procure.window.compare import compare_methods
 from procure.window.generate import generate_jobs, read_released
+from procure.window.network import write_network
 from procure.window.policies import Windows
 from procure.window.problem import read_window
 from procure.window.report import write_report
 from procure.window.solve import METHODS, make_solver
 from procure.window.solve import solve as solve_one
+from procure.window.train import train_network
 
 app = typer.Typer(
     add_completion=False,
-    help="Which jobs of a window, on which nodes? Generate, solve, compare.",
+    help="Which jobs of a window, on which nodes? Generate, solve, compare, train.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -43,7 +46,7 @@ LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip and mip
 
 @app.callback()
 def window() -> None:
-    """Which jobs of a window, on which nodes? Generate, solve, compare."""
+    """Which jobs of a window, on which nodes? Generate, solve, compare, train."""
 
 
 @app.command()
@@ -118,6 +121,42 @@ def solve(
     if output is Format.TABLE:
         record |= {job: " ".join(map(str, places)) for job, places in assignment.items()}
     print_record(record, output, f"{instance}")
+
+
+@app.command()
+def train(
+    out: Annotated[Path, typer.Option(help="The network's file to write.")],
+    minutes: Annotated[float, typer.Option(help="Wall time of the training.")] = 60,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="End after so many placements; then the same seed gives the same network."),
+    ] = None,
+    jobs: Annotated[
+        Path | None, typer.Option(help="Job table; without, 3,000 of the study's generator per seed.")
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(help="Node table with leaf and pod; without, the study's 25 × 4 × 10.")
+    ] = None,
+    length: Annotated[int, typer.Option(min=1, help="Seconds between two windows.")] = 60,
+    seed: SeedOption = 1000,
+) -> None:
+    """Train the network of neural:NET, which proposes where a job starts; needs the extra rl.
+
+    The file holds numbers only (NumPy arrays and JSON) and is asked without torch.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure window train --out net.zip --minutes 60
+    procure window solve instance.json --method neural:net.zip
+    """
+    network = train_network(
+        generate_jobs(3000, seed) if jobs is None else read(jobs, JOB),
+        make_nodes(25, 4, 10) if nodes is None else read(nodes, NODE),
+        minutes=minutes, steps=steps, length=length, seed=seed, progress=note,
+    )  # fmt: skip
+    write_network(out, network)
+    note(f"wrote {out}: trained on {network.training['placements']:,} placements")
 
 
 @app.command()
