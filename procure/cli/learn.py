@@ -19,9 +19,10 @@ from procure.cli.common import (
     print_table,
     time_zone,
 )
-from procure.learn.days import Day, day_span, lay_out_days
+from procure.learn.days import Day, day_span, lay_out_days, within
 from procure.learn.describe import described
 from procure.learn.judge import evaluate as judge
+from procure.learn.ppo import train_ppo
 from procure.learn.report import write_report
 from procure.learn.search import Settings, train_by_search
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
@@ -40,6 +41,7 @@ class Method(StrEnum):
     """How a policy is trained."""
 
     SEARCH = "search"
+    PPO = "ppo"
 
 
 JobsOption = Annotated[Path, typer.Option(help="Job table with Unix times, .parquet or .csv.")]
@@ -71,7 +73,7 @@ def train(
     jobs: JobsOption,
     nodes: NodesOption,
     out: Annotated[Path, typer.Option(help="The trained policy to write, e.g. site.policy.")],
-    method: Annotated[Method, typer.Option(help="How to train.")] = Method.SEARCH,
+    method: Annotated[Method, typer.Option(help="search, or ppo as published (extra rl).")] = Method.SEARCH,
     days: DaysOption = None,
     tz: ZoneOption = None,
     minutes: Annotated[
@@ -81,6 +83,8 @@ def train(
         int,
         typer.Option(min=1, help="search: stop after so many; the same number and seed, the same policy."),
     ] = 150,
+    steps: Annotated[int, typer.Option(min=1, help="ppo: decisions to train on; as published.")] = 300_000,
+    reward: Annotated[str, typer.Option(help="ppo: wait or utilization.")] = "wait",
     hidden: Annotated[int, typer.Option(min=0, help="search: hidden units beside the linear score.")] = 0,
     processes: Annotated[int, typer.Option(min=1, help="search: processes that simulate.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same policy.")] = 1,
@@ -94,6 +98,9 @@ def train(
     A candidate scores each waiting job by what a scheduler can see; run times are expected from jobs that
     have ended. The objective is the mean over days of the log ratio of the mean wait to that under sjf.
 
+    ppo is the published reinforcement learning: MaskablePPO on 2,040 jobs of the log that are submitted at once.
+    It writes the file every 10,000 steps, and goes on from there when it is called again.
+
     [bold]Examples[/bold]
 
     \b
@@ -104,6 +111,13 @@ def train(
     table, servers = read(jobs, JOB), read(nodes, NODE)
     span = day_span(days)
     zone = tz or "UTC"
+    if method is Method.PPO:
+        policy = train_ppo(
+            within(table, *span, zone), servers, out,
+            seed=seed, steps=steps, minutes=minutes, reward=reward, progress=_ppo_progress(began),
+        )  # fmt: skip
+        _print_trained(policy, out, began, output)
+        return
     note(f"simulating the days of {jobs} under sjf")
     chosen = lay_out_days(
         table, servers, *span, zone, min_jobs=min_jobs, max_jobs=max_jobs, min_wait=min_wait
@@ -114,6 +128,10 @@ def train(
     )
     policy = train_by_search(table, servers, chosen, zone, settings, _progress(began))
     write_policy(out, policy)
+    _print_trained(policy, out, began, output)
+
+
+def _print_trained(policy: TrainedPolicy, out: Path, began: float, output: Format) -> None:
     record = {
         "seconds": time.perf_counter() - began,
         "n_simulations": policy.trained["n_simulations"],
@@ -121,6 +139,14 @@ def train(
         "file": str(out),
     }
     print_record(record, output, "trained")
+
+
+def _ppo_progress(began: float) -> Any:
+    def say(steps: int, wait: float) -> None:
+        seconds = time.perf_counter() - began
+        note(f"{steps:,} steps, {seconds:.0f} s: mean wait on the training set {wait / 60:,.1f} min")
+
+    return say
 
 
 def _progress(began: float) -> Any:
@@ -140,6 +166,10 @@ def evaluate(
     min_jobs: MinJobsOption = 300,
     max_jobs: MaxJobsOption = 3000,
     min_wait: MinWaitOption = 300.0,
+    ahead: Annotated[
+        int, typer.Option(min=0, help="Rollouts: s that the queue is simulated ahead; 0 = none.")
+    ] = 0,
+    every: Annotated[int, typer.Option(min=1, help="Rollouts: s after which is chosen anew.")] = 600,
     report: Annotated[Path | None, typer.Option(help="Write a report, one HTML file.")] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -162,7 +192,7 @@ def evaluate(
     )  # fmt: skip
     _warn_of_overlap(policy, chosen)
     note(f"judging on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
-    found = judge(policy, chosen)
+    found = judge(policy, chosen, ahead=ahead, every=every)
     if report is not None:
         write_report(found, policy, report, f"{file} on {jobs.name}")
         note(f"report written to {report}")

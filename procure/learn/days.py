@@ -18,7 +18,7 @@ from procure.run import Outcome, Prepared, prepare, run_prepared
 from procure.simulator import state as simulator_state
 from procure.simulator.drive import CompiledPolicy, drive
 from procure.simulator.state import State
-from procure.workload.days import split_days
+from procure.workload.days import local_days, split_days
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,32 @@ def day_span(text: str | None) -> tuple[str, str]:
     return first, last
 
 
+def within(jobs: pd.DataFrame, first: str, last: str, tz: str) -> pd.DataFrame:
+    """Return the jobs submitted on the local days of a span.
+
+    Raises
+    ------
+    TableError
+        There is none.
+    """
+    names = local_days(jobs, tz)
+    part = jobs[(names >= first) & (names <= last)].reset_index(drop=True)
+    if part.empty:
+        raise TableError(
+            f"no job was submitted from {first} to {last} ({tz}): there is nothing to learn from"
+        )
+    return part
+
+
 def mean_wait(ready: Prepared, found: Outcome) -> float:
     """Return the mean wait of the jobs that ran, s."""
     ran = found.start >= 0
     return float((found.start - ready.jobs.submit)[ran].mean())
 
 
-def on_day(day: Day, trained: TrainedPolicy) -> OnDay:
-    """Return a trained policy as it knows a day."""
-    return OnDay.model_validate({"trained": trained, "prior": day.prior})
+def on_day(day: Day, trained: TrainedPolicy, ahead: int = 0, every: int = 600) -> OnDay:
+    """Return a trained policy as it knows a day, with rollouts if ``ahead`` is not 0."""
+    return OnDay.model_validate({"trained": trained, "prior": day.prior, "ahead": ahead, "every": every})
 
 
 def thinned(day: Day, keep: np.ndarray) -> Day:
@@ -192,10 +209,12 @@ class OnDay(Parameters):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     trained: TrainedPolicy
     prior: np.ndarray
+    ahead: int = 0
+    every: int = 600
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return compiled(state, self.trained, self.prior)
+        return compiled(state, self.trained, self.prior, self.ahead, self.every)
 
 
 def quick_wait(day: Day, policy: Parameters) -> float:
@@ -211,6 +230,6 @@ def quick_wait(day: Day, policy: Parameters) -> float:
     return float((state.start - state.submit)[ran].mean())
 
 
-def simulate_day(day: Day, trained: TrainedPolicy) -> Outcome:
-    """Simulate a day under a trained policy."""
-    return run_prepared(day.ready, on_day(day, trained))
+def simulate_day(day: Day, trained: TrainedPolicy, ahead: int = 0, every: int = 600) -> Outcome:
+    """Simulate a day under a trained policy, with rollouts if ``ahead`` is not 0."""
+    return run_prepared(day.ready, on_day(day, trained, ahead, every))

@@ -63,6 +63,8 @@ def evaluate(
     trained: TrainedPolicy,
     days: Sequence[Day],
     *,
+    ahead: int = 0,
+    every: int = 600,
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Judgement:
@@ -72,6 +74,8 @@ def evaluate(
     ----------
     days
         From `procure.learn.days.lay_out_days` with exact run times.
+    ahead, every
+        Of rollouts, see `procure.learn.policy.Learned`.
     seed
         Of the bootstrap over days.
     progress
@@ -83,7 +87,10 @@ def evaluate(
         if day.exact is None:
             raise ValueError(f"day {day.name} was laid out without exact run times")
         found = {name: run_prepared(day.ready, name) for name in ("fcfs", "sjf", "best-fit")}
-        found |= {"sjf@oracle": run_prepared(day.exact, "sjf"), LEARNED: simulate_day(day, trained)}
+        found |= {
+            "sjf@oracle": run_prepared(day.exact, "sjf"),
+            LEARNED: simulate_day(day, trained, ahead, every),
+        }
         waits = {name: mean_wait(day.ready, found[name]) for name in POLICIES}
         ratio = waits[LEARNED] / waits["sjf"] if waits["sjf"] else float("nan")
         rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})

@@ -8,10 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from procure.errors import TableError
 from procure.learn.features import FEATURES, MARGIN, NO_LIMIT, RUN_TIME, make_kin
+from procure.learn.published import make_agent
+from procure.learn.rollout import make_ahead, rolled_out, rolled_out_loop
 from procure.learn.run_times import RunTimes
 from procure.learn.scores import PLACES, Scored, scored, scored_loop
 from procure.learn.store import TrainedPolicy, read_policy
@@ -100,6 +102,11 @@ class Learned(Parameters):
         "none", description="what `procure learn train` wrote; none = shortest expected run time first"
     )
 
+    ahead: int = Field(
+        0, ge=0, description="s that the queue is simulated ahead to choose between orders; 0 = no rollouts"
+    )
+    every: int = Field(600, ge=1, description="with ahead: s after which is chosen anew")
+
     @field_validator("file")
     @classmethod
     def _can_be_read(cls, file: str) -> str:
@@ -115,9 +122,37 @@ class Learned(Parameters):
             A system that lacks what the policy looks at.
         """
         trained = load(self.file)
-        return compiled(state, trained, expected_before(state, trained.history))
+        return compiled(state, trained, expected_before(state, trained.history), self.ahead, self.every)
 
 
-def compiled(state: State, trained: TrainedPolicy, prior: np.ndarray) -> CompiledPolicy:
-    """Make a trained policy for one run, with what its jobs were expected to run before it."""
-    return CompiledPolicy(scored, scored_loop, make_scored(state, trained, prior))
+class Fixed(Parameters):
+    """A trained policy that is at hand, instead of in a file."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    trained: TrainedPolicy
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        return compiled(state, self.trained, expected_before(state, self.trained.history))
+
+
+def compiled(
+    state: State, trained: TrainedPolicy, prior: np.ndarray, ahead: int = 0, every: int = 600
+) -> CompiledPolicy:
+    """Make a trained policy for one run, with what its jobs were expected to run before it.
+
+    Raises
+    ------
+    TableError
+        A system that lacks what the policy looks at; rollouts of the published agent, which has no score.
+    """
+    if trained.method == "ppo":
+        if ahead:
+            raise TableError(
+                "the published agent scores no queue; rollouts (ahead) need a policy of --method search"
+            )
+        return make_agent(state, trained.arrays)
+    own = make_scored(state, trained, prior)
+    if ahead:
+        return CompiledPolicy(rolled_out, rolled_out_loop, make_ahead(state, own, ahead, every))
+    return CompiledPolicy(scored, scored_loop, own)

@@ -12,6 +12,7 @@ import numpy as np
 from procure.errors import TableError
 from procure.files.archive import Archive, read_archive, write_archive
 from procure.learn.features import FEATURES
+from procure.learn.published import shapes as published_shapes
 from procure.learn.run_times import N_BINS, RunTimes
 from procure.learn.scores import PLACES
 
@@ -86,6 +87,10 @@ def read_policy(path: str | Path) -> TrainedPolicy:
     }
     if method == "search":
         _check_search(path, head, arrays)
+    else:
+        n_nodes = head.get("trained", {}).get("nodes")
+        n_hidden = len(arrays["bias_1"]) if "bias_1" in arrays else None
+        check_shapes(path, arrays, published_shapes(n_nodes if isinstance(n_nodes, int) else 0, n_hidden))
     history = _history(path, head, archive.arrays) if "history" in head else None
     return TrainedPolicy(method, arrays, history, head.get("trained", {}), head.get("judged", {}))
 

@@ -1,0 +1,263 @@
+"""The environment is the one loop; the published agent trains in it and runs without torch."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from policy_cases import job_table, node_table, shared_case
+
+from procure.errors import ArgumentError, TableError
+from procure.learn.env import make_env, need
+from procure.learn.observe import N_SLOTS, n_seen
+from procure.learn.policy import Fixed
+from procure.learn.published import LAYERS, shapes
+from procure.learn.store import TrainedPolicy, read_policy
+from procure.run import prepare, run_prepared
+from procure.simulator.state import WAIT, waiting
+
+FEW = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+def single(rng, n_jobs=20):
+    jobs, nodes = shared_case(rng, n_jobs)
+    return prepare(jobs.assign(n_nodes=1), nodes)
+
+
+def agent(rng, n_nodes, n_hidden=5):
+    return {name: 0.1 * rng.standard_normal(shape) for name, shape in shapes(n_nodes, n_hidden).items()}
+
+
+def test_gymnasium_accepts_the_environment():
+    """Gymnasium's own checker finds nothing wrong, under either reward."""
+    checker = pytest.importorskip("gymnasium.utils.env_checker", reason="needs gymnasium")
+    for reward in ("wait", "utilization"):
+        checker.check_env(make_env([single(np.random.default_rng(1))], reward), skip_render_check=True)
+
+
+@FEW
+@given(seed=st.integers(0, 10**6))
+def test_stepping_equals_simulating(seed):
+    """Random allowed actions give, start by start, what the simulator makes of the same decisions."""
+    pytest.importorskip("gymnasium", reason="needs gymnasium")
+    rng = np.random.default_rng(seed)
+    ready = single(rng)
+    env = make_env([ready])
+    env.reset(seed=0)
+    decisions, ended = [], not env.action_masks().any()
+    while not ended:
+        allowed = np.flatnonzero(env.action_masks())
+        state = env.unwrapped.state
+        fitting = [
+            job
+            for job in waiting(state)
+            if any(
+                state.free_cpus[n] >= state.cpus[job] and state.free_mem[n] >= state.mem[job]
+                and state.free_gpus[n] >= state.gpus[job] and state.node_types[n] & state.types[job]
+                for n in range(len(state.free_cpus))
+            )
+        ]  # fmt: skip
+        action = int(rng.choice(allowed))
+        slot, node = divmod(action, len(state.free_cpus))
+        moment = int(state.now[0])
+        _, _, ended, _, info = env.step(action)
+        assert (info["job"], info["node"]) == (fitting[slot], node)
+        decisions.append((moment, info["job"], node))
+    env_start = env.unwrapped.state.start.copy()
+    left = list(decisions)
+
+    def replay(state):
+        if left and left[0][0] == int(state.now[0]):
+            _, job, node = left.pop(0)
+            return job, [node]
+        return WAIT, []
+
+    assert run_prepared(ready, replay).start.tolist() == env_start.tolist() and not left
+
+
+def test_what_is_seen_allowed_and_rewarded():
+    """Two nodes, three jobs: numbers as published, memory in kB; a forbidden action changes nothing and says so."""
+    pytest.importorskip("gymnasium", reason="needs gymnasium")
+    jobs = job_table(
+        submit_time=[0, 0, 0], run_time=[10, 20, 30], requested_time=[60, 120, 180], cpus_per_node=[3, 4, 1],
+        mem_mb_per_node=[50, 100, 0], gpus_per_node=[0, 0, 1],
+    )  # fmt: skip
+    nodes = node_table(2, cpus=[4, 2], mem_mb=[100, 100], gpus=[0, 1])
+    env = make_env([prepare(jobs, nodes)])
+    seen, _ = env.reset(seed=0)
+    assert seen[:12].tolist() == [50_000, 3, 0, 60, 100_000, 4, 0, 120, 0, 1, 1, 180]
+    assert not seen[12 : 4 * N_SLOTS].any() and seen[4 * N_SLOTS :].tolist() == [100_000, 4, 0, 100_000, 2, 1]
+    assert np.flatnonzero(env.action_masks()).tolist() == [0, 2, 5]  # job × n_nodes + node
+    same, _, ended, _, info = env.step(1)
+    assert info == {"invalid": True} and not ended and (same == seen).all()
+    _, reward, *_ = env.step(0)  # job 0 on node 0
+    assert reward == 0.0
+    env.step(3)  # invalid now: job 2 stands in slot 0
+    env.step(1)
+    _, reward, ended, _, info = env.step(0)  # at 10 s: job 1 on node 0
+    assert reward == 0.0 and ended and info["mean_wait"] == pytest.approx(10 / 3)
+    env = make_env([prepare(jobs, nodes)], "utilization")
+    env.reset(seed=0)
+    _, reward, *_ = env.step(0)
+    assert reward == pytest.approx((0.5 + 0.75) / 6)
+    with pytest.raises(ArgumentError, match="reward"):
+        make_env([prepare(jobs, nodes)], "luck")
+    with pytest.raises(TableError, match="several"):
+        make_env([prepare(jobs.assign(n_nodes=2), nodes)])
+
+
+@FEW
+@given(seed=st.integers(0, 10**6))
+def test_the_network_in_the_loop_does_what_it_does_in_the_environment(seed):
+    """Stepping the greatest allowed output, computed by NumPy, gives the schedule of the compiled policy."""
+    pytest.importorskip("gymnasium", reason="needs gymnasium")
+    rng = np.random.default_rng(seed)
+    ready = single(rng)
+    arrays = agent(rng, len(ready.kind_of))
+    quick = run_prepared(ready, Fixed.model_validate({"trained": TrainedPolicy("ppo", arrays)}))
+    env = make_env([ready])
+    seen, _ = env.reset(seed=0)
+    while env.action_masks().any():
+        inner = np.tanh(arrays["weight_1"] @ seen.astype(float) + arrays["bias_1"])
+        inner = np.tanh(arrays["weight_2"] @ inner + arrays["bias_2"])
+        out = np.where(env.action_masks(), arrays["weight_3"] @ inner + arrays["bias_3"], -np.inf)
+        seen, *_ = env.step(int(out.argmax()))
+    assert env.unwrapped.state.start.tolist() == quick.start.tolist()
+
+
+def test_an_agent_fits_the_system_it_was_trained_for():
+    """Another number of nodes is refused, and so are jobs of several nodes."""
+    rng = np.random.default_rng(0)
+    trained = Fixed.model_validate({"trained": TrainedPolicy("ppo", agent(rng, 3))})
+    jobs = job_table(submit_time=[0], run_time=[1])
+    with pytest.raises(TableError, match="trained for 3 nodes; these are 2"):
+        run_prepared(prepare(jobs, node_table(2)), trained)
+    with pytest.raises(TableError, match="several"):
+        run_prepared(prepare(jobs.assign(n_nodes=2), node_table(3)), trained)
+
+
+def gpu_log():
+    """A log that a published training set can be drawn from."""
+    rng = np.random.default_rng(0)
+    n = 2300
+    jobs = job_table(
+        submit_time=1_620_000_000 + np.arange(n), run_time=rng.integers(1, 500, n), requested_time=1000,
+        cpus_per_node=rng.choice([4, 24, 32], n, p=[0.02, 0.49, 0.49]), mem_mb_per_node=100,
+        gpus_per_node=(np.arange(n) % 40 == 0).astype(int),
+    )  # fmt: skip
+    return jobs, node_table(2, cpus=64, mem_mb=1000, gpus=[0, 4])
+
+
+def test_without_the_extra_ppo_is_one_error(procure, tmp_path, monkeypatch):
+    """`--method ppo` names the extra, exits with 1 and writes nothing."""
+    jobs, nodes = gpu_log()
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    real = importlib.import_module
+
+    def refuse(name, package=None):
+        if name in ("sb3_contrib", "torch"):
+            raise ImportError(f"No module named {name}", name=name)
+        return real(name, package)
+
+    monkeypatch.setattr("procure.learn.env.importlib.import_module", refuse)
+    out = tmp_path / "x.policy"
+    code, _, err = procure(
+        "learn", "train", "--method", "ppo", "--jobs", tmp_path / "jobs.csv", "--nodes", tmp_path / "nodes.csv",
+        "--out", out,
+    )  # fmt: skip
+    assert code == 1 and "procure-hpc[rl]" in err and "Traceback" not in err and not out.exists()
+
+
+def test_a_training_set_is_the_published_one():
+    """2,000 jobs of more than 20 CPUs and 40 with GPUs, each once, at one moment; too few are said."""
+    from procure.learn.ppo import training_set
+
+    jobs, nodes = gpu_log()
+    drawn = training_set(jobs, nodes, 1)
+    assert len(drawn) == 2040 and drawn["job_id"].is_unique and drawn["submit_time"].nunique() == 1
+    gpus = drawn["gpus_per_node"] > 0
+    assert gpus.sum() == 40 and (drawn.loc[~gpus, "cpus_per_node"] > 20).all()
+    assert (training_set(jobs, nodes, 1)["job_id"] == drawn["job_id"]).all()
+    assert (training_set(jobs, nodes, 2)["job_id"] != drawn["job_id"]).any()
+    with pytest.raises(TableError, match="needs 40 jobs with GPUs"):
+        training_set(jobs.assign(gpus_per_node=0, cpus_per_node=32), nodes, 1)
+
+
+@pytest.mark.slow
+def test_ppo_trains_resumes_and_runs_without_torch(tmp_path):
+    """A short training writes a file that goes on where it stopped; torch's likeliest action is our kernel's."""
+    pytest.importorskip("sb3_contrib", reason="needs the extra rl")
+    import torch
+
+    from procure.learn.ppo import train_ppo, training_set
+
+    jobs, nodes = gpu_log()
+    path = tmp_path / "ppo.policy"
+    train_ppo(jobs, nodes, path, steps=2048)
+    first = read_policy(path)
+    assert first.trained["steps"] == 2048 and len(first.trained["curve"]) == 1
+    train_ppo(jobs, nodes, path, steps=4096)
+    found = read_policy(path)
+    assert found.trained["steps"] == 4096 and len(found.trained["curve"]) == 2
+    assert float(found.arrays["adam.0.step"]) == 2 * float(first.arrays["adam.0.step"])
+    env = make_env([prepare(training_set(jobs, nodes, 1), nodes)])
+    seen, _ = env.reset(seed=0)
+    layers = [torch.tensor(found.arrays[name]) for name in LAYERS]
+    inner = torch.tensor(seen, dtype=torch.float64)
+    for weight, bias in (layers[:2], layers[2:4]):
+        inner = torch.tanh(weight @ inner + bias)
+    out = (layers[4] @ inner + layers[5]).numpy()
+    run = run_prepared(prepare(training_set(jobs, nodes, 1), nodes), Fixed.model_validate({"trained": found}))
+    best = int(np.where(env.action_masks(), out, -np.inf).argmax())
+    assert run.start[best // 2] == 0
+    with pytest.raises(TableError, match="another policy"):
+        train_ppo(jobs, nodes, path, steps=4096, seed=2)
+
+
+@pytest.mark.slow
+def test_masking_learns_what_cannot_be_learnt_without_it():
+    """Which action pays is drawn anew at each step and shown by the mask alone: masked training always hits."""
+    sb3 = pytest.importorskip("sb3_contrib", reason="needs the extra rl")
+    import gymnasium
+    from stable_baselines3 import PPO
+
+    n_actions = 8
+
+    class Hidden(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+        action_space = gymnasium.spaces.Discrete(n_actions)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.pays, self.left = int(self.np_random.integers(n_actions)), 32
+            return np.zeros(1, np.float32), {}
+
+        def action_masks(self):
+            return np.arange(n_actions) == self.pays
+
+        def step(self, action):
+            reward = float(action == self.pays)
+            self.pays, self.left = int(self.np_random.integers(n_actions)), self.left - 1
+            return np.zeros(1, np.float32), reward, self.left == 0, False, {}
+
+    options = {"n_steps": 256, "seed": 1, "device": "cpu"}
+    masked, plain = sb3.MaskablePPO("MlpPolicy", Hidden(), **options), PPO("MlpPolicy", Hidden(), **options)
+    for model in (masked, plain):
+        model.learn(1024)
+    hits = [np.mean([episode["r"] for episode in model.ep_info_buffer]) / 32 for model in (masked, plain)]
+    assert hits[0] == 1.0 and hits[1] < 0.3
+
+
+def test_a_missing_module_is_named():
+    """The error says what to install."""
+    with pytest.raises(TableError, match=r"procure-hpc\[rl\]"):
+        need("no_such_module_of_the_extra")
+
+
+def test_the_length_of_an_observation():
+    """Ten jobs of four numbers, and three per node: 67 on the published system."""
+    assert n_seen(9) == 67
