@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from procure.cli.common import Format, FormatOption, note, print_table, table_file
+from procure.cli.common import (
+    Format,
+    FormatOption,
+    named,
+    note,
+    print_json,
+    print_record,
+    print_table,
+    table_file,
+)
+from procure.coschedule.drive import run as run_pair
+from procure.coschedule.groups import NORMAL_WEIGHT
+from procure.coschedule.measure import measure as measure_pair
+from procure.coschedule.plot import draw
 from procure.coschedule.regret import regret as measure_regret
 from procure.coschedule.study import GAP, system, workflows
+from procure.errors import ArgumentError
 from procure.tables import write
 from procure.text import counted
 
@@ -73,3 +88,184 @@ def regret(
     """
     sizes = [10**k for k in range(2, 10) if 10**k <= largest]
     print_table(measure_regret(sizes=sizes, seeds=seeds), output, f"excess risk over {seeds} runs")
+
+
+class TwoCommands(TyperCommand):
+    """Reads `[OPTIONS] -- A … -- B … [OPTIONS]`: our own options may also end the line.
+
+    What ends the second command is its own after a third `--`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Bring our options that end the line to its front."""
+        if args.count("--") == 2:  # a third one ends the second command, and our own options before the first
+            flags = {name: getattr(each, "is_flag", False) for each in self.params for name in each.opts}
+            for at in range(len(args) - 1 - args[::-1].index("--") + 2, len(args)):
+                if _only_ours(args[at:], flags):
+                    args = [*args[at:], *args[:at]]
+                    break
+        return super().parse_args(ctx, args)
+
+
+def _only_ours(words: list[str], flags: dict[str, bool]) -> bool:
+    """Say whether words are nothing but our options, with their values."""
+    at = 0
+    while at < len(words):
+        name, equals, _ = words[at].partition("=")
+        if not name.startswith("--") or name not in flags:
+            return False
+        at += 1 if equals or flags[name] else 2
+    return at == len(words)
+
+
+def _two(words: list[str]) -> tuple[list[str], list[str]]:
+    if words and words[-1] == "--":
+        words = words[:-1]
+    if words.count("--") < 1 or words[0] == "--" or words[-1] == "--":
+        raise ArgumentError(
+            "commands", "two commands are needed: -- DONOR [ARGUMENT …] -- GUEST [ARGUMENT …]"
+        )
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+_TWO = "-- A -- B"
+
+CommandsArgument = Annotated[
+    list[str], typer.Argument(metavar="-- A [ARG]... -- B [ARG]...", help="Two commands, each after --.")
+]
+CpusOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="CPUs of the allocation, both are pinned to; none = all that we may use."),
+]
+ProgressOption = Annotated[
+    str | None,
+    typer.Option(help="Regular expression in the output that tells progress: (done)/(total), or (percent)."),
+]
+DriverOption = Annotated[
+    str, typer.Option(help="auto, v2 or v1 (control groups), or duty (stop and continue in turn).")
+]
+WeightOption = Annotated[
+    int, typer.Option(help="Of both among everything else that runs here, 1 to 10000; control groups only.")
+]
+
+
+def _say_driver(kind: str, why: str) -> None:
+    if kind == "duty":
+        reason = f" ({why})" if why else ""
+        note(f"no control group{reason}: processes are stopped and continued in turn, every 0.1 s")
+
+
+@app.command("run", cls=TwoCommands)
+def run_command(
+    commands: CommandsArgument,
+    limit_a: Annotated[float, typer.Option(help="Seconds that the donor, the first, may take.")],
+    learner: Annotated[str, typer.Option(help="How the quota is chosen: ucb, ips, ix or paper.")] = "ucb",
+    share: Annotated[float | None, typer.Option(help="A fixed quota for the guest instead, 0 to 1.")] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between choices.")] = 1.0,
+    step: Annotated[float, typer.Option(help="Between the quotas that can be chosen.")] = 0.25,
+    cpus: CpusOption = None,
+    progress: ProgressOption = None,
+    progress_file: Annotated[
+        Path | None, typer.Option(help="A file that the donor keeps its progress in.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="End both after so long.")] = None,
+    driver: DriverOption = "auto",
+    weight: WeightOption = NORMAL_WEIGHT,
+    seed: Annotated[int, typer.Option(min=0, help="Of the learner's random numbers.")] = 0,
+    log: Annotated[
+        Path | None,
+        typer.Option(callback=table_file, help="Write a row per interval here, .csv or .parquet."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw quota and CPU shares over time here, .svg.")] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Run a donor and, inside its CPUs, a guest, at a quota that is set anew every interval.
+
+    What the commands print goes to standard error. Ctrl-C ends both; the log is written all the same. Our
+    options may also stand at the very end, unless another -- ends the second command.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure coschedule run --limit-a 600 -- ./a.sh -- ./b.sh
+    procure coschedule run --limit-a 600 --progress '(\\d+)/(\\d+)' --log run.csv --plot run.svg -- ./a.sh -- ./b.sh
+    procure coschedule run --limit-a 600 --share 0.25 --cpus 4 --format json -- ./a.sh -- ./b.sh
+    """
+    if plot is not None and plot.suffix != ".svg":
+        raise ArgumentError("plot", f"{plot} was given; its ending must be .svg")
+    with named(commands=_TWO):
+        found = run_pair(
+            *_two(commands), limit=limit_a, learner=learner, share=share, interval=interval, step=step, n_cpus=cpus,
+            progress=progress, progress_file=progress_file, seconds=seconds, driver=driver, weight=weight, seed=seed,
+            tell=note,
+        )  # fmt: skip
+    _say_driver(found.driver, found.why)
+    if log is not None:
+        write(found.log, log)
+    if plot is not None:
+        plot.write_text(draw(found.log))
+    record = found.record()
+    if output is Format.TABLE:
+        flat = {f"{who}_{key}": value for who in ("donor", "guest") for key, value in record[who].items()}
+        print_record(flat | {key: record[key] for key in ("driver", "n_quota_changes")}, output)
+    elif output is Format.CSV:
+        print_table(found.log, output)
+    else:
+        print_json(record)
+    if found.interrupted:
+        note("procure: interrupted; both commands are ended")
+    if found.interrupted or found.donor["exit_code"] != 0:
+        raise typer.Exit(1)
+
+
+@app.command("measure", cls=TwoCommands)
+def measure_command(
+    commands: CommandsArgument,
+    seconds: Annotated[float, typer.Option(help="Seconds of each measurement; there are five.")] = 60.0,
+    cpus: CpusOption = None,
+    progress: ProgressOption = None,
+    bandwidth: Annotated[
+        str | None, typer.Option(help="Percent of the memory bandwidth that each draws alone, A,B, if known.")
+    ] = None,
+    driver: DriverOption = "auto",
+    weight: WeightOption = NORMAL_WEIGHT,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Measure what sharing costs two commands: each alone, then both at quotas 0.25, 0.5 and 0.75 of the second.
+
+    Each command is started again when it ends. The rate of a command is its progress, if a pattern tells it;
+    else runs per second, if it ends often enough; else CPU time, which hides what memory contention costs.
+    The overhead and severity that fit are those of the policy `coschedule`.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure coschedule measure --seconds 30 --cpus 1 -- ./a.sh -- ./b.sh
+    procure coschedule measure --format json --bandwidth 90,40 -- ./a.sh -- ./b.sh
+    """
+    with named(commands=_TWO):
+        found = measure_pair(
+            *_two(commands), seconds=seconds, n_cpus=cpus, progress=progress, bandwidth=_shares(bandwidth),
+            driver=driver, weight=weight, tell=note,
+        )  # fmt: skip
+    _say_driver(found.driver, found.why)
+    if output is Format.JSON:
+        print_json(found.record())
+        return
+    print_table(found.table, output, f"pace and share of the CPUs ({found.driver}; rate: {found.rate})")
+    if output is Format.TABLE:
+        fitted = {"overhead": found.contention.overhead, "severity": found.contention.severity}
+        print_record(fitted, output, "contention model that fits")
+
+
+def _shares(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        first, second = (float(word) / 100 for word in text.split(","))
+    except ValueError:
+        raise ArgumentError("bandwidth", f"{text!r} was given; two percentages A,B are needed") from None
+    if not (0 <= first <= 1 and 0 <= second <= 1):
+        raise ArgumentError("bandwidth", f"{text!r} was given; 0 to 100 is allowed")
+    return first, second

@@ -109,6 +109,15 @@ def projected_loss(limit, limit_left, pace, work_left):
 
 
 @kernel
+def pair_loss(donors, guests):
+    """Return the loss of a pair from the losses of its two jobs: a donor that misses its limit weighs most.
+
+    0.5 is the loss where the donor is in time and the guest stands still; the donor's own begins there.
+    """
+    return max(0.5 + 0.5 * donors if donors > 0.0 else 0.0, 0.5 * guests)
+
+
+@kernel
 def gamma_of(n_experts, number):
     """Return the learning rate of a round, √(8 ln n / t): it never increases."""
     return math.sqrt(8.0 * math.log(n_experts) / number)
@@ -193,6 +202,14 @@ def _lowest(learner, cell, predicted):
         if value < lowest:
             best, lowest = a, value
     return best
+
+
+@kernel
+def mean_loss(learner, context, quota, predicted):
+    """Return the loss that `ucb` expects of a quota, from what it saw and what is predicted."""
+    cell = cell_of(context)
+    weight = learner.trust + learner.tried[cell, quota]
+    return (learner.trust * predicted[quota] + learner.sums[cell, quota]) / weight
 
 
 @kernel

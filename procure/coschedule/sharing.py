@@ -20,7 +20,16 @@ from numba import njit
 
 from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.experts import IN_DANGER, N_METRICS, bin_of, mood_of
-from procure.coschedule.learner import UCB, Learner, cell_of, choose, happiness, learn, projected_loss
+from procure.coschedule.learner import (
+    UCB,
+    Learner,
+    choose,
+    happiness,
+    learn,
+    mean_loss,
+    pair_loss,
+    projected_loss,
+)
 from procure.simulator.drive import loop
 from procure.simulator.kernel import kernel
 from procure.simulator.pace import ask_pace
@@ -156,10 +165,7 @@ def _welcome(state, own, job, donor):
     own.level[job] = level
     if own.learner.mode != UCB or level == 0:
         return level > 0
-    learner, cell = own.learner, cell_of(own.here)
-    weight = learner.trust + learner.tried[cell, level]
-    mean = (learner.trust * own.predicted[level] + learner.sums[cell, level]) / weight
-    return mean <= own.admit
+    return mean_loss(own.learner, own.here, level, own.predicted) <= own.admit
 
 
 @kernel
@@ -297,17 +303,14 @@ def _note_context(own, job):
 
 @kernel
 def _expect(state, own, model, donor, guest, losses):
-    """Fill ``losses`` with what each quota would bring if it stayed.
-
-    A donor that would miss its limit weighs more than a guest that stands still.
-    """
+    """Fill ``losses`` with what each quota would bring if it stayed."""
     limit, limit_left, work_left = _left(state, own, donor)
     limit_2, limit_left_2, work_left_2 = _left(state, own, guest)
     for a in range(losses.size):
         one, other = _paces(state, own, model, donor, guest, own.quotas[a])
         donors = projected_loss(limit, limit_left, one, work_left)
         guests = projected_loss(limit_2, limit_left_2, other, work_left_2)
-        losses[a] = max(0.5 + 0.5 * donors if donors > 0.0 else 0.0, 0.5 * guests)
+        losses[a] = pair_loss(donors, guests)
 
 
 @kernel

@@ -1,0 +1,189 @@
+"""A real command in its box: started, watched, and ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from procure.coschedule.groups import MARK, Box, die_with_parent
+from procure.errors import ArgumentError, TableError
+
+
+class Progress:
+    """What a command says of how far it is: the last match of a pattern in its output, or of a file.
+
+    A pattern has one group (a percentage) or two (done and total).
+    """
+
+    def __init__(self, pattern: str | None = None, file: Path | None = None) -> None:
+        """Refuse a pattern that cannot be read.
+
+        Raises
+        ------
+        ArgumentError
+            It is no regular expression, or has not one or two groups.
+        """
+        try:
+            self.pattern = re.compile(pattern or r"([\d.]+)(?:\s*/\s*([\d.]+)|\s*%)")
+        except re.error as error:
+            raise ArgumentError("progress", f"{pattern!r} is no regular expression: {error}") from None
+        if self.pattern.groups not in (1, 2):
+            raise ArgumentError(
+                "progress", f"{pattern!r} has {self.pattern.groups} groups; one or two are needed"
+            )
+        self.from_output, self.file, self.last = pattern is not None and file is None, file, 0.0
+
+    def read_line(self, line: str) -> None:
+        """Take a line of output, or of the file."""
+        for match in self.pattern.finditer(line):
+            with contextlib.suppress(ValueError, ZeroDivisionError):
+                values = [float(text) for text in match.groups() if text is not None]
+                share = values[0] / values[1] if len(values) == 2 else values[0] / 100.0
+                self.last = min(1.0, max(0.0, share))
+
+    def now(self) -> float | None:
+        """Return the share that is done; None where nothing is told."""
+        if self.file is not None:
+            with contextlib.suppress(OSError):
+                for line in self.file.read_text(errors="replace").splitlines()[-3:]:
+                    self.read_line(line)
+        return self.last if self.from_output or self.file is not None else None
+
+
+class Command:
+    """One command: at most one process tree at a time, in one box."""
+
+    def __init__(
+        self, words: Sequence[str], box: Box, cpus: Sequence[int], progress: Progress | None = None
+    ) -> None:
+        """Remember what is to be started."""
+        self.words, self.box, self.cpus = list(words), box, list(cpus)
+        self.progress = progress or Progress()
+        self.began, self.ended = 0.0, 0.0
+        self._process: subprocess.Popen | None = None
+
+    def start(self, quiet: bool = False) -> None:
+        """Start it, in its box from the first instruction on; what it prints goes to our standard error.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such command, or it may not be run.
+        """
+        listens = self.progress.from_output
+        out = subprocess.PIPE if listens else subprocess.DEVNULL if quiet else sys.stderr.fileno()
+        environment = {key: text for key, text in os.environ.items() if key != MARK} | self.box.environment()
+        try:
+            self._process = subprocess.Popen(
+                self.words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL if quiet else None,
+                env=environment, start_new_session=True, preexec_fn=self._before_exec,
+            )  # fmt: skip
+        except OSError as error:
+            raise ArgumentError("commands", f"{self.words[0]}: cannot be started: {error.strerror}") from None
+        except subprocess.SubprocessError as error:
+            raise TableError(f"{self.words[0]}: cannot be put into its control group: {error}") from None
+        self.box.leader = self._process.pid
+        self.began, self.ended = time.monotonic(), 0.0
+        if listens:
+            threading.Thread(target=self._listen, args=(self._process.stdout, quiet), daemon=True).start()
+
+    def _before_exec(self) -> None:
+        die_with_parent()
+        os.sched_setaffinity(0, self.cpus)
+        self.box.enter()
+
+    def _listen(self, stream, quiet: bool) -> None:
+        with contextlib.suppress(ValueError):  # the stream is closed as the command ends
+            for raw in stream:
+                line = raw.decode(errors="replace")
+                self.progress.read_line(line)
+                if not quiet:
+                    sys.stderr.write(line)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs or before it started."""
+        if self._process is None:
+            return None
+        code = self._process.poll()
+        if code is not None and not self.ended:
+            self.ended = time.monotonic()
+        return code
+
+    @property
+    def runs(self) -> bool:
+        """Whether its first process is alive."""
+        return self._process is not None and self.exit_code is None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        if self._process is None:
+            return 0.0
+        return (self.ended or time.monotonic()) - self.began
+
+    def close(self) -> None:
+        """End all its processes; may be called twice."""
+        self.box.close()
+        if self._process is not None:
+            self._process.wait()
+            self.ended = self.ended or time.monotonic()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+
+def allocation(n_cpus: int | None) -> list[int]:
+    """Return the CPUs of the donor's allocation: the first so many that we may use; all without.
+
+    Raises
+    ------
+    ArgumentError
+        There are not as many.
+    """
+    ours = sorted(os.sched_getaffinity(0))
+    if n_cpus is not None and not 1 <= n_cpus <= len(ours):
+        raise ArgumentError("cpus", f"{n_cpus} was given; this machine lets us use 1 to {len(ours)}")
+    return ours[:n_cpus]
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Treat a request to terminate, or a lost terminal, as Ctrl-C, so that everything is put away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number, frame) -> None:
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ignore Ctrl-C and its like while everything is put away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
