@@ -38,6 +38,12 @@ def futures(
     load_spread: Annotated[
         float, typer.Option(help="Standard deviation of the logarithm of a future's load about its growth.")
     ] = _DEFAULT.load_spread,
+    class_spread: Annotated[
+        float, typer.Option(help="The same of each class's load.")
+    ] = _DEFAULT.class_spread,
+    user_spread: Annotated[
+        float, typer.Option(help="The same of each user's load; of each request's, where no user is known.")
+    ] = _DEFAULT.user_spread,
     mix: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,7 +75,7 @@ def futures(
     """
     values = {
         "draws": draws, "length": length, "growth": growth, "growth_spread": growth_spread, "years": years,
-        "load_spread": load_spread, "redraw_run_times": redraw_run_times, "tz": tz, "seed": seed,
+        "load_spread": load_spread, "class_spread": class_spread, "user_spread": user_spread, "redraw_run_times": redraw_run_times, "tz": tz, "seed": seed,
         "mix": dict(_mix(text) for text in mix or []),
     }  # fmt: skip
     settings = validated(Futures, values, "futures")

@@ -28,6 +28,7 @@ from procure.workload.scale import bursts
 
 FEWEST_DAYS = 5
 """From this many workloads on, days are resampled; below, the bursts within each."""
+OF_WORKLOADS = ("days", "futures")
 DAY_RESAMPLES = 1000
 RESAMPLES = 20
 """Each resample of bursts costs a simulation of every package of the head."""
@@ -47,8 +48,8 @@ class Confidence:
         A row per package of the list's head, in rank order: ``package_id rank_low rank_high share_first
         chance_top alike``. Ranks are among the head; see `rank_ranges`. What is not known is missing.
     unit
-        What was resampled: ``days``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were compared
-        instead; of simulated packages nothing is known then).
+        What was resampled: ``days``, ``futures``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were
+        compared instead; of simulated packages nothing is known then).
     n_draws, n_units
         How often, and of how many.
     another_day
@@ -123,8 +124,8 @@ def _without_resamples(table: pd.DataFrame, head: str) -> list[str]:
 def _by_resamples(found: Confidence, head: str) -> list[str]:
     table, first, what = found.table, found.table.iloc[0], found.of.name.replace("mean-wait", "wait")
     alike = table["alike"].to_numpy(dtype=bool)
-    if found.unit == "days":
-        units = f"the {found.n_units} days"
+    if found.unit in OF_WORKLOADS:
+        units = f"the {found.n_units} {found.unit}"
     else:
         units = f"the {found.n_units:,} job bursts" if found.n_units != 1 else "one job burst"
     how = f"{counted(found.n_draws, 'resample')} of {units}"
@@ -148,7 +149,7 @@ def _by_resamples(found: Confidence, head: str) -> list[str]:
         f"{first['rank_low']:.0f} to {first['rank_high']:.0f}"
         + (
             f"; it is among the best 5 % of all packages in {top:.0%}"
-            if found.unit == "days" and top == top
+            if found.unit in OF_WORKLOADS and top == top
             else ""
         )
     )
@@ -159,10 +160,13 @@ def _another_day(found: Confidence) -> list[str]:
     if found.another_day is None:
         return []
     low, high, probability = found.another_day
+    another = f"on another day like these {found.n_units}"
+    if found.unit == "futures":
+        another = f"in another time like these {found.n_units} futures"
     return [
-        f"on another day like these {found.n_units} the first package's mean wait lies between {duration(low)} and "
+        f"{another} the first package's mean wait lies between {duration(low)} and "
         f"{duration(high)} with {probability:.0%} probability"
-        + ("; more days are needed for 90 %" if round(probability, 9) < SHARE else "")
+        + (f"; more {found.unit} are needed for 90 %" if round(probability, 9) < SHARE else "")
     ]
 
 
@@ -235,7 +239,8 @@ def assess(
     if of.source != "result" or not values.simulated[rows].all():
         return overlap
     if len(values.cases) >= FEWEST_DAYS:
-        return _by_days(values, of, rows, seed)
+        found = _by_days(values, of, rows, seed)
+        return found if results.plan.study.futures is None else replace(found, unit="futures")
     if resamples is None:
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     failures: list[str] = []

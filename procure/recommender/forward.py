@@ -17,7 +17,7 @@ from procure.recommender.learning import Note
 from procure.recommender.race import race
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
-from procure.sweep.runner import make_bench, simulate_batch
+from procure.sweep.runner import Bench, make_bench, simulate_batch
 from procure.text import as_html, as_text, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
 from procure.workload.days import split_days
@@ -72,7 +72,7 @@ class Forward:
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _Candidates:
     """Simulates packages of one study on any jobs."""
 
     plan: Plan
@@ -80,22 +80,24 @@ class _Bench:
     ids: np.ndarray
     counts: np.ndarray
 
-    def runs(self, jobs: pd.DataFrame, rows: np.ndarray, warm_up: int = 0) -> pd.DataFrame:
-        """Return result rows of some packages."""
+    def lay_out(self, jobs: pd.DataFrame, warm_up: int = 0) -> Bench:
+        """Lay out some jobs."""
         name = next(iter(self.plan.workloads))
         first = self.plan.study.workloads[0].model_copy(update={"warm_up": warm_up, "begin": "empty"})
         study = self.plan.study.model_copy(update={"workloads": (first,)})
         plan = replace(self.plan, study=study, workloads={name: jobs})
-        found, _ = simulate_batch(
-            make_bench(plan, name, self.policy), self.ids[rows].tolist(), self.counts[rows]
-        )
+        return make_bench(plan, name, self.policy)
+
+    def runs(self, on: Bench, rows: np.ndarray) -> pd.DataFrame:
+        """Return result rows of some packages."""
+        found, _ = simulate_batch(on, self.ids[rows].tolist(), self.counts[rows])
         for run in found[found["status"] != "ok"].head(1).itertuples():
             raise TableError(f"package {run.package_id}: {run.reason}")
         return found
 
-    def wait(self, jobs: pd.DataFrame, rows: np.ndarray, warm_up: int = 0) -> np.ndarray:
+    def wait(self, on: Bench, rows: np.ndarray) -> np.ndarray:
         """Return mean waits, s."""
-        return self.runs(jobs, rows, warm_up)["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
+        return self.runs(on, rows)["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
 
 
 def forward(
@@ -166,7 +168,7 @@ def forward(
         after = _between(jobs, cut - warm_up, cut + length)
         before.attrs, after.attrs = dict(jobs.attrs), dict(jobs.attrs)
         seen = _between(jobs, jobs["submit_time"].min(), cut + length)
-        bench = _candidates(plan, policy, seen, n_packages, seed)
+        bench = _draw_candidates(plan, policy, seen, n_packages, seed)
         note(
             f"{day}: {counted(len(bench.ids), 'package')}, {len(before):,} jobs before and {len(after):,} after"
         )
@@ -230,7 +232,7 @@ def _cuts(
     return found
 
 
-def _candidates(plan: Plan, policy: str, jobs: pd.DataFrame, n: int, seed: int) -> _Bench:
+def _draw_candidates(plan: Plan, policy: str, jobs: pd.DataFrame, n: int, seed: int) -> _Candidates:
     packages = plan.packages[plan.packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
     able = np.flatnonzero(jobs_left_out(packages, plan.quotes, jobs, plan.existing) == 0)
     if not len(able):
@@ -238,11 +240,11 @@ def _candidates(plan: Plan, policy: str, jobs: pd.DataFrame, n: int, seed: int) 
     rows = np.random.default_rng(seed).permutation(able)[:n]
     chosen = packages.iloc[rows].reset_index(drop=True)
     counts = np.ascontiguousarray(chosen[plan.types].to_numpy(np.int64))
-    return _Bench(replace(plan, packages=chosen), policy, chosen["package_id"].to_numpy(), counts)
+    return _Candidates(replace(plan, packages=chosen), policy, chosen["package_id"].to_numpy(), counts)
 
 
 def _simulating(
-    bench: _Bench, jobs: pd.DataFrame, settings: Futures, warm_up: int, runs: int, note: Note
+    bench: _Candidates, jobs: pd.DataFrame, settings: Futures, warm_up: int, runs: int, note: Note
 ) -> list[_Choice]:
     """Choose by the rules that simulate."""
     every = np.arange(len(bench.ids))
@@ -251,7 +253,9 @@ def _simulating(
     # The first future is the one most like the mean; the others come as they were drawn.
     first = int(np.abs(load - load.mean()).argmin())
     order = np.concatenate([[first], np.delete(np.arange(len(futures)), first)])
-    raced = race(lambda i, rows: bench.wait(futures[i], rows, warm_up), len(every), order, runs)
+    raced = race(
+        lambda i, rows: bench.wait(bench.lay_out(futures[i], warm_up), rows), len(every), order, runs
+    )
     done = raced.finished
     found = [
         _Choice(
@@ -259,14 +263,14 @@ def _simulating(
         )
     ]
     note(f"futures: {raced.n_runs:,} runs")
-    past = bench.wait(jobs, every[:runs], warm_up)
+    past = bench.wait(bench.lay_out(jobs, warm_up), every[:runs])
     found.append(_Choice("past", int(past.argmin()), len(past), every[:runs], past))
-    days = list(split_days(jobs, settings.tz or "UTC").values()) if has_dates(jobs) else []
-    if not days:
+    if not has_dates(jobs):
         return found
+    by_day = split_days(jobs, settings.tz or "UTC").values()
+    days, weight = [bench.lay_out(day) for day in by_day], np.array([float(len(day)) for day in by_day])
     some = every[: max(1, runs // len(days))]
     waits = np.array([bench.wait(day, some) for day in days])
-    weight = np.array([len(day) for day in days], dtype="float64")
     for rule, figure in (("mean-day", weight @ waits / weight.sum()), ("worst-day", waits.max(axis=0))):
         found.append(_Choice(rule, int(some[figure.argmin()]), waits.size, some, figure))
     probed = every[: min(N_PROBED, max(1, runs // (2 * len(days))))]
@@ -278,7 +282,7 @@ def _simulating(
     return [*found, _Choice("hardest-days", int(left[figure.argmin()]), n_runs, left, figure)]
 
 
-def _naive(bench: _Bench) -> list[_Choice]:
+def _naive(bench: _Candidates) -> list[_Choice]:
     """Choose by the rules that do not simulate; ties go to the earlier package."""
     packages, existing = bench.plan.packages, bench.plan.existing
     cpus, mem, gpus = (
@@ -298,9 +302,11 @@ def _naive(bench: _Bench) -> list[_Choice]:
     return [_Choice(rule, int(figure.argmin())) for rule, figure in figures.items()]
 
 
-def _judge(day: str, chosen: list[_Choice], bench: _Bench, jobs: pd.DataFrame, warm_up: int) -> pd.DataFrame:
+def _judge(
+    day: str, chosen: list[_Choice], bench: _Candidates, jobs: pd.DataFrame, warm_up: int
+) -> pd.DataFrame:
     """Replay what came on every package, and say how each choice did."""
-    came = bench.runs(jobs, np.arange(len(bench.ids)), warm_up)
+    came = bench.runs(bench.lay_out(jobs, warm_up), np.arange(len(bench.ids)))
     wait = came["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
     saturated = came["saturated"].to_numpy(dtype="float64")
     best = int(wait.argmin())
@@ -331,7 +337,7 @@ def _stated(one: _Choice) -> tuple[float, float, float]:
     return float((mine <= one.wait.min(axis=1)).mean()), float(low), float(high)
 
 
-def _about(table: pd.DataFrame, bench: _Bench, length: int) -> str:
+def _about(table: pd.DataFrame, bench: _Candidates, length: int) -> str:
     first, told = table.iloc[0], table.loc[table["rule"] == "past", "rank_correlation"].iloc[0]
     return (
         f"{first['cut']}: judged on {counted(len(bench.ids), 'package')} over {duration(length)} after it; "

@@ -42,7 +42,7 @@ def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
         column: np.array(
             [simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases]
         )
-        for column in criteria.result_columns
+        for column in (*criteria.result_columns, *({"saturated"} & set(rows.columns)))
     }
     return PackageValues(results.cases, values, costs, results.plan.study.recommend.cvar_share)
 

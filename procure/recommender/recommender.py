@@ -18,6 +18,7 @@ from procure.recommender import notes
 from procure.recommender.confidence import assess
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.learning import Note, learn_values, simulator, values_of
+from procure.recommender.outlook import about_futures, about_saturation
 from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.study import Study, load_study
@@ -170,6 +171,10 @@ def _notes(
     else:
         among = np.flatnonzero(whole.runs_all if whole.runs_all.any() else ~whole.runs_all)
     found += notes.ties(values, criteria, among, done.k if done.front is None else 0)
+    first, study = int(done.ranking["row"].iloc[0]), results.plan.study
+    if done.front is None:
+        found += about_futures(study, values, first)
+        found += about_saturation(study, results.plan.workloads, values, first)
     found += notes.about_results(results)
     if failures:
         runs = counted(done.n_failed, "confirming run")

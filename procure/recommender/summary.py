@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 
 from procure.packages.runnable import count_matrix
+from procure.recommender.confidence import FEWEST_DAYS
 from procure.recommender.criteria import Criteria
+from procure.recommender.outlook import outlook
 from procure.recommender.recommendation import Recommendation
 
 
@@ -31,6 +33,13 @@ def records(done: Recommendation) -> list[dict[str, object]]:
         {**one, "counts": count, **total}
         for one, count, total in zip(top[keep].to_dict(orient="records"), counts, found, strict=True)
     ]
+    look = outlook(done.package_values, top["row"].to_numpy())
+    if len(done.package_values.cases) < FEWEST_DAYS and done.results.plan.study.futures is None:
+        # One workload is one draw: the resamples of its bursts say how often a package comes out best.
+        look["best_chance"] = (
+            np.nan if done.confidence is None else done.confidence.table["share_first"].head(done.k)
+        )
+    rows = [one | more for one, more in zip(rows, look.to_dict(orient="records"), strict=True)]
     if criteria != Criteria():
         for one, line in zip(rows, top.to_dict(orient="records"), strict=True):
             one |= {"objective": criteria.objective.name, "objective_unit": criteria.objective.unit}

@@ -56,6 +56,9 @@ class Futures(Settings):
         Growth a year of single classes (`CLASSES`) instead.
     growth_spread, load_spread
         Standard deviation of the logarithm of the growth a year, and of a future's load about its growth.
+    class_spread, user_spread
+        The same of each class's load in a future, and of each user's (of each request's, where no user is known), as
+        some will be busier than they were and others less.
     redraw_run_times
         Draw run times anew from those of the same user and request.
     tz
@@ -67,6 +70,8 @@ class Futures(Settings):
     growth: Growth = 1.0
     growth_spread: Annotated[float, Field(ge=0, le=1)] = 0.0
     load_spread: Annotated[float, Field(ge=0, le=1)] = 0.2
+    class_spread: Annotated[float, Field(ge=0, le=2)] = 0.3
+    user_spread: Annotated[float, Field(ge=0, le=2)] = 1.0
     mix: dict[Class, Growth] = Field(default_factory=dict)
     years: Annotated[float, Field(ge=0, le=20)] = 1.0
     redraw_run_times: bool = False
@@ -120,6 +125,7 @@ class _Past(NamedTuple):
     local: np.ndarray  # int64[n_jobs], s of the local clock
     first: np.ndarray  # int64[n_units + 1], a unit's jobs are first[u]:first[u + 1]
     unit_class: np.ndarray  # int64[n_units]
+    unit_owner: np.ndarray  # int64[n_units], the user, or the request where no user is known
     unit_begin: np.ndarray  # int64[n_units], s of the local clock
     unit_week: np.ndarray  # int64[n_units]; −1 = before the first whole week
     week_begin: np.ndarray  # int64[n_weeks], s of the local clock
@@ -185,8 +191,15 @@ def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
     week[begin >= weeks[-1] + WEEK] = -1
     return _Past(
         base.iloc[order].reset_index(drop=True), local[order], np.append(first, len(base)),
-        held % len(CLASSES), begin, week, weeks, has_dates(jobs),
+        held % len(CLASSES), _owners(base)[order][first], begin, week, weeks, has_dates(jobs),
     )  # fmt: skip
+
+
+def _owners(jobs: pd.DataFrame) -> np.ndarray:
+    named = (jobs["user"] != "").to_numpy()
+    by_user = jobs.groupby("user", sort=False).ngroup().to_numpy()
+    by_request = jobs.groupby(_SHAPE, sort=False, dropna=False).ngroup().to_numpy()
+    return np.where(named, by_user, len(jobs) + by_request)
 
 
 def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame]:
@@ -232,10 +245,13 @@ def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame
 def _draw(
     past: _Past, settings: Futures, load: np.ndarray, begin: int, rng: np.random.Generator, name: str
 ) -> pd.DataFrame:
+    busy = _spread_about_1(settings.class_spread, len(CLASSES), rng)[past.unit_class]
+    owners, owner = np.unique(past.unit_owner, return_inverse=True)
+    rate = load[past.unit_class] * busy * _spread_about_1(settings.user_spread, len(owners), rng)[owner]
     units, dest = [], []
     for week, source in enumerate(_weeks(past, settings.n_weeks, begin, rng)):
         mine = np.flatnonzero(past.unit_week == source)
-        times = rng.poisson(load[past.unit_class[mine]])
+        times = rng.poisson(rate[mine])
         again = np.repeat(mine, times)
         copy = np.arange(len(again)) - np.repeat(np.cumsum(times) - times, times)
         since = past.unit_begin[again] - past.week_begin[source]
@@ -259,6 +275,11 @@ def _draw(
     found = found.sort_values("submit_time", kind="stable", ignore_index=True)
     found.attrs = {"clock": "unix" if past.has_dates else "log"}
     return found
+
+
+def _spread_about_1(spread: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw log-normal factors of mean 1."""
+    return np.exp(rng.normal(0.0, spread, n) - spread**2 / 2)
 
 
 def _weeks(past: _Past, n: int, begin: int, rng: np.random.Generator) -> np.ndarray:

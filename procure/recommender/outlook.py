@@ -1,0 +1,94 @@
+"""What futures, or several days, say of single packages: how often the best, how often saturated, in which range."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from procure.models.intervals import SHARE
+from procure.recommender.criteria import MEAN_WAIT
+from procure.recommender.values import PackageValues
+from procure.study import Study
+from procure.text import duration
+from procure.workload.futures import WEEK
+from procure.workload.replay import counted_jobs
+
+NEAR = 0.05
+"""A package is near the best on a workload if it waits at most 5 % longer, or 60 s in all."""
+
+
+def outlook(values: PackageValues, rows: np.ndarray) -> pd.DataFrame:
+    """Say how some packages do over the workloads, the same for all of them.
+
+    Parameters
+    ----------
+    rows
+        Of packages; what is predicted or unknown is missing in their rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row each: ``expected_wait_time`` (the mean wait over all jobs of all workloads, s, simulated or predicted);
+        ``outlook_low``, ``outlook_high`` (5 % and 95 % quantiles of its mean waits on the workloads, s);
+        ``best_chance``, ``near_chance`` (shares of the workloads on which it is the best of the simulated packages that
+        run every job, alone or tied, and at most 5 % or 60 s above it); ``saturation_chance``.
+    """
+    wait = values.results[MEAN_WAIT.column][:, rows]
+    best = values.best[:, None]
+    known = ~np.isnan(wait).any(axis=0)
+    saturated = values.results.get("saturated", np.full_like(values.results[MEAN_WAIT.column], np.nan))[
+        :, rows
+    ]
+    tails = np.quantile(np.where(known, wait, 0.0), [(1 - SHARE) / 2, (1 + SHARE) / 2], axis=0)
+    able = values.whole.runs_all[rows]
+    columns = {
+        "outlook_low": tails[0],
+        "outlook_high": tails[1],
+        "best_chance": ((wait <= best) & able).mean(axis=0),
+        "near_chance": ((wait <= np.maximum((1 + NEAR) * best, 60.0)) & able).mean(axis=0),
+        "saturation_chance": saturated.mean(axis=0),
+    }
+    table = pd.DataFrame({name: np.where(known, column, np.nan) for name, column in columns.items()})
+    table.insert(0, "expected_wait_time", values.value(MEAN_WAIT)[0][rows])
+    return table
+
+
+def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
+    """Say in sentences what the futures hold for the first package; nothing where there are none."""
+    found = outlook(values, np.array([row])).iloc[0]
+    if study.futures is None or np.isnan(found["best_chance"]):
+        return []
+    n = len(values.cases)
+    text = (
+        f"over the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on average (90 % "
+        f"of the futures: {duration(found['outlook_low'])} to {duration(found['outlook_high'])}); it is the best of "
+        f"the simulated packages in {found['best_chance']:.0%} of them, and within 5 % of the best in "
+        f"{found['near_chance']:.0%}"
+    )
+    full = values.results["saturated"][:, row] > 0
+    if not full.any():
+        return [f"{text}; it saturates in none"]
+    load, ahead = study.futures.loads().mean(axis=1).to_numpy(), study.futures.years_ahead()
+    lightest, soonest = load[full].min(), ahead[full].min()
+    return [
+        f"{text}; it saturates in {full.sum()} of {n}: the queue grows to the end there, the lightest of these having "
+        f"{lightest:.2f} times the past's load, the first {soonest:.1f} years ahead"
+    ]
+
+
+def about_saturation(
+    study: Study, workloads: dict[str, pd.DataFrame], values: PackageValues, row: int
+) -> list[str]:
+    """Warn of a first package whose queue grows to the end of a workload of a week or more."""
+    if study.futures is not None or "saturated" not in values.results:
+        return []
+    long, warm_up = [], {one.name: one.warm_up for one in study.scenarios}
+    for i, case in enumerate(values.cases):
+        submit = counted_jobs(workloads[case.name], warm_up[case.name])["submit_time"]
+        if values.results["saturated"][i, row] > 0 and submit.max() - submit.min() >= WEEK:
+            long.append(case.name)
+    return [
+        f"the first package saturates on {name}: its queue grows to the end, so its mean wait says how long was "
+        "looked, not how good it is; more money, or fewer jobs, are needed"
+        for name in long
+    ]

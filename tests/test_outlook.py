@@ -1,0 +1,82 @@
+"""Deciding over futures: what a recommendation says of how often its first is the best, and when it saturates."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from test_futures import log, study_file
+from test_replay import queue
+from test_replay import study_file as replay_file
+
+from procure import recommend
+from procure.recommender.criteria import MEAN_WAIT
+from procure.recommender.outlook import outlook
+from procure.study import load_plan, load_study
+from procure.sweep import run_sweep
+from procure.tables import write
+
+KEYS = [
+    "expected_wait_time",
+    "saturation_chance",
+    "best_chance",
+    "near_chance",
+    "outlook_low",
+    "outlook_high",
+]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A swept study of five futures of a log that keeps 70,000 US$ busy."""
+    folder = tmp_path_factory.mktemp("outlook")
+    path = study_file(folder, 'draws = 5\nlength = "7d"\nyears = 3\ngrowth = 1.5', n=700)
+    text = path.read_text().replace("sample = 40", "sample = 8").replace('["fcfs"]', '["best-fit"]')
+    path.write_text(text)
+    write(log(n=700).assign(n_nodes=1), folder / "jobs.parquet")
+    run_sweep(load_plan(load_study(path)), "serial")
+    return path
+
+
+def test_chances_are_counted_over_the_same_futures(swept):
+    """Each figure as the simulated waits give it, future by future."""
+    done = recommend(swept, k=4)
+    values, rows = done.package_values, done.ranking["row"].to_numpy()[:4]
+    table = outlook(values, rows)
+    wait = values.results[MEAN_WAIT.column]
+    able = values.whole.runs_all & ~np.isnan(wait).any(axis=0)
+    best = wait[:, able].min(axis=1)
+    for place, row in enumerate(rows):
+        mine = wait[:, row]
+        assert table["best_chance"][place] == sum(mine <= best) / 5
+        assert table["near_chance"][place] == sum(mine <= np.maximum(1.05 * best, 60)) / 5
+        assert table["saturation_chance"][place] == values.results["saturated"][:, row].mean()
+        assert mine.min() <= table["outlook_low"][place] <= table["outlook_high"][place] <= mine.max()
+    assert table["expected_wait_time"].tolist() == done.ranking["mean_wait_time"].tolist()[:4]
+    assert (table["expected_wait_time"].diff().dropna() >= 0).all()
+    told = [line for line in done.notes if "futures jobs on the first package wait" in line]
+    assert len(told) == 1 and ("saturates in none" in told[0] or "times the past's load" in told[0])
+    assert any("resamples of the 5 futures" in line for line in done.notes), done.notes
+
+
+def test_the_command_prints_them(swept, procure):
+    code, out, err = procure("recommend", str(swept), "-k", "2", "--format", "json")
+    assert code == 0, err
+    for row in json.loads(out):
+        assert set(KEYS) <= set(row)
+        assert row["expected_wait_time"] == row["mean_wait_time"]
+        assert 0 <= row["saturation_chance"] <= 1 and 0 <= row["best_chance"] <= 1
+
+
+def test_a_first_package_that_saturates_is_named(tmp_path):
+    """A log of weeks that no package of the budget can do: the list says that its mean wait means nothing."""
+    path = tmp_path / "study.toml"
+    replay_file(tmp_path, 'warm_up = "12h"')
+    path.write_text(path.read_text().replace("sample = 40", "sample = 8"))
+    jobs = queue(1.0, 1, n=6000).assign(cpus_per_node=16)
+    jobs["run_time"] *= 60
+    write(jobs, tmp_path / "jobs.parquet")
+    run_sweep(load_plan(load_study(path)), "serial")
+    done = recommend(path, k=1, resamples=0)
+    assert any("saturates on all" in line for line in done.notes)
