@@ -55,7 +55,8 @@ def log(weeks: int = 5, seed: int = 1, n: int = 400, users: int = 6) -> pd.DataF
 
 
 def drawn(jobs: pd.DataFrame, **settings_) -> list[pd.DataFrame]:
-    return list(draw_futures(jobs, Futures(tz=CHICAGO, **settings_)))
+    spreads = {"class_spread": 0, "user_spread": 0}
+    return list(draw_futures(jobs, Futures(tz=CHICAGO, **(spreads | settings_))))
 
 
 def original(future: pd.DataFrame) -> pd.Series:
@@ -109,11 +110,13 @@ def test_the_same_seed_gives_the_same_jobs():
     assert not drawn(jobs, draws=1, seed=8)[0].equals(same[0][0])
 
 
-@pytest.mark.parametrize("load_spread", [0.0, 0.3])
-def test_growth_1_keeps_the_expected_load(load_spread):
+@pytest.mark.parametrize(
+    "spreads", [{"load_spread": 0}, {"load_spread": 0.3}, {"class_spread": 0.2, "user_spread": 0.3}]
+)
+def test_growth_1_keeps_the_expected_load(spreads):
     """Over 600 futures the CPU-hours of all, and of each class, are those of the log within 4 standard errors."""
     jobs = log(weeks=4, n=250)
-    futures = drawn(jobs, draws=600, load_spread=load_spread, years=0)
+    futures = drawn(jobs, draws=600, years=0, **spreads)
     for number in [None, *range(len(CLASSES))]:
         past = cpu_seconds(jobs)[slice(None) if number is None else class_of(jobs) == number].sum()
         found = np.array(
@@ -146,6 +149,17 @@ def test_spreads_keep_the_mean_load_over_the_futures():
     loads = Futures(draws=9, load_spread=0.5, years=0).loads()["cpu"].to_numpy()
     assert loads.mean() == pytest.approx(1.0)
     assert np.log(loads).std() == pytest.approx(0.5, rel=0.25)
+
+
+def test_users_are_busier_in_one_future_than_in_another():
+    """With a spread of 1 the load of one user varies as log-normal factors do, without it as its bursts do."""
+    jobs = log(weeks=4, n=600, users=3)
+    spread = {}
+    for user_spread in (0, 1):
+        loads = [cpu_seconds(one[one["user"] == "u1"]).sum() for one in drawn(jobs, draws=60, years=0, load_spread=0,
+                                                                              user_spread=user_spread)]  # fmt: skip
+        spread[user_spread] = np.log(np.array(loads) + 1).std()
+    assert spread[0] < 0.3 and 0.7 < spread[1] < 1.4
 
 
 def test_a_log_of_more_than_a_year_keeps_its_season():
@@ -266,7 +280,8 @@ def test_the_command_writes_what_a_study_takes(tmp_path, procure):
 def test_the_differences_are_what_was_asked_for():
     """With growth 2 of GPU jobs alone, after a year these have twice the load and the others their own."""
     jobs = log(weeks=4, n=600)
-    asked = Futures(draws=60, mix={"gpu": 2.0}, years=2, load_spread=0, tz=CHICAGO)
+    spreads = {"load_spread": 0, "class_spread": 0, "user_spread": 0}
+    asked = Futures(draws=60, mix={"gpu": 2.0}, years=2, tz=CHICAGO, **spreads)
     table = compare_futures(jobs, list(draw_futures(jobs, asked)), asked)
     rows = table[table["by"] == "class"].set_index("of")
     assert rows.loc["gpu", "mean"] / rows.loc["gpu", "past"] == pytest.approx(2.06, rel=0.1)

@@ -75,7 +75,8 @@ def futures(
     """
     values = {
         "draws": draws, "length": length, "growth": growth, "growth_spread": growth_spread, "years": years,
-        "load_spread": load_spread, "class_spread": class_spread, "user_spread": user_spread, "redraw_run_times": redraw_run_times, "tz": tz, "seed": seed,
+        "load_spread": load_spread, "class_spread": class_spread, "user_spread": user_spread,
+        "redraw_run_times": redraw_run_times, "tz": tz, "seed": seed,
         "mix": dict(_mix(text) for text in mix or []),
     }  # fmt: skip
     settings = validated(Futures, values, "futures")
