@@ -120,6 +120,7 @@ QUOTE = Schema(
         ),
         Column("mandatory", "bool", "", "the type is in every package", required=False, default=False),
         _str("valid_until", "last day of the offer, YYYY-MM-DD", required=False, default=""),
+        _str("quote_number", "the vendor's number of the offer", required=False),
         _float("licence_usd_per_year", "US$/year", "licences per node", money=True, **_OPTIONAL),
         _float("support_usd_per_year", "US$/year", "support per node", money=True, **_OPTIONAL),
         _str("source", "where the figures come from", required=False, default=""),

@@ -135,3 +135,16 @@ def test_equals_the_rule_in_exact_fractions(tiers: list[Discount], orders: list[
         listed = sum(n * Fraction(str(row["price_usd"])) for n, row in zip(order, rows, strict=True))
         assert charged == (listed - sum(best.values())) * 100
         assert bound <= charged
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(discounts, max_size=4), st.tuples(*[st.integers(0, 9)] * 3))
+def test_the_discounts_of_the_lines_add_up_to_that_of_the_order(
+    tiers: list[Discount], order: tuple[int, ...]
+) -> None:
+    """Every cent that an order saves stands on a line, and no line saves more than it costs."""
+    prices = price_list(offers(), PackageRules(budget_usd=1, discounts=tiers))
+    counts = np.array(order)
+    off = prices.line_discounts(counts)
+    assert (counts * prices.list_cents).sum() - off.sum() == prices.order_cents(counts[None, :])[0]
+    assert ((off >= 0) & (off <= counts * prices.list_cents)).all()

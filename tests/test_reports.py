@@ -66,7 +66,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_a_report_escapes_hostile_names(reports: dict[str, str], name: str):
     """A name that looks like markup is shown as text in every report, and no report runs or loads anything."""
     assert "&lt;script&gt;alert(1)" in reports[name]
-    assert not re.search(r"<script|<b>|https?://|@import|<link|url\((?!#)", reports[name])
+    own = r'<script type="application/json" id="data">[^<]*</script>|<script>"use strict";.*?</script>'
+    text, n_own = re.subn(own, "", reports[name], flags=re.DOTALL)
+    assert n_own == (2 if name == "purchase" else 0)
+    assert not re.search(r"<script|<b>|https?://|@import|<link|url\((?!#)| on[a-z]+=", text)
     ids = re.findall(r'\bid="([^"]+)"', reports[name])
     assert ids and len(ids) == len(set(ids))
 
@@ -74,7 +77,11 @@ def test_a_report_escapes_hostile_names(reports: dict[str, str], name: str):
 def test_all_reports_extend_one_base_template(reports: dict[str, str]):
     """The three pages begin with the same head but for title and width; only one template holds a document."""
     heads = {
-        re.sub(r"<title>.*?</title>|max-width: \d+rem; margin: 0 auto", "", text.split("</style>")[0])
+        re.sub(
+            r"<title>.*?</title>|max-width: \d+rem; margin: 0 auto|; script-src 'sha256-[^']*'",
+            "",
+            text.split("</style>")[0],
+        )
         for text in reports.values()
     }
     assert len(heads) == 1
@@ -82,7 +89,7 @@ def test_all_reports_extend_one_base_template(reports: dict[str, str]):
     assert [name for name, text in templates.items() if "<html" in text] == ["base.html"]
     assert not [name for name, text in templates.items() if re.search(r"\|\s*safe\b", text)]
     pages = [path for path in (ROOT / "procure").rglob("*.html") if 'extends "base.html"' in path.read_text()]
-    assert sorted(path.parent.name for path in pages) == ["comparison", "queue_time", "reports"]
+    assert {path.parent.name for path in pages} >= {"comparison", "queue_time", "reports"}
 
 
 def test_sections_escape_workload_names():

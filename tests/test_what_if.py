@@ -15,7 +15,7 @@ from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
 from procure.recommender.changes import Changes, changed_jobs, parse_gpu_share
 from procure.recommender.other_budget import best_package, with_budget
-from procure.recommender.sensitivity import GROWTHS, stability
+from procure.recommender.sensitivity import GROWTHS, stability, waits_under_loads
 from procure.recommender.what_if import try_changes
 from procure.sweep.results import load_results
 from procure.sweep.trial import try_counts
@@ -74,7 +74,7 @@ def test_the_first_under_other_loads_waits_as_what_if_says():
     """A row per load, and one for more GPU jobs where there are any; the leader is the least of those tried."""
     results = with_gpu_jobs()
     counts = results.counts[np.flatnonzero(results.cases[0].runs_all)[:3]]
-    table = stability(results, counts, seed=2)
+    table = stability(waits_under_loads(results, counts, seed=2))
     assert len(table) == len(GROWTHS) + 1
     for row, changes in zip(
         table.itertuples(), [*(Changes(growth=one, seed=2) for one in GROWTHS), Changes(gpu_jobs=2.0, seed=2)],

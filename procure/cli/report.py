@@ -20,6 +20,12 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write; default: RESULTS/NAME/report.html.")
     ] = None,
+    bill: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the bill of quantities of the first choice too: .csv or .parquet."
+        ),
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Write the report and print its path. It refers to nothing outside itself, and prints well.
@@ -28,9 +34,11 @@ def report(
 
     \b
     procure report pipelines/example.toml
-    procure report pipelines/example.toml -k 20 --out purchase.html
+    procure report pipelines/example.toml -k 20 --out purchase.html --bill bill.csv
     """
-    done = write_report(study, out, k=k, verify=verify, workload=workload, policy=policy, note=common.note)
+    done = write_report(
+        study, out, k=k, verify=verify, workload=workload, policy=policy, bill=bill, note=common.note
+    )
     if output is common.Format.JSON:
         common.print_json({"report": str(done.path), "bytes": len(done.html.encode())})
     else:

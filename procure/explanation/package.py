@@ -12,13 +12,11 @@ from procure.explanation.bottleneck import Bottleneck, find_bottleneck
 from procure.models import Case, Predicted, features
 from procure.models.case import mean_over
 from procure.objectives.aggregate import pooled_mean
-from procure.packages import package_nodes
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.progress import step
-from procure.run import simulate
 from procure.sweep.results import StudyResults
-from procure.sweep.trial import try_counts
+from procure.sweep.trial import replayed, try_counts
 
 CONTENTS = (
     ("GPUs", ("total_gpus", "nodes_gpus")),
@@ -171,16 +169,8 @@ def about(feature: str) -> str:
 
 def replay(results: StudyResults, counts: np.ndarray, workload: str) -> Bottleneck:
     """Simulate a package on one workload and find what its waiting jobs lacked."""
-    plan = results.plan
-    nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
     with step(f"replaying {workload}"):
-        run = simulate(
-            plan.workloads[workload],
-            nodes,
-            results.policy,
-            kill_at_limit=plan.study.simulate.kill_at_limit,
-            logged_speed=plan.logged_speed(workload),
-        )
+        run, nodes = replayed(results.plan, counts, workload, results.policy)
         return find_bottleneck(run.schedule, nodes)
 
 

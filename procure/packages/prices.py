@@ -69,6 +69,31 @@ class PriceList:
             total -= np.max([tier.reduction(n_nodes, cents) for tier in tiers], axis=0)
         return total
 
+    def line_discounts(self, counts: np.ndarray) -> np.ndarray:
+        """Return the int64[types] cents that discounts take off each line of one order, int64[types].
+
+        What a scope takes off is shared among its lines by their list prices, rounded down; the cents that are then
+        missing go one each to the lines with the largest remainders, of equals to the first quoted. The lines add
+        up to `order_cents`.
+        """
+        counts = np.asarray(counts, dtype=np.int64)
+        lines = counts * self.list_cents
+        found = np.zeros(len(counts), dtype=np.int64)
+        for members, tiers in self.scopes:
+            cents = np.where(members, lines, 0)
+            total = int(cents.sum())
+            n_nodes = np.array([counts[members].sum()])
+            off = int(max(tier.reduction(n_nodes, np.array([total]))[0] for tier in tiers))
+            if not off:
+                continue
+            # Python's integers: cents times cents do not fit 64 bits.
+            exact = [int(one) * off for one in cents]
+            share = np.array([one // total for one in exact], dtype=np.int64)
+            rest = np.array([one % total for one in exact], dtype=np.float64)
+            share[np.argsort(-rest, kind="stable")[: off - int(share.sum())]] += 1
+            found += share
+        return found
+
     def of_types(self, rows: list[int]) -> PriceList:
         """Return the price list of orders of some types only, in the order of ``rows``."""
         scopes = ((members[rows], tiers) for members, tiers in self.scopes)

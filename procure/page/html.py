@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from procure._version import __version__
 from procure.files import whole_file
 from procure.text import counted, duration, listed
 
 _BASE = Path(__file__).parent
 
 
-def render(template: Path, **values: object) -> Markup:
+def render(template: Path, *, script: str = "", **values: object) -> Markup:
     """Render a template, which may extend ``base.html`` and import ``macros.html`` of this folder.
 
     Parameters
     ----------
     template
         The template file; others are found beside it.
+    script
+        The page's own script, which stands at its end. The page's content-security policy allows it by its digest,
+        and no other script, no event handler in the page's text and no request.
     values
         What it shows. Text is escaped; `markupsafe.Markup`, such as a figure of `procure.page.svg`, is not.
     """
-    return Markup(_environment(template.parent).get_template(template.name).render(**values))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
+    page = _environment(template.parent).get_template(template.name)
+    return Markup(
+        page.render(script=Markup(script), script_hash=digest, procure_version=__version__, **values)
+    )
+
+
+def as_json(data: object) -> Markup:
+    """Write plain data as JSON to stand inside a ``<script type="application/json">``; NaN becomes null.
+
+    ``<``, ``>`` and ``&`` are written as escapes, so that no name can end the block.
+    """
+    text = json.dumps(_plain(data), allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if value is None or value is pd.NA or value != value else value
 
 
 def write_page(path: str | Path, text: str) -> Path:
@@ -54,6 +87,7 @@ def _environment(folder: Path) -> jinja2.Environment:
     )
     environment.filters |= {
         "cell": cell,
+        "json": as_json,
         "counted": counted,
         "figure": figure,
         "listed": listed,

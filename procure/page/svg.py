@@ -86,7 +86,7 @@ def inline(made: Any, name: str, label: str) -> Markup:
     if not re.fullmatch(r"[A-Za-z][\w-]*", name, re.ASCII):
         name = f"figure-{zlib.crc32(name.encode()):08x}"
     out = io.StringIO()
-    with rc_context({"svg.hashsalt": name, "svg.fonttype": "path"}):
+    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         made.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     text = out.getvalue()
     text = text[text.index("<svg") :]

@@ -17,7 +17,7 @@ GROWTHS = (0.7, 1.3, 2.0)
 GPU_JOBS = 2.0
 
 
-def stability(results: StudyResults, counts: np.ndarray, seed: int = 1) -> pd.DataFrame:
+def waits_under_loads(results: StudyResults, counts: np.ndarray, seed: int = 1) -> pd.DataFrame:
     """Simulate the head of a list under other loads.
 
     Parameters
@@ -32,29 +32,73 @@ def stability(results: StudyResults, counts: np.ndarray, seed: int = 1) -> pd.Da
     Returns
     -------
     pandas.DataFrame
+        Mean waits, s: a row per situation, whose name is the index, and a column per package, in the order given.
+    """
+    plan, cases, counts = results.plan, results.cases, counts[:HEAD]
+    situations = {load_name(growth): Changes(growth=growth, seed=seed) for growth in GROWTHS}
+    if any(asks_gpus(plan.workloads[case.name]) for case in cases):
+        situations[f"with {GPU_JOBS:g} times the GPU jobs"] = Changes(gpu_jobs=GPU_JOBS, seed=seed)
+    waits = [
+        mean_over(
+            cases,
+            [
+                try_counts(plan, counts, one.name, results.policy, jobs_of(plan, one, changes))
+                for one in cases
+            ],
+        )
+        for changes in track(situations.values(), "trying other loads", "load")
+    ]
+    return pd.DataFrame(waits, index=list(situations), columns=package_ids(counts, plan.types))
+
+
+def load_name(growth: float) -> str:
+    """Name the situation of another load, as `waits_under_loads` does."""
+    return f"with {growth:g} times the load"
+
+
+def stability(waits: pd.DataFrame) -> pd.DataFrame:
+    """Say whether the first package stays first under other loads.
+
+    Parameters
+    ----------
+    waits
+        From `waits_under_loads`.
+
+    Returns
+    -------
+    pandas.DataFrame
         A row per situation: ``situation``, ``mean_wait_time`` of the first package, s, its ``rank`` among
         these, the ``leader``, and ``regret_seconds``: how much shorter jobs wait on the leader.
     """
-    plan, cases, counts = results.plan, results.cases, counts[:HEAD]
-    situations = [
-        (f"with {growth:g} times the load", Changes(growth=growth, seed=seed)) for growth in GROWTHS
-    ]
-    if any(asks_gpus(plan.workloads[case.name]) for case in cases):
-        situations.append((f"with {GPU_JOBS:g} times the GPU jobs", Changes(gpu_jobs=GPU_JOBS, seed=seed)))
-    names, rows = package_ids(counts, plan.types), []
-    for name, changes in track(situations, "trying other loads", "load"):
-        runs = [
-            try_counts(plan, counts, one.name, results.policy, jobs_of(plan, one, changes)) for one in cases
-        ]
-        wait = mean_over(cases, runs)
-        leader = int(np.argmin(wait))
-        rows.append(
-            {
-                "situation": name,
-                "mean_wait_time": float(wait[0]),
-                "rank": int((wait < wait[0]).sum()) + 1,
-                "leader": names[leader],
-                "regret_seconds": float(wait[0] - wait[leader]),
-            }
-        )
-    return pd.DataFrame(rows)
+    held = waits.to_numpy()
+    first = held[:, 0]
+    return pd.DataFrame(
+        {
+            "situation": waits.index,
+            "mean_wait_time": first,
+            "rank": (held < first[:, None]).sum(axis=1) + 1,
+            "leader": waits.columns[held.argmin(axis=1)],
+            "regret_seconds": first - held.min(axis=1),
+        }
+    )
+
+
+def most_robust(waits: pd.DataFrame) -> tuple[int, np.ndarray]:
+    """Find the package that is never far behind the best one, whatever the load.
+
+    Parameters
+    ----------
+    waits
+        Mean waits, s, a row per situation and a column per package.
+
+    Returns
+    -------
+    place : int
+        The column whose greatest excess is least; of equals, the first.
+    excess : numpy.ndarray
+        Of each package, the most by which its jobs wait longer than the best package's in any situation, as a share
+        of the best one's wait. A second is added to each wait, so that a wait of 0 divides nothing.
+    """
+    held = waits.to_numpy() + 1.0
+    excess = (held / held.min(axis=1, keepdims=True)).max(axis=0) - 1
+    return int(excess.argmin()), excess

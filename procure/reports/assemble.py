@@ -13,7 +13,6 @@ from markupsafe import Markup
 from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import (
-    bottleneck_sentences,
     comparison_sentences,
     marginal_sentences,
     sentences,
@@ -29,14 +28,16 @@ from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.sensitivity import stability
+from procure.recommender.summary import counts_of
 from procure.reports import confidence, days, explain, pareto
-from procure.reports.purchase import render
+from procure.reports.answer import answer, compared
+from procure.reports.bill import bill as bill_of
+from procure.reports.bill import write_bill
+from procure.reports.purchase import Section, render
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
+from procure.tables import check_name
 from procure.text import duration
-
-_N_TRIED = 10
-_MOST_LINES = 2
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def report(
     verify: bool = True,
     workload: str | None = None,
     policy: str | None = None,
+    bill: str | Path | None = None,
     note: Note = lambda text: None,
 ) -> Report:
     """Recommend packages and write a report for the committee: one HTML file with the evidence.
@@ -98,6 +100,8 @@ def report(
         Whether to simulate the first packages where they are predictions.
     workload, policy
         One of the study's; None = all its workloads together, its first policy.
+    bill
+        A table file for the bill of quantities, see `procure.reports.bill.bill`; None = none.
     note
         Called with a line on each step that takes long.
 
@@ -108,6 +112,8 @@ def report(
     TableError
         There are no results yet, too few to learn from, or the file cannot be written.
     """
+    if bill is not None:
+        check_name(bill)
     results = load_results(study, policy, workload, search=True)
     note("ranking the packages")
     recommendation = recommend(results, k=k, verify=verify, note=note)
@@ -119,6 +125,8 @@ def report(
     evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
     note("explaining the first packages, and trying them under other loads")
     explanations = _explanations(recommendation, predicted)
+    against = compared(recommendation) if explanations else None
+    page = answer(recommendation, against, _names(recommendation)) if against else None
     name = study if isinstance(study, str | Path) else results.plan.study.path
     html = render(
         recommendation,
@@ -126,19 +134,35 @@ def report(
         {f"{kind} {name}": inner for (name, kind), (inner, _) in rankings.items()}
         | {"cheapest per CPU": cheapest_per_cpu(whole.packages)},
         evaluation,
-        answers=_answers(recommendation, explanations),
+        answer=page,
+        compared=against,
+        changes=_changes(page.loads) if page else [],
+        marginal=marginal_sentences(explanations[0]) if explanations else [],
+        costs=_costs(recommendation),
         sections=[
-            _sureness(recommendation),
-            explain.section(explanations),
-            _days(results),
-            _front(recommendation),
+            Section("sure", "How sure the list is", _sureness(recommendation)),
+            Section("why", "Why the first package", explain.section(explanations)),
+            Section("days", "The days", _days(results)),
+            Section("front", "What the wait costs", _front(recommendation)),
         ],
         study_path=shlex.quote(str(name)),
         policy_option=f" --policy {shlex.quote(policy)}" if policy else "",
         workload_option=f" --workload {shlex.quote(workload)}" if workload else "",
     )
+    if bill is not None:
+        write_bill(bill_of(recommendation), bill)
     path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
     return Report(path, html, recommendation, evaluation, explanations)
+
+
+def _names(done: Recommendation) -> list[str]:
+    """Write the packages of the list as people read them: ``2 × A, 1 × B``."""
+    return [
+        ", ".join(f"{n} × {name}" for name, n in held.items())
+        for held in counts_of(
+            done.case.packages.iloc[done.ranking["row"].head(done.k)], done.results.plan.quotes
+        )
+    ]
 
 
 def _rankings(done: Recommendation) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
@@ -172,38 +196,22 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
     ]
 
 
-def _answers(done: Recommendation, explanations: list[PackageExplanation]) -> dict[str, list[str]]:
-    """Answer the questions of the first page, in sentences."""
-    if not explanations:
-        return {}
-    first = explanations[0]
-    against = comparison_sentences(*explanations)[:1] if len(explanations) == 2 else []
-    return {
-        "How sure is that?": _sure(done)[:_MOST_LINES],
-        "Why this one?": bottleneck_sentences(first) + against,
-        "What does it cost?": _costs(done),
-        "What would change it?": _changes(done) + marginal_sentences(first),
-    }
-
-
 def _sure(done: Recommendation) -> list[str]:
     if done.confidence is None:
         return []
     return done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
 
 
-def _changes(done: Recommendation) -> list[str]:
+def _changes(loads: pd.DataFrame | None) -> list[str]:
     """Say whether the first package stays first under other loads; under slow policies that is left to ``what-if``."""
-    results = done.results
-    if not catalog.is_batched(results.policy):
+    if loads is None:
         return []
-    counts, lines = results.counts[done.ranking["row"].to_numpy()[:_N_TRIED]], []
-    for row in stability(results, counts).itertuples():
+    lines, n = [], loads.shape[1]
+    for row in stability(loads.iloc[1:]).itertuples():
         where = (
-            f"it stays the first of the {len(counts)} best"
+            f"it stays the first of the {n} best"
             if row.rank == 1
-            else f"it falls to rank {row.rank} of the {len(counts)} best, "
-            f"{duration(row.regret_seconds)} behind {row.leader}"
+            else f"it falls to rank {row.rank} of the {n} best, {duration(row.regret_seconds)} behind {row.leader}"
         )
         lines.append(f"{row.situation}, jobs wait {duration(row.mean_wait_time)}, and {where}")
     return lines

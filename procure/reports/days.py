@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,8 @@ def section(
     """
     if len(days.names) < 2 or not days.simulated.any():
         return Markup()
-    known, drawn = days.simulated, {}
+    known = days.simulated
+    drawn: dict[str, Any] = {"precision": "", "hits": [], "normalised": ""}
     if scores:
         drawn["precision"] = precision_by_threshold(
             threshold_sweep(scores, counted, packages, len(days.names))
@@ -50,7 +52,7 @@ def section(
         share=share,
         threshold=threshold,
         waits=waits_by_day(days),
-        **{"precision": "", "hits": [], "normalised": ""} | drawn,
+        **drawn,
     )
 
 

@@ -14,7 +14,7 @@ from procure.page.html import render
 from procure.page.svg import BLUE, GREY, ORANGE, RED, figure, inline, wait_axis
 
 _MOST_POINTS = 20_000
-_MOST_ROWS = 15
+_MOST_ROWS = 10
 
 
 def section(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from procure._version import __version__
 from procure.models import Case, Predicted
@@ -16,10 +21,23 @@ from procure.recommender.criteria import Criteria
 from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 from procure.reports import charts
+from procure.reports.answer import Answer, Compared, bars_chart
+from procure.reports.bill import bill
+from procure.study import Plan
 from procure.workload.clock import has_dates
 
 _EXAMPLES = 3
-_SHOWN_FIRST = 10
+_SHOWN_FIRST = 20
+_MOST_DRAWN = 4000
+_TOLD = {
+    "processor": "processor", "vendor": "vendor", "quote_number": "quote", "valid_until": "valid until",
+}  # fmt: skip
+_FIRST = [("waits", "Who waits"), ("change", "What would change the answer")]
+_LAST = [
+    ("common", "What the recommended packages have in common"), ("wrong", "How it might be wrong"),
+    ("predictions", "How good the predictions are"), ("drives", "What drives the wait"), ("jobs", "The jobs"),
+    ("packages", "The packages"), ("limits", "What is not modelled"), ("repeat", "How to repeat it"),
+]  # fmt: skip
 _NAMES = {
     "total_mem_gb": "memory", "total_cpus": "CPUs", "total_gpus": "GPUs", "mean_wait_time": "mean wait",
 }  # fmt: skip
@@ -30,6 +48,9 @@ def render(
     predicted: Predicted | None,
     rankings: dict[str, np.ndarray],
     evaluation: pd.DataFrame,
+    answer: Answer | None = None,
+    compared: Compared | None = None,
+    sections: Sequence[Section] = (),
     **parts: object,
 ) -> str:
     """Return the report as HTML that refers to nothing outside itself.
@@ -45,9 +66,10 @@ def render(
     evaluation
         Rows of `procure.evaluation.ranking.evaluate_case` of the study's model.
     parts
-        ``answers``: sentences right under the first choice, by question. ``sections``: more of them, in order, an
-        empty one does not appear. ``study_path``, ``policy_option``, ``workload_option``: how the report was asked
-        for, as shell text, for the commands that repeat it.
+        ``answer`` and ``compared``: what the first page says and what the first package is compared with, None where
+        no job runs on it. ``changes``, ``marginal``, ``costs``: sentences. ``sections``: parts of the
+        evidence, in order. ``study_path``, ``policy_option``, ``workload_option``:
+        how the report was asked for, as shell text, for the commands that repeat it.
     """
     case, plan, study = done.case, done.results.plan, done.results.plan.study
     top = done.ranking.head(done.k)
@@ -57,7 +79,24 @@ def render(
     budget = float(study.packages.budget_usd - study.packages.fixed_cost_usd)
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
+    held, lines = [one for one in sections if one.html], bill(done)
     values = {
+        "answer": answer,
+        "bars": bars_chart(answer.bars) if answer else "",
+        "compared": compared,
+        "waits": compared.by_class().to_dict(orient="records") if compared else [],
+        "bill": lines.to_dict(orient="records"),
+        "told": {title: name for name, title in _TOLD.items() if (lines[name] != "").any()},
+        "without": _unstated(plan.quotes),
+        "all_simulated": bool(top["simulated"].all()),
+        "second": records(done)[1] if done.k > 1 else None,
+        "sections": [one.html for one in held],
+        # Scripts look for these ids in every report.
+        "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
+        "contents": [*_FIRST, *((one.id, one.title) for one in held), *_LAST],
+        "period": _period(plan, names, zones),
+        "today": f"{datetime.now():%d %B %Y}".lstrip("0"),
+        "data": page_data(done),
         "done": done,
         "plan": plan,
         "predicted": predicted,
@@ -79,7 +118,89 @@ def render(
         "category_of": dict(zip(plan.quotes["name"], plan.quotes["category"], strict=True)),
         "n_judged": len(judged),
     }
-    return str(render_template(Path(__file__).with_name("purchase.html"), **values, **parts))
+    folder = Path(__file__).parent
+    script = (folder / "purchase.js").read_text(encoding="utf-8")
+    return str(render_template(folder / "purchase.html", script=script, **values, **parts))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the evidence: the id and title of its heading, and its HTML; empty = it does not appear."""
+
+    id: str
+    title: str
+    html: Markup
+
+
+def page_data(done: Recommendation) -> dict[str, object]:
+    """Return what the page's script shows, and others may read: the list, and the simulated packages.
+
+    Returns
+    -------
+    dict
+        ``list``: the records of `procure.recommender.summary.records`. ``axes``: ``key label unit`` of the figures
+        by which packages are drawn. ``packages``: of each package of the list, and of at most `_MOST_DRAWN` others
+        that run every job and are simulated, evenly chosen by rank: its id, and its figure on each axis.
+    """
+    results, ranking = done.results, done.ranking
+    costs = results.costs()
+    axes = [
+        ("price_usd", "price", "US$"),
+        ("mean_wait_time", "mean wait", "s"),
+        ("total_cpus", "CPUs", ""),
+        ("total_mem_gb", "memory", "GB"),
+        ("total_gpus", "GPUs", ""),
+    ]
+    axes += [
+        (name, label, unit)
+        for name, label, unit in (
+            ("tco_usd", "cost over the years", "US$"),
+            ("energy_kwh_per_year", "energy a year", "kWh"),
+        )
+        if not costs[name].isna().any() and (costs[name] != costs["purchase_usd"]).any()
+    ]
+    drawn = np.flatnonzero((ranking["simulated"] & (ranking["jobs_left_out"] == 0)).to_numpy())
+    drawn = drawn[np.linspace(0, len(drawn) - 1, min(len(drawn), _MOST_DRAWN)).astype(int)]
+    drawn = np.unique(np.concatenate([np.arange(done.k), drawn]))
+    rows = ranking["row"].to_numpy()[drawn]
+    table = done.case.packages.iloc[rows].assign(
+        mean_wait_time=ranking["mean_wait_time"].to_numpy()[drawn],
+        **{name: costs[name].to_numpy()[rows] for name, _, _ in axes if name in costs},
+    )
+    table["mean_wait_time"] = table["mean_wait_time"].round(1)
+    columns = [table["package_id"].tolist(), *(table[name].tolist() for name, _, _ in axes)]
+    return {
+        "list": records(done),
+        "axes": [{"key": name, "label": label, "unit": unit} for name, label, unit in axes],
+        "packages": [list(one) for one in zip(*columns, strict=True)],
+    }
+
+
+def _unstated(quotes: pd.DataFrame) -> list[str]:
+    """Name what a purchasing office looks for and no quote states."""
+    wanted = {"vendor": "vendor", "quote_number": "number of the quote", "valid_until": "last day of the offer",
+              "power_w": "power", "rack_units": "height in the rack"}  # fmt: skip
+    return [
+        said
+        for name, said in wanted.items()
+        if name not in quotes or bool((quotes[name].isna() | (quotes[name].astype(str) == "")).all())
+    ]
+
+
+def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
+    """Say from which day to which the jobs were submitted; empty where a log has no dates."""
+    ends = []
+    for name in names:
+        jobs = plan.workloads[name]
+        if not has_dates(jobs):
+            return ""
+        zone = ZoneInfo(zones[name] or "UTC")
+        ends += [
+            datetime.fromtimestamp(int(end), zone).date()
+            for end in (jobs["submit_time"].min(), jobs["submit_time"].max())
+        ]
+    first, last = min(ends), max(ends)
+    return f"submitted {first:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > first else "")
 
 
 def _ranked_by(done: Recommendation) -> str:

@@ -9,7 +9,9 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages.ids import package_ids
+from procure.packages.nodes import package_nodes
 from procure.progress import step
+from procure.run import Run, simulate
 from procure.study import Plan
 from procure.sweep.runner import make_bench, simulate_batch
 from procure.text import nearest
@@ -97,3 +99,25 @@ def try_counts(
     for first in rows[rows["status"] != "ok"].head(1).itertuples():
         raise TableError(f"package {first.package_id} on {workload} under {policy}: {first.reason}")
     return rows
+
+
+def replayed(plan: Plan, counts: np.ndarray, workload: str, policy: str) -> tuple[Run, pd.DataFrame]:
+    """Simulate one package on one workload of a study; return the run, with its schedule, and the node table.
+
+    Parameters
+    ----------
+    counts
+        int64[n_types].
+    workload, policy
+        Names; the policy need not be among the study's.
+    """
+    bought = dict(zip(plan.types, counts.tolist(), strict=True))
+    nodes = package_nodes(bought, plan.quotes, plan.existing)
+    run = simulate(
+        plan.workloads[workload],
+        nodes,
+        policy,
+        kill_at_limit=plan.study.simulate.kill_at_limit,
+        logged_speed=plan.logged_speed(workload),
+    )
+    return run, nodes

@@ -1,0 +1,120 @@
+"""The reports in a real browser: nothing runs, nothing is asked for, every control works, and everybody can read it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_reports import HOSTILE, reports
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
+axe = pytest.importorskip("axe_playwright_python.base", reason="the extra `browser` is not installed")
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine"),
+]
+QUIET = ("--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync")  # fmt: skip
+__all__ = ["reports"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        alone = ("--no-sandbox",) if os.getuid() == 0 else ()
+        started = driver.chromium.launch(executable_path=BROWSER, args=[*QUIET, *alone])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def pages(reports: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    for name, text in reports.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in reports}
+
+
+def opened(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str], list[str]]:
+    """Open a page; return it, what the console said, and what was asked for beside the page itself."""
+    page = browser.new_page(**options)
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    return page, said, asked[1:]
+
+
+@pytest.mark.parametrize("width", [390, 768, 1200])
+@pytest.mark.parametrize("name", ["purchase", "compare", "queue"])
+def test_a_report_fits_its_screen_and_asks_for_nothing(browser, pages, name, width):
+    """No sideways scrolling, no message on the console, no request, whatever things are named."""
+    page, said, asked = opened(browser, pages[name], viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert (said, asked) == ([], [])
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["purchase", "compare", "queue"])
+def test_axe_finds_nothing(browser, pages, name, scheme):
+    """The accessibility checks of axe-core find no violation, in light and in dark."""
+    page, _, _ = opened(browser, pages[name], color_scheme=scheme, viewport={"width": 1200, "height": 800})
+    page.evaluate(Path(axe.AXE_FILE_PATH).read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found] == []
+    page.close()
+
+
+def test_every_control_of_the_list_works(browser, pages):
+    """Sorting, filtering, comparing two packages and choosing axes answer without an error."""
+    page, said, _ = opened(browser, pages["purchase"], viewport={"width": 1200, "height": 800})
+    ranks = lambda: [int(one) for one in page.locator("#list tbody tr td:first-child").all_inner_texts()]  # noqa: E731
+    assert ranks() == [1, 2, 3]
+    page.click("#list th[data-key=rank] button")
+    page.click("#list th[data-key=rank] button")
+    assert ranks() == [3, 2, 1]
+    assert page.get_attribute("#list th[data-key=rank]", "aria-sort") == "descending"
+    page.fill("#filter", "no such type")
+    assert page.inner_text("#n-shown") == "0 of 3 shown"
+    page.fill("#filter", "")
+    page.check('[aria-label="compare rank 1"]')
+    page.check('[aria-label="compare rank 2"]')
+    assert page.locator("#compared thead th").count() == 3
+    page.check('[aria-label="compare rank 3"]')  # the last two stay
+    assert not page.is_checked('[aria-label="compare rank 1"]')
+    page.select_option("#across", label="CPUs")
+    box = page.locator("#cloud").bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.move(box["x"] + 12, box["y"] + 20)
+    assert HOSTILE in page.inner_text("#bill") or HOSTILE in page.inner_text("#packages")
+    assert said == []
+    page.close()
+
+
+def test_a_report_reads_without_script(browser, pages):
+    """Without script the list is whole, and no control stands there that does nothing."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(pages["purchase"].as_uri())
+    assert page.locator("#list tbody tr").count() == 3
+    assert not page.is_visible("#explore") and not page.is_visible("#filter")
+    context.close()
+
+
+def test_the_first_page_is_one_printed_page(browser, pages, tmp_path):
+    """On A4 and on letter, the answer and the bill are a page each, and the evidence begins on the third."""
+    for paper in ("A4", "Letter"):
+        page, _, _ = opened(browser, pages["purchase"])
+        made = page.pdf(format=paper)
+        assert len(re.findall(rb"/Type\s*/Page\b(?!s)", made)) <= 12
+        page.close()
