@@ -275,17 +275,27 @@ class Gaps:
             for n in sim.where[j]:
                 free[: sim.expected[j] - sim.now, n] -= [sim.jobs[j][r] for r in RES]
         types = np.array([node["types"] for node in sim.nodes])
+        idle = np.full(self.horizon, len(sim.nodes))
+        for j in sim.running():
+            idle[: sim.expected[j] - sim.now] -= sim.jobs[j]["n"]
         found, total = {}, 0.0
         for j in order:
             job = sim.jobs[j]
-            asked = np.array([job[r] for r in RES])
-            short = (free < asked).any(axis=2) | ((types & job["types"]) == 0)
-            so_far = np.vstack([np.zeros((1, len(types)), int), short.cumsum(axis=0)])
+            if sim.pool:  # any idle nodes will do, and not the same ones are named in advance
+                short = (idle < job["n"])[:, None]
+            else:
+                asked = np.array([job[r] for r in RES])
+                short = (free < asked).any(axis=2) | ((types & job["types"]) == 0)
+            so_far = np.vstack([np.zeros((1, short.shape[1]), int), short.cumsum(axis=0)])
             holds = so_far[job["est"] :] == so_far[: -job["est"]]
-            t = int(np.argmax(holds.sum(axis=1) >= job["n"]))
-            nodes = np.flatnonzero(holds[t])[: job["n"]]
-            assert len(nodes) == job["n"], "the horizon is too near"
-            free[t : t + job["est"], nodes] -= asked
+            wanted = 1 if sim.pool else job["n"]
+            t = int(np.argmax(holds.sum(axis=1) >= wanted))
+            nodes = np.flatnonzero(holds[t])[:wanted]
+            assert len(nodes) == wanted, "the horizon is too near"
+            if sim.pool:
+                idle[t : t + job["est"]] -= job["n"]
+            else:
+                free[t : t + job["est"], nodes] -= asked
             found[j] = sim.now + t, nodes.tolist()
             total += max(
                 1.0, (sim.now + t - job["submit"] + float(job["est"])) / max(float(job["est"]), 10.0)
