@@ -139,7 +139,7 @@ def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
     bits = {"": -1, "a100": 1, "v100": 2}
     first = int(jobs["submit_time"].min())
     rows = []
-    defaults = {"mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}
+    defaults = {"mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": "", "due_time": 0}
     for job in [defaults | row for row in jobs.to_dict("records")]:
         limit = int(job["requested_time"])
         run = int(job["run_time"])
@@ -149,6 +149,7 @@ def as_dicts(jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool = True):
                 "run": min(run, limit) if kill and limit else run,
                 "limit": limit,
                 "est": limit or 10**15,
+                "due": int(job["due_time"]),
                 "n": int(job["n_nodes"]),
                 "cpus": int(job["cpus_per_node"]),
                 "mem": int(job["mem_mb_per_node"]),

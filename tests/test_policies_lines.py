@@ -50,7 +50,7 @@ PRIORITY = "weight_fair_share=0,weight_size=2,max_age=20"
 TWINS = {
     "fcfs": lambda: naive.strict(lambda sim, j: 0),
     "lcfs": lambda: naive.strict(lambda sim, j: -j),
-    "edf": lambda: naive.strict(lambda sim, j: 0),
+    "edf": lambda: naive.strict(lambda sim, j: sim.jobs[j]["due"]),
     "f3": lambda: naive.strict(f3),
     "wfp3": lambda: naive.strict(wfp3),
     "unicef": lambda: naive.strict(unicef),
@@ -74,6 +74,9 @@ PLANS = {
     "earliest-gap": lambda: naive.Gaps(600),
     "best-gap": lambda: naive.Gaps(600, best=True),
     "tabu:rounds=3": lambda: naive.Gaps(600, best=True, rounds=3),
+    "easy:depth=2": lambda: naive.Reserving(600, 2),
+    "easy:depth=3,order=sjf": lambda: naive.Reserving(600, 3, estimate),
+    "easy:depth=2,order=wfp3,queue_order=sjf": lambda: naive.Reserving(600, 2, wfp3, estimate),
 }
 
 
@@ -91,6 +94,7 @@ def compare(policy: str, twin, seed: int, n_jobs: int) -> None:
     rng = np.random.default_rng(seed)
     kill = bool(rng.integers(2))
     jobs, nodes = crowded_case(rng, n_jobs, kill)
+    jobs = jobs.assign(due_time=jobs["submit_time"] + rng.integers(0, 30, n_jobs))
     run = procure_run.simulate(jobs, nodes, policy, kill_at_limit=kill)
     rows, servers = as_dicts(jobs, nodes, kill)
     sim = naive.Sim(rows, servers)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from procure.policies.fit import Room, choose, make_room
+from procure.policies.lines import numbered
 from procure.policies.order import Order, Ordered, lay_out
 from procure.policies.profile import (
     Plan,
@@ -22,9 +22,27 @@ from procure.policies.profile import (
     take,
     unreserve,
 )
-from procure.policies.timeline import build_timeline, find_nodes, hold_plan, plan_nodes
+from procure.policies.timeline import (
+    Timeline,
+    find_nodes,
+    hold,
+    hold_plan,
+    lay_running,
+    make_timeline,
+    plan_nodes,
+    soonest,
+)
 from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.state import FAR, WAIT, State
+from procure.simulator.kernel import kernel
+from procure.simulator.state import FAR, NEVER, WAIT, State
+
+
+class Nodes(NamedTuple):
+    """A set of nodes."""
+
+    list: np.ndarray  # int64[n_nodes], the first n entries, ascending
+    marked: np.ndarray  # bool[n_nodes], whether a node is among them
+    n: np.ndarray  # int64[1]
 
 
 class ConservativeOwn(NamedTuple):
@@ -32,15 +50,21 @@ class ConservativeOwn(NamedTuple):
 
     order: Order
     room: Room
-    notes: np.ndarray  # int64[5]
+    notes: np.ndarray  # int64[8]
     plan: Plan  # the promises
+    line: Timeline  # of the running jobs and all promises; not used in a pool
+    freed: Nodes  # on which something was freed since a promise was last tried
+    freed_next: Nodes
+    alike: np.ndarray  # int64[n_jobs], numbers the jobs of one request and estimate
+    bound: np.ndarray  # int64[n_alike], s; earliest moment at which a freed node holds such a job
+    bound_of: np.ndarray  # int64[n_alike], the version of the freed nodes that ``bound`` is of
 
 
-MOMENT, N_SEEN_ENDED, N_PLANNED, N_CORRECTED, BEGUN = range(5)
-"""What the notes hold: how far the plan has followed what happened."""
+MOMENT, N_SEEN_ENDED, N_PLANNED, N_CORRECTED, BEGUN, CHANGES, DUE, VERSION = range(8)
+"""What the notes hold: how far the plan has followed what happened, and which job was answered last."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def conservative(state, own):
     """Start the jobs whose promised moment has come; others overtake only where no promise suffers.
 
@@ -51,16 +75,21 @@ def conservative(state, own):
     shared or unlike nodes it names them.
     """
     follow(state, own)
-    return due(state, own.plan, own.room)
+    own.notes[DUE] = due(state, own.plan, own.room)
+    return own.notes[DUE]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def due(state, plan, room):
     """Return the first job in the queue that is planned to start now, or WAIT."""
-    n_jobs = state.submit.size
+    n_jobs, now, starts = state.submit.size, state.now[0], plan.start
+    if plan.soonest[0] > now:
+        return WAIT
+    least = FAR
     job = state.next_waiting[n_jobs]
     while job != n_jobs:
-        if plan.start[job] == state.now[0]:
+        start = starts[job]
+        if start == now:
             if state.pool:
                 choose(state, job, room, False)
             else:
@@ -68,11 +97,14 @@ def due(state, plan, room):
                 for i in range(state.n_nodes[job]):
                     state.chosen[i] = plan.nodes[first + i]
             return job
+        if start > now:
+            least = min(least, start)
         job = state.next_waiting[job]
+    plan.soonest[0] = least
     return WAIT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow(state, own):
     """Bring the promises up to what ended, was submitted or outlasted its estimate since the last call."""
     notes = own.notes
@@ -90,13 +122,15 @@ def follow(state, own):
         _follow_in_pool(state, own, anew, early)
     elif anew or arrived or early > state.now[0]:
         _follow_on_nodes(state, own, anew, early)
+    elif not _note_starts(state, own):
+        notes[CHANGES] = -FAR  # whatever comes next was not foreseen
     notes[BEGUN] = 1
     notes[N_CORRECTED] = state.n_corrected[0]
     notes[N_SEEN_ENDED] = state.n_ended[0]
     notes[N_PLANNED] = state.n_submitted[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_unplanned(state, notes):
     """Return the first waiting job that was submitted since the last call, or the number of jobs."""
     n_jobs = state.submit.size
@@ -108,12 +142,12 @@ def _first_unplanned(state, notes):
     return job
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _follow_in_pool(state, own, anew, early):
     notes, plan, now = own.notes, own.plan, state.now[0]
     if anew:
         build_profile(state, plan.profile)
-        n = lay_out(state, own.order, plan.jobs)
+        n = lay_out(state, own.order, plan.jobs, plan.scores)
         for i in range(n):
             job = plan.jobs[i]
             start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
@@ -132,11 +166,11 @@ def _follow_in_pool(state, own, anew, early):
         job = state.next_waiting[job]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _move_forward(state, own, freed_until):
     """Move promises forward in the order until none can move; nodes were freed before ``freed_until``."""
     plan = own.plan
-    n = lay_out(state, own.order, plan.jobs)
+    n = lay_out(state, own.order, plan.jobs, plan.scores)
     while freed_until > state.now[0]:
         below = freed_until
         freed_until = state.now[0]
@@ -154,63 +188,128 @@ def _move_forward(state, own, freed_until):
                 freed_until = max(freed_until, min(planned + state.estimate[job], FAR))
 
 
-@njit(cache=True, nogil=True)
-def _promised(state, plan, n):
-    """Return the timeline of the running jobs and of all promises."""
-    line = build_timeline(state)
-    for i in range(n):
-        hold_plan(state, plan, line, plan.jobs[i], -1)
-    return line
+@kernel
+def _note_starts(state, own):
+    """Say whether nothing started but what was answered; if so, the timeline knows of it."""
+    notes = own.notes
+    changes = notes[CHANGES] + state.n_ended[0] - notes[N_SEEN_ENDED]
+    if notes[DUE] >= 0 and state.start[notes[DUE]] >= 0:
+        changes += 1
+        notes[DUE] = WAIT
+    notes[CHANGES] = state.n_changes[0]
+    return changes == state.n_changes[0]
 
 
-@njit(cache=True, nogil=True)
-def _mark(state, job, node_list, marked):
-    for i in range(state.node_first[job], state.node_first[job + 1]):
-        marked[node_list[i]] = True
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def _follow_on_nodes(state, own, anew, early):
-    plan = own.plan
-    n = lay_out(state, own.order, plan.jobs)
-    if anew:
-        for i in range(n):
-            plan.start[plan.jobs[i]] = -1
-    line = _promised(state, plan, n)
-    movable = not anew and early > state.now[0]
-    freed = np.zeros(state.free_cpus.size, np.bool_)
-    for i in range(own.notes[N_SEEN_ENDED], state.n_ended[0]):
-        _mark(state, state.ended[i], state.node_list, freed)
-    while movable:
-        movable = False
-        freed_next = np.zeros_like(freed)
-        for i in range(n):
-            job = plan.jobs[i]
-            planned = plan.start[job]
-            if planned <= state.now[0]:
-                continue
-            hold_plan(state, plan, line, job, 1)
-            # Nothing could move before; so one node earlier than planned can only be one that was freed.
-            among = freed if state.n_nodes[job] == 1 else line.everywhere
-            start = find_nodes(state, line, job, planned - 1, among)
-            if start >= 0:
-                _mark(state, job, plan.nodes, freed)
-                _mark(state, job, plan.nodes, freed_next)
-                plan_nodes(state, plan, line, job, start)
-                movable = True
-            else:
-                hold_plan(state, plan, line, job, -1)
-        freed = freed_next
-        if movable:
-            line = _promised(state, plan, n)
+    notes, plan, line, now = own.notes, own.plan, own.line, state.now[0]
+    foreseen = _note_starts(state, own)
+    if anew or not foreseen:
+        _lay_promises(state, plan, line, anew)
+    n_ended = state.n_ended[0]
+    if not anew and early > now:
+        for i in range(notes[N_SEEN_ENDED], n_ended):
+            job = state.ended[i]
+            if foreseen:
+                hold(state, line, job, state.node_list, now, state.expected_end[job], 1)
+            _mark(state, job, state.node_list, own.freed)
+        _move_forward_on_nodes(state, own)
+    n = lay_out(state, own.order, plan.jobs, plan.scores)
     for i in range(n):
         job = plan.jobs[i]
         if plan.start[job] < 0:
-            start = find_nodes(state, line, job, 2 * FAR, line.everywhere)
+            plan_nodes(state, plan, line, job, find_nodes(state, line, job, 2 * FAR))
+
+
+@kernel
+def _lay_promises(state, plan, line, anew):
+    """Lay out the timeline again, without the promises if they are to be made anew."""
+    n_jobs = state.submit.size
+    lay_running(state, line)
+    job = state.next_waiting[n_jobs]
+    while job != n_jobs:
+        if anew:
+            plan.start[job] = -1
+        hold_plan(state, plan, line, job, -1)
+        job = state.next_waiting[job]
+
+
+@kernel
+def _mark(state, job, node_list, nodes):
+    """Put a job's nodes into a set."""
+    for i in range(state.node_first[job], state.node_first[job + 1]):
+        node = node_list[i]
+        if not nodes.marked[node]:
+            nodes.marked[node] = True
+            k = nodes.n[0]
+            while k > 0 and nodes.list[k - 1] > node:
+                nodes.list[k] = nodes.list[k - 1]
+                k -= 1
+            nodes.list[k] = node
+            nodes.n[0] += 1
+
+
+@kernel
+def _clear(nodes):
+    for i in range(nodes.n[0]):
+        nodes.marked[nodes.list[i]] = False
+    nodes.n[0] = 0
+
+
+@kernel
+def _move_forward_on_nodes(state, own):
+    """Move promises forward in the order until none can move, one earlier than the other."""
+    plan, line, freed, freed_next = own.plan, own.line, own.freed, own.freed_next
+    n = lay_out(state, own.order, plan.jobs, plan.scores)
+    while freed.n[0] > 0:
+        own.notes[VERSION] += 1
+        for i in range(n):
+            job = plan.jobs[i]
+            planned = plan.start[job]
+            if planned <= state.now[0] or not _may_move(state, own, job):
+                continue
+            hold_plan(state, plan, line, job, 1)
+            # Nothing could move before; so one node earlier than planned can only be one that was freed.
+            if state.n_nodes[job] == 1:
+                start = soonest(state, line, job, freed.list, freed.n[0], planned - 1)
+            else:
+                start = find_nodes(state, line, job, planned - 1)
+            if start < 0:
+                hold_plan(state, plan, line, job, -1)
+                continue
+            _mark(state, job, plan.nodes, freed)
+            _mark(state, job, plan.nodes, freed_next)
+            own.notes[VERSION] += 1
             plan_nodes(state, plan, line, job, start)
+        _clear(freed)
+        for i in range(freed_next.n[0]):
+            freed.list[i] = freed_next.list[i]
+            freed.marked[freed.list[i]] = True
+        freed.n[0] = freed_next.n[0]
+        _clear(freed_next)
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _may_move(state, own, job):
+    """Say whether a job might start earlier than planned; only what was freed can have made room for it.
+
+    Either one of its own nodes was freed, or a freed node holds it early enough. The latter is the same
+    for all jobs of one request and estimate, until something is freed again.
+    """
+    freed, kind = own.freed, own.alike[job]
+    if own.bound_of[kind] != own.notes[VERSION]:
+        own.bound_of[kind] = own.notes[VERSION]
+        found = soonest(state, own.line, job, freed.list, freed.n[0], 2 * FAR)
+        own.bound[kind] = found if found >= 0 else NEVER
+    if own.bound[kind] < own.plan.start[job]:
+        return True
+    for i in range(state.node_first[job], state.node_first[job + 1]):  # noqa: SIM110 - a kernel has no generators
+        if freed.marked[own.plan.nodes[i]]:
+            return True
+    return False
+
+
+@kernel
 def conservative_loop(world, state, own):
     """The compiled loop of `conservative`."""
     return kernel_loop(world, state, conservative, own)
@@ -223,6 +322,25 @@ class Conservative(Ordered):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        notes, room = np.zeros(5, np.int64), make_room(state, "first")
-        own = ConservativeOwn(self.numbered(self.order), room, notes, make_plan(state))
+        n_jobs, n_nodes = len(state.submit), len(state.free_cpus)
+        notes = np.zeros(8, np.int64)
+        notes[DUE] = WAIT
+        # An estimate that is made at the submission makes nobody like another.
+        alike = np.arange(n_jobs) if self.last_two else numbered(state.shape, state.estimate)
+        own = ConservativeOwn(
+            order=self.numbered(self.order),
+            room=make_room(state, "first"),
+            notes=notes,
+            plan=make_plan(state),
+            line=make_timeline(state, not state.pool),
+            freed=_no_nodes(n_nodes),
+            freed_next=_no_nodes(n_nodes),
+            alike=alike,
+            bound=np.zeros(n_jobs, np.int64),
+            bound_of=np.zeros(n_jobs, np.int64),
+        )
         return CompiledPolicy(conservative, conservative_loop, own)
+
+
+def _no_nodes(n_nodes: int) -> Nodes:
+    return Nodes(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), np.zeros(1, np.int64))

@@ -28,6 +28,7 @@ from procure.policies.order import Order, Ordered
 from procure.policies.parameters import FitName, OrderName
 from procure.policies.profile import Plan, make_plan
 from procure.policies.reserve import backfill_behind, backfill_behind_loop
+from procure.policies.timeline import Timeline, make_timeline
 from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
@@ -46,6 +47,7 @@ class EasyOwn(NamedTuple):
     notes: np.ndarray  # int64[5]
     denied: np.ndarray  # int64[n_lines], the reservation beside which the line is known not to fit
     plan: Plan  # used with a depth above 1
+    line: Timeline  # likewise, unless in a pool
 
 
 CHANGES, HEAD, SHADOW, EXTRA, NUMBER = range(5)
@@ -293,6 +295,7 @@ class Easy(Ordered):
             np.full(5, -1, np.int64),
             np.full(len(lines.first), -1, np.int64),
             make_plan(state, self.depth > 1),
+            make_timeline(state, self.depth > 1 and not state.pool),
         )
         if self.depth > 1:
             return CompiledPolicy(backfill_behind, backfill_behind_loop, own)

@@ -104,18 +104,18 @@ def keep_least(chosen, margins, found, wanted):
                 least = i
         chosen[0] = chosen[least]
         return margins[least]
-    _sort(margins, chosen, found)
+    sort_by(margins, chosen, found)
     total = 0.0
     for i in range(wanted):
         total += margins[i]
         margins[i] = 0.0
-    _sort(margins, chosen, wanted)
+    sort_by(margins, chosen, wanted)
     return total / wanted
 
 
 @kernel
-def _sort(margins, nodes, n):
-    """Sort the first ``n`` nodes by (margin, node), in place: a heapsort."""
+def sort_by(margins, nodes, n):
+    """Sort the first ``n`` nodes (or anything that is numbered) by (margin, node), in place: a heapsort."""
     for begin in range(n // 2 - 1, -1, -1):
         _sink(margins, nodes, begin, n)
     for end in range(n - 1, 0, -1):

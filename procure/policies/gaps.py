@@ -11,107 +11,196 @@ import time
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
 from procure.policies.conservative import due
 from procure.policies.fit import Room, make_room
 from procure.policies.parameters import Natural, Parameters
-from procure.policies.profile import Plan, build_profile, find_start, make_plan, reserve
-from procure.policies.timeline import build_timeline, find_nodes, plan_nodes
+from procure.policies.profile import Plan, build_profile, drop_past, find_start, make_plan, reserve, unreserve
+from procure.policies.timeline import (
+    Timeline,
+    find_nodes,
+    hold_plan,
+    lay_running,
+    make_timeline,
+    plan_nodes,
+)
 from procure.simulator.drive import CompiledPolicy, Policy, kernel_loop
+from procure.simulator.kernel import kernel
 from procure.simulator.state import FAR, WAIT, State
 
 
 class GapsOwn(NamedTuple):
-    """What a schedule-based policy has of its own in a run; `Plan.jobs` is the plan's order."""
+    """What a schedule-based policy has of its own in a run; the first entries of `Plan.jobs` are the plan's order.
 
-    notes: np.ndarray  # int64[4]
+    The plan of the first jobs is laid out, and taken back from the last on, so that one that differs in its
+    last places alone costs only these.
+    """
+
+    notes: np.ndarray  # int64[7]
     plan: Plan
+    line: Timeline  # of the running jobs and the plan; not used in a pool
+    totals: np.ndarray  # float64[n_jobs + 1], expected bounded slowdowns of the first jobs of the plan
+    kept: np.ndarray  # int64[n_jobs], room for an order
+    recent: np.ndarray  # int64[10], the jobs that were moved last
     room: Room
 
 
-N_KEPT, N_SEEN, CHANGES, DRAWN = range(4)
-"""What the notes hold: the plan's length, the jobs submitted and the changes that it knows, random numbers."""
+N_KEPT, N_SEEN, CHANGES, DRAWN, MOMENT, N_SEEN_ENDED, DUE = range(7)
+"""What the notes hold: the plan's length, the jobs submitted and the changes that it knows, how many searches
+there were, how far it has followed those that ended, and which job was answered last."""
 POSITIONS = 20
 """Places from the plan's end that a new job, or one that is moved, is tried at."""
 FLOOR = 10.0
 """Seconds, as in the bounded slowdown."""
 
 
-@njit(cache=True, nogil=True)
-def lay_plan(state, plan, order):
-    """Give every job of an order its earliest gap; returns the sum of the expected bounded slowdowns."""
-    total = 0.0
+@kernel
+def _plan(state, own, job, total):
+    """Plan a job at its earliest gap; returns ``total`` with its expected bounded slowdown."""
+    plan = own.plan
     if state.pool:
-        build_profile(state, plan.profile)
-        for job in order:
-            start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
-            reserve(state, plan, job, start)
+        start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
+        reserve(state, plan, job, start)
     else:
-        line = build_timeline(state)
-        for job in order:
-            plan_nodes(state, plan, line, job, find_nodes(state, line, job, 2 * FAR, line.everywhere))
-    for job in order:
-        run = float(state.estimate[job])
-        total += max(1.0, (plan.start[job] - state.submit[job] + run) / max(run, FLOOR))
+        plan_nodes(state, plan, own.line, job, find_nodes(state, own.line, job, 2 * FAR))
+    return total + _slowdown(state, plan, job)
+
+
+@kernel
+def _slowdown(state, plan, job):
+    run = float(state.estimate[job])
+    return max(1.0, (plan.start[job] - state.submit[job] + run) / max(run, FLOOR))
+
+
+@kernel
+def _take_back(state, own, job):
+    if state.pool:
+        unreserve(state, own.plan, job)
+    else:
+        hold_plan(state, own.plan, own.line, job, 1)
+
+
+@kernel
+def _lay(state, own, first, n):
+    """Plan the jobs of the order from a place on."""
+    for i in range(first, n):
+        own.totals[i + 1] = _plan(state, own, own.plan.jobs[i], own.totals[i])
+
+
+@kernel
+def _unlay(state, own, first, n):
+    """Take back the plans of the jobs of the order from a place on."""
+    for i in range(first, n):
+        _take_back(state, own, own.plan.jobs[i])
+
+
+@kernel
+def _try(state, own, job, place, n, least):
+    """Return the plan's expected slowdowns with a job at a place; once they reach ``least``, at least that.
+
+    What stands before the place is laid out, and so it is afterwards.
+    """
+    order = own.plan.jobs
+    total = _plan(state, own, job, own.totals[place])
+    end = place
+    while end < n and total < least:
+        total = _plan(state, own, order[end], total)
+        end += 1
+    _unlay(state, own, place, end)
+    _take_back(state, own, job)
     return total
 
 
-@njit(cache=True, nogil=True)
-def _insert(order, job, place):
-    new = np.empty(order.size + 1, np.int64)
-    new[:place] = order[:place]
-    new[place] = job
-    new[place + 1 :] = order[place:]
-    return new
+@kernel
+def _insert(state, own, job, n, best):
+    """Put a job behind the ``n`` of the order or, with ``best``, where the plan's expected slowdowns are least.
+
+    Then the last places are tried; ties go to the back.
+    """
+    order, place, first = own.plan.jobs, n, n
+    if best:
+        least = np.inf
+        for tried in range(n, max(-1, n - POSITIONS), -1):
+            if tried < n:
+                _take_back(state, own, order[tried])
+            first = tried
+            total = _try(state, own, job, tried, n, least)
+            if total < least:
+                place, least = tried, total
+    for i in range(n, place, -1):
+        order[i] = order[i - 1]
+    order[place] = job
+    _lay(state, own, first, n + 1)
 
 
-@njit(cache=True, nogil=True)
-def insert_at_best(state, plan, order, job):
-    """Put a job where the plan's expected slowdowns are least, trying the last places; ties go to the back."""
-    best, least = _insert(order, job, order.size), np.inf
-    for place in range(order.size, max(-1, order.size - POSITIONS), -1):
-        tried = _insert(order, job, place)
-        total = lay_plan(state, plan, tried)
-        if total < least:
-            best, least = tried, total
-    return best
+@kernel
+def _foreseen(state, notes):
+    """Say whether all that happened since the last call is that the answered job started, and others ended when due."""
+    if notes[MOMENT] != state.now[0]:
+        notes[MOMENT] = state.now[0]
+        notes[N_SEEN_ENDED] = 0
+    on_time = True
+    for i in range(notes[N_SEEN_ENDED], state.n_ended[0]):
+        on_time = on_time and state.expected_end[state.ended[i]] == state.now[0]
+    changes = notes[CHANGES] + state.n_ended[0] - notes[N_SEEN_ENDED]
+    if notes[DUE] >= 0:
+        on_time = on_time and state.start[notes[DUE]] >= 0
+        changes += 1
+    notes[N_SEEN_ENDED] = state.n_ended[0]
+    notes[CHANGES] = state.n_changes[0]
+    notes[DUE] = WAIT
+    return on_time and changes == state.n_changes[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow_plan(state, own, best):
-    """Bring the plan up to what happened; returns whether anything did."""
-    notes, plan = own.notes, own.plan
-    if notes[CHANGES] == state.n_changes[0] + 1 and notes[N_SEEN] == state.n_submitted[0]:
-        return False
-    kept = 0
-    for i in range(notes[N_KEPT]):
-        if state.start[plan.jobs[i]] < 0:
-            plan.jobs[kept] = plan.jobs[i]
-            kept += 1
-    order = plan.jobs[:kept].copy()
+    """Bring the plan up to what happened; returns whether anything did.
+
+    What was foreseen changes no plan: who starts as planned holds what was planned.
+    """
+    notes, order, totals = own.notes, own.plan.jobs, own.totals
     n_jobs = state.submit.size
-    job = state.next_waiting[n_jobs]
+    if notes[CHANGES] == state.n_changes[0] and notes[N_SEEN] == state.n_submitted[0]:
+        return False
+    foreseen = _foreseen(state, notes)
+    n = 0
+    for i in range(notes[N_KEPT]):
+        if state.start[order[i]] < 0:
+            order[n] = order[i]
+            totals[n + 1] = totals[n] + _slowdown(state, own.plan, order[n])
+            n += 1
+    if foreseen and state.pool:
+        drop_past(own.plan.profile, state.now[0])
+    elif not foreseen:
+        if state.pool:
+            build_profile(state, own.plan.profile)
+        else:
+            lay_running(state, own.line)
+        _lay(state, own, 0, n)
+    job = state.previous_waiting[n_jobs]
+    while (
+        job != n_jobs
+        and state.previous_waiting[job] != n_jobs
+        and state.previous_waiting[job] >= notes[N_SEEN]
+    ):
+        job = state.previous_waiting[job]
     while job != n_jobs:
         if job >= notes[N_SEEN]:
-            order = insert_at_best(state, plan, order, job) if best else _insert(order, job, order.size)
+            _insert(state, own, job, n, best)
+            n += 1
         job = state.next_waiting[job]
-    keep_plan(state, own, order)
+    notes[N_KEPT], notes[N_SEEN] = n, state.n_submitted[0]
     return True
 
 
-@njit(cache=True, nogil=True)
-def keep_plan(state, own, order):
-    """Make an order the plan."""
-    lay_plan(state, own.plan, order)
-    own.plan.jobs[: order.size] = order
-    own.notes[N_KEPT] = order.size
-    own.notes[N_SEEN] = state.n_submitted[0]
-    own.notes[CHANGES] = state.n_changes[0] + 1
+@kernel
+def _answer(state, own):
+    own.notes[DUE] = due(state, own.plan, own.room)
+    return own.notes[DUE]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def earliest_gap(state, own):
     """Give each submitted job the earliest gap behind the plans of those before it.
 
@@ -119,22 +208,62 @@ def earliest_gap(state, own):
     backfilling, no promise is kept.
     """
     follow_plan(state, own, False)
-    return due(state, own.plan, own.room)
+    return _answer(state, own)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_gap(state, own):
     """Insert each submitted job where the plan's expected bounded slowdowns become least."""
     follow_plan(state, own, True)
-    return due(state, own.plan, own.room)
+    return _answer(state, own)
 
 
-@njit(cache=True, nogil=True)
-def improve(state, plan, order, place):
-    """Move the job at a place to its best place; returns the order and its expected slowdowns."""
-    others = np.concatenate((order[:place], order[place + 1 :]))
-    moved = insert_at_best(state, plan, others, order[place])
-    return moved, lay_plan(state, plan, moved)
+@kernel
+def search(state, own, places):
+    """Move the jobs at some places to better ones, each as far as the plan gets better by it.
+
+    A job that was just moved is not moved again for min(10, half of the plan) rounds.
+    """
+    order, n, recent = own.plan.jobs, own.notes[N_KEPT], own.recent
+    n_recent = max(1, min(recent.size, n // 2))
+    for k in range(places.size):
+        place = places[k]
+        job = order[place]
+        if _is_among(recent, n_recent, job):
+            continue
+        for i in range(n_recent - 1, 0, -1):
+            recent[i] = recent[i - 1]
+        recent[0] = job
+        least = own.totals[n]
+        for i in range(n):
+            own.kept[i] = order[i]
+        _unlay(state, own, place, n)
+        for i in range(place, n - 1):
+            order[i] = order[i + 1]
+        _lay(state, own, place, n - 1)
+        _insert(state, own, job, n - 1, True)
+        if not own.totals[n] < least:
+            _put_back(state, own, n)
+
+
+@kernel
+def _is_among(recent, n, job):
+    for i in range(n):  # noqa: SIM110 - a kernel has no generators
+        if recent[i] == job:
+            return True
+    return False
+
+
+@kernel
+def _put_back(state, own, n):
+    """Make the kept order the plan again."""
+    order, first = own.plan.jobs, 0
+    while first < n and order[first] == own.kept[first]:
+        first += 1
+    _unlay(state, own, first, n)
+    for i in range(first, n):
+        order[i] = own.kept[i]
+    _lay(state, own, first, n)
 
 
 def tabu_search(state, own, rounds, seconds):
@@ -147,45 +276,49 @@ def tabu_search(state, own, rounds, seconds):
         return WAIT
     if follow_plan(state, own, True) and state.n_waiting[0] > 1:
         _search(state, own, rounds, seconds)
-    return due(state, own.plan, own.room)
+    return _answer(state, own)
 
 
 def _search(state, own, rounds: int, seconds: float) -> None:
     began = time.perf_counter()
-    n = int(own.notes[N_KEPT])
-    order = own.plan.jobs[:n].copy()
-    least = lay_plan(state, own.plan, order)
     own.notes[DRAWN] += 1
+    own.recent[:] = -1
     rng = np.random.default_rng(int(own.notes[DRAWN]))
-    tabu: list[int] = []
-    for _ in range(rounds):
-        if seconds and time.perf_counter() - began > seconds:
+    places = rng.integers(int(own.notes[N_KEPT]), size=rounds)
+    if not seconds:
+        search(state, own, places)
+        return
+    for k in range(rounds):
+        if time.perf_counter() - began > seconds:
             break
-        place = int(rng.integers(n))
-        job = int(order[place])
-        if job in tabu:
-            continue
-        tabu = [*tabu, job][-max(1, min(10, n // 2)) :]
-        moved, total = improve(state, own.plan, order, place)
-        if total < least:
-            order, least = moved, total
-    keep_plan(state, own, order)
+        search(state, own, places[k : k + 1])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def earliest_gap_loop(world, state, own):
     """The compiled loop of `earliest_gap`."""
     return kernel_loop(world, state, earliest_gap, own)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_gap_loop(world, state, own):
     """The compiled loop of `best_gap`."""
     return kernel_loop(world, state, best_gap, own)
 
 
 def _own(state: State) -> GapsOwn:
-    return GapsOwn(np.zeros(4, np.int64), make_plan(state), make_room(state, "first"))
+    n_jobs = len(state.submit)
+    notes = np.zeros(7, np.int64)
+    notes[DUE], notes[CHANGES] = WAIT, -FAR
+    return GapsOwn(
+        notes=notes,
+        plan=make_plan(state),
+        line=make_timeline(state, not state.pool),
+        totals=np.zeros(n_jobs + 1),
+        kept=np.zeros(n_jobs, np.int64),
+        recent=np.full(10, -1, np.int64),
+        room=make_room(state, "first"),
+    )
 
 
 class EarliestGap(Parameters):

@@ -67,7 +67,7 @@ def _scores(state, order):
     return scores
 
 
-def _numbered(*columns: np.ndarray) -> np.ndarray:
+def numbered(*columns: np.ndarray) -> np.ndarray:
     """Number the distinct rows of some columns."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -100,7 +100,7 @@ def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarr
         alike = np.stack([state.user, state.n_nodes])
     else:
         alike = np.stack([np.maximum(state.cpus, 1) * state.n_nodes, state.estimate])
-    line_of = _numbered(*alike, *([state.shape] if by_shape else []), *apart)
+    line_of = numbered(*alike, *([state.shape] if by_shape else []), *apart)
     size = np.bincount(line_of)
     width = 1 << np.ceil(np.log2(size)).astype(np.int64)
     root = np.cumsum(2 * width) - 2 * width

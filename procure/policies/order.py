@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numba import njit
 from pydantic import Field, model_validator
 
+from procure.policies.fit import sort_by
 from procure.policies.names import (
     EDF,
     F1,
@@ -145,9 +144,9 @@ def score(state, job, order):
     return run * math.sqrt(size) + 530_000.0 * submitted
 
 
-@njit(cache=True, nogil=True)
-def lay_out(state, order, jobs):
-    """Lay the waiting jobs into ``jobs`` in an order; returns how many."""
+@kernel
+def lay_out(state, order, jobs, scores):
+    """Lay the waiting jobs into ``jobs`` in an order; returns how many. ``scores`` float64[n_jobs] is room."""
     n_jobs = state.submit.size
     n = 0
     job = state.next_waiting[n_jobs]
@@ -155,9 +154,8 @@ def lay_out(state, order, jobs):
         jobs[n] = job
         n += 1
         job = state.next_waiting[job]
-    if order.rule != FCFS and n > 1:
-        scores = np.empty(n)
+    if order.rule != FCFS:
         for i in range(n):
             scores[i] = score(state, jobs[i], order)
-        jobs[:n] = jobs[:n][np.argsort(scores, kind="mergesort")]
+        sort_by(scores, jobs, n)
     return n

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.kernel import kernel
-from procure.simulator.state import FAR
+from procure.simulator.state import FAR, NEVER
 
 
 class Profile(NamedTuple):
@@ -23,7 +23,9 @@ class Plan(NamedTuple):
 
     start: np.ndarray  # int64[n_jobs], s; −1 = not planned
     nodes: np.ndarray  # int64[sum of n_nodes], as `State.node_list`
+    soonest: np.ndarray  # int64[1], s; no waiting job is planned to start from now until then
     jobs: np.ndarray  # int64[n_jobs], room for jobs in an order
+    scores: np.ndarray  # float64[n_jobs], room for their scores
     profile: Profile
 
 
@@ -33,7 +35,12 @@ def make_plan(state, needed: bool = True) -> Plan:
     n_steps = 2 * n_jobs + 2
     profile = Profile(np.zeros(n_steps, np.int64), np.zeros(n_steps, np.int64), np.zeros(1, np.int64))
     return Plan(
-        np.full(n_jobs, -1, np.int64), np.full(n_nodes, -1, np.int64), np.zeros(n_jobs, np.int64), profile
+        start=np.full(n_jobs, -1, np.int64),
+        nodes=np.full(n_nodes, -1, np.int64),
+        soonest=np.full(1, FAR, np.int64),
+        jobs=np.zeros(n_jobs, np.int64),
+        scores=np.zeros(n_jobs),
+        profile=profile,
     )
 
 
@@ -99,6 +106,15 @@ def find_start(profile, n, length, before, below):
 
 
 @kernel
+def longest_idle(profile, n):
+    """Say for how long ``n`` nodes are idle from now on: s, NEVER − 1 for ever, 0 if they are not now."""
+    for k in range(profile.n[0]):
+        if profile.free[k] < n:
+            return profile.time[k] - profile.time[0]
+    return NEVER - 1
+
+
+@kernel
 def _step_at(profile, moment):
     """Return the step that begins at ``moment``; one is made where there is none."""
     time, free, n_steps = profile
@@ -148,6 +164,7 @@ def take(profile, start, end, n):
 def reserve(state, plan, job, start):
     """Plan a job; one that could start only after a job without a limit holds nothing."""
     plan.start[job] = min(start, FAR)
+    plan.soonest[0] = min(plan.soonest[0], start)
     if start < FAR:
         take(plan.profile, start, min(start + state.estimate[job], FAR), state.n_nodes[job])
 

@@ -1,7 +1,8 @@
 """The timeline of shared or unlike nodes: what each node has free from each moment on.
 
 Where a profile counts idle nodes, a timeline keeps every node's CPUs, memory and GPUs, and a
-reservation names its nodes. It is built anew when it is needed.
+reservation names its nodes. Each node has a chain of steps of its own, so that a reservation moves
+nothing but the steps of its nodes, and a timeline can be kept from one moment to the next.
 """
 
 from __future__ import annotations
@@ -9,163 +10,263 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from procure.simulator.state import FAR
+from procure.simulator.kernel import kernel
+from procure.simulator.state import FAR, NEVER
 
 
 class Timeline(NamedTuple):
-    """``time[k]`` to ``time[k + 1]`` has the free amounts in row ``row[k]``; the last step never ends."""
+    """Chains of steps. Step ``k`` begins at ``time[k]`` and lasts until the one behind it begins.
 
-    time: np.ndarray  # int64[capacity], s
-    row: np.ndarray  # int64[capacity]
-    cpus: np.ndarray  # int64[capacity, n_nodes]
-    mem: np.ndarray  # int64[capacity, n_nodes], MB
-    gpus: np.ndarray  # int64[capacity, n_nodes]
-    n: np.ndarray  # int64[1], steps; as many rows
-    until: np.ndarray  # int64[n_nodes], room for `find_nodes`
-    everywhere: np.ndarray  # bool[n_nodes], all true
+    Step ``node`` is the first of that node; what it says holds now, whenever it began.
+    """
+
+    time: np.ndarray  # int64[n_steps], s
+    behind: np.ndarray  # int64[n_steps], the node's next step; −1 = this one never ends
+    cpus: np.ndarray  # int64[n_steps], free in this step
+    mem: np.ndarray  # int64[n_steps], MB
+    gpus: np.ndarray  # int64[n_steps]
+    spare: np.ndarray  # int64[2], a step out of use, chained to the others (−1 = none); first never used
+    everywhere: np.ndarray  # int64[n_nodes], all nodes, for `find_nodes`
+    at: np.ndarray  # int64[n_nodes], room for `find_nodes`
+    moment: np.ndarray  # int64[n_nodes], room for `find_nodes`
 
 
-@njit(cache=True, nogil=True)
-def build_timeline(state):
-    """Lay out what the running jobs leave, with room for four more steps per waiting job."""
-    n_nodes = state.free_cpus.size
-    capacity = state.n_running[0] + 4 * state.n_waiting[0] + 4
-    line = Timeline(
-        np.zeros(capacity, np.int64),
-        np.zeros(capacity, np.int64),
-        np.zeros((capacity, n_nodes), np.int64),
-        np.zeros((capacity, n_nodes), np.int64),
-        np.zeros((capacity, n_nodes), np.int64),
-        np.ones(1, np.int64),
-        np.zeros(n_nodes, np.int64),
-        np.ones(n_nodes, np.bool_),
-    )
-    line.time[0] = state.now[0]
-    line.cpus[0] = state.free_cpus
-    line.mem[0] = state.free_mem
-    line.gpus[0] = state.free_gpus
+def make_timeline(state, needed: bool = True) -> Timeline:
+    """Lay out a timeline of which nothing is known yet; without room if it is not needed.
+
+    A step begins where some job on that node begins or ends, so two for each node of each job suffice.
+    """
+    n_nodes = state.free_cpus.size if needed else 0
+    n_steps = n_nodes + 2 * state.node_list.size + 2 if needed else 0
+    steps = (np.zeros(n_steps, np.int64) for _ in range(5))
+    room = (np.zeros(n_nodes, np.int64) for _ in range(2))
+    return Timeline(*steps, np.zeros(2, np.int64), np.arange(n_nodes), *room)
+
+
+@kernel
+def lay_running(state, line):
+    """Begin again with the running jobs only."""
+    line.spare[0], line.spare[1] = -1, state.free_cpus.size
+    for node in range(state.free_cpus.size):
+        line.time[node] = state.now[0]
+        line.behind[node] = -1
+        line.cpus[node] = state.total_cpus[node]
+        line.mem[node] = state.total_mem[node]
+        line.gpus[node] = state.total_gpus[node]
     for i in range(state.n_running[0]):
         job = state.running[i]
-        k = step_at(line, state.expected_end[job])
-        nodes = state.node_list[state.node_first[job] : state.node_first[job + 1]]
-        _add(state, line, k, job, nodes, 1)
-    return line
+        hold(state, line, job, state.node_list, state.now[0], state.expected_end[job], -1)
 
 
-@njit(cache=True, nogil=True)
-def _add(state, line, step, job, nodes, sign):
-    row = line.row[step]
-    for node in nodes:
+@kernel
+def hold(state, line, job, node_list, start, end, sign):
+    """Take a job's amounts on its nodes from ``start`` until ``end`` (``sign`` −1), or give them back (1)."""
+    if start < end:
+        for i in range(state.node_first[job], state.node_first[job + 1]):
+            _change(state, line, job, node_list[i], start, end, sign)
+
+
+@kernel
+def _change(state, line, job, node, start, end, sign):
+    time, behind = line.time, line.behind
+    before, k = -1, node
+    while behind[k] >= 0 and time[behind[k]] <= start:
+        before, k = k, behind[k]
+    if time[k] < start:
+        before, k = k, _split(line, k, start)
+    while True:
+        if behind[k] < 0 or time[behind[k]] > end:
+            _split(line, k, end)
         if state.options.exclusive:
-            held = sign < 0
-            line.cpus[row, node] = -1 if held else state.total_cpus[node]
-            line.mem[row, node] = -1 if held else state.total_mem[node]
-            line.gpus[row, node] = -1 if held else state.total_gpus[node]
+            line.cpus[k] = -1 if sign < 0 else state.total_cpus[node]
+            line.mem[k] = -1 if sign < 0 else state.total_mem[node]
+            line.gpus[k] = -1 if sign < 0 else state.total_gpus[node]
         else:
-            line.cpus[row, node] += sign * state.cpus[job]
-            line.mem[row, node] += sign * state.mem[job]
-            line.gpus[row, node] += sign * state.gpus[job]
+            line.cpus[k] += sign * state.cpus[job]
+            line.mem[k] += sign * state.mem[job]
+            line.gpus[k] += sign * state.gpus[job]
+        if time[behind[k]] == end:
+            break
+        k = behind[k]
+    _merge(line, k)
+    if before >= 0:
+        _merge(line, before)
 
 
-@njit(cache=True, nogil=True)
-def step_at(line, moment):
-    """Return the step that begins at ``moment``; one is made where there is none."""
-    low, high = 0, line.n[0]
-    while low < high:
-        middle = (low + high) // 2
-        if line.time[middle] < moment:
-            low = middle + 1
-        else:
-            high = middle
-    if low < line.n[0] and line.time[low] == moment:
-        return low
-    for i in range(line.n[0], low, -1):
-        line.time[i] = line.time[i - 1]
-        line.row[i] = line.row[i - 1]
-    line.time[low] = moment
-    new, old = line.n[0], line.row[low - 1]
-    line.row[low] = new
-    line.cpus[new] = line.cpus[old]
-    line.mem[new] = line.mem[old]
-    line.gpus[new] = line.gpus[old]
-    line.n[0] += 1
-    return low
+@kernel
+def _split(line, k, moment):
+    """Let a step end at a moment; returns the new one behind it, in which nothing is different."""
+    new = line.spare[0]
+    if new >= 0:
+        line.spare[0] = line.behind[new]
+    else:
+        new = line.spare[1]
+        line.spare[1] += 1
+    line.behind[new] = line.behind[k]
+    line.behind[k] = new
+    line.time[new] = moment
+    line.cpus[new] = line.cpus[k]
+    line.mem[new] = line.mem[k]
+    line.gpus[new] = line.gpus[k]
+    return new
 
 
-@njit(cache=True, nogil=True)
-def hold(state, line, job, nodes, start, end, sign):
-    """Take a job's amounts on ``nodes`` from ``start`` until ``end`` (``sign`` −1), or give them back (1)."""
-    first = step_at(line, start)
-    last = step_at(line, end)
-    for step in range(first, last):
-        _add(state, line, step, job, nodes, sign)
+@kernel
+def _merge(line, k):
+    """Take the step behind a step away if it changes nothing."""
+    after = line.behind[k]
+    if (
+        line.cpus[after] == line.cpus[k]
+        and line.mem[after] == line.mem[k]
+        and line.gpus[after] == line.gpus[k]
+    ):
+        _take_away(line, k, after)
 
 
-@njit(cache=True, nogil=True)
-def _holds(state, line, step, job, node):
-    row = line.row[step]
-    return (
-        line.cpus[row, node] >= state.cpus[job]
-        and line.mem[row, node] >= state.mem[job]
-        and line.gpus[row, node] >= state.gpus[job]
-    )
+@kernel
+def _take_away(line, k, after):
+    line.behind[k] = line.behind[after]
+    line.behind[after] = line.spare[0]
+    line.spare[0] = after
 
 
-@njit(cache=True, nogil=True)
-def find_nodes(state, line, job, before, among):
-    """Find the earliest moment, not after ``before``, at which enough nodes hold a job as long as it lasts.
+@kernel
+def drop_past(line, node, now):
+    """Let a node's first step be the one that holds now."""
+    after = line.behind[node]
+    while after >= 0 and line.time[after] <= now:
+        line.time[node] = line.time[after]
+        line.cpus[node] = line.cpus[after]
+        line.mem[node] = line.mem[after]
+        line.gpus[node] = line.gpus[after]
+        _take_away(line, node, after)
+        after = line.behind[node]
 
-    The lowest rows of these nodes are laid into ``chosen``; only nodes ``among`` bool[n_nodes] are looked at.
+
+@kernel
+def _next_start(state, line, job, k, start, before):
+    """Find the first moment from ``start`` on, in step ``k`` or behind it, at which a node holds a job throughout.
 
     Returns
     -------
-    int
-        s; −1 if there is none.
+    tuple of int
+        The step, and s, at most ``before``; NEVER if there is none.
     """
-    steps, wanted = line.n[0], state.n_nodes[job]
-    until = line.until
-    until[:] = 0
-    for k in range(steps):
-        start = line.time[k]
-        if start > before:
-            return -1
-        end = min(start + state.estimate[job], FAR)
-        found = 0
-        for node in range(until.size):
-            if not among[node] or (state.node_types[node] & state.types[job]) == 0:
-                continue
-            if until[node] < k:
-                until[node] = k
-            if until[node] == k or line.time[min(until[node], steps - 1)] < end:
-                m = until[node]
-                while m < steps and line.time[m] < end and _holds(state, line, m, job, node):
-                    m += 1
-                until[node] = m
-            m = until[node]
-            if m == steps or (m > k and line.time[m] >= end):
+    time, behind, free_cpus, free_mem, free_gpus = line.time, line.behind, line.cpus, line.mem, line.gpus
+    cpus, mem, gpus, length = state.cpus[job], state.mem[job], state.gpus[job], state.estimate[job]
+    while start <= before and start < FAR:
+        end = min(start + length, FAR)
+        m = k
+        while free_cpus[m] >= cpus and free_mem[m] >= mem and free_gpus[m] >= gpus:
+            m = behind[m]
+            if m < 0 or time[m] >= end:
+                return k, start
+        k = behind[m]
+        if k < 0:
+            break
+        start = time[k]
+    return k, NEVER
+
+
+@kernel
+def soonest(state, line, job, nodes, n, before):
+    """Find the earliest moment, not after ``before``, at which one of ``nodes[:n]`` holds a job as long as it lasts.
+
+    ``nodes`` is ascending; the lowest row is laid into ``chosen``. Returns s, or −1 if there is none.
+    """
+    now, types = state.now[0], state.types[job]
+    found = -1
+    for i in range(n):
+        node = nodes[i]
+        if (state.node_types[node] & types) == 0:
+            continue
+        drop_past(line, node, now)
+        start = _next_start(state, line, job, node, now, before)[1]
+        if start < NEVER:
+            found, before = start, start - 1
+            state.chosen[0] = node
+            if start == now:
+                break
+    return found
+
+
+@kernel
+def find_nodes(state, line, job, before):
+    """Find the earliest moment, not after ``before``, at which enough nodes hold a job as long as it lasts.
+
+    The lowest rows of these nodes are laid into ``chosen``. Returns s, or −1 if there is none.
+    """
+    at, moment, n_nodes, wanted = line.at, line.moment, line.at.size, state.n_nodes[job]
+    if wanted == 1:
+        return soonest(state, line, job, line.everywhere, n_nodes, before)
+    time, behind, now = line.time, line.behind, state.now[0]
+    for node in range(n_nodes):
+        moment[node] = NEVER
+        if (state.node_types[node] & state.types[job]) != 0:
+            drop_past(line, node, now)
+            at[node], moment[node] = _next_start(state, line, job, node, now, before)
+    start = now
+    while True:
+        found, later = 0, NEVER
+        for node in range(n_nodes):
+            if moment[node] < start:
+                k = at[node]
+                while behind[k] >= 0 and time[behind[k]] <= start:
+                    k = behind[k]
+                at[node], moment[node] = _next_start(state, line, job, k, start, before)
+            if moment[node] == start:
                 state.chosen[found] = node
                 found += 1
                 if found == wanted:
                     return start
-    return -1
+            else:
+                later = min(later, moment[node])
+        if later == NEVER:
+            return -1
+        start = later
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def longest_now(state, line, shape):
+    """Say for how long enough nodes hold a shape from now on: s, NEVER − 1 for ever, 0 if not now."""
+    shapes, wanted = state.shapes, state.shapes.n_nodes[shape]
+    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
+    now, most, found = state.now[0], line.moment, 0
+    for node in range(line.at.size):
+        if (state.node_types[node] & types) == 0:
+            continue
+        drop_past(line, node, now)
+        k = node
+        while k >= 0 and line.cpus[k] >= cpus and line.mem[k] >= mem and line.gpus[k] >= gpus:
+            k = line.behind[k]
+        length = NEVER - 1 if k < 0 or line.time[k] >= FAR else line.time[k] - now
+        if k == node or (found == wanted and length <= most[wanted - 1]):
+            continue
+        i = found if found < wanted else wanted - 1
+        while i > 0 and most[i - 1] < length:
+            most[i] = most[i - 1]
+            i -= 1
+        most[i] = length
+        found = min(found + 1, wanted)
+    return most[wanted - 1] if found == wanted else 0
+
+
+@kernel
 def plan_nodes(state, plan, line, job, start):
-    """Plan a job on the ``chosen`` nodes from ``start``; from FAR on it holds nothing."""
+    """Plan a job on the ``chosen`` nodes from ``start``; with −1 it is not planned."""
     first = state.node_first[job]
     for i in range(state.n_nodes[job]):
         plan.nodes[first + i] = state.chosen[i]
-    plan.start[job] = min(start, FAR)
+    plan.start[job] = start
+    if start >= 0:
+        plan.soonest[0] = min(plan.soonest[0], start)
     hold_plan(state, plan, line, job, -1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hold_plan(state, plan, line, job, sign):
     """Hold what a waiting job's plan needs (``sign`` −1), or give it back (1)."""
     start = plan.start[job]
-    if 0 <= start < FAR:
-        nodes = plan.nodes[state.node_first[job] : state.node_first[job + 1]]
-        hold(state, line, job, nodes, start, min(start + state.estimate[job], FAR), sign)
+    if start >= 0:
+        hold(state, line, job, plan.nodes, start, min(start + state.estimate[job], FAR), sign)
