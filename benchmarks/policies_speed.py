@@ -5,6 +5,10 @@
     python benchmarks/policies_speed.py beocat LOG.csv.xz NODES.csv    best fit, three resources
     python benchmarks/policies_speed.py plain                     a policy in plain Python, 100 nodes
     python benchmarks/policies_speed.py scale OUT.svg             EASY up to 1,000,000 jobs, 10,000 nodes
+    python benchmarks/policies_speed.py growth OUT.svg            against jobs, nodes, queue, shapes
+    python benchmarks/policies_speed.py crowd                     plans on eight overloaded shared nodes and in a pool
+    python benchmarks/policies_speed.py slowdown LOG.swf.xz PROCESSORS NODES    bounded slowdowns of EASY
+    python benchmarks/policies_speed.py study RESULTS.parquet     whether EASY and best fit choose alike
 
 Prints seconds of the processor's time: on a busy computer the wall clock measures the other programs.
 """
@@ -153,9 +157,124 @@ def scale(out: str) -> None:
     figure.savefig(out, metadata={"Date": None})
 
 
+AXES = {
+    "jobs": (1_000, 10_000, 100_000, 1_000_000),
+    "nodes": (10, 100, 1_000, 10_000),
+    "queue": (10, 100, 1_000, 10_000),
+    "shapes": (10, 100, 1_000, 10_000),
+}
+BASE = {"jobs": 20_000, "nodes": 100, "queue": 100, "shapes": 100}
+PATIENCE = 60.0
+"""Seconds: beyond a run of this length the next, larger one is left out."""
+
+
+def growing(
+    jobs: int, nodes: int, queue: int, shapes: int, exclusive: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Jobs of some shapes on nodes of 64 CPUs: ``queue`` more than fit come at once, the rest as fast as they end."""
+    rng = np.random.default_rng(1)
+    cpus = rng.integers(1, 33, shapes)
+    mem = np.maximum(1, rng.permutation(250_000)[:shapes])
+    shape = rng.integers(0, shapes, jobs)
+    share = 1.0 if exclusive else np.maximum(cpus / 64, mem / 500_000)[shape].mean()
+    run = np.ceil(rng.exponential(3600, jobs)).astype(np.int64)
+    at_once = min(jobs, queue + int(nodes / share))
+    submit = np.zeros(jobs, np.int64)
+    submit[at_once:] = np.cumsum(rng.exponential(3600 * share / nodes, jobs - at_once)).astype(np.int64)
+    columns = {
+        "job_id": np.arange(jobs).astype(str), "submit_time": submit, "run_time": run,
+        "requested_time": run * rng.integers(1, 5, jobs), "cpus_per_node": cpus[shape], "mem_mb_per_node": mem[shape],
+    }  # fmt: skip
+    return pd.DataFrame(columns), node_table(nodes, cpus=64, mem_mb=500_000)
+
+
+def growth(out: str) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(1, len(AXES), figsize=(13, 3.5), sharey=True)
+    for panel, (axis, sizes) in zip(panels, AXES.items(), strict=True):
+        for policy in ("easy", "easy:exclusive=true", "conservative", "conservative:exclusive=true"):
+            done, took = [], []
+            for size in sizes:
+                jobs, nodes = growing(**{**BASE, axis: size}, exclusive="exclusive" in policy)
+                run = simulate(jobs, nodes, policy)
+                done.append(size)
+                took.append(run.elapsed)
+                depth = run.metrics["max_queue_depth"]
+                print(f"{axis} {size:,}: {policy} {run.elapsed:.4f} s, longest queue {depth:,}", flush=True)
+                if run.elapsed > PATIENCE:
+                    break
+            power = np.polyfit(np.log(done[-3:]), np.log(took[-3:]), 1)[0] if len(done) > 1 else float("nan")
+            print(f"{axis}: {policy} exponent {power:.2f} over the last {len(done[-3:])} points", flush=True)
+            panel.loglog(
+                done, took, "o-", label=f"{policy.replace(':exclusive=true', ', exclusive')}: {power:.2f}"
+            )
+        panel.set(xlabel=axis)
+        panel.legend(fontsize=6, title="exponent", title_fontsize=6)
+    panels[0].set(ylabel="kernel seconds")
+    figure.tight_layout()
+    figure.savefig(out, metadata={"Date": None})
+
+
+def crowd() -> None:
+    """Plans where the queue is long: everything comes at once."""
+    kinds = ((6, 64, 256_000, 0), (1, 24, 1_024_000, 0), (1, 64, 512_000, 8))
+    rows = [kind[1:] for kind in kinds for _ in range(kind[0])]
+    eight = node_table(8).assign(**pd.DataFrame(rows, columns=["cpus", "mem_mb", "gpus"]))
+    pool = generated(2_000, 100, 8, 1.2)
+    cases = [("conservative", 600, eight)] + [(policy, 100, eight) for policy in ("best-gap", "tabu")]
+    for policy, n_jobs, nodes in cases:
+        jobs = generate(1, n_jobs=n_jobs)
+        jobs["submit_time"] = jobs["submit_time"] // 50
+        timed(f"{policy}, eight shared nodes", jobs, nodes, policy)
+    for policy in ("best-gap", "tabu"):
+        timed(f"{policy}, a pool of 100", pool, node_table(100), policy)
+    for depth in (2, 10, 100):
+        embedded(f"easy:depth={depth}", repeats=1)
+
+
+def slowdown(log: str, processors: str, per_node: str = "1") -> None:
+    """Print the average bounded slowdown (floor 10 s) of EASY, with requested and with exact run times."""
+    jobs = import_log(log, "swf").jobs
+    size = int(per_node)
+    if size > 1:
+        jobs = jobs.assign(n_nodes=-(-jobs["n_nodes"] * jobs["cpus_per_node"] // size), cpus_per_node=size)
+    nodes = node_table(int(processors) // size).assign(cpus=size)
+    exact = simulate(jobs, nodes, "easy", estimates=np.maximum(1, jobs["run_time"].to_numpy(np.int64)))
+    for name, run in (("EASY", simulate(jobs, nodes, "easy")), ("EASY, exact run times", exact)):
+        print(
+            f"{name}: {len(jobs):,} jobs, average bounded slowdown {run.metrics['mean_bounded_slowdown']:.1f}"
+        )
+
+
+def study(results: str) -> None:
+    """Print whether EASY and best fit choose alike, of the packages that run every job."""
+    table = pd.read_parquet(results)
+    waits = table.pivot_table("mean_wait_time", "package_id", "policy")
+    lacking = table.groupby("package_id")["n_unrunnable"].max()
+    waits = waits[lacking[waits.index] == 0]
+    print(f"{len(waits):,} of {len(lacking):,} packages run every job; rank correlation of their mean waits "
+          f"{waits['easy'].corr(waits['best-fit'], method='spearman'):.4f}")  # fmt: skip
+    for k in (1, 10, 50, 100):
+        best = [set(waits[policy].nsmallest(k).index) for policy in ("easy", "best-fit")]
+        print(f"best {k}: {len(best[0] & best[1])} in common")
+    for policy in ("easy", "best-fit"):
+        chosen = waits.loc[waits[policy].idxmin()]
+        print(
+            f"{policy} chooses {chosen.name}: "
+            f"{chosen['easy']:,.0f} s under EASY, {chosen['best-fit']:,.0f} s under best fit"
+        )
+
+
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:] or ["help"]
-    commands = {"embedded": embedded, "hpc2n": hpc2n, "beocat": beocat, "plain": plain, "scale": scale}
+    commands = {
+        "embedded": embedded, "hpc2n": hpc2n, "beocat": beocat, "plain": plain, "scale": scale, "growth": growth,
+        "crowd": crowd, "slowdown": slowdown, "study": study,
+    }  # fmt: skip
     if what in commands:
         commands[what](*arguments)
     else:

@@ -31,7 +31,7 @@ from procure.simulator.arrays import (
     profiles,
     switches,
 )
-from procure.simulator.drive import CompiledPolicy, Policy, drive, load_compiled, policy_name
+from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
 from procure.simulator.state import FAR, Options, State
@@ -279,7 +279,8 @@ def _by_fast_lane(ready: Prepared) -> Outcome:
     n_jobs = len(jobs.submit)
     start, end, node_of = np.empty(n_jobs, np.int64), np.empty(n_jobs, np.int64), np.empty(n_jobs, np.int32)
     arguments = (jobs, kinds, ready.fits, ready.kind_of, took, bits, start, end, node_of)
-    load_compiled(best_fit_schedule, *arguments)
+    with compiling("best-fit"):
+        load_compiled(best_fit_schedule, *arguments)
     began = time.perf_counter()
     depth = best_fit_schedule(*arguments)
     elapsed = time.perf_counter() - began
@@ -307,11 +308,12 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
     )
     facts = Facts(ready.profiles, took.full, ready.kinds.speed[ready.kind_of])
     policy = chosen.make(state, facts)
-    if isinstance(policy, CompiledPolicy):
-        load_compiled(policy.loop, world, state, policy.own)
-    began = time.perf_counter()
-    drive(world, state, policy, name=chosen.name)
-    elapsed = time.perf_counter() - began
+    with compiling(chosen.name):
+        if isinstance(policy, CompiledPolicy):
+            load_compiled(policy.loop, world, state, policy.own)
+        began = time.perf_counter()
+        drive(world, state, policy, name=chosen.name)
+        elapsed = time.perf_counter() - began
     killed = took.killed[world.speed_of, np.arange(len(state.start))] & (state.start >= 0)
     killed = np.where(world.left >= 0, world.cut, killed)
     depth = int(world.max_queue_depth[0])

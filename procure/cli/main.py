@@ -38,6 +38,7 @@ COMMANDS = {
     "window": "Which jobs of a window, on which nodes? Generate, solve, compare, train.",
     "coschedule": "Two jobs, one allocation: the study's workload, the learner's bounds, real processes.",
     "gantt": "Draw which job ran on which node, and when.",
+    "warm": "Compile the policies now, so that the first use of none has to wait for it.",
 }
 """Every command in the order of the flow, with its line of help: its module is imported when it is used."""
 

@@ -1,8 +1,8 @@
 """The timeline of shared or unlike nodes: what each node has free from each moment on.
 
 Where a profile counts idle nodes, a timeline keeps every node's CPUs, memory and GPUs, and a
-reservation names its nodes. Each node has a chain of steps of its own, so that a reservation moves
-nothing but the steps of its nodes, and a timeline can be kept from one moment to the next.
+reservation names its nodes. Each node has a chain of steps of its own: a reservation moves only those
+of its nodes, and a timeline is kept from a moment to another.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def make_timeline(state, needed: bool = True) -> Timeline:
     n_steps = n_nodes + 2 * state.node_list.size + 2 if needed else 0
     steps = (np.zeros(n_steps, np.int64) for _ in range(5))
     room = (np.zeros(n_nodes, np.int64) for _ in range(2))
-    return Timeline(*steps, np.zeros(2, np.int64), np.arange(n_nodes), *room)
+    return Timeline(*steps, np.zeros(2, np.int64), np.arange(n_nodes), *room)  # type: ignore[call-arg]
 
 
 @kernel

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba import typeof
+from numba.core import event
 from numba.core.dispatcher import Dispatcher
 from numba.extending import register_jitable
 
 from procure.errors import TableError
+from procure.progress import step
 from procure.simulator.pace import change_paces
 from procure.simulator.state import WAIT, State, World
 from procure.simulator.steps import (
@@ -131,6 +134,32 @@ def checked(policy: Policy, name: str) -> Policy:
             ) from None
 
     return decide
+
+
+class _Compiling(event.Listener):
+    """Opens a step when something is compiled; what the cache on the disk holds is not."""
+
+    def __init__(self, name: str, steps: contextlib.ExitStack) -> None:
+        self._name, self._steps = name, steps
+        self._told = False
+
+    def on_start(self, event: event.Event) -> None:
+        if not self._told:
+            self._told = True
+            self._steps.enter_context(step(f"compiling {self._name}, once after installation"))
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def compiling(name: str) -> Iterator[None]:
+    """Say that ``name`` is being compiled, if something in here is; watchers of `procure.progress` hear of it."""
+    with (
+        contextlib.ExitStack() as steps,
+        event.install_listener("numba:compile", _Compiling(name, steps)),
+    ):
+        yield
 
 
 def load_compiled(function: Callable, *arguments: Any) -> None:

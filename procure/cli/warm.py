@@ -1,0 +1,34 @@
+"""``procure warm``: compile every kernel now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from procure.cli import common
+from procure.policies import catalog
+from procure.warm import warm as compile_all
+
+
+def warm(
+    policies: Annotated[
+        str | None, typer.Option(help="Only these, separated by commas; without, one of each kernel.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="How many compile at once; without, one on each core.")
+    ] = None,
+    output: common.FormatOption = common.Format.TABLE,
+) -> None:
+    """Compile the policies now, in parallel, so that the first use of none has to wait for it.
+
+    Compiled kernels are kept on the disk; this happens once after installation.
+
+    [bold]Examples[/bold]
+
+    \b
+    procure warm
+    procure warm --policies easy,conservative
+    """
+    found = compile_all(catalog.split_list(policies) if policies else None, processes)
+    common.print_table(found.round({"seconds": 1}), output, "compiled")
