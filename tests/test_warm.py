@@ -9,7 +9,7 @@ from procure.errors import TableError
 from procure.policies import catalog
 from procure.progress import watching
 from procure.simulator.drive import compiling, load_compiled
-from procure.warm import compiled_policies, warm
+from procure.sweep.warm import compiled_policies, warm
 
 
 class Heard:

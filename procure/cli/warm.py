@@ -8,7 +8,7 @@ import typer
 
 from procure.cli import common
 from procure.policies import catalog
-from procure.warm import warm as compile_all
+from procure.sweep.warm import warm as compile_all
 
 
 def warm(
