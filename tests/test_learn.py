@@ -25,7 +25,7 @@ from procure.learn.days import (
     thinned,
 )
 from procure.learn.features import FEATURES
-from procure.learn.judge import evaluate, ratio_of_sums
+from procure.learn.judge import evaluate, node_utilization, ratio_of_sums
 from procure.learn.policy import UNTRAINED, expected_before
 from procure.learn.run_times import RunTimes
 from procure.learn.scores import PLACES
@@ -350,7 +350,15 @@ def test_the_judgement_is_of_these_figures():
     assert figures["worst_ratio"] == table["ratio_to_sjf"].max()
     assert table.loc[table["ratio_to_sjf"].idxmax(), "day"] == figures["worst_day"]
     assert (table["sjf@oracle"] < table["sjf"]).all() and 0 < figures["bridged"] <= 1.1
+    assert set(found.utilization_of_nodes) == set(found.utilization)
     assert ratio_of_sums(np.ones(4), np.full(4, 2.0), np.zeros((3, 4), int)) == (0.5, [0.5, 0.5])
+
+
+def test_the_utilization_of_nodes_by_hand():
+    """Two nodes for 10 s: half the CPUs and all the memory of one for 5 s is (½ + 1) / 3 / 2 / 2 of the whole."""
+    jobs = job_table(submit_time=[0, 5], run_time=[5, 5], cpus_per_node=[2, 0], mem_mb_per_node=[1000, 0])
+    ready = prepare(jobs, node_table(2, cpus=4, mem_mb=1000))
+    assert node_utilization(ready, run_prepared(ready, "fcfs")) == pytest.approx(1.5 / 3 / 2 / 2)
 
 
 @pytest.mark.parametrize(

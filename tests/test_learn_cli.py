@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from test_learn import log
 
+from procure.errors import TableError
+from procure.learn.store import read_policy
+from procure.run import simulate
+from procure.study.study import Simulate
 from procure.tables import write
 
 SMALL = ("--min-jobs", 10, "--min-wait", 0)
@@ -47,9 +52,11 @@ def test_train_then_describe_evaluate_and_use(procure, files):
     report = folder / "learn.html"
     code, out, err = procure(
         "learn", "evaluate", policy, *tables, "--days", "2021-05-07..2021-05-08", *SMALL, "--report", report,
-        "--format", "json",
+        "--format", "json", "--keep",
     )  # fmt: skip
     found = json.loads(out)
+    judged = json.loads(procure("learn", "describe", policy, "--format", "json")[1])["judged"]
+    assert judged["n_days"] == 2 and judged["mean_ratio_to_sjf"] == found["mean_ratio_to_sjf"]
     assert code == 0 and [day["day"] for day in found["days"]] == ["2021-05-07", "2021-05-08"]
     assert {"day", "n_jobs", "sjf", "fcfs", "best-fit", "sjf@oracle", "learned"} <= set(found["days"][0])
     assert {"mean_ratio_to_sjf", "interval", "share_of_days_better", "worst_ratio"} <= set(found)
@@ -99,3 +106,31 @@ def test_a_missing_policy_file_is_one_error(procure, files):
     assert procure("learn", "evaluate", nowhere, *tables)[0] == 1
     code, _, err = procure("simulate", *tables, "--policy", f"learned:file={nowhere}")
     assert code in (1, 2) and "no such file" in err and "Traceback" not in err
+
+
+def test_easy_takes_the_estimates_of_a_policy(procure, files):
+    """`easy:estimates=FILE` schedules as easy does with the same estimates given; a wrong mix is one error."""
+    folder, tables = files
+    policy = folder / "site.policy"
+    assert procure("learn", "train", *tables, *QUICK, "--out", policy)[0] == 0
+    jobs, nodes = log(n_days=1, seed=3)
+    for quantile in (None, 0.5):
+        estimates = np.ceil(read_policy(policy).history.predict(jobs, quantile))
+        given = simulate(jobs, nodes, "easy", estimates=estimates).schedule
+        name = f"easy:estimates={policy}" + (f",quantile={quantile}" if quantile else "")
+        assert simulate(jobs, nodes, name).schedule["start_time"].equals(given["start_time"])
+    assert not given["start_time"].equals(simulate(jobs, nodes, "easy").schedule["start_time"])
+    for wrong, message in (("quantile=0.5", "only with"), (f"estimates={policy},last_two=true", "give one")):
+        with pytest.raises(TableError, match=message):
+            simulate(jobs, nodes, f"easy:{wrong}")
+
+
+def test_a_study_names_a_trained_policy(procure, files):
+    """A study's table of a policy takes the file, and a file that is none is named when the study is read."""
+    folder, tables = files
+    policy = folder / "site.policy"
+    assert procure("learn", "train", *tables, *QUICK, "--out", policy)[0] == 0
+    found = Simulate.model_validate({"policies": ["best-fit", {"name": "learned", "file": str(policy)}]})
+    assert found.policies == ("best-fit", f"learned:file={policy}")
+    with pytest.raises(ValueError, match="no such file"):
+        Simulate.model_validate({"policies": [{"name": "learned", "file": str(folder / "none.policy")}]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from procure.cli.common import (
     Format,
     FormatOption,
     note,
+    plain,
     print_json,
     print_record,
     print_table,
@@ -170,6 +172,9 @@ def evaluate(
         int, typer.Option(min=0, help="Rollouts: s that the queue is simulated ahead; 0 = none.")
     ] = 0,
     every: Annotated[int, typer.Option(min=1, help="Rollouts: s after which is chosen anew.")] = 600,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the figures in FILE, for `describe`; its weights stay.")
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="Write a report, one HTML file.")] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -193,6 +198,9 @@ def evaluate(
     _warn_of_overlap(policy, chosen)
     note(f"judging on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
     found = judge(policy, chosen, ahead=ahead, every=every)
+    if keep:
+        span = {"first_day": chosen[0].name, "last_day": chosen[-1].name, "n_days": len(chosen)}
+        write_policy(file, replace(policy, judged=plain(span | found.figures)))
     if report is not None:
         write_report(found, policy, report, f"{file} on {jobs.name}")
         note(f"report written to {report}")
@@ -231,3 +239,4 @@ def describe(file: PolicyArgument, output: FormatOption = Format.TABLE) -> None:
     print_table(weights, output, f"{file}: {policy.method}")
     if output is Format.TABLE:
         print_record(found["trained"], output, "trained")
+        print_record(found["judged"] or {"judged": "not yet"}, output, "judged")

@@ -174,6 +174,7 @@ def lay_out_days(
     """
     fitting = jobs[runnable(jobs, nodes)].reset_index(drop=True)
     fitting.attrs = dict(jobs.attrs)
+    known: RunTimes | None = None
     found = []
     for name, part in split_days(fitting, tz).items():
         if not (first <= name <= last and min_jobs <= len(part) <= max_jobs):
@@ -185,7 +186,11 @@ def lay_out_days(
         exact = None
         if with_exact:
             exact = prepare(part.assign(requested_time=part["run_time"].clip(lower=1)), nodes)
-        known = known_at(fitting, int(part["submit_time"].min()), history)
+        moment = int(part["submit_time"].min())
+        if known is None or (history is not None and known.as_of < history.as_of <= moment):
+            known = known_at(fitting, moment, history)
+        else:  # as at the day before, and what has ended since
+            known = known.updated(fitting, moment)
         found.append(Day(name, ready, expected_before(ready.jobs, known), reference, exact))
     if not found:
         raise TableError(

@@ -11,7 +11,7 @@ import pandas as pd
 
 from procure.learn.days import Day, mean_wait, simulate_day
 from procure.learn.store import TrainedPolicy
-from procure.run import measured, run_prepared
+from procure.run import Outcome, Prepared, measured, run_prepared
 from procure.simulator.metrics import METRIC_NAMES
 from procure.text import as_html, as_text, counted
 
@@ -31,7 +31,9 @@ class Judgement:
     days
         Per day: ``day n_jobs``, the mean wait, s, per policy of `POLICIES`, and ``ratio_to_sjf``.
     utilization
-        Mean over days of the CPUs in use, integrated over the makespan, per policy.
+        Mean over days of the share of CPUs in use, integrated over the makespan, per policy.
+    utilization_of_nodes
+        The same of `node_utilization`.
     figures
         ``mean_ratio_to_sjf`` (sum of the daily mean waits / the same under SJF) with ``interval``,
         ``geometric_ratio_to_sjf`` (of the days' ratios) with ``geometric_interval``, ``ratio_to_best_fit``
@@ -41,6 +43,7 @@ class Judgement:
 
     days: pd.DataFrame
     utilization: dict[str, float]
+    utilization_of_nodes: dict[str, float]
     figures: dict[str, Any]
 
     def summary(self) -> str:
@@ -56,7 +59,12 @@ class Judgement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as ``procure learn evaluate --format json`` prints it."""
-        return {"days": self.days.to_dict("records"), **self.figures, "utilization": self.utilization}
+        return {
+            "days": self.days.to_dict("records"),
+            **self.figures,
+            "utilization": self.utilization,
+            "utilization_of_nodes": self.utilization_of_nodes,
+        }
 
 
 def evaluate(
@@ -81,7 +89,7 @@ def evaluate(
     progress
         Called with the name of each day.
     """
-    rows, in_use = [], []
+    rows, in_use, of_nodes = [], [], []
     for day in days:
         progress(day.name)
         if day.exact is None:
@@ -94,12 +102,32 @@ def evaluate(
         waits = {name: mean_wait(day.ready, found[name]) for name in POLICIES}
         ratio = waits[LEARNED] / waits["sjf"] if waits["sjf"] else float("nan")
         rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})
-        in_use.append(
-            [measured(day.ready, found[name])[METRIC_NAMES.index("utilization_cpu")] for name in POLICIES]
-        )
+        cpus = METRIC_NAMES.index("utilization_cpu")
+        in_use.append([measured(day.ready, found[name])[cpus] for name in POLICIES])
+        of_nodes.append([node_utilization(day.ready, found[name]) for name in POLICIES])
     table = pd.DataFrame(rows)
-    utilization = dict(zip(POLICIES, np.mean(in_use, axis=0).tolist(), strict=True))
-    return Judgement(table, utilization, _figures(table, seed))
+    used, of_node = (
+        dict(zip(POLICIES, np.mean(values, axis=0).tolist(), strict=True)) for values in (in_use, of_nodes)
+    )
+    return Judgement(table, used, of_node, _figures(table, seed))
+
+
+def node_utilization(ready: Prepared, found: Outcome) -> float:
+    """Return the published utilization, but integrated over the makespan.
+
+    The mean over nodes of the mean share in use of memory, CPUs and GPUs, where a node without GPUs counts 0
+    for them; so less than 1 even if all is in use.
+    """
+    jobs, kinds = ready.jobs, ready.kinds
+    ran = found.start >= 0
+    run = np.where(ran, found.end - found.start, 0).astype(np.float64)
+    of_job = np.repeat(np.arange(len(run)), jobs.n_nodes)
+    kind = ready.kind_of[np.maximum(found.node_list, 0)]
+    busy = 0.0
+    for asked, total in ((jobs.mem, kinds.mem), (jobs.cpus, kinds.cpus), (jobs.gpus, kinds.gpus)):
+        busy += float((run[of_job] * asked[of_job] / np.maximum(total[kind], 1)).sum())
+    span = float(found.end[ran].max() - jobs.submit[ran].min())
+    return busy / (3 * len(ready.kind_of) * span) if span else 0.0
 
 
 def ratio_of_sums(waits: np.ndarray, references: np.ndarray, draws: np.ndarray) -> tuple[float, list[float]]:

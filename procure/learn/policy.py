@@ -30,8 +30,10 @@ NO_HISTORY = 0.25
 """Without any history, a job is expected to run this share of its requested time."""
 
 
-def expected_before(state: State | Jobs, history: RunTimes | None) -> np.ndarray:
-    """Return what each job was expected to run before the run: float64[n_jobs] in queue order, s.
+def expected_before(
+    state: State | Jobs, history: RunTimes | None, quantile: float | None = None
+) -> np.ndarray:
+    """Return what each job was expected to run before the run, or a quantile: float64[n_jobs] in queue order, s.
 
     A run knows no user's name, so this is by shape and request. Without any history, `NO_HISTORY`.
     """
@@ -46,7 +48,7 @@ def expected_before(state: State | Jobs, history: RunTimes | None) -> np.ndarray
             "requested_time": state.requested,
         }
     )
-    return history.predict(jobs)
+    return history.predict(jobs, quantile)
 
 
 def make_scored(state: State, trained: TrainedPolicy, prior: np.ndarray) -> Scored:

@@ -157,7 +157,11 @@ def _limit(jobs: pd.DataFrame) -> np.ndarray:
 def _keys(jobs: pd.DataFrame, level: tuple[str, ...]) -> np.ndarray:
     if not level:
         return np.full(len(jobs), "", object)
-    parts = [jobs[name].astype(str) if name in jobs else pd.Series("", index=jobs.index) for name in level]
+    absent = {"user": "", "n_nodes": "1"}  # as `procure.tables.check` fills them
+    parts = [
+        jobs[name].astype(str) if name in jobs else pd.Series(absent.get(name, "0"), index=jobs.index)
+        for name in level
+    ]
     return parts[0].str.cat(parts[1:], sep="|").to_numpy(object)
 
 

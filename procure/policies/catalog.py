@@ -52,7 +52,7 @@ def _queue(kind: str, order: str, summary: str) -> Entry:
 
 
 def _easy(summary: str, **preset: Any) -> Entry:
-    return Entry("procure.policies.easy:Easy", summary, True, True, preset=preset)
+    return Entry("procure.learn.easy:EstimatedEasy", summary, True, True, preset=preset)
 
 
 def _on_tree(model: str, which: str) -> Entry:

@@ -1,0 +1,195 @@
+"""Every figure of docs/claims/learn.md: `python benchmarks/learn_claims.py PART LOGS [POLICY …]`, see `main`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.learn.days import Day, day_span, lay_out_days, mean_wait, on_day
+from procure.learn.judge import LEARNED, evaluate
+from procure.learn.run_times import RunTimes
+from procure.learn.search import Settings, search
+from procure.learn.store import TrainedPolicy, read_policy
+from procure.policies.queue import Skipping
+from procure.run import run_prepared
+from procure.simulator import state as simulator_state
+from procure.simulator.drive import drive, load_compiled
+from procure.workload.importing import import_log
+from procure.workload.slice import merge
+
+ZONE = "US/Central"
+TRAIN, TEST = "2021-03..2021-04", "2021-05-01..2021-06-03"
+LAST_TO_TRAIN = 1_619_845_200
+"""2021-05-01 00:00 US/Central: training sees nothing that was submitted later."""
+
+
+def nodes_of_the_paper(times: int = 1) -> pd.DataFrame:
+    """5 × (64 CPUs, 256 GB), 2 × (24, 1,024), 2 × (64, 512, 8 GPUs)."""
+    rows = [(64, 256_000, 0)] * 5 * times + [(24, 1_024_000, 0)] * 2 * times + [(64, 512_000, 8)] * 2 * times
+    table = pd.DataFrame(rows, columns=["cpus", "mem_mb", "gpus"])
+    return table.assign(node_id=[f"n{i}" for i in range(len(table))])
+
+
+def beocat(logs: Path) -> pd.DataFrame:
+    files = [logs / f"all_jobs_20210{month}.csv.xz" for month in (3, 4, 5)]
+    return merge([import_log(file, "csv", "beocat").jobs for file in files], drop_repeated=True)
+
+
+def judge(logs: Path, policies: list[Path], span: str, **options) -> None:
+    """The judgement on the days of a span, and on those of about 1,000 jobs among them, as the paper chose."""
+    days = lay_out_days(beocat(logs), nodes_of_the_paper(), *day_span(span), ZONE, with_exact=True)
+    for path in policies:
+        found = evaluate(read_policy(path), days, **options)
+        print(f"\n{path} on {len(days)} days of {span}")
+        print((found.days.set_index("day").drop(columns="n_jobs") / 60).round(1).assign(
+            n_jobs=found.days["n_jobs"].to_numpy(), ratio_to_sjf=found.days["ratio_to_sjf"].round(3).to_numpy()
+        ).to_string())  # fmt: skip
+        show(found)
+    like_paper = [day for day in days if 900 <= day.n_jobs <= 1100]
+    for path in policies if len(like_paper) > 1 else []:
+        print(f"\n{path} on the {len(like_paper)} of these days with 1,000 ± 100 jobs")
+        show(evaluate(read_policy(path), like_paper, **options))
+
+
+def show(found) -> None:
+    means = (found.days[list(found.utilization)].mean() / 60).round(1)
+    print("mean wait, min", means.to_dict())
+    print("utilization", {name: round(100 * value, 2) for name, value in found.utilization.items()})
+    print("of nodes", {name: round(100 * value, 2) for name, value in found.utilization_of_nodes.items()})
+    for name, value in found.figures.items():
+        print(f"  {name}: {value}")
+
+
+def ablation(logs: Path, generations: int) -> None:
+    """One search per part left out, all with the settings of the claim and seed 1, on the test days."""
+    jobs, nodes = beocat(logs), nodes_of_the_paper()
+    train = lay_out_days(jobs, nodes, *day_span(TRAIN), ZONE, max_jobs=4500)
+    test = lay_out_days(jobs, nodes, *day_span(TEST), ZONE, with_exact=True)
+    kinds = {
+        "all": ((), 0),
+        "run_times": (("run_times",), 0),
+        "queue": (("queue",), 0),
+        "places": (("places",), 0),
+    }
+    kinds |= {"with a network of 6": ((), 6)}
+    for name, (without, hidden) in kinds.items():
+        settings = Settings(
+            generations=generations, minutes=60, processes=1, without=without, n_hidden=hidden
+        )
+        began = time.process_time()
+        found = search(train, settings)
+        seconds = time.process_time() - began
+        figures = evaluate(TrainedPolicy("search", found.arrays), test).figures
+        words = [
+            f"{figures[key]:.3f}" for key in ("mean_ratio_to_sjf", "geometric_ratio_to_sjf", "worst_ratio")
+        ]
+        print(
+            f"without {name}: objective {found.objective:.3f}, ratios {' '.join(words)}, {seconds:.0f} s",
+            flush=True,
+        )
+
+
+def cost(logs: Path, policies: list[Path]) -> None:
+    """Seconds of the compiled loop per day and per start, of this process alone, least of three."""
+    days = lay_out_days(beocat(logs), nodes_of_the_paper(), *day_span(TEST), ZONE)
+    trained = read_policy(policies[0])
+    ways = {"sjf": lambda day: Skipping(order="sjf"), LEARNED: lambda day: on_day(day, trained)}
+    for every in (60, 600, 3600):
+        ways[f"ahead=86400,every={every}"] = lambda day, every=every: on_day(day, trained, 86_400, every)
+    n_jobs = sum(day.n_jobs for day in days)
+    for name, way in ways.items():
+        seconds = min(sum(loop_seconds(day, way(day)) for day in days) for _ in range(3))
+        per = f"{1000 * seconds / len(days):.2f} ms a day, {1e6 * seconds / n_jobs:.2f} µs a start"
+        waits = sum(mean_wait(day.ready, run_prepared(day.ready, way(day))) for day in days)
+        print(f"{name}: {per}; {waits / sum(day.reference for day in days):.3f} × sjf's wait", flush=True)
+
+
+def loop_seconds(day: Day, policy) -> float:
+    took = day.ready.durations
+    world, state = simulator_state.build(
+        day.ready.jobs, day.ready.kinds, day.ready.fits, day.ready.kind_of, took.took,
+        options=policy.options(), user=day.ready.user, full=took.full, limit=took.limit,
+    )  # fmt: skip
+    made = policy.make(state)
+    load_compiled(made.loop, world, state, made.own)
+    began = time.process_time()
+    drive(world, state, made)
+    return time.process_time() - began
+
+
+def transfer(logs: Path, policies: list[Path], hpc2n: Path) -> None:
+    """Trained on the paper's system: twice the nodes, and another centre's whole nodes."""
+    double = lay_out_days(beocat(logs), nodes_of_the_paper(2), *day_span(TEST), ZONE, with_exact=True)
+    other = import_log(hpc2n, "swf", cpus_per_node=2).jobs
+    whole = pd.DataFrame(
+        {"node_id": [f"n{i}" for i in range(120)], "cpus": 2, "mem_mb": 1_000_000, "gpus": 0}
+    )
+    other = lay_out_days(
+        other, whole, "2005-01", "2005-12-31", "Europe/Stockholm", min_jobs=100, with_exact=True
+    )
+    for path in policies:
+        for name, days in (("twice the nodes", double), ("HPC2N, 120 whole nodes, 2005", other)):
+            print(f"\n{path}: {name}, {len(days)} days")
+            show(evaluate(read_policy(path), days))
+
+
+def estimates(logs: Path, hpc2n: Path) -> None:
+    """Errors of run-time estimates: each day's jobs from what had ended when it began."""
+    with_users = import_log(hpc2n, "swf", cpus_per_node=2).jobs
+    for name, jobs, from_day in (("Beocat", beocat(logs), LAST_TO_TRAIN), ("HPC2N", with_users, None)):
+        first = from_day or int(jobs["submit_time"].quantile(0.9))
+        rows = []
+        history = RunTimes(by_user=from_day is None).fit(jobs, first)
+        last_two = jobs.groupby(["user", "requested_time", "cpus_per_node", "n_nodes", "mem_mb_per_node"])[
+            "run_time"
+        ]
+        mean_two = last_two.transform(lambda runs: runs.shift().rolling(2, min_periods=1).mean())
+        for moment in range(first, int(jobs["submit_time"].max()), 86_400):
+            history = history.updated(jobs[jobs["submit_time"] < moment + 86_400], moment)
+            day = jobs[(jobs["submit_time"] >= moment) & (jobs["submit_time"] < moment + 86_400)]
+            if len(day):
+                rows.append(pd.DataFrame({
+                    "run": day["run_time"],
+                    "request": day["requested_time"].where(day["requested_time"] > 0, 30 * 86_400),
+                    "mean": history.predict(day), "median": history.predict(day, 0.5), "two": mean_two[day.index],
+                }))  # fmt: skip
+        table = pd.concat(rows)
+        table["two"] = np.minimum(table["two"].fillna(table["request"]), table["request"])
+        print(f"{name}: {len(table):,} jobs")
+        for kind in ("request", "two", "mean", "median"):
+            factor = np.exp(np.abs(np.log((table[kind] + 60) / (table["run"] + 60))).median())
+            wrong = np.abs(table[kind] - table["run"]).mean() / 60
+            print(
+                f"  {kind}: off by a factor of {factor:.2f} (median; a minute added), {wrong:.0f} min on average"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["judge", "rollout", "ablation", "cost", "transfer", "estimates"])
+    parser.add_argument("logs", type=Path, help="folder of all_jobs_202103.csv.xz and the two that follow")
+    parser.add_argument("policies", type=Path, nargs="*")
+    parser.add_argument("--span", default=TEST)
+    parser.add_argument("--generations", type=int, default=150)
+    parser.add_argument("--hpc2n", type=Path, help="HPC2N-2002-2.1-cln.swf.xz")
+    given = parser.parse_args()
+    if given.part == "judge":
+        judge(given.logs, given.policies, given.span)
+    elif given.part == "rollout":
+        judge(given.logs, given.policies, given.span, ahead=86_400, every=3600)
+    elif given.part == "ablation":
+        ablation(given.logs, given.generations)
+    elif given.part == "cost":
+        cost(given.logs, given.policies)
+    elif given.part == "transfer":
+        transfer(given.logs, given.policies, given.hpc2n)
+    else:
+        estimates(given.logs, given.hpc2n)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""EASY backfilling with run times that past jobs tell, instead of the users' requests."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from procure.learn.policy import expected_before, load
+from procure.policies.easy import Easy
+from procure.simulator.drive import CompiledPolicy
+from procure.simulator.state import State
+
+
+class EstimatedEasy(Easy):
+    """Parameters of `easy`, with estimates of run times from a trained policy's file."""
+
+    estimates: str = Field(
+        "none", description="a trained policy, whose history of run times estimates jobs; none = the requests"
+    )
+    quantile: float = Field(
+        0.0, ge=0, lt=1, description="with estimates: which quantile is taken; 0 = the mean"
+    )
+
+    @field_validator("estimates")
+    @classmethod
+    def _has_a_history(cls, file: str) -> str:
+        if file != "none" and load(file).history is None:
+            raise ValueError(
+                f"{file} holds no history of run times; `procure learn train --method search` keeps one"
+            )
+        return file
+
+    @model_validator(mode="after")
+    def _quantile_of_estimates(self) -> EstimatedEasy:
+        if self.quantile and self.estimates == "none":
+            raise ValueError("quantile counts only with estimates")
+        if self.estimates != "none" and self.last_two:
+            raise ValueError("estimates and last_two both estimate run times; give one")
+        return self
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run; what is believed of its jobs is set before any is submitted."""
+        if self.estimates != "none":
+            expected = expected_before(state, load(self.estimates).history, self.quantile or None)
+            state.estimate[:] = np.clip(np.ceil(expected).astype(np.int64), 1, state.estimate)
+        return super().make(state)
