@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import cases, common, farm_options
-from procure.explorer.propose import Method
+from procure.explorer.propose import AnyMethod
 from procure.explorer.run import search as search_packages
 from procure.study import load_study
 from procure.sweep import FarmOptions
@@ -28,12 +28,13 @@ def search(
         typer.Option(help="Instead of --runs: this share of all packages, on every workload; default 0.01."),
     ] = None,
     method: Annotated[
-        Method,
+        AnyMethod | None,
         typer.Option(
-            help="model; or a baseline: random, every-tenth (the published rule: every n-th package, a model "
-            "of their totals), greedy (exchanges without a model)."
+            help="model; race, the default with \\[futures]: packages that are out get no more runs; or a baseline: "
+            "random, every-tenth (the published rule: every n-th package, a model of their totals), greedy "
+            "(exchanges without a model)."
         ),
-    ] = "model",
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of all random choices.")] = None,
     k: Annotated[int | None, typer.Option("-k", "--k", min=1, help="Length of the list.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Least packages of a round.")] = None,

@@ -17,6 +17,9 @@ from procure.packages.space import distinct_rows, rows_in
 
 Method = Literal["model", "random", "every-tenth", "greedy"]
 METHODS: tuple[str, ...] = get_args(Method)
+AnyMethod = Literal["model", "random", "every-tenth", "greedy", "race"]
+RACE = "race"
+"""The method of a study with futures, see `procure.explorer.racing`."""
 """Names that `make_proposer` knows."""
 
 FIRST = 64

@@ -15,13 +15,16 @@ from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import Observations
 from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs
-from procure.explorer.propose import METHODS, make_proposer
+from procure.explorer.propose import METHODS, RACE, make_proposer
+from procure.explorer.racing import race_packages
 from procure.explorer.result import SearchResult
 from procure.explorer.score import CriteriaScore
+from procure.packages.ids import package_ids
+from procure.packages.space import Space
 from procure.recommender.criteria import Criteria, criteria_of
-from procure.study import Study, load_study
+from procure.study import Plan, Study, load_study
 from procure.sweep import FarmOptions
-from procure.sweep.results import SEARCH_FOLDER, policy_of
+from procure.sweep.results import RACE_FOLDER, SEARCH_FOLDER, policy_of
 from procure.text import file_name, nearest
 
 
@@ -30,7 +33,7 @@ def search(
     *,
     runs: int | None = None,
     share: float | None = None,
-    method: str = "model",
+    method: str | None = None,
     objective: str | None = None,
     constraints: Sequence[str] | None = None,
     k: int | None = None,
@@ -54,7 +57,8 @@ def search(
     runs, share
         Simulations to spend in all, or the share of all packages that is simulated on every workload.
     method
-        One of `procure.explorer.propose.METHODS`.
+        One of `procure.explorer.propose.METHODS`, or ``race``; default: ``race`` for a study with futures, where
+        packages that are out get no more runs, else ``model``.
     objective, constraints
         See `procure.recommender.criteria.criteria_of`.
     k, batch, stable_rounds
@@ -80,6 +84,7 @@ def search(
     began, options = time.perf_counter(), options or FarmOptions()
     study = study if isinstance(study, Study) else load_study(study)
     criteria = criteria_of(study, objective, constraints)
+    method = method or ("model" if study.futures is None else RACE)
     rules = _rules(study, k=k, batch=batch, stable_rounds=stable_rounds)
     seed = study.search.seed if seed is None else seed
     policy = _check(study, runs, share, method, policy, criteria)
@@ -97,6 +102,8 @@ def search(
             f"{runs} runs do not simulate one package on each of {n_workloads} workloads; give runs "
             f"{n_workloads} or more"
         )
+    if method == RACE:
+        return _race(plan, policy, space, listed, criteria, rules.k, runs, seed, note, progress)
     # The baselines spend what they are given.
     rules = Rules(runs // n_workloads, rules.k, rules.batch, rules.stable_rounds if method == "model" else 0)
     candidates = Candidates(space, left_out_of(plan), seed, listed)
@@ -150,12 +157,56 @@ def search(
     )
 
 
+def _race(
+    plan: Plan,
+    policy: str,
+    space: Space,
+    listed: np.ndarray | None,
+    criteria: Criteria,
+    k: int,
+    runs: int,
+    seed: int,
+    note: Callable[[str], None],
+    progress: Callable[[int, int, float], None],
+) -> SearchResult:
+    """Race packages over the study's futures; the list is of those that ran on all of them."""
+    began = time.perf_counter()
+    candidates = Candidates(space, left_out_of(plan), seed, listed)
+    raced = race_packages(plan, policy, space, candidates, runs, seed, note, progress)
+    done, score = raced.race.finished, CriteriaScore(plan, space, criteria)
+    ids = package_ids(raced.counts[done], plan.types)
+    of = {name: rows.set_index("package_id") for name, rows in raced.rows.groupby("workload")}
+    answers = np.array(
+        [of[name].loc[ids, column].to_numpy("float64") for column in score.columns for name in plan.workloads]
+    )
+    known = Observations(space, score)
+    known.add(raced.counts[done], answers, candidates.left_out(raced.counts[done]))
+    spent: dict[str, object] = {
+        "method": RACE,
+        "seed": seed,
+        "ended": "every future",
+        "n_packages_asked": len(raced.counts),
+        "n_packages_on_every_future": len(done),
+        "n_runs_asked": raced.race.n_runs,
+        "n_runs_computed": raced.n_computed,
+        "n_runs_without_a_race": len(raced.counts) * len(plan.workloads),
+        "seconds": round(time.perf_counter() - began, 1),
+        "kernel_seconds": round(raced.kernel_seconds, 1),
+        "folder": str(plan.study.folder / RACE_FOLDER),
+    }
+    return SearchResult(plan.study.name, criteria, k, _ranking(known, score), spent, None, plan.types)
+
+
 def _check(
     study: Study, runs: int | None, share: float | None, method: str, policy: str | None, criteria: Criteria
 ) -> str:
     """Refuse arguments that are wrong; return the policy."""
-    if method not in METHODS:
-        raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, METHODS)}")
+    if method not in (*METHODS, RACE):
+        raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, (*METHODS, RACE))}")
+    if method == RACE and len(study.scenarios) < 2:
+        raise ArgumentError("method", "a race needs several workloads, such as futures ([futures])")
+    if method == RACE and (criteria.objective.name != "mean-wait" or criteria.constraints):
+        raise ArgumentError("method", "a race is by the mean wait, without constraints")
     if runs is not None and share is not None:
         raise ArgumentError("share", "give runs or share")
     if share is not None and not 0 < share <= 1:

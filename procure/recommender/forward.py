@@ -14,7 +14,7 @@ from procure.errors import ArgumentError, TableError
 from procure.objectives.aggregate import REGRET_FLOOR
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
-from procure.recommender.race import race
+from procure.recommender.race import race, running_order
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench, make_bench, simulate_batch
@@ -250,9 +250,7 @@ def _simulating(
     every = np.arange(len(bench.ids))
     futures = list(draw_futures(jobs, settings))
     load = np.array([cpu_seconds(one).sum() for one in futures])
-    # The first future is the one most like the mean; the others come as they were drawn.
-    first = int(np.abs(load - load.mean()).argmin())
-    order = np.concatenate([[first], np.delete(np.arange(len(futures)), first)])
+    order = running_order(load)
     raced = race(
         lambda i, rows: bench.wait(bench.lay_out(futures[i], warm_up), rows), len(every), order, runs
     )

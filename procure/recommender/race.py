@@ -65,6 +65,7 @@ def race(
     n_packages: int,
     futures: np.ndarray,
     runs: int,
+    kept: int = FEWEST_KEPT,
     note: Callable[[int, int], None] = lambda done, total: None,
 ) -> Race:
     """Race packages over futures, the same futures for all of them.
@@ -77,7 +78,9 @@ def race(
         The futures in the order in which they are run.
     runs
         The budget, package × future. If it does not hold even the first future for all packages and the others
-        for `FEWEST_KEPT`, it is exceeded by that.
+        for those kept, it is exceeded by that.
+    kept
+        So many run on every future.
     note
         Called with the runs done and the budget.
 
@@ -90,8 +93,10 @@ def race(
     """
     wait = np.full((int(futures.max()) + 1, n_packages), np.nan)
     alive, n_runs = np.arange(n_packages), 0
-    for k, (future, most) in enumerate(zip(futures, sizes(n_packages, len(futures), runs), strict=True)):
-        alive = _still_in(wait[futures[:k]], alive, int(most)) if k else alive
+    for k, (future, most) in enumerate(
+        zip(futures, sizes(n_packages, len(futures), runs, kept), strict=True)
+    ):
+        alive = _still_in(wait[futures[:k]], alive, int(most), kept) if k else alive
         wait[future, alive] = simulate(int(future), alive)
         n_runs += len(alive)
         note(n_runs, runs)
@@ -100,7 +105,7 @@ def race(
     return Race(wait, np.lexsort((mean, -seen.sum(axis=0))), n_runs)
 
 
-def _still_in(wait: np.ndarray, alive: np.ndarray, most: int) -> np.ndarray:
+def _still_in(wait: np.ndarray, alive: np.ndarray, most: int, kept: int) -> np.ndarray:
     """Return the rows that go on, best first."""
     mine = wait[:, alive]
     mean = mine.mean(axis=0)
@@ -109,6 +114,12 @@ def _still_in(wait: np.ndarray, alive: np.ndarray, most: int) -> np.ndarray:
         gap = mine - mine[:, order[:1]]
         error = gap.std(axis=0, ddof=1) / np.sqrt(len(mine))
         out = gap.mean(axis=0) > stdtrit(len(mine) - 1, OUT) * error
-        out[order[: min(FEWEST_KEPT, most)]] = False
+        out[order[: min(kept, most)]] = False
         order = order[~out[order]]
     return alive[order[:most]]
+
+
+def running_order(loads: np.ndarray) -> np.ndarray:
+    """Return the order in which futures are run: first the one whose load is nearest the mean, then as drawn."""
+    first = int(np.abs(loads - loads.mean()).argmin())
+    return np.concatenate([[first], np.delete(np.arange(len(loads)), first)])

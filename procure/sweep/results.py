@@ -25,8 +25,8 @@ from procure.sweep.parts import SCHEMA, PartError, read_part
 from procure.sweep.store import PARTS, RESULTS
 from procure.text import be, counted, listed, nearest
 
-SEARCH_FOLDER = "search"
-"""Folder of a search's results within the study's."""
+SEARCH_FOLDER, RACE_FOLDER = "search", "race"
+"""Folders of a search's results within the study's; in a race, most packages run on some workloads only."""
 
 Rule = Literal["runs-all", "published"]
 RULES: tuple[str, ...] = get_args(Rule)
@@ -241,7 +241,8 @@ def read_runs(
 
 def _searched(plan: Plan, policy: str, workloads: list[str]) -> pd.DataFrame:
     """Return the search's runs that succeeded, of packages that the study's budget allows."""
-    rows = read_runs(plan, plan.study.folder / SEARCH_FOLDER)
+    folders = [plan.study.folder / name for name in (SEARCH_FOLDER, RACE_FOLDER)]
+    rows = pd.concat([read_runs(plan, folder) for folder in folders], ignore_index=True)
     if rows.empty:
         return rows
     wanted = (rows["policy"] == policy) & rows["workload"].isin(workloads) & (rows["status"] == "ok")

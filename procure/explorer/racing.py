@@ -1,0 +1,126 @@
+"""Search by a race: many futures for few packages, few for many."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from procure.errors import TableError
+from procure.explorer.candidates import Candidates
+from procure.packages.ids import package_ids
+from procure.packages.space import Space
+from procure.recommender.race import Race, race, running_order
+from procure.study import Plan
+from procure.sweep.parts import write_part
+from procure.sweep.protocol import n_local_workers
+from procure.sweep.results import RACE_FOLDER, read_runs
+from procure.sweep.runner import Bench, make_bench, simulate_rows
+from procure.sweep.store import PARTS, fingerprint_text
+from procure.text import counted
+from procure.workload.scale import cpu_seconds
+
+KEPT = 50
+"""So many packages run on every future: as many as a list is long."""
+FIRST_SHARE = 0.5
+"""Of the runs, this share goes to the first future: so many packages take part."""
+
+
+@dataclass(frozen=True)
+class Raced:
+    """What a race over a study's futures gave: the packages that took part, and their result rows."""
+
+    counts: np.ndarray
+    race: Race
+    rows: pd.DataFrame
+    n_computed: int
+    kernel_seconds: float
+
+
+def race_packages(
+    plan: Plan,
+    policy: str,
+    space: Space,
+    candidates: Candidates,
+    runs: int,
+    seed: int,
+    note: Callable[[str], None],
+    progress: Callable[[int, int, float], None],
+) -> Raced:
+    """Race packages, drawn at random from those that run every job, over a study's workloads.
+
+    Each run is kept in the study's folder, and none is made twice. Runs are made by as many threads as there are
+    CPUs: best fit runs compiled, without holding the interpreter.
+
+    Raises
+    ------
+    TableError
+        The budget does not let `KEPT` packages run on every workload.
+    """
+    names = list(plan.workloads)
+    if runs < KEPT * len(names):
+        raise TableError(
+            f"{runs:,} runs do not let {KEPT} packages run on each of {len(names)} workloads; give runs "
+            f"{KEPT * len(names):,} or more"
+        )
+    n = min(max(KEPT, int(runs * FIRST_SHARE)), runs - KEPT * (len(names) - 1))
+    counts = candidates.draw(n, np.random.default_rng([seed, 1]))
+    ids = np.array(package_ids(counts, plan.types))
+    runner = _Runner(plan, policy, ids, counts, note)
+    load = np.array([cpu_seconds(jobs).sum() for jobs in plan.workloads.values()])
+    note(f"{counted(len(counts), 'package')} race over {len(names)} workloads")
+
+    def simulate(future: int, rows: np.ndarray) -> np.ndarray:
+        return runner.wait(names[future], rows)
+
+    best = float("nan")
+    found = race(
+        simulate, len(counts), running_order(load), runs, KEPT, lambda done, all_: progress(done, all_, best)
+    )
+    return Raced(counts, found, runner.rows, runner.n_computed, runner.kernel_seconds)
+
+
+class _Runner:
+    """Simulates packages on one workload after the other, and keeps every run."""
+
+    def __init__(
+        self, plan: Plan, policy: str, ids: np.ndarray, counts: np.ndarray, note: Callable[[str], None]
+    ) -> None:
+        self._plan, self._policy, self._ids, self._counts = plan, policy, ids, counts
+        self._folder = plan.study.folder / RACE_FOLDER
+        self._fingerprint = fingerprint_text(plan)
+        self.rows = read_runs(plan, self._folder, lambda path, why: note(f"{path} is {why}; it is not used"))
+        self.rows = self.rows[self.rows["policy"] == policy].drop_duplicates(["package_id", "workload"])
+        self.n_computed, self.kernel_seconds = 0, 0.0
+
+    def wait(self, workload: str, rows: np.ndarray) -> np.ndarray:
+        """Return mean waits, s; infinite where a run failed."""
+        known = self.rows.loc[self.rows["workload"] == workload, "package_id"]
+        new = rows[~np.isin(self._ids[rows], known.to_numpy(dtype=str))]
+        if len(new):
+            self._compute(workload, new)
+        mine = self.rows[self.rows["workload"] == workload].set_index("package_id").reindex(self._ids[rows])
+        return mine["mean_wait_time"].fillna(np.inf).to_numpy(dtype="float64")
+
+    def _compute(self, workload: str, rows: np.ndarray) -> None:
+        bench = make_bench(self._plan, workload, self._policy)
+        threads = n_local_workers() if bench.bits is not None else 1
+        cut = [part for part in np.array_split(rows, threads * 4) if len(part)]
+        with ThreadPoolExecutor(threads) as pool:
+            done = list(pool.map(lambda part: self._simulate(bench, part), cut))
+        table = pa.concat_tables([found for found, _ in done])
+        self.kernel_seconds += sum(seconds for _, seconds in done)
+        self.n_computed += len(rows)
+        digest = hashlib.sha256("\n".join(self._ids[rows]).encode()).hexdigest()[:16]
+        path = self._folder / PARTS / f"{workload}.{digest}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_part(path, table, self._fingerprint, sum(seconds for _, seconds in done))
+        self.rows = pd.concat([self.rows, table.to_pandas()], ignore_index=True)
+
+    def _simulate(self, bench: Bench, rows: np.ndarray) -> tuple[pa.Table, float]:
+        return simulate_rows(bench, self._ids[rows].tolist(), np.ascontiguousarray(self._counts[rows]))
