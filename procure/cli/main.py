@@ -26,6 +26,7 @@ COMMANDS = {
     "train": "Cross-validate the study's model on the simulated packages, and keep it.",
     "evaluate": "Judge the study's model against what was simulated, beside a random and a naive choice.",
     "recommend": "Rank every package by mean wait or another objective; those that run every job first.",
+    "plan": "All now, or in parts over the years: what to buy when, and whether it is worth it.",
     "what-if": "Simulate a package as it is, under each change alone, and under all together.",
     "explain": "Say why a package waits as it does, what its jobs lack, and what one more node is worth.",
     "report": "Write the report: one HTML file that refers to nothing outside itself.",
