@@ -60,3 +60,126 @@ def hazard_of(forecasts, n):
     of_user = share([f for f in seen if f["user"] == forecasts[n]["user"]], overall, 4)
     x = odds(of_length) + odds(of_user) - odds(overall)
     return 1 / (1 + math.exp(-x))
+
+
+class HeldPool:
+    """EASY in a pool that goes around nodes held for expected jobs: functions of time instead of a profile.
+
+    A job is a dict of submit, run, est (at least run), n and key; a forecast one of issued, moment, tolerance,
+    sure, came (None = never), key, job and copies. Both stand in order, of submission and of issue.
+    """
+
+    def __init__(self, jobs, forecasts, n_nodes, a, b, eta):
+        self.jobs, self.n_nodes, self.a, self.b, self.eta = jobs, n_nodes, a, b, eta
+        self.forecasts = [dict(f) for f in forecasts]
+        self.start = [None] * len(jobs)
+        self.last_run, self.seen_ends = {}, set()
+        self.open, self.coming = [], list(self.forecasts)
+
+    def follow(self, now):
+        for j in sorted(range(len(self.jobs)), key=lambda j: (self.end(j), j)):
+            if self.end(j) <= now and j not in self.seen_ends:
+                self.seen_ends.add(j)
+                self.last_run[self.jobs[j]["key"]] = self.jobs[j]["run"]
+        closed = [f for f in self.open if f["moment"] + f["tolerance"] < now]
+        self.open = [f for f in self.open if f["moment"] + f["tolerance"] >= now]
+        for f in closed:
+            self.learn(f)
+        while self.coming and self.coming[0]["issued"] <= now:
+            f = self.coming.pop(0)
+            if f["moment"] + f["tolerance"] < now:
+                self.learn(f)
+                continue
+            f["length"] = max(1, min(self.last_run.get(f["key"], DAY), self.jobs[f["job"]]["est"]))
+            for other in self.open:
+                near = abs(other["moment"] - f["moment"]) <= max(other["tolerance"], f["tolerance"])
+                if other["key"] == f["key"] and other["copies"] > 0 and near:
+                    (f if other["sure"] >= f["sure"] else other)["copies"] = 0
+            self.open.append(f)
+
+    def learn(self, f):
+        if f["came"] is not None and f["sure"] < self.a:
+            self.a = max(0.0, self.a - self.eta)
+        elif f["came"] is None and f["sure"] >= self.b:
+            self.b = min(1.0, self.b + self.eta)
+            self.a = min(self.a + self.eta, self.b)
+
+    def end(self, j):
+        return math.inf if self.start[j] is None else self.start[j] + self.jobs[j]["run"]
+
+    def running(self, now):
+        return [j for j, s in enumerate(self.start) if s is not None and self.end(j) > now]
+
+    def blocks(self, now, less=None):
+        """(from, until, nodes) of running jobs and of what is held; notes for which forecasts anything is."""
+        found = [(now, self.start[j] + self.jobs[j]["est"], self.jobs[j]["n"]) for j in self.running(now)]
+        for f in self.open:
+            f["held"] = 0
+            if f["sure"] < self.b or f["copies"] <= 0:
+                continue
+            begin, n = max(now, f["moment"] - f["tolerance"]), self.jobs[f["job"]]["n"]
+            until = f["moment"] + f["tolerance"] + f["length"]
+            wanted = f["copies"] - (f is less)
+            while f["held"] < wanted and self.room(found, begin, until) >= n:
+                found.append((begin, until, n))
+                f["held"] += 1
+            f["held"] += f is less
+        return found
+
+    def room(self, blocks, begin, until):
+        moments = {begin} | {low for low, _, _ in blocks if begin < low < until}
+        return min(self.n_nodes - sum(n for low, high, n in blocks if low <= t < high) for t in moments)
+
+    def met_by(self, j):
+        job = self.jobs[j]
+        fits = [
+            f
+            for f in self.open
+            if f["key"] == job["key"] and f["copies"] > 0 and f["job"] != j and job["submit"] > f["issued"]
+            if abs(job["submit"] - f["moment"]) <= f["tolerance"]
+        ]
+        return max(fits, key=lambda f: f["sure"]) if fits else None
+
+    def decide(self, now):
+        waiting = [j for j, s in enumerate(self.start) if s is None and self.jobs[j]["submit"] <= now]
+        waiting = [j for j in waiting if self.jobs[j]["n"] <= self.n_nodes]
+
+        def starts(j, blocks):
+            return self.room(blocks, now, now + self.jobs[j]["est"]) >= self.jobs[j]["n"]
+
+        blocks = self.blocks(now)
+        for j in waiting:
+            f = self.met_by(j)
+            if f is not None and f["held"] > 0 and starts(j, self.blocks(now, f)):
+                return j
+        blocks = self.blocks(now)
+        if not waiting:
+            return None
+        head, *others = waiting
+        job = self.jobs[head]
+        for begin in sorted({now} | {high for _, high, _ in blocks if high > now}):
+            if self.room(blocks, begin, begin + job["est"]) >= job["n"]:
+                break
+        if begin == now:
+            return head
+        blocks.append((begin, begin + job["est"], job["n"]))
+        return next((j for j in others if starts(j, blocks)), None)
+
+    def simulate(self):
+        now = -1
+        while True:
+            moments = [job["submit"] for job in self.jobs] + [self.end(j) for j in self.running(now)]
+            if any(
+                s is None and 0 <= job["submit"] <= now for s, job in zip(self.start, self.jobs, strict=True)
+            ):
+                moments += [f["moment"] + f["tolerance"] + 1 for f in self.open if f.get("held", 0)]
+            later = [t for t in moments if t > now]
+            if not later:
+                return self.start
+            now = min(later)
+            self.follow(now)
+            while (j := self.decide(now)) is not None:
+                f = self.met_by(j)
+                self.start[j] = now
+                if f is not None:
+                    f["copies"] -= 1

@@ -14,7 +14,9 @@ from procure.forecast import Forecaster, Patterns, PatternSettings, find_pattern
 from procure.forecast.confidence import MODES, by_length, hazard, make_forecasts
 from procure.forecast.evaluation import auc, evaluate, judge, shuffle_days
 from procure.forecast.forecaster import confidence_of
+from procure.forecast.hurst import hurst
 from procure.forecast.known import NEVER
+from procure.forecast.recurring import recurring_shares
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -216,3 +218,19 @@ def test_unresolved_is_not_known():
     patterns = find_patterns(habits(days=10))
     f = make_forecasts(patterns, "day")
     assert (f.known[f.expected > patterns.last] == NEVER).all()
+
+
+def test_recurring_share_on_paper():
+    """Of ten CPU-hours, those of the four daily jobs recur and those of the single one do not."""
+    submit = [MONDAY + day * DAY for day in range(4)] + [MONDAY + 2 * DAY + 9 * HOUR]
+    jobs = job_table(submit, user=["a"] * 4 + ["b"], run=[HOUR] * 4 + [6 * HOUR])
+    assert recurring_shares(jobs) == {"recurring_cpu_hours_day": 0.4}
+
+
+def test_hurst_tells_memory():
+    """Independent values have an exponent of about 0.5, a random walk of about 1; few values are refused."""
+    noise = np.random.default_rng(0).normal(size=1 << 14)
+    assert hurst(noise) == pytest.approx(0.54, abs=0.05)  # the range of short windows is biased upwards
+    assert hurst(np.cumsum(noise)) > 0.9
+    with pytest.raises(TableError, match="needs 64 values; 63 were given"):
+        hurst(noise[:63])

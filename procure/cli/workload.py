@@ -24,6 +24,8 @@ from procure.cli.common import (
     table_file,
     time_zone,
 )
+from procure.forecast.periods import PatternSettings
+from procure.forecast.recurring import recurring_shares
 from procure.schemas import JOB
 from procure.tables import read, write
 from procure.text import counted
@@ -177,10 +179,17 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
 
 
 @app.command("describe")
-def describe_(jobs: JobsArgument, output: FormatOption = Format.TABLE) -> None:
-    """Print what a workload's jobs ask for and take, and its counts and totals.
+def describe_(
+    jobs: JobsArgument,
+    tz: Annotated[
+        str | None, typer.Option("--tz", callback=time_zone, help="Zone whose clock recurring jobs follow.")
+    ] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Print what a workload's jobs ask for and take, its counts and totals, and how much of it recurs.
 
-    Amounts are of the whole job: memory in GB (1 GB = 1,000 MB), times in hours; span in seconds.
+    Amounts are of the whole job: memory in GB (1 GB = 1,000 MB), times in hours; span in seconds. A job
+    recurs by day, week or month if its user submitted like jobs one period before or after.
 
     [bold]Examples[/bold]
 
@@ -189,7 +198,7 @@ def describe_(jobs: JobsArgument, output: FormatOption = Format.TABLE) -> None:
     procure workload describe jobs.parquet --format json
     """
     table = read(jobs, JOB)
-    quantities, facts = describe(table), overview(table)
+    quantities, facts = describe(table), overview(table) | recurring_shares(table, PatternSettings(tz=tz))
     if output is Format.JSON:
         print_json({**facts, "quantities": quantities.to_dict(orient="records")})
     else:

@@ -119,6 +119,9 @@ POLICIES: dict[str, Entry] = {
     "learned": Entry(
         "procure.learn.policy:Learned", "what `procure learn train` found to be best", True, True
     ),
+    "forecast": Entry(
+        "procure.forecast.policies:Forecast", "easy, with nodes held for jobs that are expected", True, True
+    ),
     "any": _on_tree("Any", "any idle nodes"),
     "compact": _on_tree("Compact", "the fewest switches; links are shared"),
     "tiers": _on_tree("Tiers", "no shared links, by rules for jobs of a leaf, of a pod and of several pods"),

@@ -1,0 +1,127 @@
+"""Repeat the figures of docs/claims/forecast.md that are not a row of `procure forecast evaluate`.
+
+python benchmarks/forecast_claims.py patterns                        seconds and memory for 730,000 jobs
+python benchmarks/forecast_claims.py hurst LOG [--preset P]          R/S exponents of six series
+python benchmarks/forecast_claims.py recurring LOG [--tz ZONE]       shares of the CPU-hours that recur
+python benchmarks/forecast_claims.py schedule LOG --cpus N [--days D]      one run per policy, compared week by week
+python benchmarks/forecast_claims.py schedule WAGAP --wagap                on 20 x 80 and 48 x 12 CPUs
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+
+import numpy as np
+import pandas as pd
+from queue_time_claims import busy_year
+
+from procure.comparison.classes import resource_usage
+from procure.comparison.paired import paired_tests
+from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
+from procure.forecast.hurst import hurst, series_of
+from procure.forecast.periods import Patterns, PatternSettings
+from procure.forecast.recurring import recurring_shares
+from procure.run import simulate
+from procure.workload import read_log
+
+POLICIES = "easy,forecast,forecast:control=exact,forecast:control=shuffled"
+WEEK = 604_800
+
+
+def patterns(arguments: argparse.Namespace) -> dict[str, object]:
+    jobs = busy_year(730_000)
+    Patterns().extend(jobs.head(1000))  # compiles
+    began = time.process_time()
+    found = Patterns()
+    found.extend(jobs.iloc[:670_000])
+    first = time.process_time() - began
+    found.extend(jobs.iloc[670_000:])
+    seconds = time.process_time() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return {
+        "n_jobs": found.n_rows, "n_keys": len(found.keys), "n_bursts": len(found.bursts.key), "cpu_seconds": seconds,
+        "of_which_last_month": seconds - first, "peak_gb": peak,
+    }  # fmt: skip
+
+
+def memory(arguments: argparse.Namespace) -> dict[str, object]:
+    return {name: round(hurst(values), 3) for name, values in series_of(_log(arguments)).items()}
+
+
+def recurring(arguments: argparse.Namespace) -> dict[str, object]:
+    return recurring_shares(_log(arguments), PatternSettings(tz=arguments.tz))
+
+
+def schedule(arguments: argparse.Namespace) -> dict[str, object]:
+    jobs = _log(arguments)
+    if arguments.days:
+        jobs = jobs[jobs["submit_time"] < jobs["submit_time"].min() + arguments.days * 86_400].reset_index(
+            drop=True
+        )
+    jobs, nodes = _on_nodes(jobs, arguments)
+    rows, weekly = {}, {}
+    for policy in arguments.policies.split(","):
+        policy = policy.replace(";", ",")
+        began = time.process_time()
+        run = simulate(jobs, nodes, policy)
+        done = run.schedule.dropna(subset=["start_time"])
+        took = (done["end_time"] - done["start_time"]).clip(lower=1).astype(float)
+        slowdown = (done["end_time"] - done["submit_time"]).astype(float) / took
+        bounded = np.maximum(1, (done["end_time"] - done["submit_time"]).astype(float) / took.clip(lower=10))
+        week = (done["submit_time"] - done["submit_time"].min()) // WEEK
+        rows[policy] = {
+            "makespan": run.metrics["makespan"], "slowdown": slowdown.mean(), "bounded_slowdown": bounded.mean(),
+            "usage": resource_usage(run.schedule, int(nodes["cpus"].sum())), "mean_wait": run.metrics["mean_wait_time"],
+            "cpu_seconds": time.process_time() - began,
+        }  # fmt: skip
+        weekly[policy] = bounded.groupby(week).mean()
+    table = pd.DataFrame(rows).T
+    criteria = table[["makespan", "slowdown", "usage"]].astype(float)
+    table["score"] = rank(criteria, PUBLISHED_WEIGHTS, {"usage"}).score
+    values = pd.DataFrame(weekly)
+    tests = paired_tests(values, values.columns[0])
+    better = {p: int((values[p] < values.iloc[:, 0]).sum()) for p in values.columns[1:]}
+    return {
+        "n_jobs": len(jobs), "n_weeks": len(values), "table": table.round(4).to_dict("index"),
+        "weekly_bounded_slowdown": tests.round(4).to_dict("records"), "weeks_better": better,
+    }  # fmt: skip
+
+
+def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
+    jobs = jobs.assign(mem_mb_per_node=0, gpus_per_node=0)
+    if arguments.wagap:
+        cpus = [80] * 20 + [12] * 48
+    else:
+        cpus = [1] * arguments.cpus
+        jobs = jobs.assign(n_nodes=jobs["n_nodes"] * jobs["cpus_per_node"].clip(lower=1), cpus_per_node=1)
+    return jobs, pd.DataFrame(
+        {"node_id": [f"n{i}" for i in range(len(cpus))], "cpus": cpus, "mem_mb": 1, "gpus": 0}
+    )
+
+
+def _log(arguments: argparse.Namespace) -> pd.DataFrame:
+    return read_log(arguments.log, preset=arguments.preset).jobs
+
+
+def main() -> None:
+    commands = {"patterns": patterns, "hurst": memory, "recurring": recurring, "schedule": schedule}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("log", nargs="?")
+    parser.add_argument("--preset")
+    parser.add_argument("--tz")
+    parser.add_argument("--cpus", type=int, default=100)
+    parser.add_argument("--wagap", action="store_true")
+    parser.add_argument("--days", type=float, default=0)
+    parser.add_argument("--policies", default=POLICIES, help="separated by commas; within a policy, write ;")
+    arguments = parser.parse_args()
+    print(json.dumps(commands[arguments.command](arguments), indent=1, default=float))
+
+
+if __name__ == "__main__":
+    main()

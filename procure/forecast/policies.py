@@ -1,0 +1,67 @@
+"""The policy `forecast`: EASY with nodes held for jobs that are expected, and its parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from procure.forecast.confidence import MODES
+from procure.forecast.easy import ForecastOwn, forecast, forecast_loop
+from procure.forecast.reservations import CONTROLS, lay_out
+from procure.policies.parameters import OneOf, Parameters
+from procure.policies.profile import Profile
+from procure.simulator.drive import CompiledPolicy
+from procure.simulator.state import State
+
+ModeName = Annotated[str, OneOf(MODES)]
+ControlName = Annotated[str, OneOf(CONTROLS)]
+
+
+class Forecast(Parameters):
+    """Parameters of `forecast`."""
+
+    rule: ClassVar = forecast
+    confidence: ModeName = Field("boosted", description="how surely a pattern is said to go on")
+    tolerance: int = Field(
+        7200,
+        ge=1,
+        le=43_200,
+        description="s about a daily recurrence, for which nodes are held; weekly, three times",
+    )
+    a: float = Field(1 / 3, ge=0, le=1, description="confidence from which nodes are kept clear")
+    b: float = Field(2 / 3, ge=0, le=1, description="confidence from which nodes are held for good")
+    eta: float = Field(
+        0.02,
+        ge=0,
+        le=1,
+        description="by which a falls after a hit below it, and both rise after a miss from b on",
+    )
+    control: ControlName = Field(
+        "learnt", description="exact: the future itself, an upper bound; shuffled: confidences dealt out anew"
+    )
+    seed: int = Field(0, ge=0, description="of the shuffling")
+
+    @model_validator(mode="after")
+    def _bands_in_order(self) -> Forecast:
+        if self.a > self.b:
+            raise ValueError(f"a is at most b; a={self.a:g} and b={self.b:g} were given")
+        return self
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run."""
+        expected = lay_out(
+            state, self.confidence, self.control, self.tolerance, (self.a, self.b), self.eta, self.seed
+        )
+        room = 2 * len(state.submit) + 2 * len(expected.issued) + 8
+        profile = Profile(np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(1, np.int64))
+        n_nodes = len(state.free_cpus)
+        own = ForecastOwn(
+            expected,
+            profile,
+            np.zeros(n_nodes, np.int64),
+            np.zeros(n_nodes, np.int64),
+            np.zeros(room, np.int64),
+        )
+        return CompiledPolicy(forecast, forecast_loop, own)

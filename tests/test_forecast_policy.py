@@ -1,0 +1,169 @@
+"""The policy `forecast`: EASY that goes around nodes held for expected jobs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from naive_forecast import HeldPool
+from policy_cases import job_table, node_table, pool_case, shared_case
+
+from procure.errors import TableError
+from procure.forecast.policies import Forecast
+from procure.forecast.reservations import lay_out
+from procure.policies import catalog
+from procure.run import simulate
+from procure.simulator.state import FAR
+
+DAY, HOUR = 86_400, 3600
+
+
+def starts(jobs, nodes, policy):
+    first = jobs["submit_time"].min()
+    return (simulate(jobs, nodes, policy).schedule["start_time"] - first).tolist()
+
+
+@pytest.mark.parametrize("case", [pool_case, shared_case])
+def test_without_forecasts_it_is_easy(case):
+    """Where nothing is expected, jobs start when and where they do under EASY."""
+    for seed in range(12):
+        jobs, nodes = case(np.random.default_rng(seed))
+        ours, easy = (simulate(jobs, nodes, name).schedule for name in ("forecast:confidence=hazard", "easy"))
+        pd.testing.assert_frame_equal(ours, easy)
+
+
+def nightly(n_days=8):
+    """One wide job at noon every day, and on the last day a long narrow one shortly before it."""
+    submit = [day * DAY for day in range(n_days)] + [(n_days - 1) * DAY - 3 * HOUR]
+    jobs = job_table(
+        submit_time=submit, user=["n"] * n_days + ["x"], run_time=[HOUR] * n_days + [6 * HOUR],
+        requested_time=[HOUR] * n_days + [6 * HOUR], n_nodes=[2] * n_days + [1],
+    )  # fmt: skip
+    return jobs.sort_values("submit_time", kind="stable").reset_index(drop=True), node_table(2)
+
+
+@pytest.mark.parametrize("policy", ["forecast:confidence=hazard,a=0,b=0", "forecast:control=exact"])
+def test_expected_job_finds_its_nodes(policy):
+    """A long job that would be in the way of the expected one waits; the expected one starts at once."""
+    jobs, nodes = nightly()
+    assert starts(jobs, nodes, "easy")[-2:] == [7 * DAY - 3 * HOUR, 7 * DAY + 3 * HOUR]
+    *_, long, expected = starts(jobs, nodes, policy)
+    assert expected == 7 * DAY
+    assert long == 7 * DAY + HOUR
+
+
+def test_nodes_are_released_when_nobody_comes():
+    """Held nodes are given up at the expected time plus the tolerance, though nothing else happens then."""
+    jobs, nodes = nightly()
+    jobs = jobs.drop(index=8)
+    policy = "forecast:confidence=hazard,a=0,b=0,tolerance=3600"
+    assert starts(jobs, nodes, policy)[-1] == 7 * DAY + HOUR + 1
+
+
+def test_middle_band_only_moves_jobs_elsewhere():
+    """In the middle band a job takes other nodes if any will do, and starts no later."""
+    jobs, nodes = nightly()
+    jobs["n_nodes"] = 1
+    jobs["cpus_per_node"] = np.where(jobs["user"] == "n", 4, 2)
+    nodes = node_table(2, cpus=[4, 4])
+    soft = "forecast:confidence=hazard,a=0,b=1,eta=0"
+    assert starts(jobs, nodes, soft) == starts(jobs, nodes, "easy")
+    unlike = node_table(2, cpus=[2, 4])  # the wide job fits on the second only
+    fits_both = jobs.assign(cpus_per_node=np.where(jobs["user"] == "n", 4, 1))
+    where = simulate(fits_both, unlike.iloc[::-1].reset_index(drop=True), soft).schedule["node_ids"]
+    assert where.iloc[-2] == "n0"  # by row it would have been n1
+    assert (
+        simulate(fits_both, unlike.iloc[::-1].reset_index(drop=True), "easy").schedule["node_ids"].iloc[-2]
+        == "n1"
+    )
+
+
+class Watched(Forecast):
+    """The same policy, which keeps what it lays out."""
+
+    kept: ClassVar[list] = []
+
+    def make(self, state):
+        self.kept.append(lay_out(state, self.confidence, self.control, self.tolerance, (0, 0), 0, self.seed))
+        return super().make(state)
+
+
+def forecast_rows(e):
+    names = ("issued", "moment", "tolerance", "sure", "came", "key", "job", "copies")
+    columns = zip(*(getattr(e, name).tolist() for name in names), strict=True)
+    rows = [dict(zip(names, values, strict=True)) for values in columns]
+    return [row | {"came": None if row["came"] == FAR else row["came"]} for row in rows]
+
+
+@pytest.mark.parametrize("control", ["learnt", "exact", "shuffled"])
+def test_pool_equals_its_twin(control):
+    """Starts are those of the slow twin, second for second, whatever was expected."""
+    changed = 0
+    for seed in range(6):
+        jobs, n_nodes = habitual(seed)
+        watched = Watched(confidence="hazard", control=control, a=0.1, b=0.3, seed=seed)
+        found = starts(jobs, node_table(n_nodes), watched)
+        e = Watched.kept[-1]
+        submit = (jobs["submit_time"] - jobs["submit_time"].min()).tolist()
+        columns = (
+            submit,
+            *(jobs[name].tolist() for name in ("run_time", "requested_time", "n_nodes")),
+            e.key_of.tolist(),
+        )
+        names = ("submit", "run", "est", "n", "key")
+        plain = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        assert found == HeldPool(plain, forecast_rows(e), n_nodes, 0.1, 0.3, 0.02).simulate()
+        changed += found != starts(jobs, node_table(n_nodes), "easy")
+    assert changed  # what was expected mattered
+
+
+def habitual(seed, days=9):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for user in range(4):
+        hour, often = rng.uniform(0, 24), rng.choice([0.6, 1.0])
+        limit, width = int(rng.choice([2, 6, 12])) * HOUR, int(rng.integers(1, 4))
+        for day in range(days):
+            if rng.random() < often:
+                begin = int(day * DAY + hour * HOUR + rng.normal(0, 2000) + DAY)
+                n = int(rng.integers(1, 3))
+                rows += [
+                    (begin + 60 * k, f"u{user}", limit, width, int(limit * rng.uniform(0.3, 1)))
+                    for k in range(n)
+                ]
+    rows.sort()
+    submit, user, limit, width, run = map(list, zip(*rows, strict=True))
+    return job_table(submit_time=submit, user=user, requested_time=limit, n_nodes=width, run_time=run), 4
+
+
+def test_future_rows_change_no_forecast():
+    """What is known of a run's first half is the same whether the second half is in the workload or not."""
+    jobs, n_nodes = habitual(1, days=12)
+    cut = int(jobs["submit_time"].iloc[0]) + 6 * DAY
+    long, short = (
+        {
+            (row[0], row[1], row[2]): row[3]
+            for row in zip(
+                *(getattr(e, name).tolist() for name in ("issued", "moment", "job", "sure")), strict=True
+            )
+        }
+        for e in (_laid_out(jobs, n_nodes), _laid_out(jobs[jobs["submit_time"] <= cut], n_nodes))
+    )
+    assert short and all(long[key] == sure for key, sure in short.items())
+
+
+def _laid_out(jobs, n_nodes):
+    simulate(jobs.reset_index(drop=True), node_table(n_nodes), Watched(confidence="hazard"))
+    return Watched.kept[-1]
+
+
+def test_bad_parameters_are_one_error():
+    """Bands out of order and unknown modes are refused with what is allowed."""
+    with pytest.raises(TableError, match=r"a is at most b; a=0\.5 and b=0\.2 were given"):
+        catalog.spec("forecast:a=0.5,b=0.2")
+    with pytest.raises(TableError, match=r"'pfd' is not known; did you mean"):
+        catalog.spec("forecast:confidence=pfd")
+    with pytest.raises(TableError, match="b: '2' was given; at most 1"):
+        catalog.spec("forecast:b=2")
