@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from procure.forecast.reservations import LOW, N_OPEN, Expected, follow, is_held, matching, next_release
+from procure.forecast.steps import empty_steps, find_nodes, free_nodes, hold, step_at
 from procure.policies.profile import Profile, build_profile, find_start, take
-from procure.policies.timeline import Timeline, find_nodes, hold, step_at
 from procure.simulator.drive import kernel_loop
 from procure.simulator.state import FAR, WAIT
 
@@ -171,14 +171,14 @@ def _on_nodes(state, own):
         while job != n_jobs:
             other = _lay_line(state, own, False)
             _hold_on_nodes(state, own, other, f, True)
-            if find_nodes(state, other, job, now, other.everywhere) == now:
+            if find_nodes(state, other, job, now) == now:
                 return job
             job, f = _first_meeting(state, own, job)
         line = _lay_line(state, own, False)
         _hold_on_nodes(state, own, line, -1, True)
     head = state.next_waiting[n_jobs]
     job = head
-    while job != n_jobs and find_nodes(state, line, job, now, line.everywhere) != now:
+    while job != n_jobs and find_nodes(state, line, job, now) != now:
         job = state.next_waiting[job]
     if job == n_jobs:
         return WAIT
@@ -186,7 +186,7 @@ def _on_nodes(state, own):
         return _keep_clear(state, own, line, head)
     line = _with_head(state, own, head)
     while job != n_jobs:
-        if find_nodes(state, line, job, now, line.everywhere) == now:
+        if find_nodes(state, line, job, now) == now:
             return _keep_clear(state, own, line, job)
         job = state.next_waiting[job]
     return WAIT
@@ -197,7 +197,7 @@ def _with_head(state, own, head):
     """Return the timeline on which the first waiting job holds its reservation, too."""
     line = _lay_line(state, own, True)
     _hold_on_nodes(state, own, line, -1, True)
-    start = find_nodes(state, line, head, 2 * FAR, line.everywhere)
+    start = find_nodes(state, line, head, 2 * FAR)
     if start < FAR:
         end = min(start + state.estimate[head], FAR)
         if _highest_rows(state, own, line, head, start, end, own.nodes.size - 1):
@@ -211,7 +211,7 @@ def _keep_clear(state, own, line, job):
     n = state.n_nodes[job]
     own.picked[:n] = state.chosen[:n]
     moved = _hold_on_nodes(state, own, line, -1, False)
-    if moved and find_nodes(state, line, job, state.now[0], line.everywhere) != state.now[0]:
+    if moved and find_nodes(state, line, job, state.now[0]) != state.now[0]:
         state.chosen[:n] = own.picked[:n]
     return job
 
@@ -295,17 +295,7 @@ def _lay_line(state, own, every_end):
             own.times[n_times + i] = state.expected_end[state.running[i]]
         n_times += state.n_running[0]
     times = np.unique(own.times[:n_times])
-    capacity = times.size + 4
-    line = Timeline(
-        np.zeros(capacity, np.int64),
-        np.zeros(capacity, np.int64),
-        np.zeros((capacity, n_nodes), np.int64),
-        np.zeros((capacity, n_nodes), np.int64),
-        np.zeros((capacity, n_nodes), np.int64),
-        np.ones(1, np.int64),
-        np.zeros(n_nodes, np.int64),
-        np.ones(n_nodes, np.bool_),
-    )
+    line = empty_steps(times.size + 4, n_nodes)
     line.cpus[0], line.mem[0], line.gpus[0] = state.free_cpus, state.free_mem, state.free_gpus
     i = 0
     for k in range(times.size):
@@ -313,30 +303,15 @@ def _lay_line(state, own, every_end):
         if k > 0:
             line.cpus[k], line.mem[k], line.gpus[k] = line.cpus[k - 1], line.mem[k - 1], line.gpus[k - 1]
         while i < state.n_running[0] and state.expected_end[state.running[i]] <= times[k]:
-            _free_nodes(state, line, k, state.running[i])
+            free_nodes(state, line, k, state.running[i])
             i += 1
     line.n[0] = times.size
     if i < state.n_running[0]:  # all others end at some time
         k = step_at(line, state.expected_end[state.running[state.n_running[0] - 1]])
         while i < state.n_running[0]:
-            _free_nodes(state, line, line.row[k], state.running[i])
+            free_nodes(state, line, line.row[k], state.running[i])
             i += 1
     return line
-
-
-@njit(cache=True, nogil=True)
-def _free_nodes(state, line, row, job):
-    """Give back in a row what a running job holds."""
-    for i in range(state.node_first[job], state.node_first[job + 1]):
-        node = state.node_list[i]
-        if state.options.exclusive:
-            line.cpus[row, node] = state.total_cpus[node]
-            line.mem[row, node] = state.total_mem[node]
-            line.gpus[row, node] = state.total_gpus[node]
-        else:
-            line.cpus[row, node] += state.cpus[job]
-            line.mem[row, node] += state.mem[job]
-            line.gpus[row, node] += state.gpus[job]
 
 
 @njit(cache=True, nogil=True)
