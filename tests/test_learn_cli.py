@@ -113,13 +113,16 @@ def test_easy_takes_the_estimates_of_a_policy(procure, files):
     folder, tables = files
     policy = folder / "site.policy"
     assert procure("learn", "train", *tables, *QUICK, "--out", policy)[0] == 0
-    jobs, nodes = log(n_days=1, seed=3)
+    jobs, nodes = log(n_days=1, per_day=150, seed=3)
+    plain = simulate(jobs, nodes, "easy").schedule["start_time"]
+    differ = []
     for quantile in (None, 0.5):
         estimates = np.ceil(read_policy(policy).history.predict(jobs, quantile))
         given = simulate(jobs, nodes, "easy", estimates=estimates).schedule
         name = f"easy:estimates={policy}" + (f",quantile={quantile}" if quantile else "")
         assert simulate(jobs, nodes, name).schedule["start_time"].equals(given["start_time"])
-    assert not given["start_time"].equals(simulate(jobs, nodes, "easy").schedule["start_time"])
+        differ.append(not given["start_time"].equals(plain))
+    assert any(differ)
     for wrong, message in (("quantile=0.5", "only with"), (f"estimates={policy},last_two=true", "give one")):
         with pytest.raises(TableError, match=message):
             simulate(jobs, nodes, f"easy:{wrong}")
