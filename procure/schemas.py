@@ -51,7 +51,6 @@ class Schema:
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Index the columns by name."""
         object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
 
     @property

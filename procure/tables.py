@@ -98,66 +98,45 @@ def as_floats(text: pd.Series) -> np.ndarray:
 
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     missing = _is_missing(values)
+
+    def refuse(bad: Any, what: str, show: bool = True) -> None:
+        for row in np.flatnonzero(np.asarray(bad, dtype=bool))[:1]:
+            given = f"{short(_plain(values.iloc[row]))} " if show else ""
+            raise TableError(f"{_where(source, int(row), column.name)}{given}{what}")
+
     if missing.any() and column.dtype != "str" and not column.nullable:
         if column.required or column.default is None:
-            row = int(np.flatnonzero(missing)[0])
-            raise TableError(
-                f"{_where(source, row, column.name)}the value is missing; {column.meaning} is required"
-            )
+            refuse(missing, f"the value is missing; {column.meaning} is required", show=False)
         values = values.astype(object).where(~missing, column.default)
         missing = np.zeros(len(values), dtype=bool)
     if column.dtype == "str":
-        if column.required and missing.any() and column.default is None and column.name not in ("reason",):
-            row = int(np.flatnonzero(missing)[0])
-            raise TableError(f"{_where(source, row, column.name)}the value is missing; {column.meaning}")
+        if column.required and column.default is None and column.name != "reason":
+            refuse(missing, f"the value is missing; {column.meaning}", show=False)
         return values.astype(object).where(~missing, "").map(str).astype(object)
     if column.dtype == "bool":
         if values.dtype == bool:
             return values
         text = values.astype(str).str.strip().str.lower()
-        bad = np.flatnonzero(~text.isin(_TRUE | _FALSE).to_numpy())
-        if bad.size:
-            given = _plain(values.iloc[bad[0]])
-            raise TableError(f"{_where(source, int(bad[0]), column.name)}{short(given)} is not true or false")
+        refuse(~text.isin(_TRUE | _FALSE), "is not true or false")
         return text.isin(_TRUE)
     if column.dtype == "int" and pd.api.types.is_integer_dtype(values.dtype):
         whole = values
     else:
         numbers = _numbers(values, column, source)
-        bad = np.flatnonzero(np.isinf(numbers))
-        if bad.size:
-            raise TableError(
-                f"{_where(source, int(bad[0]), column.name)}{short(_plain(values.iloc[bad[0]]))} is not finite"
-            )
+        refuse(np.isinf(numbers), "is not finite")
         whole = pd.Series(numbers, index=values.index)
         if column.dtype == "int":
-            bad = np.flatnonzero(~np.isnan(numbers) & (numbers != np.floor(numbers)))
-            if bad.size:
-                given = _plain(values.iloc[bad[0]])
-                raise TableError(
-                    f"{_where(source, int(bad[0]), column.name)}{short(given)} is not a whole number"
-                )
-            large = np.flatnonzero(np.abs(numbers) >= 2.0**53)
-            if large.size:
-                given = _plain(values.iloc[large[0]])
-                raise TableError(f"{_where(source, int(large[0]), column.name)}{short(given)} is too large")
+            refuse(~np.isnan(numbers) & (numbers != np.floor(numbers)), "is not a whole number")
+            refuse(np.abs(numbers) >= 2.0**53, "is too large")
     if column.minimum is not None:
-        low = np.flatnonzero((whole < column.minimum).fillna(False).to_numpy(dtype=bool))
-        if low.size:
-            given = _plain(values.iloc[low[0]])
-            unit = f" ({column.unit})" if column.unit else ""
-            raise TableError(
-                f"{_where(source, int(low[0]), column.name)}{short(given)} is below {column.minimum:g}; "
-                f"{column.meaning}{unit} must be at least {column.minimum:g}"
-            )
+        unit = f" ({column.unit})" if column.unit else ""
+        least = f"{column.minimum:g}"
+        low = (whole < column.minimum).fillna(False)
+        refuse(low, f"is below {least}; {column.meaning}{unit} must be at least {least}")
     if column.maximum is not None:
-        high = np.flatnonzero((whole > column.maximum).fillna(False).to_numpy(dtype=bool))
-        if high.size:
-            given = _plain(values.iloc[high[0]])
-            raise TableError(
-                f"{_where(source, int(high[0]), column.name)}{short(given)} is too large; "
-                f"at most {column.maximum:,.0f}{' ' + column.unit if column.unit else ''} is allowed"
-            )
+        unit = f" {column.unit}" if column.unit else ""
+        high = (whole > column.maximum).fillna(False)
+        refuse(high, f"is too large; at most {column.maximum:,.0f}{unit} is allowed")
     return whole.astype(column.pandas_dtype)
 
 

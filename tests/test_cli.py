@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.recommender.notes import about_speeds
 from procure.sweep.results import workloads_of
+from procure.workload.speed_ratios import speed_notes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -193,11 +193,10 @@ def test_titles_and_notes_name_three_of_many_workloads():
     case = SimpleNamespace(name=" + ".join(f"day-{i}" for i in range(25)))
     assert workloads_of(case) == "day-0, day-1, day-2 and 22 more"
     assert workloads_of(SimpleNamespace(name="day-1")) == "day-1"
-    speeds = SimpleNamespace(logged_speed=lambda name: None)
-    said = about_speeds(
-        SimpleNamespace(plan=speeds, cases=[SimpleNamespace(name=f"day-{i}") for i in range(25)])
-    )
-    assert said[0].startswith("day-0, day-1, day-2 and 22 more: run times as logged")
+    days = {f"day-{i}": None for i in range(25)}
+    quotes = pd.DataFrame({"name": ["a"], "cpus": [4]})
+    (said,) = speed_notes(days, days, quotes, None)
+    assert said.startswith("workload day-0, day-1, day-2 and 22 more: no logged processor or speed")
 
 
 def test_json_stands_alone_on_stdout(tmp_path):

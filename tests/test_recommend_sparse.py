@@ -193,7 +193,7 @@ def test_missing_runs_results_beyond_the_plan_and_unrated_types_are_told(swept):
 def test_types_without_a_spec_rate_are_named_where_a_logged_speed_is_given(tmp_path):
     """Mid has none."""
     path = make_study(tmp_path, 2, jobs=DAY + "\nlogged_speed = 11")
-    assert "no spec_rate is quoted for Mid:" in ask("recommend", path)[1]
+    assert "no speed is given for Mid; run times as logged there" in ask("recommend", path)[1]
 
 
 def test_quotes_without_a_spec_rate_column_are_as_good_as_with_an_empty_one(tmp_path):
@@ -204,7 +204,7 @@ def test_quotes_without_a_spec_rate_column_are_as_good_as_with_an_empty_one(tmp_
     table.drop(columns="spec_rate").to_csv(quotes, index=False)
     run("sweep", path, "--farm", "serial")
     run("report", path, "--out", tmp_path / "r.html")
-    assert "no spec_rate is quoted for every type" in ask("recommend", path)[1]
+    assert "no speed is given for every type" in ask("recommend", path)[1]
 
 
 def test_evaluate_by_the_published_rule_ranks_all_simulated_packages(tmp_path):

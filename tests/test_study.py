@@ -17,7 +17,7 @@ from procure.errors import TableError
 from procure.packages import read_quotes
 from procure.study import Study, load_study
 from procure.study.check import check_study, plan_size, study_text
-from procure.study.workloads import Workload
+from procure.study.workloads import Workload, logged_speed
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "pipelines" / "example.toml"
@@ -176,15 +176,16 @@ def test_a_log_needs_its_format(tmp_path: Path) -> None:
 def test_logged_speed_is_the_decimal_that_was_written() -> None:
     """A speed keeps its decimals; a processor's is looked up in the quotes; with neither there is none."""
     quotes = read_quotes(QUOTES)
-    assert Workload(name="w", generate={}, logged_speed="4.90").speed(quotes) == "4.90"
+    assert logged_speed(Workload(name="w", generate={}, logged_speed="4.90"), quotes, "w") == "4.90"
     assert Workload(name="w", generate={}, logged_speed=0.1).logged_speed == Decimal("0.1")
     known = Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 6338")
-    assert known.speed(quotes) == "6.453"
-    assert Workload(name="w", generate={}).speed(quotes) is None
+    assert logged_speed(known, quotes, "w") == "6.453"
+    assert logged_speed(Workload(name="w", generate={}), quotes, "w") is None
     with pytest.raises(
         TableError, match=r"workload w, logged_processor: .*did you mean Intel Xeon Gold 6338"
     ):
-        Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 633").speed(quotes)
+        wrong = Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 633")
+        logged_speed(wrong, quotes, "workload w")
 
 
 def test_a_study_cannot_change() -> None:

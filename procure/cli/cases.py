@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.models.features import FEATURE_SETS
+from procure.objectives import OBJECTIVES
 from procure.sweep.results import Rule
 from procure.text import nearest
 
@@ -42,14 +43,20 @@ RuleOption = Annotated[
         "that ran, whatever is left out.",
     ),
 ]
+
+
+def _objectives_by_unit() -> str:
+    units = list(dict.fromkeys(one.unit for one in OBJECTIVES.values()))
+    names = {unit: ", ".join(one.name for one in OBJECTIVES.values() if one.unit == unit) for unit in units}
+    return "; ".join(f"{unit or 'a ratio'}: {named}" for unit, named in names.items())
+
+
 ObjectiveOption = Annotated[
     str | None,
     typer.Option(
         "--objective",
         metavar="NAME",
-        help="Objective to minimise; default: the study's, else mean-wait. In s: mean-wait, median-wait, p95-wait, "
-        "max-wait, turnaround; over several workloads worst-day, cvar (both s), regret-max (share). A ratio: "
-        "slowdown. US$: price, tco, cost-per-job, cost-per-core-hour. kWh/year: energy.",
+        help=f"Objective to minimise; default: the study's, else mean-wait. {_objectives_by_unit()}.",
     ),
 ]
 ConstraintOption = Annotated[

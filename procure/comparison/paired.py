@@ -11,13 +11,7 @@ FEWEST_PAIRS = 6
 """Of fewer pairs Wilcoxon's test cannot reach 5 %, and a bootstrap interval covers far less than it says."""
 
 
-def paired_tests(
-    values: pd.DataFrame,
-    baseline: str,
-    seed: int = 0,
-    level: float = 0.95,
-    n_resamples: int = N_RESAMPLES,
-) -> pd.DataFrame:
+def paired_tests(values: pd.DataFrame, baseline: str, n_resamples: int = N_RESAMPLES) -> pd.DataFrame:
     """Compare every policy with a baseline over the same parts of a workload.
 
     Parameters
@@ -26,22 +20,18 @@ def paired_tests(
         One metric: a row per part (slice and seed), a column per policy; rows with a gap are left out.
     baseline
         The policy to compare with.
-    seed
-        Of the bootstrap.
-    level
-        Of the bootstrap's percentile interval.
     n_resamples
         Of the bootstrap.
 
     Returns
     -------
     pandas.DataFrame
-        Per other policy: ``n``, the mean difference policy − baseline, its bootstrap interval
+        Per other policy: ``n``, the mean difference policy − baseline, its 95 % bootstrap interval
         ``low`` to ``high`` (pairs are resampled), the p-values of the paired t-test and of
         Wilcoxon's signed-rank test; NaN where undefined (fewer than `FEWEST_PAIRS` parts, or no difference).
     """
     complete = values.dropna()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     rows = []
     for policy in complete.columns.drop(baseline):
         difference = (complete[policy] - complete[baseline]).to_numpy()
@@ -52,7 +42,7 @@ def paired_tests(
             row["difference"] = difference.mean()
         if n >= FEWEST_PAIRS:
             means = difference[rng.integers(0, n, (n_resamples, n))].mean(axis=1)
-            row["low"], row["high"] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+            row["low"], row["high"] = np.quantile(means, [0.025, 0.975])
             if np.any(difference != 0):
                 row["p_wilcoxon"] = stats.wilcoxon(difference).pvalue
                 if np.ptp(difference) > 0:

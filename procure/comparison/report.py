@@ -15,10 +15,9 @@ from procure.page.svg import figure, inline, literal
 from procure.text import counted
 
 _MAIN = [
-    *("policy", "rank", "score", "mean_wait_time", "median_wait_time", "p95_wait_time"),
-    *("mean_bounded_slowdown", "makespan", "utilization_cpu", "resource_usage"),
-    *("n_completed", "n_unrunnable", "n_killed", "elapsed"),
-]
+    "policy", "rank", "score", "mean_wait_time", "median_wait_time", "p95_wait_time", "mean_bounded_slowdown",
+    "makespan", "utilization_cpu", "resource_usage", "n_completed", "n_unrunnable", "n_killed", "elapsed",
+]  # fmt: skip
 
 
 def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
@@ -61,7 +60,6 @@ def _spread(comparison: Comparison, metric: str) -> dict[str, object]:
 
 
 def _drawn(parts: pd.DataFrame) -> str:
-    """Say what a box is drawn of."""
     n_slices, n_seeds = parts["part"].nunique(), int(parts["seed"].max())
     of = "the workload" if n_slices == 1 else f"{n_slices} slices of the workload, each from an empty system"
     if not n_seeds:

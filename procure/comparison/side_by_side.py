@@ -233,7 +233,6 @@ def _parts(
 
 
 def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, dict[str, float], str]:
-    """Return the paired tests, the p-value of an ANOVA by metric, and what they can tell."""
     if repeated.empty:
         return pd.DataFrame(), {}, ""
     tests, p_values = [], {}

@@ -6,7 +6,7 @@ was predicted for it, and its price.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -148,11 +148,6 @@ def rank_correlation(predicted: np.ndarray, wait: np.ndarray) -> float:
     return float(spearmanr(predicted, wait).statistic)
 
 
-def list_lengths(ks: Sequence[int], n_hits: int) -> list[int]:
-    """Return the list lengths to judge, n_hits among them, ascending, each once."""
-    return sorted({*ks, n_hits} - {0})
-
-
 def evaluate(
     predicted: np.ndarray,
     wait: np.ndarray,
@@ -186,8 +181,7 @@ def evaluate(
     """
     hits = find_hits(wait, hit_share)
     ranking, rho = order(predicted, price), rank_correlation(predicted, wait)
-    judged = [at_k(ranking, wait, hits, k) for k in list_lengths(ks, hits.n_hits)]
-    return _rows(judged, hits, labels, rho)
+    return _rows(lambda k: at_k(ranking, wait, hits, k), ks, hits, labels, rho)
 
 
 class Agreement(NamedTuple):
@@ -232,8 +226,7 @@ def evaluate_random(
 ) -> pd.DataFrame:
     """Return `evaluate`'s rows for a random order: expected values, so no seed is needed."""
     hits = find_hits(wait, hit_share)
-    judged = [random_at_k(wait, hits, k) for k in list_lengths(ks, hits.n_hits)]
-    return _rows(judged, hits, labels, 0.0)
+    return _rows(lambda k: random_at_k(wait, hits, k), ks, hits, labels, 0.0)
 
 
 def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
@@ -242,13 +235,12 @@ def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
     return packages["price_usd"].to_numpy(dtype="float64") / cpus
 
 
-def _rows(judged: list[AtK], hits: Hits, labels: dict[str, object], rho: float) -> pd.DataFrame:
+def _rows(
+    judge: Callable[[int], AtK], ks: Sequence[int], hits: Hits, labels: dict[str, object], rho: float
+) -> pd.DataFrame:
     counted = {"n_hits": hits.n_hits, "n_hits_real": hits.n_real, "n_ranked": len(hits.is_hit)}
-    records = []
-    for one in judged:
-        figures = asdict(one)
-        records.append(labels | {"k": figures.pop("k")} | counted | figures | {"spearman": rho})
-    return pd.DataFrame(records)
+    rows = [labels | {"k": k} | counted | asdict(judge(k)) for k in sorted({*ks, hits.n_hits} - {0})]
+    return pd.DataFrame(row | {"spearman": rho} for row in rows)
 
 
 def evaluate_case(

@@ -55,7 +55,6 @@ class Observations:
         return Observations(self._space, self._score)
 
     def __len__(self) -> int:
-        """Return how many packages are known."""
         return len(self.counts)
 
     @property

@@ -217,10 +217,10 @@ def load_inputs(study: Study, policy: str) -> tuple[Plan, Space]:
     TableError
         Anything that the study names is missing or wrong, or the policy cannot place a workload's jobs.
     """
-    inputs = read_inputs(study, (policy,))
-    space = make_space(inputs.quotes, study.packages)
-    none = package_table(np.zeros((0, len(inputs.quotes)), dtype=np.int64), space)
-    return Plan(study, inputs.quotes, none, inputs.workloads, inputs.existing, inputs.notes), space
+    plan = read_inputs(study, (policy,))
+    space = make_space(plan.quotes, study.packages)
+    none = package_table(np.zeros((0, len(plan.quotes)), dtype=np.int64), space)
+    return replace(plan, packages=none), space
 
 
 def left_out_of(plan: Plan) -> Callable[[np.ndarray], np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -39,8 +39,12 @@ _SHIFT = 30.0
 """Seconds added before logarithms are taken, so that differences far below a minute count for little."""
 
 
-class Proposer(Protocol):
-    """A way to search."""
+class Proposer:
+    """A way to search: what `propose` returns is simulated, round by round."""
+
+    def __init__(self, candidates: Candidates, seed: int) -> None:
+        """Choose the packages that may be proposed, and the source of chance."""
+        self._candidates, self._seed = candidates, seed
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return up to n packages that are not known, int64 (packages, types); none to end the search.
@@ -52,9 +56,10 @@ class Proposer(Protocol):
         number
             The round, from 0; with the seed it decides all random choices.
         """
+        raise NotImplementedError
 
     def replay(self, known: Observations, number: int) -> None:
-        """Do whatever later rounds need of a round that was proposed by an earlier call."""
+        """Do whatever later rounds need of a round that was proposed by an earlier call: nothing, if it can be."""
 
 
 def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: int) -> Proposer:
@@ -83,17 +88,8 @@ def _new(counts: np.ndarray, known: Observations) -> np.ndarray:
     return counts[~known.has(counts)]
 
 
-class _Stateless:
-    def replay(self, known: Observations, number: int) -> None:
-        """Do nothing: every round stands for itself."""
-
-
-class ByChance(_Stateless):
+class ByChance(Proposer):
     """Packages drawn at random from those that run every job."""
-
-    def __init__(self, candidates: Candidates, seed: int) -> None:
-        """Choose the source of chance."""
-        self._candidates, self._seed = candidates, seed
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return the first n of a fresh draw that are not known."""
@@ -108,12 +104,8 @@ class ByChance(_Stateless):
         return found[:n]
 
 
-class ByExchange(_Stateless):
+class ByExchange(Proposer):
     """Hill climbing: the neighbours of the best known package, or of the next best once these are used up."""
-
-    def __init__(self, candidates: Candidates, seed: int) -> None:
-        """Choose the source of chance."""
-        self._candidates, self._seed = candidates, seed
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
         """Return neighbours of the best packages, or at first packages of all combinations of types."""
@@ -130,7 +122,7 @@ class ByExchange(_Stateless):
         return found
 
 
-class EveryTenth(_Stateless):
+class EveryTenth(Proposer):
     """The published rule: every n-th package of the list, a model of their totals, then its best.
 
     References
@@ -138,10 +130,10 @@ class EveryTenth(_Stateless):
     Hutchison (2024), section 3.4: every tenth package; XGBoost on total memory, CPUs and GPUs.
     """
 
-    def __init__(self, candidates: Candidates, n_packages: int, confirm: int = 50) -> None:
+    def __init__(self, candidates: Candidates, n_packages: int) -> None:
         """Share the budget out: what is not used to confirm the list is the sample."""
-        self._candidates = candidates
-        n_sample = max(1, n_packages - min(confirm, n_packages // 5))
+        super().__init__(candidates, 0)
+        n_sample = max(1, n_packages - min(50, n_packages // 5))
         assert candidates.listed is not None
         self._step = max(1, -(-len(candidates.listed) // n_sample))
 
@@ -165,7 +157,7 @@ class EveryTenth(_Stateless):
         return rest[np.argsort(predicted, kind="stable")[:n]]
 
 
-class ByModel:
+class ByModel(Proposer):
     """Boosted trees over everything known and a Gaussian process around the best propose together.
 
     The first round spreads over the combinations of types. In each later one, the trees (composition
@@ -178,8 +170,8 @@ class ByModel:
     """
 
     def __init__(self, candidates: Candidates, seed: int) -> None:
-        """Choose the source of chance."""
-        self._candidates, self._seed = candidates, seed
+        """Begin without a screened pool of candidates."""
+        super().__init__(candidates, seed)
         self._pool: tuple[int, np.ndarray] | None = None
 
     def propose(self, known: Observations, number: int, n: int) -> np.ndarray:
@@ -228,7 +220,10 @@ class ByModel:
                 every = np.unique(np.concatenate([self._candidates.draw(_DRAWN, rng), near]), axis=0)
             every = _new(every, known)
             every = self._promising(every, trees)
-            self._pool = number, every[_lowest_of_both(*self._predicted(every, trees, process), _SCREENED)]
+            lowest = [
+                np.argsort(one, kind="stable")[:_SCREENED] for one in self._predicted(every, trees, process)
+            ]
+            self._pool = number, every[np.union1d(*lowest)]
         assert self._pool is not None
         return trees, process, self._pool[1]
 
@@ -294,8 +289,3 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
     return ranks
-
-
-def _lowest_of_both(a: np.ndarray, b: np.ndarray, n: int) -> np.ndarray:
-    """Return the rows among the n lowest of a or of b, ascending."""
-    return np.union1d(np.argsort(a, kind="stable")[:n], np.argsort(b, kind="stable")[:n])

@@ -101,7 +101,6 @@ def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
 
 
 def _head_with_digest(head: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
-    """Return a head as JSON, with a digest of it and of the parts beside it."""
     digest = hashlib.sha256(json.dumps(dict(head)).encode())
     for name, content in sorted(parts.items()):
         digest.update(f"\n{name} {len(content)}\n".encode())

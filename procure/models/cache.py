@@ -75,18 +75,14 @@ def learn(
         with contextlib.suppress(TableError, OSError):
             if path:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _write(path, digest.hexdigest(), found)
+                model = found.model.archive()
+                head = {"digest": digest.hexdigest(), "folds": found.folds.to_dict(orient="list")}
+                head |= {name: getattr(found, name) for name in _FIGURES}
+                arrays = {name: getattr(found, name) for name in _ARRAYS}
+                write_archive(path, Archive({**model.head, **head}, {**model.arrays, **arrays}, model.trees))
     predicted = np.full(len(among), np.nan)
     predicted[rows] = found.wait
     return Predicted(**(vars(found) | {"wait": predicted}))
-
-
-def _write(path: Path, digest: str, found: Predicted) -> None:
-    model = found.model.archive()
-    head = {"digest": digest, "folds": found.folds.to_dict(orient="list")}
-    head |= {name: getattr(found, name) for name in _FIGURES}
-    arrays = {name: getattr(found, name) for name in _ARRAYS}
-    write_archive(path, Archive({**model.head, **head}, {**model.arrays, **arrays}, model.trees))
 
 
 def _read(path: Path, digest: str) -> Predicted | None:

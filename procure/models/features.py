@@ -46,18 +46,15 @@ def features(packages: pd.DataFrame, quotes: pd.DataFrame, feature_set: str = "c
     if feature_set not in FEATURE_SETS:
         raise TableError(f"feature set {feature_set!r} is unknown; {nearest(feature_set, FEATURE_SETS)}")
     counts = count_matrix(packages, quotes)
-    columns = _totals(counts, quotes)
+    holds = {name: quotes[name].to_numpy(dtype="float64") for name in ("mem_gb", "cpus", "gpus")}
+    columns = {f"total_{name}": counts @ has for name, has in holds.items()}
     if feature_set == "composition":
         columns |= {f"type:{name}": counts[:, i] for i, name in enumerate(quotes["name"])}
-        columns |= _categories(counts, quotes) | _thresholds(counts, quotes)
+        columns |= _categories(counts, quotes)
+        for name in ("cpus", "mem_gb", "gpus"):
+            for level in np.unique(holds[name])[1:]:
+                columns[f"nodes_{name}_from_{level:g}"] = counts[:, holds[name] >= level].sum(axis=1)
     return pd.DataFrame(columns, index=packages.index).astype("float64")
-
-
-def _totals(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarray]:
-    return {
-        f"total_{name}": counts @ quotes[name].to_numpy(dtype="float64")
-        for name in ("mem_gb", "cpus", "gpus")
-    }
 
 
 def _categories(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -70,13 +67,4 @@ def _categories(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarra
             amount = counts[:, among] @ quotes.loc[among, name].to_numpy(dtype="float64")
             columns[f"category:{category}:{name}"] = amount
             columns[f"category:{category}:{name}_per_node"] = amount / np.maximum(nodes, 1)
-    return columns
-
-
-def _thresholds(counts: np.ndarray, quotes: pd.DataFrame) -> dict[str, np.ndarray]:
-    columns = {}
-    for name in ("cpus", "mem_gb", "gpus"):
-        has = quotes[name].to_numpy(dtype="float64")
-        for level in np.unique(has)[1:]:
-            columns[f"nodes_{name}_from_{level:g}"] = counts[:, has >= level].sum(axis=1)
     return columns

@@ -81,7 +81,6 @@ def _waited(
     inflow: list[dict[str, np.ndarray]],
     n_jobs: np.ndarray,
 ) -> np.ndarray:
-    """Return the delays of all jobs, summed, s."""
     total = np.zeros(len(counts))
     for group, flows, jobs_at in zip(groups, inflow, n_jobs, strict=True):
         wanted = {name: work for name, work in flows.items() if work.any()}

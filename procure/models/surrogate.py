@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.metrics import mean_tweedie_deviance
 from threadpoolctl import threadpool_limits
 from xgboost import DMatrix, XGBRegressor
 
@@ -181,7 +182,7 @@ class Surrogate:
         return Path(path)
 
 
-def load(path: str | Path, n_jobs: int = 1) -> Surrogate:
+def load(path: str | Path) -> Surrogate:
     """Read a model that `Surrogate.save` wrote.
 
     Raises
@@ -189,18 +190,18 @@ def load(path: str | Path, n_jobs: int = 1) -> Surrogate:
     TableError
         The file is missing, damaged or of another version of procure.
     """
-    return from_archive(read_archive(path, SCHEMA), str(path), n_jobs)
+    return from_archive(read_archive(path, SCHEMA), str(path))
 
 
-def from_archive(archive: Archive, source: str, n_jobs: int = 1) -> Surrogate:
+def from_archive(archive: Archive, source: str) -> Surrogate:
     """Return the model whose plain data `Surrogate.archive` gave; ``source`` is its name in an error."""
     head = archive.head
     try:
-        model = Surrogate(head["kind"], int(head["seed"]), n_jobs, head["profile"])
+        model = Surrogate(head["kind"], int(head["seed"]), profile=head["profile"])
         if model.kind != "xgboost":
             return model.fit(archive.arrays["rows_x"], archive.arrays["rows_wait"])
         check_booster(archive.trees["trees"], source)
-        model.model_ = XGBRegressor(n_jobs=n_jobs)
+        model.model_ = XGBRegressor(n_jobs=1)
         model.model_.load_model(bytearray(archive.trees["trees"]))
         model.model_.get_booster().save_config()  # makes XGBoost look at its settings now
         model.scale_, model.profile_ = float(head["scale"]), head["profile"]
@@ -219,9 +220,6 @@ def threads(n: int) -> AbstractContextManager[object]:
     return threadpool_limits(n, user_api="openmp")
 
 
-def tweedie_deviance(wait: np.ndarray, predicted: np.ndarray, power: float = _TWEEDIE_POWER) -> float:
+def tweedie_deviance(wait: np.ndarray, predicted: np.ndarray) -> float:
     """Return the mean unit deviance that the trees minimise; 0 where the prediction is exact."""
-    y, mu = wait, np.maximum(predicted, _SMALLEST)
-    unit = y ** (2 - power) / ((1 - power) * (2 - power))
-    unit += -y * mu ** (1 - power) / (1 - power) + mu ** (2 - power) / (2 - power)
-    return float(2 * unit.mean())
+    return float(mean_tweedie_deviance(wait, np.maximum(predicted, _SMALLEST), power=_TWEEDIE_POWER))

@@ -138,12 +138,8 @@ def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
         return Constraint(text, Quantity(name, name, "", "", ""), op, float("nan"))
     of = known.get(name) or known.get(name.replace("-", "_"))
     if of is None:
-        raise TableError(f"constraint {text!r}: {name!r} is unknown; {_names(name, known)}")
+        raise TableError(f"constraint {text!r}: {name!r} is unknown; {nearest(name, known)}")
     return Constraint(text, of, op, _amount(text, of, *value.groups()))
-
-
-def _names(name: str, known: Mapping[str, Quantity]) -> str:
-    return nearest(name, known) if known else "nothing is known"
 
 
 def _amount(text: str, of: Quantity, currency: str | None, digits: str, unit: str) -> float:
@@ -177,29 +173,14 @@ def contradictions(constraints: Sequence[Constraint]) -> list[str]:
         for one in constraints
         if (one.op == "<" and one.value <= 0) or (one.op[0] in "<=" and one.value < 0)
     ]
-    for one, other in itertools.combinations(constraints, 2):
-        if _same(one.of, other.of) and _empty(one, other):
-            lines.append(f"{one.text!r} and {other.text!r} contradict each other")
+    for pair in itertools.combinations(constraints, 2):
+        same = len({(one.of.column, one.of.source, one.of.how) for one in pair}) == 1
+        # Of two bounds at one place, the strict one leaves the place out.
+        low = max((-np.inf, 0) if one.op[0] == "<" else (one.value, int(one.op == ">")) for one in pair)
+        high = min((np.inf, 0) if one.op[0] == ">" else (one.value, -int(one.op == "<")) for one in pair)
+        if same and (low[0] > high[0] or (low[0] == high[0] and (low[1] > 0 or high[1] < 0))):
+            lines.append(f"{pair[0].text!r} and {pair[1].text!r} contradict each other")
     return lines
-
-
-def _same(one: Quantity, other: Quantity) -> bool:
-    return (one.column, one.source, one.how) == (other.column, other.source, other.how)
-
-
-def _empty(one: Constraint, other: Constraint) -> bool:
-    low = max(_lower(one), _lower(other))
-    high = min(_upper(one), _upper(other))
-    # Of two bounds at one place, the strict one leaves the place out.
-    return low[0] > high[0] or (low[0] == high[0] and (low[1] > 0 or high[1] < 0))
-
-
-def _lower(one: Constraint) -> tuple[float, int]:
-    return (-np.inf, 0) if one.op[0] == "<" else (one.value, int(one.op == ">"))
-
-
-def _upper(one: Constraint) -> tuple[float, int]:
-    return (np.inf, 0) if one.op[0] == ">" else (one.value, -int(one.op == "<"))
 
 
 def explain(

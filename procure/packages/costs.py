@@ -164,7 +164,6 @@ def check_prices(quotes: pd.DataFrame, costs: Costs) -> None:
 
 
 def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np.ndarray | float]:
-    """Return what power and space come to."""
     kwh = watts / 1000 * HOURS_PER_YEAR * costs.pue
     space = costs.usd_per_rack_unit_year
     return {
@@ -190,7 +189,8 @@ def _load(
     total = sum(share.values())
     busy, jobs_per_second = np.zeros(len(cpus)), np.zeros(len(cpus))
     for name, jobs in jobs_by_workload.items():
-        seconds = _span(jobs)
+        submit = jobs["submit_time"]
+        seconds = float(np.ptp(submit) or max(1, jobs["run_time"].max())) if len(jobs) else 1.0
         run = jobs["run_time"].to_numpy(dtype="float64")
         asked = (jobs["n_nodes"] * jobs["cpus_per_node"]).to_numpy(dtype="float64")
         demand = float(run @ asked) / seconds
@@ -202,14 +202,6 @@ def _load(
         "jobs_per_year": jobs_per_second * 3600 * HOURS_PER_YEAR,
         "core_hours_per_year": busy * cpus * HOURS_PER_YEAR,
     }
-
-
-def _span(jobs: pd.DataFrame) -> float:
-    """Return the seconds over which jobs were submitted."""
-    if not len(jobs):
-        return 1.0
-    span = int(jobs["submit_time"].max()) - int(jobs["submit_time"].min())
-    return float(span or max(1, int(jobs["run_time"].max())))
 
 
 def _watts(

@@ -64,7 +64,6 @@ def combinations(offer: Offer) -> Iterator[tuple[Choice, ...]]:
 
 
 def _may_join(offer: Offer, choice: Choice, chosen: tuple[Choice, ...]) -> bool:
-    """Tell whether a type could be chosen beside others."""
     if choice in chosen:
         return False
     category = next(choices for choices in offer.categories if choice in choices)

@@ -83,14 +83,7 @@ def count_packages(
         ``n_packages``, ``n_distinct``, and the lowest and highest ``price_usd``, ``total_cpus``,
         ``total_mem_gb`` and ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
     """
-    quotes = check_quotes(quotes)
-    offer = make_offer(quotes, rules)
-    summary = _Summary()
-    for block in _feasible_blocks(offer):
-        summary.add(block.distinct, _totals(quotes, offer, block))
-        if progress is not None:
-            progress(summary.n_packages)
-    return summary.record()
+    return _go_through(quotes, rules, progress)
 
 
 def write_packages(
@@ -120,26 +113,39 @@ def write_packages(
     TableError
         Beside those, the file cannot be written.
     """
-    quotes, path = check_quotes(quotes), Path(path)
+    path = Path(path)
+    with whole_file(path) as temporary, contextlib.ExitStack() as stack:
+        kind = pq.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
+        writer = None
+
+        def write(table: pa.Table) -> None:
+            nonlocal writer
+            writer = writer or stack.enter_context(kind(temporary, table.schema))
+            writer.write_table(table)
+
+        return _go_through(quotes, rules, progress, write)
+
+
+def _go_through(
+    quotes: pd.DataFrame,
+    rules: PackageRules,
+    progress: Callable[[int], None] | None,
+    write: Callable[[pa.Table], None] | None = None,
+) -> dict[str, int | float]:
+    quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)
     summary = _Summary()
-    with whole_file(path) as temporary, contextlib.ExitStack() as stack:
-        writer = None
-        for batch in _batches(_feasible_blocks(offer)):
-            table = _table(quotes, offer, batch)
-            if writer is None:
-                kind = pq.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
-                writer = stack.enter_context(kind(temporary, table.schema))
-            writer.write_table(table)
-            for block in batch:
-                summary.add(block.distinct, _totals(quotes, offer, block))
-            if progress is not None:
-                progress(summary.n_packages)
+    for batch in _batches(_feasible_blocks(offer)):
+        if write is not None:
+            write(_table(quotes, offer, batch))
+        for block in batch:
+            summary.add(block.distinct, _totals(quotes, offer, block))
+        if progress is not None:
+            progress(summary.n_packages)
     return summary.record()
 
 
 def _feasible_blocks(offer: Offer) -> Iterator[Block]:
-    """Yield the offer's blocks; complain if there is none."""
     block = None
     for block in blocks(offer):
         yield block
@@ -147,12 +153,12 @@ def _feasible_blocks(offer: Offer) -> Iterator[Block]:
         raise TableError(explain_infeasible(offer))
 
 
-def _batches(found: Iterable[Block], size: int = 200_000) -> Iterator[list[Block]]:
-    """Gather blocks until they hold at least n rows; one row group per combination would be tiny."""
+def _batches(found: Iterable[Block]) -> Iterator[list[Block]]:
+    """Gather blocks until they hold enough rows; one row group per combination would be tiny."""
     batch: list[Block] = []
     for block in found:
         batch.append(block)
-        if sum(len(each.counts) for each in batch) >= size:
+        if sum(len(each.counts) for each in batch) >= 200_000:
             yield batch
             batch = []
     if batch:
@@ -160,8 +166,6 @@ def _batches(found: Iterable[Block], size: int = 200_000) -> Iterator[list[Block
 
 
 class _Summary:
-    """Counts and ranges over blocks."""
-
     def __init__(self) -> None:
         self.n_packages = 0
         self._n_distinct = 0
@@ -182,7 +186,6 @@ class _Summary:
 
 
 def _totals(quotes: pd.DataFrame, offer: Offer, block: Block) -> dict[str, np.ndarray]:
-    """Return price and totals of a block's rows."""
     types = quotes.iloc[[choice.row for choice in block.choices]]
     return {
         "price_usd": (offer.limits[0] - block.rest[:, 0]) / 100,
@@ -192,19 +195,13 @@ def _totals(quotes: pd.DataFrame, offer: Offer, block: Block) -> dict[str, np.nd
     }
 
 
-def _ids(names: pd.Series, block: Block) -> pa.Array:
-    """Name a block's rows, types in quote order."""
-    rows = np.array([choice.row for choice in block.choices])
-    order = np.argsort(rows)
-    return id_array(block.counts[:, order], names.iloc[rows[order]].tolist())
-
-
 def _table(quotes: pd.DataFrame, offer: Offer, found: list[Block]) -> pa.Table:
-    """Build the package table of some blocks."""
-    totals = [_totals(quotes, offer, block) for block in found]
-    columns: dict[str, Any] = {
-        "package_id": pa.chunked_array([_ids(quotes["name"], block) for block in found])
-    }
+    totals, ids = [_totals(quotes, offer, block) for block in found], []
+    for block in found:
+        rows = np.array([choice.row for choice in block.choices])
+        order = np.argsort(rows)
+        ids.append(id_array(block.counts[:, order], quotes["name"].iloc[rows[order]].tolist()))
+    columns: dict[str, Any] = {"package_id": pa.chunked_array(ids)}
     columns |= {name: np.concatenate([each[name] for each in totals]) for name in totals[0]}
     columns["distinct"] = np.concatenate([block.distinct for block in found])
     counts = np.zeros((len(quotes), len(columns["distinct"])), dtype=np.int64)

@@ -55,7 +55,9 @@ class Legal:
         chosen = chosen.copy()
         rows = np.arange(len(chosen))
         held = np.stack([chosen[:, self.category == c].sum(axis=1) for c in range(self._n(self.category))], 1)
-        award = self._awards(chosen)
+        award = np.full((len(chosen), self._n(self.lot)), NONE)
+        for bound in np.flatnonzero(self.lot != NONE):
+            award[chosen[:, bound], self.lot[bound]] = self.vendor[bound]
         most = self.offer.types_per_category or self.n_types
         for place in range(order.shape[1]):
             j = order[:, place]
@@ -68,8 +70,8 @@ class Legal:
             join = self.offered[j] & ~chosen[rows, j] & (held[rows, self.category[j]] < most) & free
             chosen[rows[join], j[join]] = True
             held[rows[join], self.category[j[join]]] += 1
-            bound = join & (self.lot[j] != NONE)
-            award[rows[bound], lot[bound]] = self.vendor[j[bound]]
+            tied = join & (self.lot[j] != NONE)
+            award[rows[tied], lot[tied]] = self.vendor[j[tied]]
         return chosen
 
     def excluded_by(self, j: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -154,12 +156,6 @@ class Legal:
 
     def _n(self, ids: np.ndarray) -> int:
         return int(ids.max(initial=0)) + 1
-
-    def _awards(self, chosen: np.ndarray) -> np.ndarray:
-        award = np.full((len(chosen), self._n(self.lot)), NONE)
-        for j in np.flatnonzero(self.lot != NONE):
-            award[chosen[:, j], self.lot[j]] = self.vendor[j]
-        return award
 
 
 def make_legal(offer: Offer, n_types: int) -> Legal:

@@ -57,11 +57,16 @@ def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFr
             if column == "name" and text in PACKAGE.by_name:
                 raise TableError(f"{where}: {text!r} is a column of every package table; choose another name")
     quotes = with_core_rates(quotes, source)
-    _check_order(quotes, "min_count", "max_count", source)
-    _check_order(quotes, "idle_power_w", "power_w", source)
+    for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):
+        if {low, high} <= set(quotes):
+            above = (quotes[low] > quotes[high]).fillna(False)
+            most = quotes[high].map("{:g}".format, na_action="ignore")
+            _refuse(quotes, above, low, source, f"at most {high} is allowed, " + most)
     for column in ("price_usd", "power_w", "rack_units"):
-        _check_size(quotes, column, source)
-    _check_cents(quotes, source)
+        if column in quotes:
+            _refuse(quotes, quotes[column] > _LARGEST, column, source, f"at most {_LARGEST:g} is allowed")
+    prices = quotes["price_usd"]
+    _refuse(quotes, prices.round(2) != prices, "price_usd", source, "prices go to the cent")
     for row, text in enumerate(quotes["valid_until"]):
         _check_date(text, f"{source}, row {row + 1}, column valid_until")
     return quotes
@@ -106,36 +111,13 @@ def _check_name(text: str, where: str) -> None:
         raise TableError(f"{where}: {text!r} begins or ends with a space")
 
 
-def _check_order(quotes: pd.DataFrame, low: str, high: str, source: str) -> None:
-    if low not in quotes or high not in quotes:
-        return
-    bad = np.flatnonzero((quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool))
-    if bad.size:
-        row = int(bad[0])
-        raise TableError(
-            f"{source}, row {row + 1}, column {low}: {quotes[low].iloc[row]:g} was given; "
-            f"at most {high} is allowed, {quotes[high].iloc[row]:g}"
-        )
-
-
-def _check_size(quotes: pd.DataFrame, column: str, source: str) -> None:
-    bad = np.flatnonzero((quotes[column] > _LARGEST).to_numpy()) if column in quotes else np.zeros(0, int)
-    if bad.size:
-        row = int(bad[0])
-        raise TableError(
-            f"{source}, row {row + 1}, column {column}: {quotes[column].iloc[row]:g} was given; "
-            f"at most {_LARGEST:g} is allowed"
-        )
-
-
-def _check_cents(quotes: pd.DataFrame, source: str) -> None:
-    prices = quotes["price_usd"].to_numpy()
-    bad = np.flatnonzero(np.round(prices, 2) != prices)
-    if bad.size:
-        row = int(bad[0])
-        raise TableError(
-            f"{source}, row {row + 1}, column price_usd: {prices[row]!r} was given; prices go to the cent"
-        )
+def _refuse(quotes: pd.DataFrame, bad: pd.Series, column: str, source: str, why: str | pd.Series) -> None:
+    """Complain of the first marked row of a column."""
+    for row in np.flatnonzero(bad.to_numpy(dtype=bool))[:1]:
+        given = quotes[column].iloc[row]
+        given = f"{given:g}" if given == round(given, 2) else repr(float(given))
+        reason = why if isinstance(why, str) else why.iloc[row]
+        raise TableError(f"{source}, row {row + 1}, column {column}: {given} was given; {reason}")
 
 
 def _check_date(text: str, where: str) -> None:

@@ -56,8 +56,12 @@ def fit_booster(
 ) -> Booster:
     """Boost a target (n,) from features (n, m), float32; ``settings`` are XGBoost's, with an ``objective``."""
     data = xgboost.QuantileDMatrix(features, target, nthread=1)
+    parameters = {
+        "max_depth": 5, "eta": 0.06, "min_child_weight": 20, "subsample": 0.7, "colsample_bytree": 0.5,
+        "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "verbosity": 0, "seed": seed,
+    }  # fmt: skip
     with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
-        return xgboost.train(_parameters(seed) | settings, data, n_rounds, callbacks=[_Count(one)])
+        return xgboost.train(parameters | settings, data, n_rounds, callbacks=[_Count(one)])
 
 
 class _Count(xgboost.callback.TrainingCallback):
@@ -70,13 +74,6 @@ class _Count(xgboost.callback.TrainingCallback):
         """Count one more round; False: go on."""
         self._step.done += 1
         return False
-
-
-def _parameters(seed: int) -> dict[str, object]:
-    return {
-        "max_depth": 5, "eta": 0.06, "min_child_weight": 20, "subsample": 0.7, "colsample_bytree": 0.5,
-        "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "verbosity": 0, "seed": seed,
-    }  # fmt: skip
 
 
 def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) -> Booster:

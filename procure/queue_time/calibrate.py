@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+EVERY = 10
+"""After so many submissions corrections are renewed."""
 GRID = np.array([0.0, 0.01, 0.05, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.95, 0.99, 1.0])
 """Levels at which a forecast's quantile function is kept; straight between them on the log scale."""
 FURTHEST = 0.97
@@ -61,17 +63,13 @@ class Calibrator:
     median stays as stated: to move it too was worse on the logs tried. Chances are corrected apart, since
     what came of a deadline is known once it has passed.
 
-    Parameters
-    ----------
-    n_window
-        How many of the last submissions count.
-    n_prior
-        Total weight of the scores known before, in submissions.
+    The last `N_WINDOW` submissions count; the scores known before weigh as much as `N_PRIOR`.
     """
 
-    def __init__(self, n_window: int = 1000, n_prior: float = 100.0) -> None:
+    N_WINDOW, N_PRIOR = 1000, 100.0
+
+    def __init__(self) -> None:
         """Start without a correction."""
-        self.n_window, self.n_prior = n_window, n_prior
         self.prior = (np.arange(200) + 0.5) / 200
         self.shifts, self.slopes = np.zeros(len(DEADLINES)), np.ones(len(DEADLINES))
         self.gaps = np.zeros((len(DEADLINES), len(Gaps.AT)))
@@ -86,17 +84,17 @@ class Calibrator:
             self.shifts[position], self.slopes[position], self.gaps[position] = shift, slope, left.usual()
         return self
 
-    def reach(self, score: np.ndarray, ended: np.ndarray, share: float = 0.9) -> float:
-        """Return the score that a share of the recent jobs kept; ``ended`` is False for a job that still waits."""
+    def reach(self, score: np.ndarray, ended: np.ndarray) -> float:
+        """Return the score that nine in ten of the recent jobs kept; ``ended`` is False for a job that still waits."""
         kept = product_limit(
             np.concatenate([score, self.prior]),
             np.concatenate([ended, np.ones(len(self.prior), bool)]),
-            np.concatenate([np.ones(len(score)), np.full(len(self.prior), self.n_prior / len(self.prior))]),
+            np.concatenate([np.ones(len(score)), np.full(len(self.prior), self.N_PRIOR / len(self.prior))]),
             _KNOTS,
         )
-        return float(min(_KNOTS[min(int(np.searchsorted(kept, share)), len(_KNOTS) - 1)], FURTHEST))
+        return float(min(_KNOTS[min(int(np.searchsorted(kept, 0.9)), len(_KNOTS) - 1)], FURTHEST))
 
-    def roll(self, submit: np.ndarray, wait: np.ndarray, curve: np.ndarray, every: int = 10) -> np.ndarray:
+    def roll(self, submit: np.ndarray, wait: np.ndarray, curve: np.ndarray) -> np.ndarray:
         """Correct the intervals of rows in submission order, each from what was known when it came.
 
         Parameters
@@ -104,9 +102,7 @@ class Calibrator:
         submit, wait
             (n,) seconds; a NaN wait has not ended. A wait is used only by rows submitted after the start.
         curve
-            (n, len(GRID)) stated quantiles.
-        every
-            Number of submissions after which the correction is updated.
+            (n, len(GRID)) stated quantiles; the correction is updated every `EVERY` submissions.
 
         Returns
         -------
@@ -116,12 +112,12 @@ class Calibrator:
         start = np.where(np.isnan(wait), np.inf, submit + np.nan_to_num(wait))
         final = scores(np.nan_to_num(wait, nan=0.0), curve)
         reach = np.empty(len(submit))
-        for begin in range(0, len(submit), every):
+        for begin in range(0, len(submit), EVERY):
             now = submit[begin]
-            window = slice(max(0, begin - self.n_window), begin)
+            window = slice(max(0, begin - self.N_WINDOW), begin)
             ended = start[window] < now
             least = scores(np.maximum(now - submit[window], 0.0), curve[window], at_least=True)
-            reach[begin : begin + every] = self.reach(np.where(ended, final[window], least), ended)
+            reach[begin : begin + EVERY] = self.reach(np.where(ended, final[window], least), ended)
         return reach
 
     def chance(self, curve: np.ndarray, deadline: float) -> np.ndarray:
@@ -142,12 +138,12 @@ def correct_chance(chance: np.ndarray, shift: float, slope: float) -> np.ndarray
     return 1 / (1 + np.exp(-(shift + slope * logit)))
 
 
-def fit_correction(chance: np.ndarray, happened: np.ndarray, ridge: float = 20.0) -> tuple[float, float]:
+def fit_correction(chance: np.ndarray, happened: np.ndarray) -> tuple[float, float]:
     """Fit shift and slope of `correct_chance` by ridge logistic regression, shrunk towards no correction.
 
-    ``ridge`` is the number of observations that the prior (shift 0, slope 1) counts for.
+    The prior (shift 0, slope 1) counts for 20 observations.
     """
-    shift, slope = 0.0, 1.0
+    shift, slope, ridge = 0.0, 1.0, 20.0
     if len(chance) == 0:
         return shift, slope
     logit = _logit(chance)
@@ -164,19 +160,12 @@ def fit_correction(chance: np.ndarray, happened: np.ndarray, ridge: float = 20.0
     return float(np.clip(shift, -3, 3)), float(np.clip(slope, 0.2, 3))
 
 
-def roll_chance(
-    submit: np.ndarray,
-    wait: np.ndarray,
-    chance: np.ndarray,
-    deadline: float,
-    n_window: int = 1500,
-    every: int = 10,
-) -> np.ndarray:
+def roll_chance(submit: np.ndarray, wait: np.ndarray, chance: np.ndarray, deadline: float) -> np.ndarray:
     """Correct the chances of a start by one deadline, rows in submission order.
 
     What came of a job is known once it has started or the deadline has passed; only rows submitted after
-    that moment use it. Shift and slope follow the last ``n_window`` outcomes; what then still is off
-    near a chance, over all outcomes so far, is added to it. Both are renewed after ``every`` submissions.
+    that moment use it. Shift and slope follow the last 1,500 outcomes; what then still is off
+    near a chance, over all outcomes so far, is added to it. Both are renewed after `EVERY` submissions.
     """
     wait = np.where(np.isnan(wait), np.inf, wait)
     known_at = submit + np.minimum(wait, deadline)
@@ -184,13 +173,13 @@ def roll_chance(
     order = np.argsort(known_at, kind="stable")
     moved, corrected, gaps, used = np.empty(len(chance)), np.empty(len(chance)), Gaps(), 0
     ascending = known_at[order]
-    for begin in range(0, len(submit), every):
+    for begin in range(0, len(submit), EVERY):
         known = int(np.searchsorted(ascending, submit[begin]))
-        window = order[max(0, known - n_window) : known]
+        window = order[max(0, known - 1500) : known]
         shift, slope = fit_correction(chance[window], happened[window])
         gaps.add(moved[order[used:known]], happened[order[used:known]])
         used = known
-        rows = slice(begin, begin + every)
+        rows = slice(begin, begin + EVERY)
         moved[rows] = correct_chance(chance[rows], shift, slope)
         corrected[rows] = close_gap(moved[rows], gaps.usual())
     return corrected
@@ -202,16 +191,15 @@ class Gaps:
     Parameters
     ----------
     reach
-        Outcomes predicted within this distance of a probability count, the nearer the more.
-    n_prior
-        Number of outcomes without an error that the prior counts for.
+        Outcomes predicted within this distance of a probability count, the nearer the more; the prior counts
+        for 100 outcomes without an error.
     """
 
     AT = np.linspace(0.0, 1.0, 41)
 
-    def __init__(self, reach: float = 0.1, n_prior: float = 100.0) -> None:
+    def __init__(self, reach: float = 0.1) -> None:
         """Start without an error."""
-        self.reach, self.n_prior = reach, n_prior
+        self.reach = reach
         self.gap, self.weight = np.zeros(len(self.AT)), np.zeros(len(self.AT))
 
     def add(self, stated: np.ndarray, happened: np.ndarray) -> None:
@@ -222,7 +210,7 @@ class Gaps:
 
     def usual(self) -> np.ndarray:
         """Return the mean error near each of the probabilities `AT`, at most 0.2."""
-        return np.clip(self.gap / (self.weight + self.n_prior), -0.2, 0.2)
+        return np.clip(self.gap / (self.weight + 100.0), -0.2, 0.2)
 
 
 def close_gap(stated: np.ndarray, usual: np.ndarray) -> np.ndarray:
@@ -250,10 +238,8 @@ def _level(edges: np.ndarray, wait: np.ndarray, side: str) -> np.ndarray:
     """Return the highest (right) or lowest (left) level whose edge does not exceed, or reaches, the wait."""
     rows = np.arange(len(wait))
     value, z = np.log1p(edges), np.log1p(wait)
-    if side == "right":
-        left = np.clip((value <= z[:, None]).sum(axis=1) - 1, 0, len(GRID) - 2)
-    else:
-        left = np.clip((value < z[:, None]).sum(axis=1) - 1, 0, len(GRID) - 2)
+    below = value <= z[:, None] if side == "right" else value < z[:, None]
+    left = np.clip(below.sum(axis=1) - 1, 0, len(GRID) - 2)
     gap = value[rows, left + 1] - value[rows, left]
     part = np.where(gap > 1e-12, (z - value[rows, left]) / np.maximum(gap, 1e-12), float(side == "right"))
     return GRID[left] + np.clip(part, 0, 1) * (GRID[left + 1] - GRID[left])

@@ -26,13 +26,8 @@ COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 """The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
 
 MONTHLY = {
-    "max_rows": 30_000,
-    "max_pairs": 200_000,
-    "quantile_rounds": 100,
-    "chance_rounds": 100,
-    "eta": 0.12,
-    "members": 1,
-}
+    "max_rows": 30_000, "max_pairs": 200_000, "quantile_rounds": 100, "chance_rounds": 100, "eta": 0.12, "members": 1,
+}  # fmt: skip
 """What a model that is trained again every month saves: older rows, rounds and members."""
 
 Progress = Callable[[str], None]
@@ -155,7 +150,10 @@ def _evaluate_split(
     forecasts: dict[str, Forecast] = {}
     for method in methods:
         if method == "kmeans-gbt" and k is None:
-            k = _choose_k(found, name, group[0], seed, progress)
+            train = group[0].train
+            curve = sweep_k(found.features.iloc[train], found.wait[train], COARSE_KS, seed + 1)
+            found.curves[name], k = curve, best_k(curve)
+            progress(f"{name}: k = {k} on a validation part of the training rows")
         forecasts[method] = _forecast(
             found, group, method, seed, k or 0, settings, list(deadlines.values()), progress
         )
@@ -171,15 +169,6 @@ def _evaluate_split(
         for row in judge(wait, forecast, deadlines, base):
             label = {key: row.pop(key) for key in ("deadline_label", "deadline")}
             found.rows.append(head | label | counts | row)
-
-
-def _choose_k(found: Evaluation, name: str, split: Split, seed: int, progress: Progress) -> int:
-    train = split.train
-    curve = sweep_k(found.features.iloc[train], found.wait[train], COARSE_KS, seed + 1)
-    found.curves[name] = curve
-    chosen = best_k(curve)
-    progress(f"{name}: k = {chosen} on a validation part of the training rows")
-    return chosen
 
 
 def _forecast(

@@ -133,16 +133,13 @@ class Queue:
 
     def total(self, values: np.ndarray) -> np.ndarray:
         """Sum values over the jobs that wait when each row asked about is submitted."""
-        running = np.concatenate([[0.0], np.cumsum(values[self.order])])
-        return self._submitted(values) - (running[self.position] - running[self.begin])
-
-    def _submitted(self, values: np.ndarray) -> np.ndarray:
-        """Sum the values of the group's rows before each row asked about."""
-        running = np.empty(len(values), np.float64)
+        gone = np.concatenate([[0.0], np.cumsum(values[self.order])])
         in_groups = values[self.rows]
         before = np.cumsum(in_groups) - in_groups
-        running[self.rows] = before
-        return running[self.asked] - before[self.first[self.own]]
+        submitted = np.empty(len(values), np.float64)
+        submitted[self.rows] = before
+        came = submitted[self.asked] - before[self.first[self.own]]
+        return came - (gone[self.position] - gone[self.begin])
 
     def oldest_age(self) -> np.ndarray:
         """Return the age of the oldest job that waits when each row asked about is submitted; 0 without one.

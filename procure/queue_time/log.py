@@ -119,15 +119,11 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
         for name in ("priority", "fair_share", "owns_resources")
         if name in jobs.columns
     }
+    due = np.minimum(end, np.where(start < NEVER, start + limit, NEVER))
     return Log(
-        origin, np.arange(len(submit)), order, submit, start, end, np.minimum(start, end), _due(start, end, limit),
+        origin, np.arange(len(submit)), order, submit, start, end, np.minimum(start, end), due,
         limit, cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, shape, like, optional,
     )  # fmt: skip
-
-
-def _due(start: np.ndarray, end: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    reached = np.where(start < NEVER, start + limit, NEVER)
-    return np.minimum(end, reached)
 
 
 def _codes(jobs: pd.DataFrame, name: str) -> np.ndarray:

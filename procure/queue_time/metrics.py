@@ -28,10 +28,10 @@ class Forecast:
     curve: np.ndarray | None = None
 
 
-def pinball(wait: np.ndarray, quantiles: np.ndarray, levels: np.ndarray = LEVELS) -> float:
-    """Average the pinball loss over rows and levels, in seconds."""
+def pinball(wait: np.ndarray, quantiles: np.ndarray) -> float:
+    """Average the pinball loss over rows and `LEVELS`, in seconds."""
     over = wait[:, None] - quantiles
-    return float(np.maximum(levels * over, (levels - 1) * over).mean())
+    return float(np.maximum(LEVELS * over, (LEVELS - 1) * over).mean())
 
 
 def within(wait: np.ndarray, point: np.ndarray, factor: float) -> float:

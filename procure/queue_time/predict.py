@@ -92,8 +92,9 @@ def current_features(
         history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
         history = pd.concat([history, state], ignore_index=True)
     history = history[history["submit_time"] <= now]
+    usual = next(iter(site.history["partition"].value_counts().index), "")
     job = {
-        "job_id": "?", "user": request.user, "partition": request.partition or _usual_partition(site),
+        "job_id": "?", "user": request.user, "partition": request.partition or str(usual),
         "submit_time": now, "requested_time": request.requested_time, "run_time": 0, "n_nodes": request.nodes,
         "cpus_per_node": -(-request.cpus // request.nodes), "mem_mb_per_node": request.mem_mb,
         "gpus_per_node": -(-request.gpus // request.nodes),
@@ -102,11 +103,6 @@ def current_features(
     return site_features(
         table, site.about["most"], site.about.get("replay", False), asked=np.array([len(table) - 1])
     )
-
-
-def _usual_partition(site: SiteModel) -> str:
-    counts = site.history["partition"].value_counts()
-    return str(counts.index[0]) if len(counts) else ""
 
 
 def forecast(

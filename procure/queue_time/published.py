@@ -61,18 +61,14 @@ class Published:
         self.base = base if base is not None else fit_published(matrix, wait)
         self.boosters = {}
         if self.k:
-            group = self._group(matrix)
+            k = min(self.k, len(np.unique(matrix, axis=0)))
+            groups = KMeans(k, n_init=1, random_state=self.seed).fit(matrix)
+            self.centres = groups.cluster_centers_
             for value in range(len(self.centres)):
-                member = group == value
+                member = groups.labels_ == value
                 if member.sum() > LARGE_GROUP:
                     self.boosters[value] = fit_published(matrix[member], wait[member])
         return self
-
-    def _group(self, matrix: np.ndarray) -> np.ndarray:
-        k = min(self.k, len(np.unique(matrix, axis=0)))
-        found = KMeans(k, n_init=1, random_state=self.seed).fit(matrix)
-        self.centres = found.cluster_centers_
-        return np.asarray(found.labels_)
 
     def _scaled(self, features: pd.DataFrame) -> np.ndarray:
         matrix = features[PUBLISHED].to_numpy(dtype=float).copy()

@@ -17,34 +17,13 @@ from procure.queue_time.metrics import HOURS, calibration_bins, confusion, cover
 from procure.queue_time.trend import fit_line, judge_trend, steps, windows
 
 _METHODS = [
-    *(
-        "split",
-        "method",
-        "mae",
-        "rmse",
-        "mse_log10",
-        "within_2x",
-        "within_3x",
-        "pinball",
-        "deadline_accuracy",
-    ),
-    *("majority_accuracy", "coverage_90", "brier", "brier_base"),
-]
+    "split", "method", "mae", "rmse", "mse_log10", "within_2x", "within_3x", "pinball", "deadline_accuracy",
+    "majority_accuracy", "coverage_90", "brier", "brier_base",
+]  # fmt: skip
 _DEADLINES = [
-    *(
-        "split",
-        "method",
-        "deadline_label",
-        "tp",
-        "fp",
-        "fn",
-        "tn",
-        "deadline_accuracy",
-        "precision",
-        "recall",
-    ),
-    *("f1", "majority_accuracy"),
-]
+    "split", "method", "deadline_label", "tp", "fp", "fn", "tn", "deadline_accuracy", "precision", "recall",
+    "f1", "majority_accuracy",
+]  # fmt: skip
 
 
 def write_report(evaluation: Evaluation, path: Path, seed: int = 0) -> Path:
@@ -91,8 +70,7 @@ def _correlations(evaluation: Evaluation) -> pd.DataFrame:
 def _elbow(split: str, curve: pd.DataFrame) -> Markup:
     figure, axes = svg.figure()
     axes.plot(curve["k"], curve["rmse"], marker="o", color=svg.BLUE)
-    axes.set_xlabel("number of groups k")
-    axes.set_ylabel("RMSE on the validation part (s)")
+    axes.set(xlabel="number of groups k", ylabel="RMSE on the validation part (s)")
     return svg.inline(figure, f"elbow-{split}", f"RMSE over k, {split} split")
 
 
@@ -121,8 +99,7 @@ def _intervals(evaluation: Evaluation) -> list[dict[str, object]]:
         figure, axes = svg.figure(columns=2)
         axes[0].plot(range(len(weeks)), 100 * weeks["coverage"], color=svg.BLUE)
         axes[0].axhline(90, color=svg.GREY, linewidth=0.8)
-        axes[0].set_xlabel("week of the test part")
-        axes[0].set_ylabel("waits inside the 90 % interval (%)")
+        axes[0].set(xlabel="week of the test part", ylabel="waits inside the 90 % interval (%)")
         axes[1].plot([0, 1], [0, 1], color=svg.GREY, linewidth=0.8)
         for hours, colour in zip(HOURS, svg.PALETTE, strict=False):
             chance = (forecast.chances or {}).get(hours * 3600.0)
@@ -130,8 +107,7 @@ def _intervals(evaluation: Evaluation) -> list[dict[str, object]]:
                 bins = calibration_bins(chance, wait <= hours * 3600)
                 bins = bins[bins["share"] > 0.01]
                 axes[1].plot(bins["stated"], bins["observed"], marker=".", color=colour, label=f"{hours} h")
-        axes[1].set_xlabel("stated chance of a start by the deadline")
-        axes[1].set_ylabel("observed share")
+        axes[1].set(xlabel="stated chance of a start by the deadline", ylabel="observed share")
         axes[1].legend(frameon=False)
         chart = svg.inline(figure, f"intervals-{split}-{method}", f"coverage and calibration, {split}")
         months = coverage_by(evaluation.jobs, rows, inside, "M")
@@ -151,10 +127,9 @@ def _trend(evaluation: Evaluation, seed: int) -> dict[str, object]:
     figure, axes = svg.figure()
     axes.scatter(d_cpus, d_wait, s=4, color=svg.BLUE)
     ends = np.array([d_cpus.min(), d_cpus.max()])
-    axes.plot(ends, line.predict(ends), color=svg.RED)
-    axes.set_xlabel("change of mean CPUs in use")
-    axes.set_ylabel("change of mean wait (s)")
-    rises = line.predict(d_cpus) > 0
+    axes.plot(ends, line(ends), color=svg.RED)
+    axes.set(xlabel="change of mean CPUs in use", ylabel="change of mean wait (s)")
+    rises = line(d_cpus) > 0
     return {
         "chart": svg.inline(figure, "trend", "change of CPUs in use against change of wait"),
         "correlation": float(np.corrcoef(d_cpus, d_wait)[0, 1]) if len(table) > 2 else np.nan,

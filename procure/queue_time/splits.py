@@ -36,26 +36,26 @@ def bursts(jobs: pd.DataFrame) -> np.ndarray:
     return number
 
 
-def random_split(n: int, seed: int, group: np.ndarray | None = None, share: float = 0.2) -> Split:
-    """Draw a test part at random; rows of one group stay together."""
+def random_split(n: int, seed: int, group: np.ndarray | None = None) -> Split:
+    """Draw a fifth as test part at random; rows of one group stay together."""
     rng = np.random.default_rng(seed)
     if group is None:
         test = np.zeros(n, bool)
-        test[rng.permutation(n)[: round(share * n)]] = True
+        test[rng.permutation(n)[: round(0.2 * n)]] = True
         return Split("random", np.flatnonzero(~test), np.flatnonzero(test))
     names, code, counts = np.unique(group, return_inverse=True, return_counts=True)
     order = rng.permutation(len(names))
     chosen = np.zeros(len(names), bool)
-    chosen[order[np.cumsum(counts[order]) <= share * n]] = True
+    chosen[order[np.cumsum(counts[order]) <= 0.2 * n]] = True
     test = chosen[code]
     return Split("random-bursts", np.flatnonzero(~test), np.flatnonzero(test))
 
 
-def chronological(submit: np.ndarray, wait: np.ndarray, cut: int | None = None, share: float = 0.2) -> Split:
-    """Test the last share by submission; train on jobs that had started before the first of them came."""
+def chronological(submit: np.ndarray, wait: np.ndarray, cut: int | None = None) -> Split:
+    """Test the last fifth by submission, or all from ``cut`` on; train on jobs that had started before that."""
     order = np.argsort(submit, kind="stable")
     if cut is None:
-        first = int(len(order) * (1 - share))
+        first = int(len(order) * 0.8)
         test, cut = order[first:], int(submit[order[min(first, len(order) - 1)]])
         before = order[:first]
     else:
@@ -69,11 +69,11 @@ def chronological(submit: np.ndarray, wait: np.ndarray, cut: int | None = None, 
     return Split("chronological", train, test, cut)
 
 
-def rolling(submit: np.ndarray, wait: np.ndarray, first_share: float = 0.2, least: int = 500) -> list[Split]:
+def rolling(submit: np.ndarray, wait: np.ndarray, least: int = 500) -> list[Split]:
     """Cut at the first of every calendar month (UTC): train on what had started, test on that month."""
     month = pd.to_datetime(submit, unit="s").to_period("M")
     splits = []
-    start_from = np.quantile(submit, first_share)
+    start_from = np.quantile(submit, 0.2)
     for period in sorted(month.unique()):
         cut = int(period.start_time.timestamp())
         train = np.flatnonzero((submit < cut) & (submit + wait < cut))

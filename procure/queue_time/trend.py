@@ -7,7 +7,6 @@ CPUs in the window whose wait it predicts. Ours uses only what is known when the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -82,36 +81,16 @@ def steps(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 KNOWN = [
-    "log_wait",
-    "log_depth",
-    "log_backlog",
-    "cpus",
-    "log_last",
-    "grew",
-    "hour_sin",
-    "hour_cos",
-    "weekend",
-]
+    "log_wait", "log_depth", "log_backlog", "cpus", "log_last", "grew", "hour_sin", "hour_cos", "weekend",
+]  # fmt: skip
+"""What is known of a step when its window opens."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """A straight line d_wait = slope × d_cpus + intercept."""
-
-    slope: float
-    intercept: float
-
-    def predict(self, d_cpus: np.ndarray) -> np.ndarray:
-        """Return the change of the mean wait in seconds."""
-        return self.slope * np.asarray(d_cpus) + self.intercept
-
-
-def fit_line(d_cpus: np.ndarray, d_wait: np.ndarray) -> Line:
-    """Fit the published regression by least squares."""
+def fit_line(d_cpus: np.ndarray, d_wait: np.ndarray) -> np.poly1d:
+    """Fit the published regression by least squares: from the change of CPUs in use to that of the mean wait, s."""
     if len(d_cpus) < 2 or np.ptp(d_cpus) == 0:
-        return Line(0.0, float(np.mean(d_wait)) if len(d_wait) else 0.0)
-    slope, intercept = np.polyfit(d_cpus, d_wait, 1)
-    return Line(float(slope), float(intercept))
+        return np.poly1d([float(np.mean(d_wait)) if len(d_wait) else 0.0])
+    return np.poly1d(np.polyfit(d_cpus, d_wait, 1))
 
 
 def fit_chance(train: pd.DataFrame) -> dict[str, Any]:
@@ -174,7 +153,7 @@ def judge_trend(jobs: pd.DataFrame, features: pd.DataFrame | None = None, seed: 
             test[int(len(table) * 0.8) :] = True
         train = table[~test]
         line = fit_line(train["d_cpus"].to_numpy(), train["d_wait"].to_numpy())
-        change = line.predict(table.loc[test, "d_cpus"].to_numpy())
+        change = line(table.loc[test, "d_cpus"].to_numpy())
         season = train.groupby("hour")["d_wait"].mean()
         seasonal = table.loc[test, "hour"].map(season).fillna(0.0).to_numpy()
         ours = chance_of_rise(fit_chance(train), table[test]) > 0.5

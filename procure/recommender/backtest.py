@@ -74,7 +74,10 @@ class Evaluation:
             )
             tables[title] = _shown(rows)
         if len(self.sweep):
-            tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = _wide(self.sweep)
+            rows = self.sweep[self.sweep["n_hits"] > 0].assign(who=_ranked_by)
+            wide = rows.pivot_table("precision", ["threshold", "n_hits"], "who", sort=False).round(3)
+            shown = wide.reset_index().rename(columns={"threshold": ">", "n_hits": "hits"})
+            tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = shown
         if len(self.choices):
             tables["the simulated package that each way to combine the days would buy"] = _rounded(
                 self.choices
@@ -309,12 +312,6 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
         heading: rows[name].round(places) for name, (heading, places) in _HEADINGS.items() if name in rows
     }
     return pd.DataFrame({"ranked by": _ranked_by(rows), "k": rows["k"]} | columns)
-
-
-def _wide(sweep: pd.DataFrame) -> pd.DataFrame:
-    rows = sweep[sweep["n_hits"] > 0].assign(who=_ranked_by(sweep))
-    wide = rows.pivot_table(index=["threshold", "n_hits"], columns="who", values="precision", sort=False)
-    return wide.round(3).reset_index().rename(columns={"threshold": ">", "n_hits": "hits"})
 
 
 def _rounded(choices: pd.DataFrame) -> pd.DataFrame:

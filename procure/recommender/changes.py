@@ -71,22 +71,19 @@ class Changes:
 
     def singles(self) -> list[tuple[str, Changes]]:
         """Return each change alone, with what to call it."""
-        found = []
-        if self.growth is not None:
-            found.append((f"load × {self.growth:g}", Changes(growth=self.growth, seed=self.seed)))
-        if self.gpu_jobs is not None:
-            found.append((f"GPU jobs × {self.gpu_jobs:g}", Changes(gpu_jobs=self.gpu_jobs, seed=self.seed)))
-        if self.gpu_share is not None:
-            found.append(
-                (f"GPU jobs {self.gpu_share:.1%} of all", Changes(gpu_share=self.gpu_share, seed=self.seed))
-            )
-        if self.policy is not None:
-            found.append((f"policy {self.policy}", Changes(policy=self.policy, seed=self.seed)))
-        if self.budget_usd is not None:
-            found.append(
-                (f"budget US$ {self.budget_usd:,.0f}", Changes(budget_usd=self.budget_usd, seed=self.seed))
-            )
-        return found
+        names = {
+            "growth": f"load × {self.growth or 0:g}",
+            "gpu_jobs": f"GPU jobs × {self.gpu_jobs or 0:g}",
+            "gpu_share": f"GPU jobs {self.gpu_share or 0:.1%} of all",
+            "policy": f"policy {self.policy}",
+            "budget_usd": f"budget US$ {self.budget_usd or 0:,.0f}",
+        }
+        given = {key: getattr(self, key) for key in names}
+        return [
+            (names[key], Changes(**{key: value}, seed=self.seed))
+            for key, value in given.items()
+            if value is not None
+        ]
 
 
 def parse_gpu_share(text: str | None) -> dict[str, float]:

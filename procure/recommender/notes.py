@@ -15,9 +15,8 @@ from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import study_status
-from procure.text import be, counted, listed, with_unit
+from procure.text import be, counted, with_unit
 from procure.workload.describe import multi_node_notes
-from procure.workload.speed_ratios import core_rates, rate_warnings, ratio_text, speed_ratios, unrated
 
 
 def coverage(whole: Case, rule: str, n_before: int, n_searched: int, n_now: int, others: pd.Series) -> str:
@@ -185,7 +184,6 @@ def about_length(
 
 
 def _none_able(results: StudyResults) -> str:
-    """Say how many jobs no package runs, and what the most demanding of them asks for."""
     plan, left_out, lost = results.plan, 0, []
     # The most of each type that any package holds: what it leaves out, every package leaves out.
     most = pd.DataFrame([count_matrix(plan.packages, plan.quotes).max(axis=0)], columns=plan.types)
@@ -231,31 +229,10 @@ def about_results(results: StudyResults) -> list[str]:
     return lines
 
 
-def about_speeds(results: StudyResults) -> list[str]:
-    """Say how run times are scaled, where they are as logged, and what is odd about the quoted speeds."""
-    plan = results.plan
-    speeds = {case.name: plan.logged_speed(case.name) for case in results.cases}
-    without = [name for name, speed in speeds.items() if speed is None]
-    lines: list[str] = []
-    if without:
-        lines.append(
-            f"{listed(without)}: run times as logged on every node: no logged processor or speed is given, "
-            "so differences in processor speed are not in this ranking"
-        )
-    if len(without) < len(speeds):
-        missing = unrated(plan.quotes)
-        if missing:
-            lines.append(f"no spec_rate is quoted for {listed(missing)}: run times there are as logged")
-        known = [float(speed) for speed in speeds.values() if speed is not None]
-        if core_rates(plan.quotes).notna().any():
-            lines.append(f"run times are multiplied by {ratio_text(speed_ratios(plan.quotes, known))}")
-        lines += rate_warnings(plan.quotes, known)
-    return lines
-
-
 def about_jobs(results: StudyResults) -> list[str]:
-    """Say whether jobs are cut at their limit, and how many ask for several nodes."""
-    lines: list[str] = []
+    """Say how run times are scaled, whether jobs are cut at their limit, and how many ask for several nodes."""
+    plan = results.plan
+    lines = plan.study.speed_notes(plan.quotes, plan.existing, [case.name for case in results.cases])
     if results.plan.study.simulate.kill_at_limit:
         lines.append("jobs end at their limit (kill_at_limit = true), which flatters slow nodes")
     jobs = {case.name: results.plan.workloads[case.name] for case in results.cases}

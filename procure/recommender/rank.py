@@ -179,7 +179,6 @@ def eligible(values: PackageValues, criteria: Criteria) -> np.ndarray:
 
 
 def _nothing(values: PackageValues, criteria: Criteria, rule: str) -> str:
-    """Say why no package is left."""
     able, constraints = values.whole.runs_all, criteria.constraints
     among = able if rule == RUNS_ALL and able.any() else np.ones(len(able), dtype=bool)
     which = "that runs every job " if among is able else ""

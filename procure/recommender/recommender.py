@@ -154,7 +154,6 @@ def with_front(
 def _notes(
     done: Recommendation, asked: int, n_before: int, n_searched: int, failures: list[str]
 ) -> list[str]:
-    """Gather what the user should know of a list or a front."""
     results, criteria, values, whole = done.results, done.criteria, done.package_values, done.case
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
     found = [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
@@ -179,7 +178,7 @@ def _notes(
     if failures:
         runs = counted(done.n_failed, "confirming run")
         found.append(f"{runs} failed, and those packages stay unconfirmed; the first: {failures[0]}")
-    found += [*notes.about_speeds(results), *notes.about_jobs(results), *_about_existing(results)]
+    found += [*notes.about_jobs(results), *_about_existing(results)]
     return found + (notes.about_policies(results, whole, done.k) if done.front is None else [])
 
 

@@ -61,7 +61,6 @@ class PackageValues:
     models: list[Model] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Pool the cases, and begin with no prediction."""
         self.whole = together(self.cases)
         self.packages = self.whole.packages
         self.price = self.packages["price_usd"].to_numpy()

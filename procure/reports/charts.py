@@ -15,6 +15,7 @@ from procure.evaluation.ranking import find_hits, order
 from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, RED, figure, inline, literal, wait_axis
 
 _MOST_BINS = 96
+_STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
 
 
 def predicted_against_simulated(
@@ -39,8 +40,7 @@ def predicted_against_simulated(
     if of == "mean wait":
         wait_axis(axes, "x", low, high)
         wait_axis(axes, "y", low, high)
-    axes.set_xlabel(f"simulated {of}")
-    axes.set_ylabel(f"predicted {of} (out of fold)")
+    axes.set(xlabel=f"simulated {of}", ylabel=f"predicted {of} (out of fold)")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
     return inline(
         made, f"scatter-{of.split()[0]}", f"Predicted against simulated {of} of the simulated packages"
@@ -71,10 +71,9 @@ def precision_by_k(
         )  # fmt: skip
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set_xlim(1, max(len(wait), 2))
-    axes.set_ylim(0, 1.03)
-    axes.set_xlabel("k, the length of the list")
-    axes.set_ylabel("precision@k")
+    axes.set(
+        xlim=(1, max(len(wait), 2)), ylim=(0, 1.03), xlabel="k, the length of the list", ylabel="precision@k"
+    )
     axes.legend(frameon=False, fontsize=8, loc="upper right", bbox_to_anchor=(1, 0.97))
     return inline(made, "precision", "Precision at k of the model's ranking and of simpler ones")
 
@@ -130,7 +129,7 @@ def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clo
     made, axes = figure(7.2, 2.2)
     submit = jobs["submit_time"].to_numpy()
     first, last = int(submit.min()), int(submit.max())
-    step = next((s for s in _steps() if (last - first) / s <= _MOST_BINS), 86_400 * 30)
+    step = next((s for s in _STEPS if (last - first) / s <= _MOST_BINS), 86_400 * 30)
     first -= 0 if log_clock else first % step
     counts = np.bincount((submit - first) // step)
     edges = first + step * np.arange(len(counts) + 1)
@@ -160,18 +159,12 @@ def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> Markup:
     axes.scatter(rank[known], wait[known], s=18, color=BLUE, label="simulated")
     if not known.all():
         axes.scatter(rank[~known], wait[~known], s=22, facecolors="none", edgecolors=RED, label="predicted")
-    axes.set_xlim(0.3, len(wait) + 0.7)
+    highest = max(float(np.nan_to_num(wait).max()) * 1.1, 1.0)
+    axes.set(xlim=(0.3, len(wait) + 0.7), ylim=(0, highest), xlabel="rank", ylabel="mean wait, s")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_ylim(0, max(float(np.nan_to_num(wait).max()) * 1.1, 1.0))
-    axes.set_xlabel("rank")
-    axes.set_ylabel("mean wait, s")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
     return inline(made, "ranks", "Mean wait of the recommended packages by rank")
-
-
-def _steps() -> tuple[int, ...]:
-    return (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
 
 
 def _interval(step: int) -> str:

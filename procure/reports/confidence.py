@@ -50,17 +50,9 @@ def chart(table: pd.DataFrame) -> Markup:
     place = np.arange(1, len(shown) + 1)
     for alike, colour in ((True, BLUE), (False, GREY)):
         here = (shown["alike"] == alike).fillna(False).to_numpy(dtype=bool)
-        axes.hlines(
-            place[here],
-            shown["rank_low"][here],
-            shown["rank_high"][here],
-            color=colour,
-            linewidth=3,
-            alpha=0.6,
-        )
+        low, high = shown["rank_low"][here], shown["rank_high"][here]
+        axes.hlines(place[here], low, high, color=colour, linewidth=3, alpha=0.6)
         axes.plot(place[here], place[here], "o", color=colour, markersize=3)
     axes.invert_yaxis()
-    axes.set_xlim(0.5, float(shown["rank_high"].max()) + 0.5)
-    axes.set_xlabel("rank")
-    axes.set_ylabel("place in the list")
+    axes.set(xlim=(0.5, float(shown["rank_high"].max()) + 0.5), xlabel="rank", ylabel="place in the list")
     return inline(made, "rank-ranges", "Ranges of ranks of the first packages over resampled workloads")

@@ -100,9 +100,8 @@ def precision_by_threshold(sweep: pd.DataFrame) -> Markup:
         )  # fmt: skip
     chance = there[there["model"] == "random"]
     axes.plot(chance["threshold"], chance["precision"], color=GREY, linewidth=1, linestyle=(0, (1, 2)))
-    axes.set_xlim(-0.3, max([0, *there["threshold"]]) + 0.3)
+    axes.set(xlim=(-0.3, max([0, *there["threshold"]]) + 0.3), ylim=(0, 1.03))
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_ylim(0, 1.03)
     axes.set_xlabel("hit threshold: among the best on more than this many days")
     axes.set_ylabel(f"precision@{int(sweep['k'].iloc[0])}")
     if axes.get_legend_handles_labels()[1]:

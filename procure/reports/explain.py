@@ -45,10 +45,12 @@ def lacked_chart(bottleneck: Bottleneck, name: str) -> Markup:
         hours, *(table[cause] for cause in causes), labels=[WORDS[cause] for cause in causes],
         colors=[PALETTE[CAUSES.index(cause)] for cause in causes], step="post", linewidth=0,
     )  # fmt: skip
-    axes.set_xlim(0, max(float(hours[-1]), 1e-3))
     axes.set_ylim(0)
-    axes.set_xlabel("hours since the first submission")
-    axes.set_ylabel("waiting jobs")
+    axes.set(
+        xlim=(0, max(float(hours[-1]), 1e-3)),
+        xlabel="hours since the first submission",
+        ylabel="waiting jobs",
+    )
     axes.legend(frameon=False, fontsize=8, loc="upper right")
     return inline(made, f"lacked-{name}", f"Jobs that wait over time on {name}, by what they lack")
 

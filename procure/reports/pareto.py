@@ -86,19 +86,11 @@ def chart(
         knee[axes[1].name], knee[axes[0].name], s=110, facecolors="none", edgecolors=ORANGE, linewidths=2,
         label="knee", zorder=4,
     )  # fmt: skip
-    plot.scatter(
-        values[recommended, 1],
-        values[recommended, 0],
-        s=70,
-        color=RED,
-        marker="*",
-        label="recommended",
-        zorder=5,
-    )
+    here = values[recommended]
+    plot.scatter(here[1], here[0], s=70, color=RED, marker="*", label="recommended", zorder=5)
     wait_axis(plot, "y", float(values[:, 0].min()), float(values[:, 0].max()))
     plot.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    plot.set_xlabel(_heading(axes[1]))
-    plot.set_ylabel(axes[0].name)
+    plot.set(xlabel=_heading(axes[1]), ylabel=axes[0].name)
     plot.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right")
     return inline(
         made, "pareto", f"{axes[0].name} against {axes[1].name} of all packages, and the Pareto front"

@@ -28,6 +28,7 @@ from procure.workload.clock import has_dates
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 20
+_PROGRAMS = ("numpy", "pandas", "numba", "scikit-learn", "xgboost")
 _MOST_DRAWN = 4000
 _TOLD = {
     "processor": "processor", "vendor": "vendor", "quote_number": "quote", "valid_until": "valid until",
@@ -104,7 +105,7 @@ def render(
         "workloads": names,
         "ranked_by": _ranked_by(done),
         "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
-        "inputs": plan.fingerprint | _versions(),
+        "inputs": plan.fingerprint | {"procure": __version__} | {name: version(name) for name in _PROGRAMS},
         "top": records(done),
         "shown_first": _SHOWN_FIRST,
         "types": servers_by_type(bought, plan.quotes).to_dict(orient="records"),
@@ -204,19 +205,12 @@ def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
 
 
 def _ranked_by(done: Recommendation) -> str:
-    """Say what the list is in the order of."""
     criteria = done.criteria
     if criteria == Criteria():
         return "the mean time that these jobs would have waited"
     bounds = ", ".join(one.text for one in criteria.constraints)
     text = f"{criteria.objective.name} ({criteria.objective.meaning})"
     return text + (f", of those that satisfy {bounds}" if bounds else "")
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of the programs that the figures depend on."""
-    names = ("numpy", "pandas", "numba", "scikit-learn", "xgboost")
-    return {"procure": __version__} | {name: version(name) for name in names}
 
 
 def _judged(

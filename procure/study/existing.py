@@ -196,17 +196,12 @@ def _retired(listed: pd.DataFrame, retire: Iterable[str], source: str) -> np.nda
             raise TableError(f"packages.retire: {entry!r} names no node; a range is like old[1-3]")
         for name in expanded:
             if not (names == name).any():
-                legal = [*kinds.unique(), *names]
-                raise TableError(
-                    f"packages.retire: {source} has no node or kind {name!r}; {_few(name, legal)}"
-                )
+                hint = nearest(name, legal := [*kinds.unique(), *names])
+                if len(legal) > 8 and not hint.startswith("did"):
+                    hint = nearest(name, [*legal[:8], "…"])
+                raise TableError(f"packages.retire: {source} has no node or kind {name!r}; {hint}")
             gone |= (names == name).to_numpy()
     return gone
-
-
-def _few(name: str, legal: list[str]) -> str:
-    hint = nearest(name, legal)
-    return hint if hint.startswith("did") else nearest(name, [*legal[:8], "…"] if len(legal) > 8 else legal)
 
 
 def _notes(listed: pd.DataFrame, retired: np.ndarray) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,30 +110,20 @@ def load_plan(study: Study) -> Plan:
     TableError
         As `read_inputs`; or no package is feasible, or they are too many to list.
     """
-    quotes, workloads, existing, notes = read_inputs(study, study.simulate.policies)
-    about = too_many(quotes, study.packages)
+    plan = read_inputs(study, study.simulate.policies)
+    about = too_many(plan.quotes, study.packages)
     if about is not None:
         raise TableError(
             f"{study.path}: about {about:.1e} packages are too many to list; `procure search {study.path}` "
             "searches them without a list"
         )
-    packages = expand_packages(quotes, study.packages)
-    plan = Plan(study, quotes, packages, workloads, existing, notes)
+    packages = expand_packages(plan.quotes, study.packages)
     check_sample(study, int(packages["distinct"].sum()))
-    return plan
+    return replace(plan, packages=packages)
 
 
-class Inputs(NamedTuple):
-    """What a study names, but for the list of its packages, and what is to be said of it."""
-
-    quotes: pd.DataFrame
-    workloads: dict[str, pd.DataFrame]
-    existing: pd.DataFrame | None
-    notes: tuple[str, ...]
-
-
-def read_inputs(study: Study, policies: Iterable[str]) -> Inputs:
-    """Read a study's quotes, workloads and existing nodes, to be simulated under some policies.
+def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
+    """Read a study's quotes, workloads and existing nodes, to be simulated under some policies; no packages.
 
     Raises
     ------
@@ -158,7 +148,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Inputs:
             existing = system.nodes
             notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
-    return Inputs(quotes, workloads, existing, tuple(notes))
+    return Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes))
 
 
 def read_scenarios(study: Study, note: Callable[[str], None] = lambda text: None) -> dict[str, pd.DataFrame]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -239,17 +240,16 @@ class Study(Settings):
             A ``logged_processor`` is not known, or quotes differ in its ``spec_rate``.
         """
         if workload.logged_processor is not None or workload.logged_speed is not None:
-            return workload.speed(quotes)
+            return logged_speed(workload, quotes, f"workload {workload.name}")
         return logged_speed(self.simulate, quotes, "simulate")
 
-    def speed_notes(self, quotes: pd.DataFrame, existing: pd.DataFrame | None) -> list[str]:
-        """Say how run times are scaled on the quoted types and the existing nodes, and what is odd about it."""
-        return speed_notes(
-            {workload.name: self.logged_speed(workload, quotes) for workload in self.scenarios},
-            {workload.name: self.logged_processor(workload) for workload in self.scenarios},
-            quotes,
-            existing,
-        )
+    def speed_notes(
+        self, quotes: pd.DataFrame, existing: pd.DataFrame | None, names: Collection[str] | None = None
+    ) -> list[str]:
+        """Say how run times are scaled on quoted types and existing nodes, of all workloads or of some."""
+        some = [one for one in self.scenarios if names is None or one.name in names]
+        speeds = {one.name: self.logged_speed(one, quotes) for one in some}
+        return speed_notes(speeds, {one.name: self.logged_processor(one) for one in some}, quotes, existing)
 
     def read_existing_system(self) -> ExistingSystem | None:
         """Read the existing system, those of its nodes that stay and what is to be said of them, or None."""

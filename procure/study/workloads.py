@@ -17,6 +17,7 @@ from procure.errors import TableError
 from procure.files import whole_file
 from procure.settings import InputFile, Name, NaturalInt, PositiveInt, Seconds, Settings, read_toml
 from procure.tables import write
+from procure.workload.importing import LogFormat
 from procure.workload.presets import ColumnMap, parse_column
 from procure.workload.speed import logged_processor_speed
 
@@ -63,7 +64,7 @@ class Workload(Settings):
     name: Name
     generate: Generate | None = None
     jobs: InputFile | None = None
-    format: Literal["csv", "swf", "sacct"] | None = None
+    format: LogFormat | None = None
     preset: str | None = None
     columns: dict[str, ColumnMap] | None = None
     clock: Literal["unix", "log", "local"] | None = None
@@ -122,10 +123,6 @@ class Workload(Settings):
         if self.logged_processor is not None and self.logged_speed is not None:
             raise ValueError("give at most one of logged_processor and logged_speed")
         return self
-
-    def speed(self, quotes: pd.DataFrame) -> str | None:
-        """Return the speed of the logged system as this workload states it; see `logged_speed`."""
-        return logged_speed(self, quotes, f"workload {self.name}")
 
 
 def logged_speed(system: Any, quotes: pd.DataFrame, where: str) -> str | None:

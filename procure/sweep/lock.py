@@ -38,10 +38,7 @@ def locked(study: Study, shard: tuple[int, int] | None = None) -> Iterator[None]
     TableError
         Somebody holds it, or the file system has no locks.
     """
-    try:
-        study.folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TableError(f"{study.folder}: cannot be made: {error.strerror}") from None
+    _make(study.folder)
     whole = study.folder / LOCK
     with contextlib.ExitStack() as stack:
         if shard is None:
@@ -56,13 +53,17 @@ def locked(study: Study, shard: tuple[int, int] | None = None) -> Iterator[None]
 @contextlib.contextmanager
 def locked_workers(folder: Path) -> Iterator[None]:
     """Hold the right to start and cancel the queued workers of a folder, see `locked`."""
+    _make(folder)
+    with _opened(folder / f"{LOCK}.workers") as stream:
+        _hold(stream, fcntl.LOCK_EX, folder, write=True)
+        yield
+
+
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TableError(f"{folder}: cannot be made: {error.strerror}") from None
-    with _opened(folder / f"{LOCK}.workers") as stream:
-        _hold(stream, fcntl.LOCK_EX, folder, write=True)
-        yield
 
 
 def _opened(path: Path) -> IO[str]:
@@ -105,7 +106,6 @@ def _holder(stream: IO[str]) -> str:
 
 
 def _shards(folder: Path) -> list[str]:
-    """Say who holds a shard at this moment."""
     found = []
     for path in sorted(folder.glob(f"{LOCK}.*-of-*")):
         with _opened(path) as stream:

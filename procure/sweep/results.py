@@ -21,8 +21,8 @@ from procure.policies import catalog
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.rules import can_learn
 from procure.sweep import read_results
-from procure.sweep.parts import SCHEMA, PartError, read_part
-from procure.sweep.store import PARTS, RESULTS
+from procure.sweep.parts import SCHEMA, PartError
+from procure.sweep.store import PARTS, RESULTS, read_parts
 from procure.text import be, counted, listed, nearest
 
 SEARCH_FOLDER, RACE_FOLDER = "search", "race"
@@ -174,8 +174,15 @@ def load_results(
     if workload is not None:
         check_in_study("workload", workload, plan.workloads)
     names = [workload] if workload else list(plan.workloads)
-    searched = _searched(plan, policy, names) if search else pd.DataFrame()
-    folder = plan.study.folder
+    folder, searched = plan.study.folder, pd.DataFrame()
+    if search:
+        runs = [read_runs(plan, folder / name) for name in (SEARCH_FOLDER, RACE_FOLDER)]
+        searched = pd.concat(runs, ignore_index=True)
+        wanted = (
+            (searched["policy"] == policy) & searched["workload"].isin(names) & (searched["status"] == "ok")
+        )
+        searched = searched[wanted & searched["package_id"].isin(plan.row_of.index)]
+        searched = searched.drop_duplicates(["package_id", "workload"], ignore_index=True)
     if len(searched) and not (folder / RESULTS).exists() and not any((folder / PARTS).glob("*.parquet")):
         results, searched = searched, searched.iloc[:0]
     else:
@@ -229,22 +236,5 @@ def read_runs(
         Called with each file that is not used, and why.
     """
     fingerprint = {name: value for name, value in plan.fingerprint.items() if name != "packages"}
-    tables = [SCHEMA.empty_table()]
-    for path in (folder / RESULTS, *sorted((folder / PARTS).glob("*.parquet"))):
-        try:
-            if path.exists():
-                tables.append(read_part(path, fingerprint).table)
-        except PartError as why:
-            refused(path, why)
-    return pd.concat([table.to_pandas() for table in tables], ignore_index=True)
-
-
-def _searched(plan: Plan, policy: str, workloads: list[str]) -> pd.DataFrame:
-    """Return the search's runs that succeeded, of packages that the study's budget allows."""
-    folders = [plan.study.folder / name for name in (SEARCH_FOLDER, RACE_FOLDER)]
-    rows = pd.concat([read_runs(plan, folder) for folder in folders], ignore_index=True)
-    if rows.empty:
-        return rows
-    wanted = (rows["policy"] == policy) & rows["workload"].isin(workloads) & (rows["status"] == "ok")
-    rows = rows[wanted & rows["package_id"].isin(plan.row_of.index)]
-    return rows.drop_duplicates(["package_id", "workload"], ignore_index=True)
+    tables = [part.table for part in read_parts(folder, fingerprint, refused).values()]
+    return pd.concat([table.to_pandas() for table in (SCHEMA.empty_table(), *tables)], ignore_index=True)

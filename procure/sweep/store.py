@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,18 +112,23 @@ def stored(plan: Plan, refused: Callable[[Path, PartError], None] = lambda path,
     refused
         Called with each file that cannot be used, and why.
     """
-    folder = plan.study.folder
-    parts: list[Part] = []
-    files = []
+    parts = read_parts(plan.study.folder, plan.fingerprint, refused)
+    table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts.values())])
+    return _in_plan_order(plan, table, sum(part.seconds for part in parts.values()), list(parts))
+
+
+def read_parts(
+    folder: Path, fingerprint: Mapping[str, Any], refused: Callable[[Path, PartError], None]
+) -> dict[Path, Part]:
+    """Read the result table and the parts of a folder, by file, see `stored` and `procure.sweep.parts.read_part`."""
+    parts = {}
     for path in (folder / RESULTS, *sorted((folder / PARTS).glob("*.parquet"))):
         try:
             if path.exists():
-                parts.append(read_part(path, plan.fingerprint))
-                files.append(path)
+                parts[path] = read_part(path, fingerprint)
         except PartError as why:
             refused(path, why)
-    table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts)])
-    return _in_plan_order(plan, table, sum(part.seconds for part in parts), files)
+    return parts
 
 
 def _in_plan_order(plan: Plan, table: pa.Table, seconds: float, files: list[Path]) -> Stored:

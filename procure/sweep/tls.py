@@ -90,7 +90,6 @@ def _refuse_shared(path: Path, kind: Any) -> None:
 
 
 def _generate() -> tuple[str, str]:
-    """Make a certificate and its key, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "procure")])
     now = datetime.datetime.now(datetime.UTC)

@@ -116,8 +116,6 @@ def give_out(crew: Crew, task: Task, work: Work) -> Generator[tuple[Any, Receipt
 
 
 class _InHand:
-    """The batches that workers have in hand."""
-
     def __init__(self, crew: Crew, task: Task, work: Work) -> None:
         self.running: dict[Any, Any] = {}
         self._crew, self._task, self._work = crew, task, work

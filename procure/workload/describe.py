@@ -35,18 +35,11 @@ def describe(jobs: pd.DataFrame) -> pd.DataFrame:
         ("run_time", "h"): jobs["run_time"] / 3600,
         ("nodes", "nodes"): nodes,
     }
-    rows = [
-        {
-            "quantity": name,
-            "unit": unit,
-            "mean": float(values.mean()),
-            "std": float(values.std(ddof=1)),
-            "min": float(values.min()),
-            "max": float(values.max()),
-        }
+    return pd.DataFrame(
+        {"quantity": name, "unit": unit}
+        | {how: float(values.agg(how)) for how in ("mean", "std", "min", "max")}
         for (name, unit), values in quantities.items()
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def overview(jobs: pd.DataFrame) -> dict[str, object]:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.settings import read_toml
+from procure.settings import Settings, read_toml, validated
 from procure.tables import check
 
 DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
@@ -22,14 +22,10 @@ MOST_JOBS = 1_000_000
 """A made-up day has at most so many jobs: sixty times the default, and half a minute's work."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
 Share = Annotated[float, Field(ge=0)]
 
 
-class Runs(_Frozen):
+class Runs(Settings):
     """A share of the jobs whose run time lies between ``low`` and ``high`` times their limit."""
 
     share: Share
@@ -37,7 +33,7 @@ class Runs(_Frozen):
     high: float = Field(ge=0, le=1)
 
 
-class Bursts(_Frozen):
+class Bursts(Settings):
     """How jobs bunch: sizes of bursts, how a burst is submitted, and at what hour it begins."""
 
     median_jobs: float = Field(gt=0)
@@ -48,7 +44,7 @@ class Bursts(_Frozen):
     by_hour: tuple[Share, ...] = Field(min_length=24, max_length=24)
 
 
-class Recipe(_Frozen):
+class Recipe(Settings):
     """What a generated workload is made of.
 
     ``shapes`` are (CPUs, GB, GPUs, jobs), ``limits`` (seconds, share); ``first_second`` is the Unix
@@ -74,13 +70,7 @@ def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe:
     TableError
         The file is missing, not TOML, or not a legal recipe.
     """
-    path = Path(path)
-    values = read_toml(path)
-    try:
-        return Recipe.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise TableError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return validated(Recipe, read_toml(Path(path)), str(path))
 
 
 def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | None = None) -> pd.DataFrame:
@@ -178,10 +168,7 @@ def _limits(recipe: Recipe, size: np.ndarray, n_jobs: int, rng: np.random.Genera
     chosen = np.empty(len(size), dtype=np.int64)
     for burst in np.argsort(-size, kind="stable"):
         room = np.where(left >= size[burst], left, 0.0)
-        if room.any():
-            pick = int(rng.choice(len(left), p=room / room.sum()))
-        else:
-            pick = int(np.argmax(left))
+        pick = int(rng.choice(len(left), p=room / room.sum()) if room.any() else np.argmax(left))
         left[pick] -= size[burst]
         chosen[burst] = seconds[pick]
     return chosen

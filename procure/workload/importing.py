@@ -74,17 +74,9 @@ def import_log(
     chosen = load_preset(preset) if preset else None
     if chosen and chosen.format != format:
         raise TableError(f"preset {chosen.name} is for {chosen.format} logs; the format given is {format}")
+    rows = {"strict": strict, "keep_unfinished": keep_unfinished, "skip_bad_rows": skip_bad_rows}
     if format == "csv":
-        return read_csv(
-            path,
-            chosen,
-            columns=columns,
-            tz=tz,
-            clock=clock,
-            strict=strict,
-            keep_unfinished=keep_unfinished,
-            skip_bad_rows=skip_bad_rows,
-        )
+        return read_csv(path, chosen, columns=columns, tz=tz, clock=clock, **rows)
     if format == "swf":
         return read_swf(
             path,
@@ -93,13 +85,9 @@ def import_log(
             clock=clock or (chosen.clock if chosen else None),
             node_field=chosen.node_field if chosen else None,
             queue_field=chosen.queue_field if chosen else None,
-            strict=strict,
-            keep_unfinished=keep_unfinished,
-            skip_bad_rows=skip_bad_rows,
+            **rows,
         )
-    return read_sacct(
-        path, tz=tz, strict=strict, keep_unfinished=keep_unfinished, skip_bad_rows=skip_bad_rows
-    )
+    return read_sacct(path, tz=tz, **rows)
 
 
 def read_log(

@@ -58,7 +58,6 @@ class Ledger:
     keep: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start by keeping every row."""
         self.keep = np.ones(len(self.rows), dtype=bool)
 
     def note(self, text: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.settings import problems, read_toml
+from procure.settings import Settings, read_toml, validated
 from procure.text import nearest
 from procure.workload.units import MEMORY_BYTES, PER, SECONDS
 
@@ -20,29 +20,25 @@ DURATIONS = ("requested_time", "run_time")
 AMOUNTS = ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
 
 
-class ColumnMap(BaseModel):
+class ColumnMap(Settings):
     """Where one field of the job table comes from.
 
     ``unit`` is a unit of memory or of time, for those fields; ``per`` says whether a CPU, memory or
     GPU amount is per ``node``, for the whole ``job`` or per ``cpu``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     column: str
     unit: str = ""
     per: Literal["node", "job", "cpu"] = "node"
 
 
-class Preset(BaseModel):
+class Preset(Settings):
     """How one kind of log is read.
 
     ``columns`` maps fields of the job table to columns of a CSV log. ``clock`` says what its times
     are: ``unix`` seconds, seconds of the ``log``'s own clock, or ``local`` dates of the zone ``tz``.
     For SWF logs: what the requested memory is (``mem_unit``) and which further fields are known.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     format: Literal["csv", "swf"] = "csv"
@@ -81,10 +77,7 @@ def load_preset(name: str) -> Preset:
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         raise TableError(f"no preset {name!r}; {nearest(name, preset_names())}, or the path of a .toml file")
-    try:
-        return Preset.model_validate({"name": path.stem} | read_toml(path))
-    except ValidationError as error:
-        raise TableError(f"{path}: {problems(error)[0]}") from None
+    return validated(Preset, {"name": path.stem} | read_toml(path), str(path))
 
 
 def parse_column(text: str) -> tuple[str, ColumnMap]:
@@ -102,9 +95,7 @@ def parse_column(text: str) -> tuple[str, ColumnMap]:
         raise TableError(f"{text!r} is not a mapping; write FIELD=COLUMN[:UNIT[:PER]]")
     if per and per not in PER:
         raise TableError(f"{text!r}: an amount is per node, job or cpu; {per!r} was given")
-    mapping = ColumnMap(column=column, unit=unit, per=per or "node")  # type: ignore[arg-type]
-    try:
-        Preset(name="option", columns={field: mapping})
-    except ValidationError as error:
-        raise TableError(f"{text!r}: {problems(error)[0]}") from None
-    return field, mapping
+    mapping = {"column": column, "unit": unit, "per": per or "node"}
+    return field, validated(Preset, {"name": "option", "columns": {field: mapping}}, repr(text)).columns[
+        field
+    ]

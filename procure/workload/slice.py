@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
@@ -93,16 +92,12 @@ def merge(workloads: Sequence[pd.DataFrame], *, drop_repeated: bool = False) -> 
         raise TableError("some of these workloads have Unix times and others their log's own clock")
     merged = pd.concat([table.assign(_part=i) for i, table in enumerate(workloads)], ignore_index=True)
     if drop_repeated:
-        merged = merged.loc[~_repeated(merged)]
+        # Repetitions inside one part are the log's own.
+        first = merged.groupby(["job_id", "submit_time"], sort=False)["_part"].transform("min")
+        merged = merged.loc[(merged["_part"] == first).to_numpy()]
     merged = merged.drop(columns="_part").reset_index(drop=True)
     merged.attrs = {"clock": clocks.pop()}
     return merged
-
-
-def _repeated(merged: pd.DataFrame) -> np.ndarray:
-    """Mark jobs that stand in an earlier part; repetitions inside one part are the log's own."""
-    first = merged.groupby(["job_id", "submit_time"], sort=False)["_part"].transform("min")
-    return (merged["_part"] > first).to_numpy()
 
 
 def followed_by(jobs: pd.DataFrame, later: pd.DataFrame) -> tuple[pd.DataFrame, int]:

@@ -30,11 +30,6 @@ SECONDS = {"s": 1.0, "ms": 0.001, "min": 60.0, "h": 3600.0, "d": 86400.0}
 PER = ("node", "job", "cpu")
 
 
-def whole(values: np.ndarray) -> np.ndarray:
-    """Round up to whole numbers, NaN left as it is."""
-    return np.ceil(values)
-
-
 def memory_mb(values: np.ndarray, unit: str) -> np.ndarray:
     """Turn memory into MB, not yet rounded."""
     if unit not in MEMORY_BYTES:
@@ -46,18 +41,14 @@ def seconds(values: np.ndarray, unit: str) -> np.ndarray:
     """Turn durations into whole seconds, rounded up."""
     if unit not in SECONDS:
         raise TableError(f"unknown time unit {unit!r}; {nearest(unit, SECONDS)}")
-    return whole(values * SECONDS[unit])
+    return np.ceil(values * SECONDS[unit])
 
 
 def per_node(amount: np.ndarray, per: str, n_nodes: np.ndarray, cpus_per_node: np.ndarray) -> np.ndarray:
     """Turn an amount per job, node or CPU into one per node, rounded up."""
     if per not in PER:
         raise TableError(f"an amount is per node, job or cpu; {per!r} was given")
-    if per == "job":
-        return whole(amount / n_nodes)
-    if per == "cpu":
-        return whole(amount * cpus_per_node)
-    return whole(amount)
+    return np.ceil({"node": amount, "job": amount / n_nodes, "cpu": amount * cpus_per_node}[per])
 
 
 def by_value(text: pd.Series, parse: Callable[[str], tuple], dtype: list[type]) -> list[np.ndarray]:
