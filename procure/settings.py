@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -15,12 +14,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     PlainSerializer,
     SerializationInfo,
     ValidationError,
     ValidationInfo,
+    model_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from procure.errors import TableError
 from procure.files import existing_file, is_file
@@ -30,28 +31,39 @@ PositiveInt = Annotated[int, Field(ge=1)]
 NaturalInt = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
+UNKNOWN_KEY = "unknown_key"
+
 
 class Settings(BaseModel):
     """Settings that cannot change after they were checked, and that refuse a key they do not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models of settings that a field may hold."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in _models(part)]
-
-
-def _legal_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterable[str]:
-    """Return the keys that are known where an unknown one stands."""
-    for part in location[:-1]:
-        field = model.model_fields.get(str(part))
-        model = (_models(field.annotation) or [model])[0] if field else model
-    return model.model_fields
+    @model_validator(mode="wrap")
+    @classmethod
+    def _name_the_legal_keys(cls, values: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            lines = [_line(detail, cls) for detail in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(cls.__name__, lines) from None
 
 
+def _line(detail: ErrorDetails, model: type[BaseModel]) -> InitErrorDetails:
+    """Copy one error; where it is an unknown key of the model, name the nearest legal ones."""
+    kind, location = detail["type"], detail["loc"]
+    line = InitErrorDetails(type=kind, loc=location, input=detail["input"], ctx=detail.get("ctx", {}))
+    if kind == "extra_forbidden" and len(location) == 1:
+        legal = nearest(str(location[0]), model.model_fields)
+        line["type"] = PydanticCustomError(UNKNOWN_KEY, "unknown key; {legal}", {"legal": legal})
+    elif kind == UNKNOWN_KEY:
+        line["type"] = PydanticCustomError(UNKNOWN_KEY, "unknown key; {legal}", detail["ctx"])
+    elif kind not in _OWN_KINDS:  # such as path_type, which pydantic itself makes as a custom error
+        line["type"] = PydanticCustomError(kind, "{message}", {"message": detail["msg"]})
+    return line
+
+
+_OWN_KINDS = frozenset(get_args(core_schema.ErrorType))
 _WANTED = {
     "bool": "true or false", "date": "a date such as 2021-05-04", "decimal": "a number", "dict": "a table",
     "finite": "a finite number", "float": "a number", "int": "a whole number", "list": "a list",
@@ -143,14 +155,16 @@ def _key(location: tuple[int | str, ...]) -> str:
     return text
 
 
-def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Say for each thing that is wrong with a model's values: the key, what is wrong, what was given, what is legal."""
+def problems(error: ValidationError) -> list[str]:
+    """Say for each thing that is wrong: the key, what is wrong, what was given, what is legal."""
     lines = []
     for detail in error.errors():
         location, kind = detail["loc"], detail["type"]
         key = _key(location)
-        if kind == "extra_forbidden":
-            lines.append(f"{key}: unknown key; {nearest(str(location[-1]), _legal_keys(model, location))}")
+        if kind == UNKNOWN_KEY:
+            lines.append(f"{key}: {detail['msg']}")
+        elif kind == "extra_forbidden":
+            lines.append(f"{key}: unknown key")
         elif kind == "missing":
             lines.append(f"{key}: missing; it is needed")
         elif kind == "value_error":
@@ -182,7 +196,7 @@ def validated(model: type[Model], values: Any, source: str, folder: Path | None 
     try:
         return validate(model, values, folder)
     except ValidationError as error:
-        raise TableError(complaint(source, problems(error, model))) from None
+        raise TableError(complaint(source, problems(error))) from None
 
 
 def validate(model: type[Model], values: Any, folder: Path | None = None) -> Model:

@@ -59,14 +59,13 @@ def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFr
     quotes = with_core_rates(quotes, source)
     for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):
         if {low, high} <= set(quotes):
-            above = (quotes[low] > quotes[high]).fillna(False)
-            most = quotes[high].map("{:g}".format, na_action="ignore")
-            _refuse(quotes, above, low, source, f"at most {high} is allowed, " + most)
+            for row in np.flatnonzero((quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool))[:1]:
+                _refuse(quotes, row, low, source, f"at most {high} is allowed, {quotes[high].iloc[row]:g}")
     for column in ("price_usd", "power_w", "rack_units"):
-        if column in quotes:
-            _refuse(quotes, quotes[column] > _LARGEST, column, source, f"at most {_LARGEST:g} is allowed")
-    prices = quotes["price_usd"]
-    _refuse(quotes, prices.round(2) != prices, "price_usd", source, "prices go to the cent")
+        for row in np.flatnonzero(quotes[column] > _LARGEST)[:1] if column in quotes else ():
+            _refuse(quotes, row, column, source, f"at most {_LARGEST:g} is allowed")
+    for row in np.flatnonzero(quotes["price_usd"].round(2) != quotes["price_usd"])[:1]:
+        _refuse(quotes, row, "price_usd", source, "prices go to the cent")
     for row, text in enumerate(quotes["valid_until"]):
         _check_date(text, f"{source}, row {row + 1}, column valid_until")
     return quotes
@@ -111,13 +110,10 @@ def _check_name(text: str, where: str) -> None:
         raise TableError(f"{where}: {text!r} begins or ends with a space")
 
 
-def _refuse(quotes: pd.DataFrame, bad: pd.Series, column: str, source: str, why: str | pd.Series) -> None:
-    """Complain of the first marked row of a column."""
-    for row in np.flatnonzero(bad.to_numpy(dtype=bool))[:1]:
-        given = quotes[column].iloc[row]
-        given = f"{given:g}" if given == round(given, 2) else repr(float(given))
-        reason = why if isinstance(why, str) else why.iloc[row]
-        raise TableError(f"{source}, row {row + 1}, column {column}: {given} was given; {reason}")
+def _refuse(quotes: pd.DataFrame, row: int, column: str, source: str, why: str) -> None:
+    given = quotes[column].iloc[row]
+    text = f"{given:g}" if given == round(given, 2) else repr(float(given))
+    raise TableError(f"{source}, row {row + 1}, column {column}: {text} was given; {why}")
 
 
 def _check_date(text: str, where: str) -> None:

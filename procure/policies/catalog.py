@@ -313,7 +313,7 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None) -> PolicySpec
     try:
         made = model.model_validate({key: given[key] for key in given if key in legal} | dict(found.preset))
     except ValidationError as error:
-        lines += problems(error, model)
+        lines += problems(error)
     if lines:
         raise TableError(complaint(f"policy {name}", lines))
     return PolicySpec(name, found, made)

@@ -100,7 +100,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
     try:
         validate(Study, values, path.parent)
     except ValidationError as error:
-        lines += problems(error, Study)
+        lines += problems(error)
         quotes = path.parent / str(values.get("quotes"))
         if is_file(quotes):
             _try(lines, lambda: read_quotes(quotes))
