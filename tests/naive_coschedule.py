@@ -65,12 +65,12 @@ class Twin:
             found = self.on_free(job) or self.inside(job)
             if not found:
                 continue
-            nodes, donor, quota, context = found
+            nodes, donor, quota, context, expected = found
             self.queue.remove(job)
             self.start[job], self.placed[job] = self.now, nodes
             self.running[job] = {
                 "nodes": nodes, "donor": donor, "pace": PACE_ONE, "left": self.jobs[job]["run"] * PACE_ONE,
-                "quota": quota, "context": context,
+                "quota": quota, "context": context, "expected": expected,
             }  # fmt: skip
             if donor is None:
                 self.owners.append(job)
@@ -99,7 +99,7 @@ class Twin:
             held = sum(self.jobs[o]["cpus"] for o in self.owners if node in self.running[o]["nodes"])
             if cpus - held >= wanted["cpus"] and self.mem_left(node) >= wanted["mem"]:
                 fit.append(node)
-        return (fit[: wanted["n"]], None, 0.0, None) if len(fit) >= wanted["n"] else None
+        return (fit[: wanted["n"]], None, 0.0, None, 0.0) if len(fit) >= wanted["n"] else None
 
     def inside(self, job):
         wanted = self.jobs[job]
@@ -116,17 +116,17 @@ class Twin:
             ]  # fmt: skip
             if len(fit) < wanted["n"]:
                 continue
-            quota, context = self.welcome(job, donor)
+            quota, *chosen = self.welcome(job, donor)
             if quota > 0:
-                return fit[: wanted["n"]], donor, quota, context
+                return fit[: wanted["n"]], donor, quota, *chosen
         return None
 
     def welcome(self, job, donor):
         if self.share:
-            return self.share, None
+            return self.share, None, 0.0
         context = self.look(donor, job)
         if context[-1] == IN_DANGER:
-            return 0.0, None
+            return 0.0, None, 0.0
         expected = self.expect(self.believed, donor, job)
         level = choose(self.learner, context, expected)
         if self.by_mean and level > 0:
@@ -134,10 +134,10 @@ class Twin:
                 "".join(map(str, context[:5])), 4
             )  # the metrics are the digits of a number to the base 4
             tried = self.learner.tried[cell, level]
-            mean = (TRUST * expected[level] + self.learner.sums[cell, level]) / (TRUST + tried)
+            mean = expected[level] + self.learner.sums[cell, level] / (TRUST + tried)
             if mean > self.admit:
-                return 0.0, None
-        return self.quotas[level], context
+                return 0.0, None, 0.0
+        return self.quotas[level], context, float(expected[level])
 
     def settle(self, ended):
         for job in ended:
@@ -206,10 +206,13 @@ class Twin:
             for guest in self.guests(donor):
                 each = self.running[guest]
                 losses = self.expect(self.real, donor, guest)
-                learn(self.learner, each["context"], self.quotas.index(each["quota"]), losses)
+                learn(
+                    self.learner, each["context"], self.quotas.index(each["quota"]), losses, each["expected"]
+                )
                 each["context"] = self.look(donor, guest)
                 expected = self.expect(self.believed, donor, guest)
-                each["quota"] = self.quotas[choose(self.learner, each["context"], expected)]
+                level = choose(self.learner, each["context"], expected)
+                each.update(quota=self.quotas[level], expected=float(expected[level]))
             self.set_paces(donor)
 
     def take_back(self):

@@ -71,11 +71,11 @@ def test_a_round_ends_at_the_threshold_and_is_reset():
     """Risks move to the accumulated ones when the greatest reaches 1; then the next round begins at 0."""
     learner = make_learner("full", 0)
     context, losses = np.zeros(N_METRICS + 1, np.int64), np.full(4, 0.4)
-    assert not learn(learner, context, 0, losses)
-    assert not learn(learner, context, 0, losses)
+    assert not learn(learner, context, 0, losses, 0.0)
+    assert not learn(learner, context, 0, losses, 0.0)
     assert learner.round_risk == pytest.approx(0.8)
     assert learner.risk.sum() == 0
-    assert learn(learner, context, 0, losses)
+    assert learn(learner, context, 0, losses, 0.0)
     assert learner.risk == pytest.approx(1.2)
     assert learner.round_risk.sum() == 0
     assert learner.counts[ROUND] == 2
@@ -91,7 +91,7 @@ def test_the_weighted_estimate_is_unbiased_and_the_published_is_not():
             learner = make_learner(mode, 0)
             mix(learner, context)
             chance = learner.chances[quota]
-            learn(learner, context, quota, losses)
+            learn(learner, context, quota, losses, 0.0)
             total = total + chance * (learner.risk + learner.round_risk)
         added[mode] = total
     assert added["ips"] == pytest.approx(added["full"])
@@ -131,7 +131,7 @@ def test_ucb_finds_the_lowest_loss_of_each_context():
     for _ in range(600):
         i = int(rng.integers(4))
         losses = np.abs(np.arange(4) - i) / 4
-        learn(learner, contexts[i], choose(learner, contexts[i], np.zeros(4)), losses)
+        learn(learner, contexts[i], choose(learner, contexts[i], np.zeros(4)), losses, 0.0)
     assert [choose(learner, context, np.zeros(4)) for context in contexts] == [0, 1, 2, 3]
 
 
@@ -214,7 +214,7 @@ def test_every_mode_learns_something():
     """No mode leaves the learner as it was."""
     for mode in MODES:
         learner = make_learner(mode, 0)
-        learn(learner, np.zeros(N_METRICS + 1, np.int64), 1, np.full(4, 0.5))
+        learn(learner, np.zeros(N_METRICS + 1, np.int64), 1, np.full(4, 0.5), 0.0)
         assert learner.round_risk.any() or learner.sums.any()
 
 

@@ -2,8 +2,9 @@
 
 A stated model of two forms. ``share``: a job that keeps a share c of its CPUs busy when alone runs at
 pace min(1, s / c) when it may use a share s; both run slower by 1 / (1 + overhead) while both run, for
-caches and switches. ``bandwidth``: besides, the two draw on the memory bandwidth of the shared CPUs in
-proportion to their paces; what they ask for beyond all of it, times ``severity``, slows both.
+caches and switches. ``bandwidth``: besides, each is slowed by ``severity`` times the share of the memory
+bandwidth that it draws itself times the share that the other draws at its pace: who needs no memory
+neither disturbs nor is disturbed (the sensitivity and pressure of Mars et al., "Bubble-Up", 2011).
 `procure coschedule measure` fits ``overhead`` and ``severity`` to real commands.
 """
 
@@ -25,7 +26,7 @@ class Contention(NamedTuple):
 
     bandwidth: int  # 1 = the form with a term for memory bandwidth
     overhead: float  # by how much longer anything takes while two share
-    severity: float  # slowdown per share of the bandwidth that is asked for beyond all of it
+    severity: float  # slowdown where both draw all of the bandwidth at their full paces
 
 
 @kernel
@@ -47,17 +48,15 @@ def paces_of(model, quota, part, cpu, bandwidth, guest_cpu, guest_bandwidth):
     Returns
     -------
     tuple of float
-        Neither is above 1, and neither rises when a profile does.
+        Neither is above 1.
     """
     if quota <= 0.0:
         return 1.0, 0.0
     donor = min(1.0, (1.0 - quota * part) / max(cpu, LEAST_SHARE))
     guest = min(1.0, quota / max(guest_cpu, LEAST_SHARE))
     slow = 1.0 + model.overhead
-    if model.bandwidth:
-        asked = bandwidth * donor + guest_bandwidth * guest * part
-        slow += model.severity * max(0.0, asked - 1.0)
-    return donor / slow, guest / slow
+    product = model.bandwidth * model.severity * bandwidth * guest_bandwidth
+    return donor / (slow + product * guest * part), guest / (slow + product * donor)
 
 
 def fit(measured: list[tuple[float, float, float, float, float, float, float]]) -> Contention:
@@ -72,8 +71,7 @@ def fit(measured: list[tuple[float, float, float, float, float, float, float]]) 
     Returns
     -------
     Contention
-        With the bandwidth term if any observation asks for more than all bandwidth; both parameters at
-        least 0.
+        With the bandwidth term if both draw bandwidth in any observation; both parameters at least 0.
     """
     from scipy.optimize import nnls
 
@@ -82,10 +80,10 @@ def fit(measured: list[tuple[float, float, float, float, float, float, float]]) 
         donor, guest = paces_of(
             Contention(0, 0.0, 0.0), quota, 1.0, cpu, bandwidth, guest_cpu, guest_bandwidth
         )
-        beyond = max(0.0, bandwidth * donor + guest_bandwidth * guest - 1.0)
-        for model, seen in ((donor, pace), (guest, guest_pace)):
+        both = bandwidth * guest_bandwidth
+        for model, other, seen in ((donor, guest, pace), (guest, donor, guest_pace)):
             if model > 0 and seen > 0:
-                rows.append([1.0, beyond])
+                rows.append([1.0, both * other])
                 slow.append(model / seen - 1.0)
     if not rows:
         return Contention(0, 0.0, 0.0)

@@ -84,6 +84,7 @@ def run(
     progress: str | None = None,
     progress_file: Path | None = None,
     seconds: float | None = None,
+    until_donor: bool = False,
     driver: str = "auto",
     weight: int = NORMAL_WEIGHT,
     seed: int = 0,
@@ -113,6 +114,8 @@ def run(
         limit is known: it is taken to need all of it.
     seconds
         End both after so long.
+    until_donor
+        End the guest when the donor ends, instead of leaving it the CPUs.
     driver, weight
         As in `procure.coschedule.groups.choose_boxes`.
     tell
@@ -137,7 +140,7 @@ def run(
     boxes = choose_boxes(driver, weight)
     first = Command(donor, boxes[0], cpus, says)
     second = Command(guest, boxes[1], cpus)
-    pair = _Pair(first, second, limit, len(cpus), mind, share, interval, seconds, tell)
+    pair = _Pair(first, second, limit, len(cpus), mind, share, interval, seconds, tell, until_donor)
     as_subreaper(boxes[0].kind == "duty")
     interrupted = False
     try:
@@ -160,11 +163,12 @@ class _Pair:
     def __init__(
         self, donor: Command, guest: Command, limit: float, n_cpus: int, learner: Learner,
         share: float | None, interval: float, seconds: float | None, tell: Callable[[str], None],
+        until_donor: bool,
     ) -> None:  # fmt: skip
         self.donor, self.guest, self.limit, self.n_cpus = donor, guest, limit, n_cpus
         self.learner, self.share, self.interval = learner, share, interval
-        self.seconds, self.tell = seconds or np.inf, tell
-        self.quota, self.level, self.changes = 0.0, 0, 0
+        self.seconds, self.tell, self.until_donor = seconds or np.inf, tell, until_donor
+        self.quota, self.level, self.changes, self.expected = 0.0, 0, 0, 0.0
         self.context: np.ndarray | None = None
         self.cpu, self.guest_cpu, self.rate = 0.0, 1.0, 0.0  # alone: shares, and progress per second
         self.done = 0.0  # s of work, where only the limit is known
@@ -178,7 +182,7 @@ class _Pair:
         paces_of(BELIEVED, 0.5, 1.0, 0.5, 0.0, 0.5, 0.0)
         mood_of(happiness(1.0, 1.0, 1.0))
         bin_of(0, pair_loss(projected_loss(1.0, 1.0, 1.0, 1.0), 0.0))
-        learn(spare, context, choose(spare, context, losses), losses)
+        learn(spare, context, choose(spare, context, losses), losses, 0.0)
 
     def go(self) -> None:
         self._load()
@@ -193,7 +197,7 @@ class _Pair:
             if self.share is None and self.donor.runs and self.guest.runs:
                 self._choose()
         for command, other in ((self.donor, self.guest), (self.guest, self.donor)):
-            if command.runs and not self._over():
+            if command.runs and not self._over() and not (command is self.guest and self.until_donor):
                 other.box.close()
                 command.box.limit(1.0, self.n_cpus)
                 self._until_end(command)
@@ -274,13 +278,15 @@ class _Pair:
 
     def _first(self) -> float:
         self.context = self._look()
-        self.level = choose(self.learner, self.context, self._expected())
+        predicted = self._expected()
+        self.level = choose(self.learner, self.context, predicted)
+        self.expected = float(predicted[self.level])
         return float(self.learner.experts.quotas[self.level])
 
     def _choose(self) -> None:
         losses = np.zeros(len(self.learner.experts.quotas))
         losses[self.level] = self.left[3]
-        learn(self.learner, self.context, self.level, losses)
+        learn(self.learner, self.context, self.level, losses, self.expected)
         quota = self._first()
         if self.context is not None and self.context[N_METRICS] == IN_DANGER:
             quota, self.level = 0.0, 0  # the donor takes its cores back

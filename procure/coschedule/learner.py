@@ -5,9 +5,9 @@ Souza, Pelckmans and Tordsson (2021), whose formulas are lost. Equation 2 adds, 
 chance of the sampled quota times the loss; that is no unbiased estimate of its loss, and the theorem's
 bound fails (`procure.coschedule.regret`). ``ips`` divides by the chance with which the quota was
 sampled (EXP4: Auer et al., 2002), ``ix`` by a little more (implicit exploration: Neu, 2015), ``full``
-knows the loss of every quota. ``ucb`` mixes no experts: it keeps the mean loss of each quota in each
-context and takes the lowest after a bonus for what was seldom tried (UCB1: Auer, Cesa-Bianchi and
-Fischer, 2002).
+knows the loss of every quota. ``ucb`` mixes no experts: it keeps, for each quota in each context, the
+mean loss, or by how much a prediction of it was wrong, and takes the lowest after a bonus for what was
+seldom tried (UCB1: Auer, Cesa-Bianchi and Fischer, 2002).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Learner(NamedTuple):
     counts: np.ndarray  # int64[2]: rounds so far, counting this one; random numbers used
     draws: np.ndarray  # float64[N_DRAWS], uniform in [0, 1)
     trust: float  # how many observations a prediction counts for; 0 = there is none
-    sums: np.ndarray  # float64[n_cells, n_quotas], losses observed (ucb)
+    sums: np.ndarray  # float64[n_cells, n_quotas], losses observed, less what was predicted (ucb)
     tried: np.ndarray  # int64[n_cells, n_quotas]
     chances: np.ndarray  # float64[n_quotas], of the last choice
     alpha: np.ndarray  # float64[n_experts], the experts' weights in this round
@@ -197,7 +197,7 @@ def _lowest(learner, cell, predicted):
         weight = learner.trust + learner.tried[cell, a]
         value = -math.inf
         if weight > 0.0:
-            value = (learner.trust * predicted[a] + learner.sums[cell, a]) / weight
+            value = predicted[a] + learner.sums[cell, a] / weight
             value -= BONUS * math.sqrt(2.0 * math.log(n) / weight)
         if value < lowest:
             best, lowest = a, value
@@ -209,17 +209,20 @@ def mean_loss(learner, context, quota, predicted):
     """Return the loss that `ucb` expects of a quota, from what it saw and what is predicted."""
     cell = cell_of(context)
     weight = learner.trust + learner.tried[cell, quota]
-    return (learner.trust * predicted[quota] + learner.sums[cell, quota]) / weight
+    return predicted[quota] + learner.sums[cell, quota] / weight
 
 
 @kernel
-def learn(learner, context, quota, losses):
+def learn(learner, context, quota, losses, expected):
     """Learn from the loss that a chosen quota brought; after `choose` in the same context.
 
     Parameters
     ----------
     losses : numpy.ndarray
         float64[n_quotas] in [0, 1]. Only the chosen one's is looked at, but in the mode ``full``.
+    expected : float
+        The loss that was predicted for the quota when it was chosen, 0 without: ``ucb`` learns by how much
+        predictions are wrong in each context.
 
     Returns
     -------
@@ -229,7 +232,7 @@ def learn(learner, context, quota, losses):
     loss = losses[quota]
     if learner.mode == UCB:
         cell = cell_of(context)
-        learner.sums[cell, quota] += loss
+        learner.sums[cell, quota] += loss - expected
         learner.tried[cell, quota] += 1
         return False
     mix(learner, context)

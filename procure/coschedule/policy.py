@@ -36,7 +36,7 @@ class Coschedule(Parameters):
     contention: Form = Field("share", description="the form of the contention model")
     overhead: float = Field(0.02, ge=0, description="by how much longer all takes while two share")
     severity: float = Field(
-        1.0, ge=0, description="slowdown per share of the bandwidth asked for beyond all; form bandwidth"
+        1.0, ge=0, description="slowdown where both draw all of the memory bandwidth; form bandwidth"
     )
     worse: float = Field(1.0, ge=0, description="how many times worse contention is than believed")
     seed: int = Field(0, ge=0, description="of the learner's random numbers")
@@ -91,6 +91,7 @@ class Coschedule(Parameters):
             donor=np.full(n_jobs, ABSENT, np.int64),
             level=np.zeros(n_jobs, np.int64),
             context=np.zeros((n_jobs, N_METRICS + 1), np.int64),
+            expected=np.zeros(n_jobs),
             guest_at=np.full(len(state.node_list), -1, np.int64),
             owners=np.zeros(n_jobs, np.int64),
             free=state.total_cpus.copy(),

@@ -115,7 +115,7 @@ def _run(learner, contexts, losses):
             for a in range(n_quotas):
                 chance = learner.chances[a]
                 spread += chance * loss[a] * 0.5 * gamma / (chance + 0.5 * gamma)
-        ended = learn(learner, context, choose(learner, context, nothing), loss)
+        ended = learn(learner, context, choose(learner, context, nothing), loss, 0.0)
         last = t == contexts.shape[0] - 1
         if last and not ended:
             end_round(learner)

@@ -62,6 +62,7 @@ class Sharing(NamedTuple):
     donor: np.ndarray  # int64[n_jobs], a guest's donor; OWNER; ABSENT
     level: np.ndarray  # int64[n_jobs], row of quotas that a guest has
     context: np.ndarray  # int64[n_jobs, N_METRICS + 1], in which a guest's quota was chosen
+    expected: np.ndarray  # float64[n_jobs], the loss that was predicted then
     guest_at: np.ndarray  # int64[sum of n_nodes], per entry of State.node_list: the guest there, or −1
     owners: np.ndarray  # int64[n_jobs], the first N_OWNERS entries: jobs that hold CPUs, in that order
     free: np.ndarray  # int64[n_nodes], CPUs that nobody holds
@@ -162,7 +163,7 @@ def _welcome(state, own, job, donor):
     _note_context(own, job)
     _expect(state, own, own.believed, donor, job, own.predicted)
     level = choose(own.learner, own.here, own.predicted)
-    own.level[job] = level
+    own.level[job], own.expected[job] = level, own.predicted[level]
     if own.learner.mode != UCB or level == 0:
         return level > 0
     return mean_loss(own.learner, own.here, level, own.predicted) <= own.admit
@@ -329,13 +330,14 @@ def _choose_anew(state, own):
             level = own.level[guest]
             for i in range(own.here.size):
                 own.here[i] = own.context[guest, i]
-            learn(own.learner, own.here, level, own.losses)
+            learn(own.learner, own.here, level, own.losses, own.expected[guest])
             own.loss[0] += own.losses[level]
             own.notes[N_CHOICES] += 1
             _look(state, own, donor, guest)
             _note_context(own, guest)
             _expect(state, own, own.believed, donor, guest, own.predicted)
             own.level[guest] = choose(own.learner, own.here, own.predicted)
+            own.expected[guest] = own.predicted[own.level[guest]]
         if lends:
             _set_paces(state, own, donor)
 
