@@ -28,7 +28,7 @@ from procure.sweep.protocol import Receipt, n_local_workers
 from procure.sweep.run import attempt_part, compute_part
 from procure.sweep.store import fingerprint_text, merge, open_folder, stored, verify
 from procure.sweep.tls import dask_options, make_keys
-from procure.sweep.workers import Crew
+from procure.sweep.workers import WorkerPool
 
 
 def small_plan(folder, **changes):
@@ -341,7 +341,7 @@ def test_a_large_plan_is_light(tmp_path):
 
 
 class FewWorkers:
-    """A Dask client as far as a crew looks at it: other workers at each look."""
+    """A Dask client as far as a pool looks at it: other workers at each look."""
 
     def __init__(self, n: int):
         self.n, self.looks = n, 0
@@ -351,45 +351,45 @@ class FewWorkers:
         return {f"tcp://node:{self.looks * 100 + i}": 1 for i in range(self.n)}
 
 
-def crew_of(n_workers, monkeypatch, hopeless=False, **options):
+def pool_of(n_workers, monkeypatch, hopeless=False, **options):
     monkeypatch.setattr("procure.sweep.workers.TICK", 0.0)
     monkeypatch.setattr("procure.sweep.workers.SAY_AFTER", 0.0)
     notes: list[str] = []
-    return Crew(
+    return WorkerPool(
         FewWorkers(n_workers), FarmOptions(**options), notes.append, lambda: ("Slurm says no", hopeless)
     ), notes
 
 
 def test_workers_that_finish_nothing_end_the_sweep(monkeypatch):
     """Workers that come and go without finishing a batch are noticed; one receipt and all is well."""
-    crew, _ = crew_of(2, monkeypatch)
+    pool, _ = pool_of(2, monkeypatch)
     for _ in range(30):
-        crew.look()
-        crew.succeed()
+        pool.look()
+        pool.succeed()
     with pytest.raises(TableError, match="none has finished a batch"):
         for _ in range(30):
-            crew.look()
+            pool.look()
 
 
 def test_no_worker_is_explained(monkeypatch):
     """Without a worker the user is told why, once for a while; if none can come, that is an error."""
-    crew, notes = crew_of(0, monkeypatch)
+    pool, notes = pool_of(0, monkeypatch)
     for _ in range(3):
-        crew.look()
+        pool.look()
     assert [note.partition("; ")[2] for note in notes] == ["Slurm says no"]
-    crew, _ = crew_of(0, monkeypatch, hopeless=True)
+    pool, _ = pool_of(0, monkeypatch, hopeless=True)
     with pytest.raises(TableError, match="Slurm says no"):
-        crew.look()
+        pool.look()
 
 
 def test_a_refused_worker_gets_nothing(monkeypatch):
     """While only workers of another version are there, no batch is given out."""
-    crew, notes = crew_of(1, monkeypatch)
-    crew.look()
-    assert crew.window > 0
-    assert crew.restriction is None
-    (address,) = crew.workers
-    crew.refuse(f"{address} the worker on n1 runs procure 0.1, this sweep 0.2")
-    assert crew.window == 0
-    assert crew.restriction == frozenset()
+    pool, notes = pool_of(1, monkeypatch)
+    pool.look()
+    assert pool.window > 0
+    assert pool.restriction is None
+    (address,) = pool.workers
+    pool.refuse(f"{address} the worker on n1 runs procure 0.1, this sweep 0.2")
+    assert pool.window == 0
+    assert pool.restriction == frozenset()
     assert notes == ["the worker on n1 runs procure 0.1, this sweep 0.2; it is not used"]

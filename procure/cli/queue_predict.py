@@ -65,11 +65,11 @@ def predict(
     if what_if:
         print_table(room.what_if(site, request, queue, seconds), output, "the same work, soonest first")
         return
-    said = room.forecast(site, features, seconds)
+    answer = room.forecast(site, features, seconds)
     if output is not Format.TABLE:
-        print_record(said, output)
+        print_record(answer, output)
         return
-    _print_forecast(said, room.drivers(site, features))
+    _print_forecast(answer, room.drivers(site, features))
 
 
 def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame | None, int | None]:
@@ -80,13 +80,13 @@ def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame
     return (None, None) if state is None else (read_state(state, tz), None)
 
 
-def _print_forecast(said: dict[str, Any], drivers: list[dict[str, Any]]) -> None:
-    echo(f"starts in about {duration(said['median'])} (as likely sooner as later)")
-    if said["lower_90"] is not None:
-        echo(f"  1 in 2:  {duration(said['lower_50'])} to {duration(said['upper_50'])}")
-        echo(f"  9 in 10: {duration(said['lower_90'])} to {duration(said['upper_90'])}")
-    if said["p_before_deadline"] is not None:
-        echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
+def _print_forecast(answer: dict[str, Any], drivers: list[dict[str, Any]]) -> None:
+    echo(f"starts in about {duration(answer['median'])} (as likely sooner as later)")
+    if answer["lower_90"] is not None:
+        echo(f"  1 in 2:  {duration(answer['lower_50'])} to {duration(answer['upper_50'])}")
+        echo(f"  9 in 10: {duration(answer['lower_90'])} to {duration(answer['upper_90'])}")
+    if answer["p_before_deadline"] is not None:
+        echo(f"  chance of a start by the deadline: {answer['p_before_deadline']:.0%}")
     for driver in drivers:
         echo(f"  {driver['feature']} = {driver['value']:,.6g} {driver['effect']} the wait")
 

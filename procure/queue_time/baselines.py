@@ -40,8 +40,10 @@ def guesses(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, train:
         last = np.where(np.isnan(last), user, last)
         found["last_like"] = Forecast(np.where(np.isnan(last), middle, np.expm1(np.nan_to_num(last))))
     if "slurm_wait" in jobs.columns:
-        said = pd.to_numeric(jobs["slurm_wait"], errors="coerce").to_numpy(dtype=float, na_value=np.nan)[test]
-        found["slurm"] = Forecast(np.where(np.isnan(said), middle, np.nan_to_num(said)))
+        estimate = pd.to_numeric(jobs["slurm_wait"], errors="coerce").to_numpy(dtype=float, na_value=np.nan)[
+            test
+        ]
+        found["slurm"] = Forecast(np.where(np.isnan(estimate), middle, np.nan_to_num(estimate)))
     return found
 
 

@@ -36,14 +36,14 @@ def warnings(
     moment
         Now, Unix seconds.
     """
-    said = []
+    lines = []
     for name, (low, high) in known.items():
         value = float(now[name].iloc[-1])
         if value < low or value > high:
-            said.append(
+            lines.append(
                 f"{WATCHED[name]} now {value:,.1f}, outside the training window's {low:,.1f} to {high:,.1f}"
             )
     old = (moment - window[1]) / 86400
     if old > 60:
-        said.append(f"the training window ended {old:,.0f} days ago; `procure queue update` continues it")
-    return said
+        lines.append(f"the training window ended {old:,.0f} days ago; `procure queue update` continues it")
+    return lines

@@ -52,9 +52,9 @@ def covered(wait: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
 
 def confusion(wait: np.ndarray, point: np.ndarray, deadline: float) -> dict[str, float]:
     """Judge a deadline: positive = starts by it. Recall is TP/(TP+FN); a ratio over nothing is NaN."""
-    said, did = point <= deadline, wait <= deadline
-    tp, fp = int((said & did).sum()), int((said & ~did).sum())
-    fn, tn = int((~said & did).sum()), int((~said & ~did).sum())
+    predicted, happened = point <= deadline, wait <= deadline
+    tp, fp = int((predicted & happened).sum()), int((predicted & ~happened).sum())
+    fn, tn = int((~predicted & happened).sum()), int((~predicted & ~happened).sum())
 
     def ratio(part: float, whole: float) -> float:
         return part / whole if whole else float("nan")

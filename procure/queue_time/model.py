@@ -136,8 +136,8 @@ class QueueTimeModel:
         by_chance = self._chance_curve(member, matrix)
         scaled = np.sort(predict(member.quantile, matrix).reshape(len(matrix), -1), axis=1)
         power = self.settings.power
-        said = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
-        shift = np.log1p(said) - np.log1p(quantiles_at(by_chance, LEVELS))
+        stated = np.maximum(scaled, 0) ** (1 / power) if power else np.expm1(np.clip(scaled, 0, 50))
+        shift = np.log1p(stated) - np.log1p(quantiles_at(by_chance, LEVELS))
         at = np.clip(np.searchsorted(LEVELS, GRID, side="left"), 1, len(LEVELS) - 1)
         part = np.clip((GRID - LEVELS[at - 1]) / (LEVELS[at] - LEVELS[at - 1]), 0, 1)
         moved = np.log1p(by_chance) + shift[:, at - 1] * (1 - part) + shift[:, at] * part

@@ -124,10 +124,10 @@ def forecast(
     curve = site.model.curve(features)
     nothing = np.zeros(0)
     reach = site.model.calibrator.reach(nothing, nothing.astype(bool))
-    said = dict(zip(names, five(curve, reach)[0].tolist(), strict=True))
+    values = dict(zip(names, five(curve, reach)[0].tolist(), strict=True))
     chance = None if deadline is None else float(site.model.calibrator.chance(curve, deadline)[0])
     order = ("median", "lower_50", "upper_50", "lower_90", "upper_90")
-    return {name: said[name] for name in order} | {"p_before_deadline": chance}
+    return {name: values[name] for name in order} | {"p_before_deadline": chance}
 
 
 def drivers(site: SiteModel, features: pd.DataFrame, n: int = 5) -> list[dict[str, Any]]:
@@ -172,9 +172,9 @@ def what_if(
             check_request(site, choice)
         except TableError:
             continue
-        said = forecast(site, current_features(site, choice, state), deadline)
+        expected = forecast(site, current_features(site, choice, state), deadline)
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
-        rows.append(asked | said | {"as_asked": choice == request})
+        rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
 
 

@@ -111,7 +111,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
         (joined["submit_time"] > site.about["last"]).to_numpy() & ~np.isnan(wait_times(joined))
     )
     window = (site.about["first"], site.about["last"])
-    said = warnings(site.about["bounds"], features, window, int(joined["submit_time"].iloc[-1]))
+    drifts = warnings(site.about["bounds"], features, window, int(joined["submit_time"].iloc[-1]))
     if isinstance(site.model, QueueTimeModel) and len(fresh) >= 50:
         site.model.calibrator.fit(wait_times(joined)[fresh], site.model.curve(features.iloc[fresh]))
     about = _about(joined, features, site.about["n_rows"] + len(fresh), site.method)
@@ -119,7 +119,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = fit_trend(joined, features) or site.trend
-    return SiteModel(site.method, site.model, about, joined.tail(HISTORY), trend), said, int(new.sum())
+    return SiteModel(site.method, site.model, about, joined.tail(HISTORY), trend), drifts, int(new.sum())
 
 
 def choose_k(

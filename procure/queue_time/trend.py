@@ -115,18 +115,18 @@ def chance_of_rise(fitted: dict[str, Any], rows: pd.DataFrame) -> np.ndarray:
     return 1 / (1 + np.exp(-(matrix @ np.array(fitted["weights"]) + fitted["intercept"])))
 
 
-def balanced_accuracy(rises: np.ndarray, said: np.ndarray) -> float:
+def balanced_accuracy(rises: np.ndarray, calls: np.ndarray) -> float:
     """Return the mean recall of rises and of falls; NaN without both."""
     if rises.all() or not rises.any():
         return float("nan")
-    return float((said[rises].mean() + (~said[~rises]).mean()) / 2)
+    return float((calls[rises].mean() + (~calls[~rises]).mean()) / 2)
 
 
-def permutation_p(rises: np.ndarray, said: np.ndarray, seed: int, n_permutations: int = 999) -> float:
+def permutation_p(rises: np.ndarray, calls: np.ndarray, seed: int, n_permutations: int = 999) -> float:
     """Return how often shuffled calls do as well as these, (1 + hits) / (1 + permutations)."""
     rng = np.random.default_rng(seed)
-    reached = balanced_accuracy(rises, said)
-    hits = sum(balanced_accuracy(rises, rng.permutation(said)) >= reached for _ in range(n_permutations))
+    reached = balanced_accuracy(rises, calls)
+    hits = sum(balanced_accuracy(rises, rng.permutation(calls)) >= reached for _ in range(n_permutations))
     return (1 + hits) / (1 + n_permutations)
 
 
@@ -158,19 +158,19 @@ def judge_trend(jobs: pd.DataFrame, features: pd.DataFrame | None = None, seed: 
         seasonal = table.loc[test, "hour"].map(season).fillna(0.0).to_numpy()
         ours = chance_of_rise(fit_chance(train), table[test]) > 0.5
         actual = table.loc[test, "d_wait"].to_numpy()
-        for method, said, value in (
+        for method, calls, value in (
             ("published", change > 0, change), ("seasonal_naive", seasonal > 0, seasonal), ("procure", ours, None),
         ):  # fmt: skip
             truth = rises[test]
             rows.append(
                 {
                     "split": split, "method": method, "n_windows": len(table) + 1, "n_test": int(test.sum()),
-                    "balanced_accuracy": balanced_accuracy(truth, said), "accuracy": float((truth == said).mean()),
-                    "p_value": permutation_p(truth, said, seed),
+                    "balanced_accuracy": balanced_accuracy(truth, calls), "accuracy": float((truth == calls).mean()),
+                    "p_value": permutation_p(truth, calls, seed),
                     "rmse": None if value is None else float(np.sqrt(np.mean((value - actual) ** 2))),
-                    "tp": int((~said & ~truth).sum()), "fp": int((~said & truth).sum()),
-                    "fn": int((said & ~truth).sum()), "tn": int((said & truth).sum()),
-                    "accuracy_as_published": float((~said).mean()),
+                    "tp": int((~calls & ~truth).sum()), "fp": int((~calls & truth).sum()),
+                    "fn": int((calls & ~truth).sum()), "tn": int((calls & truth).sum()),
+                    "accuracy_as_published": float((~calls).mean()),
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)

@@ -54,8 +54,8 @@ class Changes:
         for name in ("growth", "gpu_jobs", "gpu_share"):
             value, argument = getattr(self, name), name.replace("jobs", "share")
             if value is not None and not 0 < value < float("inf"):
-                said = f"{argument.replace('_', '-')} {value:g} was given"
-                raise ArgumentError(argument, f"{said}; it must be above 0, 1 being no change")
+                wrong = f"{argument.replace('_', '-')} {value:g} was given"
+                raise ArgumentError(argument, f"{wrong}; it must be above 0, 1 being no change")
         if self.gpu_share is not None and self.gpu_share >= 1:
             message = f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%"
             raise ArgumentError("gpu_share", message)

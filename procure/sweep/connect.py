@@ -138,16 +138,16 @@ def read_scheduler_file(path: Path, note: Callable[[str], None]) -> str:
         It does not appear, or names no address.
     """
     until = time.monotonic() + FILE_TIMEOUT
-    said = False
+    announced = False
     while True:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             return str(json.loads(path.read_text(encoding="utf-8"))["address"])
         if time.monotonic() > until:
             what = "names no Dask scheduler" if path.exists() else f"did not appear in {FILE_TIMEOUT:.0f} s"
             raise TableError(f"{path}: {what}; dask scheduler --scheduler-file writes it")
-        if not said:
+        if not announced:
             note(f"waiting for {path}")
-            said = True
+            announced = True
         time.sleep(0.5)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from procure.errors import TableError
 from procure.sweep.connect import connect, read_scheduler_file
 from procure.sweep.protocol import FarmOptions, Receipt, Task, Work, check_farm
-from procure.sweep.workers import Crew, give_out
+from procure.sweep.workers import WorkerPool, give_out
 
 
 def run_tasks(
@@ -61,9 +61,9 @@ def run_tasks(
     from distributed.client import ClosedClientError
 
     with one_interrupt(), connect(farm, options, note) as (client, explain):
-        crew = Crew(client, options, note, explain)
+        pool = WorkerPool(client, options, note, explain)
         try:
-            with closing(give_out(crew, task, work)) as receipts:
+            with closing(give_out(pool, task, work)) as receipts:
                 yield from receipts
         except (OSError, TimeoutError, ClosedClientError) as error:  # Dask's for a connection that is lost
             raise TableError(f"the Dask scheduler went away: {error}; what was computed is kept") from None

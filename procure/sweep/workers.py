@@ -26,7 +26,7 @@ MOST_FRUITLESS = 10
 TICK, SAY_AFTER, SAY_AGAIN = 1.0, 30.0, 300.0
 
 
-class Crew:
+class WorkerPool:
     """The workers of a Dask as the driver sees them: how many there are, and since when there are none."""
 
     def __init__(
@@ -104,21 +104,21 @@ class Crew:
         self.workers -= {who}
 
 
-def give_out(crew: Crew, task: Task, work: Work) -> Generator[tuple[Any, Receipt] | None, None, None]:
+def give_out(pool: WorkerPool, task: Task, work: Work) -> Generator[tuple[Any, Receipt] | None, None, None]:
     """Give batches out in waves and yield them with their receipts, as `procure.sweep.farm.run_tasks` does."""
-    hand = _InHand(crew, task, work)
+    hand = _InHand(pool, task, work)
     while True:
-        crew.look()
+        pool.look()
         hand.fill()
-        if not hand.running and crew.window:
+        if not hand.running and pool.window:
             return
         yield hand.receive()
 
 
 class _InHand:
-    def __init__(self, crew: Crew, task: Task, work: Work) -> None:
+    def __init__(self, pool: WorkerPool, task: Task, work: Work) -> None:
         self.running: dict[Any, Any] = {}
-        self._crew, self._task, self._work = crew, task, work
+        self._pool, self._task, self._work = pool, task, work
         self._placed: dict[Any, frozenset[str] | None] = {}
         self._finished: SimpleQueue[Any] = SimpleQueue()
         self._shared: dict[Hashable, Any] = {}
@@ -128,10 +128,10 @@ class _InHand:
     def fill(self) -> None:
         """Take back what only workers that are gone might have computed, and give out as much as may be."""
         for future, where in list(self._placed.items()):
-            if where is not None and self._crew.workers and not where & self._crew.workers:
+            if where is not None and self._pool.workers and not where & self._pool.workers:
                 self._shared.clear()
                 self._again.append(self._drop(future))
-        while len(self.running) < self._crew.window:
+        while len(self.running) < self._pool.window:
             batch = self._again.pop() if self._again else self._work.take()
             if batch is None:
                 return
@@ -148,10 +148,10 @@ class _InHand:
         batch, receipt = self._drop(future), _receipt(future)
         if receipt is not None and not receipt.refused:
             self._losses.pop(id(batch), None)
-            self._crew.succeed()
+            self._pool.succeed()
             return batch, receipt
         if receipt is not None:
-            self._crew.refuse(receipt.refused)
+            self._pool.refuse(receipt.refused)
         else:
             self._losses[id(batch)] = self._losses.get(id(batch), 0) + 1
             if self._losses[id(batch)] > MOST_LOSSES:
@@ -164,14 +164,14 @@ class _InHand:
         return None
 
     def _submit(self, batch: Any) -> None:
-        key, where = self._work.key(batch), self._crew.restriction
+        key, where = self._work.key(batch), self._pool.restriction
         if key not in self._shared:
             for old in set(self._shared) - {self._work.key(each) for each in self.running.values()}:
                 del self._shared[old]
-            self._shared[key] = self._crew.client.submit(
+            self._shared[key] = self._pool.client.submit(
                 _same, self._work.shared(key), pure=False, workers=where
             )
-        future = self._crew.client.submit(
+        future = self._pool.client.submit(
             _on_worker, __version__, self._task, self._shared[key], *self._work.arguments(batch),
             pure=False, workers=where,
         )  # fmt: skip

@@ -105,14 +105,14 @@ class Ledger:
 
     def _note_disorder(self, frame: pd.DataFrame) -> None:
         """Count the jobs that are kept though they start before their submission or end before their start."""
-        for later, earlier, said in (
+        for later, earlier, what in (
             ("start_time", "submit_time", "start before they were submitted"),
             ("end_time", "start_time", "end before they start"),
         ):
             if {later, earlier} <= set(frame.columns):
                 n = int((frame[later].astype("float64") < frame[earlier].astype("float64")).sum())
                 if n:
-                    self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {said}")
+                    self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {what}")
 
 
 _ABSENT = ("", "na", "n/a", "nan", "none", "null", "unknown")

@@ -52,10 +52,10 @@ def speed_ratios(quotes: pd.DataFrame, logged_speeds: Sequence[float]) -> pd.Dat
 def ratio_text(ratios: pd.DataFrame) -> str:
     """Say which types have which ratio, from the fastest: ``0.83 on a, b; 1.2 on c``."""
     low, high = (ratios[f"speed_ratio_{end}"].map("{:.3g}".format) for end in ("min", "max"))
-    said = low.where(low == high, low + "–" + high)
-    order = ratios.assign(said=said).sort_values("speed_ratio_min", kind="stable")
+    text = low.where(low == high, low + "–" + high)
+    order = ratios.assign(text=text).sort_values("speed_ratio_min", kind="stable")
     groups = [
-        f"{ratio} on {listed(list(names))}" for ratio, names in order.groupby("said", sort=False)["name"]
+        f"{ratio} on {listed(list(names))}" for ratio, names in order.groupby("text", sort=False)["name"]
     ]
     if len(groups) > 5:
         groups = [*groups[:2], f"{len(groups) - 4} more ratios", *groups[-2:]]
