@@ -1,0 +1,153 @@
+"""The figures of docs/claims/forward.md: buying as of a day in the past, races, and the test for saturation.
+
+python benchmarks/forward_claims.py cell --data ../shared/data --budget 1000000 --cut 2021-05-05 --packages 200
+python benchmarks/forward_claims.py cell --data ../shared/data --budget 1000000 --cut 2021-05-05 --keep 20
+python benchmarks/forward_claims.py wagap --data ../shared/data --budget 300000 --cut 2013-01-29
+python benchmarks/forward_claims.py race --data ../shared/data --packages 150
+python benchmarks/forward_claims.py saturation
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure import import_log, load_plan, load_study, simulate
+from procure.packages.runnable import jobs_left_out
+from procure.recommender.forward import forward
+from procure.recommender.race import race, running_order
+from procure.sweep.runner import make_bench, simulate_batch
+from procure.tables import write
+from procure.workload import merge
+from procure.workload.scale import cpu_seconds
+
+QUOTES = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
+CHICAGO, PRAGUE = "America/Chicago", "Europe/Prague"
+MONTHS = ("20210304", "20210404", "20210505")
+
+
+def beocat(arguments: argparse.Namespace, until: str) -> Path:
+    """Write a study of the months that begin before a day, with futures right after them; return its path."""
+    folder = arguments.out
+    folder.mkdir(parents=True, exist_ok=True)
+    months = [month for month in MONTHS if month <= until.replace("-", "")]
+    logs = [arguments.data / "beocat_2021" / f"all_jobs_{month[:6]}.csv.xz" for month in months]
+    write(
+        merge([import_log(log, "csv", preset="beocat").jobs for log in logs]),
+        folder / f"beocat-{len(logs)}.parquet",
+    )
+    nodes = ""
+    if arguments.keep:
+        had = pd.read_csv(arguments.data / "beocat_2021" / "beocat.csv")
+        had = had.sort_values(["TotalCPUs", "TotalMemory"], ascending=False, kind="stable").head(
+            arguments.keep
+        )
+        table = {"node_id": had.MachineName, "kind": "kept", "cpus": had.TotalCPUs}
+        table |= {"mem_mb": had.TotalMemory // 1000, "gpus": had.TotalGPUs}
+        pd.DataFrame(table).to_csv(folder / "kept.csv", index=False)
+        nodes = 'existing_nodes = "kept.csv"\n'
+    path = folder / f"beocat-{arguments.budget}-{arguments.keep}.toml"
+    path.write_text(
+        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\n{nodes}'
+        f'[[workloads]]\nname = "beocat"\njobs = "beocat-{len(logs)}.parquet"\nwarm_up = "3d"\ntz = "{CHICAGO}"\n'
+        f'[futures]\ntz = "{CHICAGO}"\nyears = 0.0\n'
+    )
+    return path
+
+
+def cell(arguments: argparse.Namespace) -> None:
+    """Buy on Beocat as of a cut."""
+    _forward(beocat(arguments, arguments.cut), arguments)
+
+
+def wagap(arguments: argparse.Namespace) -> None:
+    """Buy for wagap (MetaCentrum), without the jobs that ask for more CPUs than any quoted node has."""
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    log = arguments.data / "metacentrum_wagap_2013" / "wagap-2013_jan-feb.swf.xz"
+    jobs = import_log(log, "swf", preset="metacentrum", skip_bad_rows=True).jobs
+    write(jobs[jobs["cpus_per_node"] <= 64].reset_index(drop=True), arguments.out / "wagap.parquet")
+    path = arguments.out / f"wagap-{arguments.budget}.toml"
+    path.write_text(
+        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\nmin_gpu_nodes = 0\n'
+        f'[[workloads]]\nname = "wagap"\njobs = "wagap.parquet"\nwarm_up = "3d"\ntz = "{PRAGUE}"\n'
+        f'[futures]\ntz = "{PRAGUE}"\n'
+    )
+    _forward(path, arguments)
+
+
+def _forward(path: Path, arguments: argparse.Namespace) -> None:
+    began = time.process_time()
+    found = forward(path, [arguments.cut], n_packages=arguments.packages, runs=arguments.runs, note=print)
+    print(found.summary())
+    print(f"{time.process_time() - began:.1f} s CPU")
+    found.table.to_csv(path.with_suffix(f".{arguments.cut}.csv"), index=False)
+
+
+def races(arguments: argparse.Namespace) -> None:
+    """Simulate packages on all futures of Beocat's first two months, and race them with fewer runs."""
+    path = beocat(arguments, "2021-04-30")
+    study = load_study(path)
+    began = time.process_time()
+    plan = load_plan(study)
+    distinct = plan.packages[plan.packages["distinct"].to_numpy(dtype=bool)]
+    chosen = distinct.iloc[np.random.default_rng(1).permutation(len(distinct))[: 20 * arguments.packages]]
+    counts = np.ascontiguousarray(chosen[plan.types].to_numpy(np.int64))
+    left = sum(jobs_left_out(chosen, plan.quotes, jobs) for jobs in plan.workloads.values())
+    counts = counts[left == 0][: arguments.packages]
+    ids = [f"{i}" for i in range(len(counts))]
+    waits = []
+    for name in plan.workloads:
+        rows, _ = simulate_batch(make_bench(plan, name, "best-fit"), ids, counts)
+        waits.append(rows["mean_wait_time"].to_numpy(dtype="float64"))
+    wait = np.array(waits)
+    mean = wait.mean(axis=0)
+    print(
+        f"{len(counts)} packages on {len(wait)} futures, {wait.size} runs, {time.process_time() - began:.0f} s CPU"
+    )
+    load = np.array([cpu_seconds(jobs).sum() for jobs in plan.workloads.values()])
+    np.save(path.with_suffix(".npy"), wait)
+    for share in (0.1, 0.15, 0.2, 0.3, 0.5, 1.0):
+        found = race(lambda i, rows: wait[i, rows], len(counts), running_order(load), int(share * wait.size))
+        first = found.order[0]
+        print(f"{found.n_runs:6d} runs of {wait.size}: choice rank {1 + (mean < mean[first]).sum()}, "
+              f"{mean[first] / mean.min():.3f} of the best mean")  # fmt: skip
+
+
+def saturation(arguments: argparse.Namespace) -> None:
+    """Put the test to queues with Poisson arrivals and exponential run times on ten CPUs."""
+    node = pd.DataFrame({"node_id": ["n"], "cpus": [10], "mem_mb": [1000]})
+    for load in (0.5, 0.8, 0.9, 0.95, 1.0, 1.02, 1.05, 1.2):
+        n = 0
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            submit = np.cumsum(rng.exponential(60 / load, 20_000)).astype(int)
+            run = np.ceil(rng.exponential(600, 20_000)).astype(int)
+            jobs = pd.DataFrame(
+                {"job_id": np.arange(20_000).astype(str), "submit_time": submit, "run_time": run}
+            )
+            n += simulate(jobs.assign(cpus_per_node=1), node).metrics["saturated"]
+        print(f"load {load}: {n} of 20 saturated")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["cell", "wagap", "race", "saturation"])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, default=Path("results/forward"))
+    parser.add_argument("--budget", type=int, default=1_000_000)
+    parser.add_argument("--keep", type=int, default=0, help="this many of Beocat's largest nodes are kept")
+    parser.add_argument("--cut", default="2021-05-05")
+    parser.add_argument("--packages", type=int, default=200)
+    parser.add_argument("--runs", type=int)
+    arguments = parser.parse_args()
+    {"cell": cell, "wagap": wagap, "race": races, "saturation": saturation}[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    main()
