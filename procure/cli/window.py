@@ -199,4 +199,5 @@ def compare(
     if report is not None:
         write_report(comparison, report, f"{jobs.name} on {nodes.name}, a window every {length} s", driver)
         note(f"report written to {report}")
-    print_table(comparison.table, output, f"{jobs}: {counted(len(comparison.costs), 'window')} of {length} s")
+    shown = comparison.shown() if output is Format.TABLE else comparison.table
+    print_table(shown, output, f"{jobs}: {counted(len(comparison.costs), 'window')} of {length} s")

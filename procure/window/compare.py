@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,14 +13,9 @@ from procure.errors import ArgumentError, TableError
 from procure.run import Run, simulate
 from procure.simulator.drive import Policy
 from procure.simulator.state import State
-from procure.topology.fat_tree import FatTree
-from procure.window.board import Board
 from procure.window.policies import Windows
 from procure.window.problem import Allocation, Window
 from procure.window.solve import Solver, make_solver, solve
-
-DRIVER = "lns"
-"""The method that drives the system where none is named."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +39,23 @@ class Comparison:
     costs: pd.DataFrame
     n_jobs: int
 
+    def shown(self) -> pd.DataFrame:
+        """Return the table as people read it: the solver's time in milliseconds."""
+        names = {"p95_seconds": "p95_ms", "mean_seconds": "mean_ms"}
+        return self.table.assign(**{name: 1000 * self.table[name] for name in names}).rename(columns=names)
+
+
+class Collected(NamedTuple):
+    """The windows of a run that have jobs of several nodes."""
+
+    windows: list[Window]
+    closed_at: list[int]  # s after the first submission
+    run: Run
+
 
 def collect_windows(
     jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows, most: int | None = None
-) -> tuple[list[Window], Run]:
+) -> Collected:
     """Simulate the policy `window` and keep each window that has jobs of several nodes.
 
     Parameters
@@ -62,21 +71,24 @@ def collect_windows(
         A bad table, no tree, or no window with such jobs.
     """
     windows: list[Window] = []
+    closed_at: list[int] = []
     solver = make_solver(parameters.method)
 
     class Watched(Windows):
         def make(self, state: State) -> Policy:
             return self.follow(state, solver, keep)
 
-    def keep(window: Window, board: Board) -> None:
+    def keep(window: Window, now: int) -> None:
         windows.append(window)
+        closed_at.append(now)
 
     run = simulate(jobs, nodes, Watched(**dict(parameters)))
     if not windows:
         raise TableError("no job of several nodes ever waits for a window")
     if most is not None and most < len(windows):
-        windows = [windows[i] for i in np.linspace(0, len(windows) - 1, most).round().astype(int)]
-    return windows, run
+        chosen = np.linspace(0, len(windows) - 1, most).round().astype(int).tolist()
+        windows, closed_at = [windows[i] for i in chosen], [closed_at[i] for i in chosen]
+    return Collected(windows, closed_at, run)
 
 
 def compare_methods(
@@ -116,9 +128,8 @@ def compare_methods(
         raise ArgumentError("methods", "name at least one method, and each only once")
     solvers = {name: make_solver(name) for name in methods}
     parameters = parameters or Windows.model_validate({})
-    FatTree.from_nodes(nodes)
     progress(f"{parameters.method} drives the system, a window every {parameters.length} s")
-    windows, run = collect_windows(jobs, nodes, parameters, most)
+    windows, _, run = collect_windows(jobs, nodes, parameters, most)
     wait = run.metrics["mean_wait_time"]
     rows, costs = [], {}
     for name, solver in solvers.items():

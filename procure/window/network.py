@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def read_network(path: str | Path) -> Network:
         tree = tuple(int(head["tree"][name]) for name in ("pods", "leaves", "nodes"))
         weights = tuple((arrays[f"matrix{i}"], arrays[f"bias{i}"]) for i in range(int(head["n_layers"])))
         ends = [POSITIONS * FEATURES, *(len(bias) for _, bias in weights)]
-        fit = all(m.shape == (a, b) for (m, _), a, b in zip(weights, ends, ends[1:], strict=False))
+        fit = all(m.shape == (a, b) for (m, _), (a, b) in zip(weights, pairwise(ends), strict=True))
         most_nodes = int(head["most_nodes"])
     except (KeyError, TypeError, ValueError):
         fit = False

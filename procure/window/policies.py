@@ -14,7 +14,7 @@ from procure.simulator.state import Options as SimulatorOptions
 from procure.simulator.state import State
 from procure.topology.fat_tree import FatTree
 from procure.topology.policies import refuse_unequal_nodes
-from procure.window.board import Board, make_board
+from procure.window.board import make_board
 from procure.window.closest import ClosestOwn, closest, closest_loop
 from procure.window.exact import MOST_CELLS
 from procure.window.loop import (
@@ -104,14 +104,14 @@ class Windows(_Placed):
         self,
         state: State,
         solver: Solver,
-        watch: Callable[[Window, Board], None] = lambda window, board: None,
+        watch: Callable[[Window, int], None] = lambda window, now: None,
     ) -> Policy:
         """Make the policy of one run in plain Python, with any solver.
 
         Parameters
         ----------
         watch
-            Called with each window and its solved board.
+            Called with each window and the second at which it closes.
         """
         tree = self._tree(state)
         own = self._own(state, tree, small=False)
@@ -124,7 +124,7 @@ class Windows(_Placed):
                 seed = self.seed + int(own.notes[N_WINDOWS])
                 board = make_board(tree.shape, idle, problem.sizes, seed)
                 solver.solve(board, problem, Options(seed, self.steps))
-                watch(problem, board)
+                watch(problem, int(state.now[0]))
                 note_places(state, own, board.first, board.held)
             return next_start(state, own)
 
