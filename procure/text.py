@@ -114,14 +114,29 @@ def nearest(word: str, legal: Iterable[str], n: int = 3) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names) or 'none'}"
 
 
+_TWO_UNITS = (
+    ((60, "min"), (1, "s"), 3600.0),
+    ((3600, "h"), (60, "min"), 172_800.0),
+    ((86_400, "d"), (3600, "h"), float("inf")),
+)
+"""The unit, the one below it, and below how many seconds a length of time is written in these."""
+
+
 def duration(seconds: float | None) -> str:
-    """Write a length of time for people: 42 s, 3.5 min, 7.2 h, 12.1 d."""
+    """Write a length of time for people, in at most two units: 7.3 s, 42 s, 3 min 30 s, 7 h 12 min, 12 d 2 h."""
     if seconds is None or seconds != seconds:
         return "–"
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if abs(seconds) >= 2 * size:
-            return f"{seconds / size:,.1f} {unit}"
-    return f"{seconds:,.1f} s" if abs(seconds) < 10 else f"{seconds:,.0f} s"
+    size = abs(seconds)
+    if size < 9.95:
+        return f"{seconds:.1f} s" if size >= 0.05 else f"{1000 * seconds:.2g} ms" if size else "0 s"
+    sign = "-" if seconds < 0 else ""
+    if size < 119.5:
+        return f"{seconds:.0f} s"
+    (large, unit), (small, rest) = next(
+        (first, second) for first, second, below in _TWO_UNITS if round(size / second[0]) * second[0] < below
+    )
+    whole, part = divmod(round(size / small), large // small)
+    return f"{sign}{whole:,} {unit}" + (f" {part} {rest}" if part else "")
 
 
 def with_unit(value: float, unit: str = "") -> str:

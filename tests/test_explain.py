@@ -173,10 +173,10 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
     ("waits", "said"),
     [
         ((0.0, 0.0), "no job waits on either"),
-        ((12_600.0, 12_600.0), "jobs wait equally long on both: 3.5 h"),
-        ((12_600.0, 12_700.0), "jobs wait 100 s less on A=1 than on B=2"),
-        ((20_000.0, 7_200.0), "jobs wait 3.6 h less on B=2 than on A=1: 2.0 h against 5.6 h"),
-        ((0.0, 7_200.0), "jobs wait 2.0 h less on A=1 than on B=2: 0.0 s against 2.0 h"),
+        ((12_600.0, 12_600.0), "jobs wait equally long on both: 3 h 30 min"),
+        ((12_600.0, 12_700.0), "jobs wait 100 s less on A=1 than on B=2: 3 h 30 min against 3 h 32 min"),
+        ((20_000.0, 7_200.0), "jobs wait 3 h 33 min less on B=2 than on A=1: 2 h against 5 h 33 min"),
+        ((0.0, 7_200.0), "jobs wait 2 h less on A=1 than on B=2: 0 s against 2 h"),
     ],
 )
 def test_two_packages_are_compared_in_one_sentence(waits: tuple[float, float], said: str):

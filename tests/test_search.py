@@ -411,3 +411,20 @@ def test_explain_and_what_if_work_after_a_search_alone(tmp_path: Path) -> None:
     assert found.packages[0].wait >= 0 and "replaying the package" in told[0]
     assert "<li>too few</li>" in replace(found, notes=["too few"])._repr_html_()
     assert len(procure.what_if(path, name, growth=1.1).table) == 2
+
+
+def test_a_search_of_a_colleagues_study_keeps_nothing(tmp_path, monkeypatch):
+    """Where the folder cannot be written to, a search finds what it would find, says so, and leaves nothing behind."""
+    path = make_study(tmp_path / "a")
+    usual = search(path, runs=40, seed=1)
+
+    def refuse(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    path = make_study(tmp_path / "b")
+    monkeypatch.setattr("procure.explorer.oracle.tempfile.TemporaryFile", refuse)
+    told = []
+    found = search(path, runs=40, seed=1, note=told.append)
+    assert found.ranking.equals(usual.ranking)
+    assert found.spent["folder"] is None and any("not kept" in text for text in told)
+    assert not list((tmp_path / "b").rglob("*.parquet"))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -14,11 +13,9 @@ from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from procure.cli import layout
+from procure.cli.people import amount, cell, head, plain
 from procure.errors import ArgumentError, TableError
 from procure.tables import check_name, without_formulas
 from procure.text import money, printable, seconds
@@ -113,21 +110,6 @@ def note(text: str) -> None:
     echo(text, err=True)
 
 
-def plain(value: Any) -> Any:
-    """Turn NumPy and pandas scalars, and what JSON lacks (NaN, infinity, NA), into plain JSON values."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
 def print_json(document: Any) -> None:
     """Print one JSON document."""
     # JSON escapes most control characters itself; the rest stands within strings and means the same escaped.
@@ -135,58 +117,24 @@ def print_json(document: Any) -> None:
     typer.echo(re.sub("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
-def print_table(frame: pd.DataFrame, output: Format, title: str = "") -> None:
-    """Print a frame as a table for people, a JSON list of records, or CSV."""
+def print_table(
+    frame: pd.DataFrame, output: Format, title: str = "", units: Mapping[str, str] | None = None
+) -> None:
+    """Print a frame as a table for people, a JSON list of records, or CSV.
+
+    ``units`` tells those of columns whose names do not, see `procure.cli.people.head`.
+    """
     if output is Format.JSON:
         print_json(frame.to_dict(orient="records"))
     elif output is Format.CSV:
         _print_csv(frame)
     else:
-        console = Console()
-        table = _table(frame, title, narrow=False)
-        if console.measure(table, options=console.options.update(max_width=10_000)).maximum > console.width:
-            table = _table(frame, title, narrow=True)
-        console.print(table)
+        layout.show(frame, title, units or {})
 
 
 def _print_csv(frame: pd.DataFrame) -> None:
     text = without_formulas(frame).to_csv(index=False)
     sys.stdout.write(printable(text, kept="\r\n\t") if sys.stdout.isatty() else text)
-
-
-def _table(frame: pd.DataFrame, title: str, narrow: bool) -> Table:
-    """Lay a table out; narrow: no rules between columns, headings and package ids broken where they have parts."""
-    table = Table(
-        title=escape(printable(title)) or None, title_justify="left", header_style="bold",
-        box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD, show_edge=not narrow, pad_edge=not narrow,
-        padding=(0, 0) if narrow else (0, 1),
-    )  # fmt: skip
-    columns = []
-    for name in frame.columns:
-        kind = frame[name].dtype.kind
-        cells = [cell(value, _places(frame[name]) if kind == "f" else 3) for value in frame[name]]
-        head = printable(str(name))
-        if narrow:
-            head = head if name == "package_id" else head.replace("_", "_\n").replace(",", ",\n")
-            cells = [text.replace(",", ",\n") for text in cells] if name == "package_id" else cells
-        widest = max((len(line) for text in cells for line in text.split("\n")), default=1)
-        fixed = kind in "iuf" or name == "package_id"
-        table.add_column(
-            escape(head), justify="right" if kind in "iuf" else "left", overflow="fold",
-            min_width=widest if narrow and fixed else None,
-        )  # fmt: skip
-        columns.append(cells)
-    for row in zip(*columns, strict=True):
-        table.add_row(*map(escape, row))
-    return table
-
-
-def _places(values: pd.Series) -> int:
-    """Return how many decimal places, up to three, hold all values as well as three do."""
-    for places in range(3):
-        if (values.round(places) == values.round(3)).where(values.notna(), True).all():
-            return places
-    return 3
 
 
 def print_record(record: dict[str, Any], output: Format, title: str = "") -> None:
@@ -198,20 +146,17 @@ def print_record(record: dict[str, Any], output: Format, title: str = "") -> Non
     else:
         if title:
             echo(title)
-        width = max(map(len, record), default=0)
-        for name, value in record.items():
-            echo(f"  {name:<{width}}  {cell(value)}")
+        rows = [(*head(name), value) for name, value in record.items()]
+        width = max((len(name) for name, _, _ in rows), default=0)
+        for name, unit, value in rows:
+            echo(f"  {name:<{width}}  {_value(value, unit)}")
 
 
-def cell(value: Any, places: int = 3) -> str:
-    """Write one value for people: thousands separated, floats with ``places`` decimals, a dash for a missing value."""
+def _value(value: Any, unit: str) -> str:
+    """Write a record's value, or the values of a list, with the unit that its name tells."""
     value = plain(value)
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.{places}f}"
-    return printable(str(value))
+    if isinstance(value, list) and all(isinstance(one, int | float) for one in value):
+        return ", ".join(_value(one, unit) for one in value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return cell(value)
+    return amount(value, unit) if unit or isinstance(value, float) else cell(value)

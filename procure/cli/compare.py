@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
 from procure import tables
 from procure.cli import common
+from procure.cli.people import amount, head
 from procure.comparison import Comparison
 from procure.comparison import compare as compare_policies
 from procure.comparison.report import mean_waits, write_report
@@ -92,10 +94,31 @@ def _print(comparison: Comparison, output: common.Format) -> None:
     common.print_table(shown, output, "side by side")
     common.note(comparison.limits)
     if output is common.Format.TABLE:
-        common.print_table(comparison.relative, output, "relative to the best")
-        common.print_table(mean_waits(comparison.by_size), output, "mean wait (s) by CPUs of the job")
-        common.print_table(mean_waits(comparison.by_user), output, "mean wait (s) by class of user")
+        ratios = dict.fromkeys(comparison.relative.columns, "")
+        common.print_table(comparison.relative, output, "relative to the best", ratios)
+        _print_waits(mean_waits(comparison.by_size), "mean wait by CPUs of the job")
+        _print_waits(mean_waits(comparison.by_user), "mean wait by class of user")
         if not comparison.tests.empty:
-            common.print_table(comparison.tests, output, f"paired tests; {comparison.caveat}")
+            common.print_table(_tests(comparison.tests), output, f"paired tests; {comparison.caveat}")
         if not comparison.fidelity.empty:
-            common.print_table(comparison.fidelity, output, "simulated against logged waits (s), by CPUs")
+            _print_waits(comparison.fidelity, "simulated against logged waits, by CPUs")
+
+
+_NO_TIMES = ("within_10_min", "rank_correlation")
+
+
+def _print_waits(table: pd.DataFrame, title: str) -> None:
+    """Print a table whose numbers are lengths of time, but for counts."""
+    seconds = {str(name): "s" for name in table.select_dtypes("float").columns if name not in _NO_TIMES}
+    common.print_table(table, common.Format.TABLE, title, seconds)
+
+
+def _tests(tests: pd.DataFrame) -> pd.DataFrame:
+    """Write each row's differences in its metric's unit."""
+    units = [head(metric)[1] for metric in tests["metric"]]
+    columns = {
+        name: [amount(value, unit) for value, unit in zip(tests[name], units, strict=True)]
+        for name in ("difference", "low", "high")
+    }
+    metric = [head(metric)[0] for metric in tests["metric"]]
+    return tests.assign(**columns, metric=metric)

@@ -146,6 +146,8 @@ def evaluate(
     elif output is common.Format.CSV:
         common.print_table(evaluation.hits, output)
     else:
+        for line in evaluation.verdict():
+            common.echo(line)
         for title, table in evaluation.shown().items():
             common.print_table(table, output, title)
 

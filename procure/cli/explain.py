@@ -11,7 +11,6 @@ from procure.explanation import Explanation
 from procure.explanation import explain as explain_packages
 from procure.explanation.package import PackageExplanation
 from procure.explanation.wording import bars_over_time, comparison_sentences, sentences
-from procure.text import duration
 
 _SHOWN = 8
 
@@ -64,22 +63,17 @@ def _print(one: PackageExplanation, study: str) -> None:
     for line in sentences(one):
         common.echo(f"  {line}")
     if len(one.waits) > 1:
-        shown = one.waits.assign(wait=[duration(s) for s in one.waits["mean_wait_time"]])
-        common.print_table(
-            shown[["workload", "wait", "jobs_left_out"]], common.Format.TABLE, "Mean wait by workload"
-        )
+        shown = one.waits[["workload", "mean_wait_time", "jobs_left_out"]]
+        common.print_table(shown, common.Format.TABLE, "Mean wait by workload")
     for workload, bottleneck in one.bottlenecks.items():
         for line in bars_over_time(workload, bottleneck):
             common.echo(line)
     if len(one.marginal):
-        shown = one.marginal.head(_SHOWN).assign(
-            usd=one.marginal["usd"].round().astype("int64"),
-            saved_s=one.marginal["saved_seconds"].round(1),
-            saved_s_per_1000_usd=one.marginal["saved_per_1000_usd"].round(2),
-        )
+        names = {"saved_seconds": "saved", "saved_per_1000_usd": "saved per US$ 1,000"}
+        shown = one.marginal.head(_SHOWN).rename(columns=names)
         common.print_table(
-            shown[["type", "usd", "saved_s", "saved_s_per_1000_usd", "more_jobs"]], common.Format.TABLE,
-            "One more node of each type: mean wait saved per job, in seconds",
+            shown[["type", "usd", *names.values(), "more_jobs"]], common.Format.TABLE,
+            "One more node of each type: mean wait saved per job", dict.fromkeys(names.values(), "s"),
         )  # fmt: skip
 
 

@@ -69,6 +69,9 @@ class Flow(typer.core.TyperGroup):
         try:
             with shown():
                 return super().invoke(ctx)
+        except typer.BadParameter as error:  # of a choice, Typer writes what Python's ValueError is called
+            error.message = error.message.removeprefix("Value error, ")
+            raise
         except KeyboardInterrupt as stopped:
             _say("; ".join(["procure: interrupted", *map(str, stopped.args)]))
             raise typer.Exit(INTERRUPTED) from None

@@ -11,9 +11,11 @@ import pandas as pd
 import typer
 
 from procure.cli.common import Format, FormatOption, bad_option, note, print_record, print_table, usd
+from procure.cli.people import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, expand_packages, read_quotes, write_packages
 from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
+from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.settings import validated
 from procure.study import load_study
@@ -71,6 +73,15 @@ def packages(
             "--maximal/--all", help="Only packages to which no node can be added (default), or all."
         ),
     ] = None,
+    max_packages: Annotated[
+        int,
+        typer.Option(
+            "--max-packages",
+            min=1,
+            metavar="N",
+            help="Give up beyond this many; a million takes about half a second.",
+        ),
+    ] = MOST_PACKAGES,
     costs: Annotated[
         bool, typer.Option("--costs", help="Show what packages cost to buy and to run; needs a study.")
     ] = False,
@@ -128,14 +139,20 @@ def packages(
     if costs and study is not None:
         _show_costs(study, table, rules, package or [], out, output)
     else:
-        _show_packages(table, rules, out, output)
+        _show_packages(table, rules, out, output, max_packages)
 
 
-def _show_packages(table: pd.DataFrame, rules: PackageRules, out: Path | None, output: Format) -> None:
+def _show_packages(
+    table: pd.DataFrame, rules: PackageRules, out: Path | None, output: Format, most: int
+) -> None:
     progress = _Progress()
-    summary = (
-        count_packages(table, rules, progress) if out is None else write_packages(table, rules, out, progress)
-    )
+    try:
+        if out is None:
+            summary = count_packages(table, rules, progress, most)
+        else:
+            summary = write_packages(table, rules, out, progress, most)
+    except TooManyPackages as error:
+        raise TableError(f"{error}; --max-packages allows more") from None
     print_record({**summary, "out": str(out)} if out else summary, output, "packages")
 
 
@@ -166,9 +183,22 @@ def _show_costs(
         note(f"wrote {out}")
     title = f"costs over {study.costs.years:g} years"
     if package_ids:
-        print_table(costs_side_by_side(costs), output, title)
+        _print_costs(costs_side_by_side(costs), output, title)
     else:
-        print_table(cost_ranges(costs), output, f"{title} of {counted(len(costs), 'distinct package')}")
+        _print_costs(cost_ranges(costs), output, f"{title} of {counted(len(costs), 'distinct package')}")
+
+
+def _print_costs(table: pd.DataFrame, output: Format, title: str) -> None:
+    """Print a cost per row, for people each in its unit."""
+    if output is Format.TABLE:
+        values = [
+            [amount(value, unit) for value in row]
+            for unit, row in zip(table["unit"], table.drop(columns=["cost", "unit"]).to_numpy(), strict=True)
+        ]
+        names = table.columns.drop(["cost", "unit"])
+        heads = table[["cost", "unit"]].assign(cost=[head(name, "")[0] for name in table["cost"]])
+        table = heads.join(pd.DataFrame(values, columns=names))
+    print_table(table, output, title)
 
 
 def _named(packages: pd.DataFrame, package_ids: list[str]) -> pd.DataFrame:

@@ -156,14 +156,14 @@ def _note(text: str) -> None:
 
 def telling(steps: Sequence[Step]) -> Sequence[Step]:
     """Return the steps down to the outermost that can say how far it is: the others are parts of that."""
-    counting = [i for i, one in enumerate(steps) if one.total]
+    counting = [i for i, one in enumerate(steps) if one.total and one.total > 1]
     return steps[: counting[0] + 1] if counting else steps
 
 
 def line(one: Step) -> str:
     """Say in words how far a step is."""
     took = time.monotonic() - one.began
-    if not one.total:
+    if not one.total or one.total == 1:
         return one.what + (f", for {took:,.0f} s" if took >= _EVERY else "")
     text = f"{one.what}: {one.done:,} of {counted(one.total, one.unit)}"
     rate = _rate(one)

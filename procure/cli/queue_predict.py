@@ -63,13 +63,31 @@ def predict(
     for warning in room.drift(site, features, moment):
         note(f"careful: {warning}")
     if what_if:
-        print_table(room.what_if(site, request, queue, seconds), output, "the same work, soonest first")
+        choices = room.what_if(site, request, queue, seconds)
+        shown = _choices(choices, deadline is not None) if output is Format.TABLE else choices
+        print_table(shown, output, "the same work, soonest first")
         return
     answer = room.forecast(site, features, seconds)
     if output is not Format.TABLE:
         print_record(answer, output)
         return
     _print_forecast(answer, room.drivers(site, features))
+
+
+def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
+    """Return the ways to ask for the same work as people read them."""
+
+    def between(share: int) -> list[str]:
+        ends = zip(choices[f"lower_{share}"], choices[f"upper_{share}"], strict=True)
+        return [f"{duration(low)} to {duration(high)}" for low, high in ends]
+
+    shown = choices[["cpus", "requested_time"]]
+    if choices["partition"].astype(bool).any():
+        shown = shown.assign(partition=choices["partition"])
+    shown = shown.assign(**{"median wait": choices["median"], "1 in 2": between(50), "9 in 10": between(90)})
+    if deadline:
+        shown = shown.assign(**{"in time": [f"{chance:.0%}" for chance in choices["p_before_deadline"]]})
+    return shown.assign(as_asked=choices["as_asked"])
 
 
 def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame | None, int | None]:

@@ -97,8 +97,9 @@ def simulate(
         common.note(f"schedule written to {out}")
     common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
     busy = utilization_nodes(run.schedule, len(node_table))
+    record = run.metrics | {"utilization_nodes": busy, "elapsed": run.elapsed}
     common.print_record(
-        run.metrics | {"utilization_nodes": busy, "elapsed": run.elapsed, "kernel_seconds": run.elapsed},
+        record if output is common.Format.TABLE else record | {"kernel_seconds": run.elapsed},
         output,
         f"{policy}: {counted(len(job_table), 'job')}",
     )

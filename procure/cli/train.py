@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import cases, common
+from procure.cli.people import head
 from procure.recommender.training import train as train_model
 
 
@@ -45,4 +46,7 @@ def train(
         for row in done.table.to_dict(orient="records"):
             common.print_record(row, output, f"{done.study}, {row['workload']}: out-of-fold error")
             pearson = done.correlations[row["workload"]].rename_axis("").reset_index()
-            common.print_table(pearson, output, "Pearson correlation over the simulated packages")
+            if output is common.Format.TABLE:
+                pearson[""] = [head(name)[0] for name in pearson[""]]
+            plain = dict.fromkeys(pearson.columns, "")
+            common.print_table(pearson, output, "Pearson correlation over the simulated packages", plain)

@@ -24,6 +24,7 @@ from procure.cli.common import (
     table_file,
     time_zone,
 )
+from procure.cli.people import head
 from procure.forecast.periods import PatternSettings
 from procure.forecast.recurring import recurring_shares
 from procure.schemas import JOB
@@ -41,7 +42,7 @@ from procure.workload import (
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
-from procure.workload.importing import LogFormat
+from procure.workload.importing import LogFormat, guess
 from procure.workload.presets import Clock, load_preset, parse_column
 from procure.workload.read_sacct import SACCT_COMMAND
 
@@ -89,9 +90,14 @@ def import_(
         typer.Option("--clock", help="csv, swf: times are Unix seconds, the log's own seconds, local dates."),
     ] = None,
     cpus_per_node: Annotated[
-        int,
-        typer.Option("--cpus-per-node", min=1, help="swf: p processors become ⌈p/N⌉ nodes with even shares."),
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--cpus-per-node",
+            min=1,
+            help="csv: CPUs of every node, for a log that counts nodes only. swf: p processors become ⌈p/N⌉ nodes "
+            "with even shares; default 1.",
+        ),
+    ] = None,
     mem_unit: Annotated[
         str | None,
         typer.Option(
@@ -129,7 +135,11 @@ def import_(
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")
     if log_format is None and preset is None:
-        raise typer.BadParameter("csv, swf or sacct is needed, or a preset", param_hint="--format")
+        hint = guess(log) if log.is_file() else ""
+        raise typer.BadParameter(
+            "csv, swf or sacct is needed, or a preset" + (f"; this log looks like {hint}" if hint else ""),
+            param_hint="--format",
+        )
     with bad_option("--preset"):
         form = log_format or load_preset(str(preset)).format
     with bad_option("--column"):
@@ -202,6 +212,8 @@ def describe_(
     if output is Format.JSON:
         print_json({**facts, "quantities": quantities.to_dict(orient="records")})
     else:
+        if output is Format.TABLE:
+            quantities = quantities.assign(quantity=[head(name, "")[0] for name in quantities["quantity"]])
         print_table(quantities, output, str(jobs))
         if output is Format.TABLE:
             print_record(_readable(facts), output)

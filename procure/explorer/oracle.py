@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -52,12 +54,15 @@ class Simulator:
         columns: Sequence[str],
         farm: str,
         options: FarmOptions,
+        folder: Path,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Read what the study's folder holds of this policy.
 
         Parameters
         ----------
+        folder
+            Where runs are kept, see `workspace`.
         columns
             The result columns that an answer holds.
 
@@ -67,11 +72,11 @@ class Simulator:
             The folder holds results of other inputs.
         """
         study = plan.study
-        self.folder = study.folder / SEARCH_FOLDER
+        self.folder = folder
         inner = study.model_copy(
             update={
-                "name": SEARCH_FOLDER,
-                "results": study.folder,
+                "name": folder.name,
+                "results": folder.parent,
                 "simulate": study.simulate.model_copy(update={"policies": (policy,)}),
                 "sweep": study.sweep.model_copy(update={"sample": 1, "offset": 0, "batch_size": 0}),
             }
@@ -152,6 +157,25 @@ class Simulator:
             (column, name): of[name][column].astype("float64") for column in self._columns for name in names
         }
         return pd.DataFrame(wide, index=complete)
+
+
+@contextlib.contextmanager
+def workspace(study: Study, note: Callable[[str], None] = lambda text: None) -> Iterator[tuple[Path, bool]]:
+    """Give the folder of a study's searches and True; a copy that ends with this, and False, where it is read-only."""
+    folder = study.folder / SEARCH_FOLDER
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        with tempfile.TemporaryDirectory(prefix="procure-search-") as scratch:
+            copy = Path(scratch) / SEARCH_FOLDER
+            if folder.is_dir():
+                shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("lock"))
+            note(f"{folder}: {error.strerror}; what is simulated now is not kept")
+            yield copy, False
+        return
+    yield folder, True
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class SearchResult:
     def title(self) -> str:
         """What the list is of."""
         plain, n = self.criteria == Criteria(), min(self.k, len(self.ranking))
-        by = "mean wait in seconds" if plain else heading(self.criteria.objective)
+        by = "mean wait" if plain else heading(self.criteria.objective)
         return f"{self.name}: the first{f' {n}' if n > 1 else ''}, all simulated, by {by}"
 
     @property

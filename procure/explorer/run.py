@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from procure.errors import ArgumentError, TableError
 from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import Observations
-from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs
+from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs, workspace
 from procure.explorer.propose import METHODS, RACE, make_proposer
 from procure.explorer.racing import race_packages
 from procure.explorer.result import SearchResult
@@ -24,7 +25,7 @@ from procure.packages.space import Space
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.study import Plan, Study, load_study
 from procure.sweep import FarmOptions
-from procure.sweep.results import RACE_FOLDER, SEARCH_FOLDER, policy_of
+from procure.sweep.results import RACE_FOLDER, policy_of
 from procure.text import file_name, nearest
 
 
@@ -111,11 +112,13 @@ def search(
         note(
             f"no package found runs every job; the best leave out {candidates.level:,}, and only such are simulated"
         )
-    log = _log(study, policy, method, seed, criteria, rules, plan.types)
     score = CriteriaScore(plan, space, criteria)
-    options.folder = study.folder / SEARCH_FOLDER  # else jobs would have the names of a sweep's, and end them
-    with held_farm(farm, options, note) as held:
-        simulator = Simulator(plan, policy, space, score.columns, held, options, note)
+    with contextlib.ExitStack() as stack:
+        folder, kept = stack.enter_context(workspace(study, note))
+        options.folder = folder  # else jobs would have the names of a sweep's, and end them
+        held = stack.enter_context(held_farm(farm, options, note))
+        log = _log(study, policy, method, seed, criteria, rules, plan.types, folder)
+        simulator = Simulator(plan, policy, space, score.columns, held, options, folder, note)
         known = Observations(space, score)
         if method == "model" and len(simulator.swept):
             counts, answers = simulator.counts_of(simulator.swept)
@@ -149,7 +152,7 @@ def search(
         "about_in_space": n_known,
         "seconds": round(time.perf_counter() - began, 1),
         "kernel_seconds": round(simulator.kernel_seconds, 1),
-        "folder": str(simulator.folder),
+        "folder": str(folder) if kept else None,
     }
     ranking = _ranking(known, score)
     return SearchResult(
@@ -235,7 +238,14 @@ def _rules(study: Study, **given: int | None) -> Rules:
 
 
 def _log(
-    study: Study, policy: str, method: str, seed: int, criteria: Criteria, rules: Rules, names: list[str]
+    study: Study,
+    policy: str,
+    method: str,
+    seed: int,
+    criteria: Criteria,
+    rules: Rules,
+    names: list[str],
+    folder: Path,
 ) -> RoundLog:
     settings: dict[str, object] = {
         "method": method, "seed": seed, "batch": rules.batch, "policy": policy,
@@ -253,7 +263,7 @@ def _log(
         wanted = [criteria.objective.name, *(one.text for one in criteria.constraints)]
         settings["criteria"] = wanted
         name += "." + hashlib.sha256("\0".join(wanted).encode()).hexdigest()[:8]
-    return RoundLog(study.folder / SEARCH_FOLDER / f"{name}.json", settings, names)
+    return RoundLog(folder / f"{name}.json", settings, names)
 
 
 def _ranking(known: Observations, score: CriteriaScore) -> pd.DataFrame:

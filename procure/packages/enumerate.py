@@ -6,15 +6,41 @@ Packages come in blocks of rows, combination by combination, so that any number 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from procure.errors import TableError
 from procure.packages.offer import Choice, Offer
+
+MOST_PACKAGES = 30_000_000
+"""More are not enumerated unless that is asked for: it would take minutes, or years."""
+MOST_COMBINATIONS = 1_000_000
+"""Of types; more are not tried."""
 
 Held = frozenset[tuple[int, int]]
 """The nodes bought, as (row of the type, count) pairs."""
+
+
+class TooManyPackages(TableError):
+    """There are more packages than may be enumerated."""
+
+
+class _Work:
+    """Counts the rows that are made on the way to packages, and ends it where they are too many."""
+
+    def __init__(self, most: int) -> None:
+        self.left, self.most = most, most
+
+    def add(self, n: int) -> None:
+        self.left -= n
+        if self.left < 0:
+            raise TooManyPackages(
+                f"there are more than {self.most:,} packages; a lower budget, fewer types or more rules make them "
+                "fewer, and `procure search` needs no list of them"
+            )
 
 
 @dataclass(frozen=True)
@@ -51,6 +77,11 @@ def combinations(offer: Offer) -> Iterator[tuple[Choice, ...]]:
             open_ = [choice for choice in choices if choice.award is None or choice.award in awarded]
             must = {choice for choice in choices if choice.mandatory}
             m = len(open_) if offer.types_per_category is None else offer.types_per_category
+            if math.comb(len(open_), min(m, len(open_))) > MOST_COMBINATIONS:
+                raise TooManyPackages(
+                    f"{len(open_):,} types of a category combine in more than {MOST_COMBINATIONS:,} ways; "
+                    "types_per_category must be lower, or any"
+                )
             found = itertools.combinations(open_, min(m, len(open_)))
             parts.append([part for part in found if must.issubset(part)])
         for part in itertools.product(*parts):
@@ -75,12 +106,18 @@ def _may_join(offer: Offer, choice: Choice, chosen: tuple[Choice, ...]) -> bool:
     return not rivals and (offer.types_per_category is None or held < offer.types_per_category)
 
 
-def blocks(offer: Offer, size: int = 1_000_000) -> Iterator[Block]:
+def blocks(offer: Offer, size: int = 1_000_000, most: int = MOST_PACKAGES) -> Iterator[Block]:
     """Yield all packages of an offer in order, at most about ``size`` rows at a time.
 
     The order is by combination of types, see `combinations`, then the last type's count ascending,
     and so on to the first type's, which changes fastest.
+
+    Raises
+    ------
+    TooManyPackages
+        There are more than ``most``.
     """
+    work = _Work(most)
     limits = np.asarray(offer.limits, dtype=np.int64)[np.newaxis]
     seen: set[Held] = set()
     tied = offer.prices is not None or any(c.award for choices in offer.categories for c in choices)
@@ -89,9 +126,9 @@ def blocks(offer: Offer, size: int = 1_000_000) -> Iterator[Block]:
         # A level holds its own copy of the rows; with many types there are many levels.
         rows = max(1, min(size, 10_000_000 // len(choices) ** 2))
         if offer.prices is None:
-            found = _fill(offer, choices, len(choices) - 1, empty, limits, rows)
+            found = _fill(offer, choices, len(choices) - 1, empty, limits, rows, work)
         else:
-            found = _discounted(offer, choices, empty, limits, rows)
+            found = _discounted(offer, choices, empty, limits, rows, work)
         for counts, rest in found:
             if not len(counts):
                 continue
@@ -109,6 +146,7 @@ def _fill(
     counts: np.ndarray,
     rest: np.ndarray,
     size: int,
+    work: _Work,
     stop: int = -1,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows with every allowed count of type ``level`` and all before it, to ``stop``."""
@@ -132,13 +170,14 @@ def _fill(
     ends = np.cumsum(n_allowed - first)
     total = int(ends[-1]) if len(ends) else 0
     for start in range(0, total, size):
+        work.add(min(size, total - start) if level == max(stop + 1, 0) else 0)
         place = np.arange(start, min(start + size, total))
         row = np.searchsorted(ends, place, side="right")
         index = place - ends[row] + n_allowed[row]
         filled, left = counts[row], rest[row]
         filled[:, level] = choice.nth(index)
         left -= filled[:, level, np.newaxis] * np.asarray(choice.costs, dtype=np.int64)
-        yield from _fill(offer, choices, level - 1, filled, left, size, stop)
+        yield from _fill(offer, choices, level - 1, filled, left, size, work, stop)
 
 
 def _enough(
@@ -156,7 +195,7 @@ def _enough(
 
 
 def _discounted(
-    offer: Offer, choices: tuple[Choice, ...], empty: np.ndarray, limits: np.ndarray, size: int
+    offer: Offer, choices: tuple[Choice, ...], empty: np.ndarray, limits: np.ndarray, size: int, work: _Work
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows of a combination whose discounted price fits.
 
@@ -172,13 +211,13 @@ def _discounted(
         return np.asarray(rest)
 
     if not offer.maximal:
-        for counts, _ in _fill(offer, choices, len(choices) - 1, empty, limits, size):
+        for counts, _ in _fill(offer, choices, len(choices) - 1, empty, limits, size, work):
             rest = with_rest(counts)
             fits = rest[:, 0] >= 0
             yield counts[fits], rest[fits]
         return
     # Rows that cannot hold enough nodes are missing; none of them lies between two that can.
-    found = list(_fill(offer, choices, len(choices) - 1, empty, limits, size, stop=0))
+    found = list(_fill(offer, choices, len(choices) - 1, empty, limits, size, work, stop=0))
     if not found:
         return
     counts, left = (np.concatenate(parts) for parts in zip(*found, strict=True))

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
-from procure.packages.enumerate import Block, blocks
+from procure.packages.enumerate import MOST_PACKAGES, Block, blocks
 from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
 from procure.packages.offer import Offer, make_offer
@@ -24,8 +24,11 @@ from procure.progress import step
 from procure.schemas import PACKAGE
 from procure.tables import whole_file
 
+MOST_HELD = 5_000_000
+"""A table of more packages than this is not held in memory unless that is asked for."""
 
-def expand_packages(quotes: pd.DataFrame, rules: PackageRules) -> pd.DataFrame:
+
+def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_HELD) -> pd.DataFrame:
     """List every package that the rules allow.
 
     A package takes one type of each category, in any count. With ``rules.maximal`` (the published
@@ -39,6 +42,8 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules) -> pd.DataFrame:
         The quote table.
     rules
         Budget, counts, caps.
+    most
+        How many packages there may be.
 
     Returns
     -------
@@ -51,8 +56,8 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules) -> pd.DataFrame:
     Raises
     ------
     TableError
-        The rules contradict the quotes, or no package is feasible: then it says which rule excluded
-        the last candidates.
+        The rules contradict the quotes; no package is feasible: then it says which rule excluded
+        the last candidates; or there are more than ``most``.
 
     References
     ----------
@@ -61,18 +66,21 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules) -> pd.DataFrame:
     quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)
     with step("listing the packages"):
-        found = list(_feasible_blocks(offer))
+        found = list(_feasible_blocks(offer, most))
         return _table(quotes, offer, found).to_pandas().astype({"package_id": object})
 
 
 def count_packages(
-    quotes: pd.DataFrame, rules: PackageRules, progress: Callable[[int], None] | None = None
+    quotes: pd.DataFrame,
+    rules: PackageRules,
+    progress: Callable[[int], None] | None = None,
+    most: int = MOST_PACKAGES,
 ) -> dict[str, int | float]:
     """Sum up the package table without holding it.
 
     Parameters
     ----------
-    quotes, rules
+    quotes, rules, most
         As for `expand_packages`, which raises the same errors.
     progress
         Called with the number of rows so far.
@@ -83,7 +91,7 @@ def count_packages(
         ``n_packages``, ``n_distinct``, and the lowest and highest ``price_usd``, ``total_cpus``,
         ``total_mem_gb`` and ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
     """
-    return _go_through(quotes, rules, progress)
+    return _go_through(quotes, rules, progress, most)
 
 
 def write_packages(
@@ -91,12 +99,13 @@ def write_packages(
     rules: PackageRules,
     path: str | Path,
     progress: Callable[[int], None] | None = None,
+    most: int = MOST_PACKAGES,
 ) -> dict[str, int | float]:
     """Write the package table to Parquet or CSV, by the file name, in pieces: whole or not at all.
 
     Parameters
     ----------
-    quotes, rules
+    quotes, rules, most
         As for `expand_packages`, which raises the same errors.
     path
         The file to write; it holds what `expand_packages` returns.
@@ -123,19 +132,20 @@ def write_packages(
             writer = writer or stack.enter_context(kind(temporary, table.schema))
             writer.write_table(table)
 
-        return _go_through(quotes, rules, progress, write)
+        return _go_through(quotes, rules, progress, most, write)
 
 
 def _go_through(
     quotes: pd.DataFrame,
     rules: PackageRules,
     progress: Callable[[int], None] | None,
+    most: int,
     write: Callable[[pa.Table], None] | None = None,
 ) -> dict[str, int | float]:
     quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)
     summary = _Summary()
-    for batch in _batches(_feasible_blocks(offer)):
+    for batch in _batches(_feasible_blocks(offer, most)):
         if write is not None:
             write(_table(quotes, offer, batch))
         for block in batch:
@@ -145,9 +155,9 @@ def _go_through(
     return summary.record()
 
 
-def _feasible_blocks(offer: Offer) -> Iterator[Block]:
+def _feasible_blocks(offer: Offer, most: int) -> Iterator[Block]:
     block = None
-    for block in blocks(offer):
+    for block in blocks(offer, most=most):
         yield block
     if block is None:
         raise TableError(explain_infeasible(offer))

@@ -93,7 +93,7 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
 
 def fit_members(fit: Callable[[int], Member], seed: int, count: int) -> list[Member]:
     """Fit ``count`` members of an ensemble, each with the next seed."""
-    return [fit(one) for one in track(range(seed, seed + count), "boosting", "pair of boosters")]
+    return [fit(one) for one in track(range(seed, seed + count), "boosting", "booster pair")]
 
 
 def mean_of(members: Sequence[Member], say: Callable[[Member], np.ndarray]) -> np.ndarray:

@@ -24,7 +24,7 @@ from procure.study.rules import check_threshold
 from procure.sweep import read_results
 from procure.sweep.results import RULES, RUNS_ALL, StudyResults, check_in_study, few_simulated, load_results
 from procure.tables import read
-from procure.text import as_html, as_html_list, as_text, counted, listed, nearest
+from procure.text import as_html, as_html_list, as_text, counted, duration, listed, nearest
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Evaluation:
         if self.sweep is None or self.choices is None:
             best = f"hits are the best {self.hit_share:.0%}"
             return {
-                f"{self.study}, {workload}: {best}": _shown(rows)
+                f"{self.study}, {workload}: {best}": _shown(rows[_judged(rows)])
                 for workload, rows in self.hits.groupby("workload", sort=False)
             }
         tables = {}
@@ -84,10 +84,17 @@ class Evaluation:
             )
         return tables
 
+    def verdict(self) -> list[str]:
+        """Say what decides, a sentence per workload: what the first k of the model hold, beside the naive choices."""
+        if self.sweep is not None:
+            return []
+        groups = self.hits.groupby("workload", sort=False)
+        return [f"{workload}: {_verdict(rows[_judged(rows)])}" for workload, rows in groups]
+
     def summary(self) -> str:
-        """Return the tables and notes as text."""
+        """Return what decides, the tables and the notes as text."""
         tables = [as_text(title, table, ()) for title, table in self.shown().items()]
-        return "\n\n".join([*tables, "\n".join(f"- {line}" for line in self.notes)])
+        return "\n\n".join([*self.verdict(), *tables, "\n".join(f"- {line}" for line in self.notes)])
 
     def _repr_html_(self) -> str:
         tables = "".join(as_html(title, table, ()) for title, table in self.shown().items())
@@ -301,10 +308,31 @@ _HEADINGS: dict[str, tuple[str, int]] = {
     "recall": ("recall", 3),
     "f1": ("F1", 3),
     "regret_seconds": ("regret s", 1),
-    "regret_share": ("regret", 3),
+    "regret_share": ("regret share", 3),
     "published_precision": ("P published", 3),
-    "bought_regret_share": ("regret with sample", 3),
+    "bought_regret_share": ("share with sample", 3),
 }
+
+
+def _judged(rows: pd.DataFrame) -> pd.Series:
+    """Mark the lists that are no longer than the packages that are judged."""
+    return rows["k"] <= rows["n_ranked"]
+
+
+def _verdict(rows: pd.DataFrame) -> str:
+    """Say how many of the model's first packages are hits and what the best of them costs, and who does as well."""
+    if not len(rows):
+        return "too few packages are simulated to judge any list"
+    length = 50 if (rows["k"] == 50).any() else int(rows["k"].min())
+    at_k = rows[rows["k"] == length].assign(who=_ranked_by).set_index("who")
+    first, naive = at_k.iloc[0], at_k[at_k["feature_set"] == "none"]
+    others = ", ".join(f"{who} {row.precision:.0%}" for who, row in naive.iterrows())
+    text = (
+        f"{first['precision']:.0%} of the first {length} packages by {at_k.index[0]} are among the best ({others}); "
+        f"on the best of them jobs wait {duration(first['regret_seconds'])} longer than on the best of all"
+    )
+    as_good = naive.index[(naive["precision"] >= first["precision"]) & (first["feature_set"] != "none")]
+    return text + (f"; {' and '.join(as_good)} is as good at this length" if len(as_good) else "")
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:

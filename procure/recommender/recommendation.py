@@ -93,9 +93,9 @@ class Recommendation:
         """What the list or the front is of."""
         where = f"{self.results.plan.study.name}, {workloads_of(self.case)}"
         if self.front is not None:
-            axes = ", ".join(heading(axis) for axis in self.criteria.axes)
-            return f"{where}: {counted(len(self.front), 'package')} that no other beats in all of {axes}"
-        by = "mean wait in seconds" if self.criteria == Criteria() else heading(self.criteria.objective)
+            axes = " and ".join(axis.name for axis in self.criteria.axes)
+            return f"{where}: {counted(len(self.front), 'package')} that no other beats in {axes} together"
+        by = "mean wait" if self.criteria == Criteria() else heading(self.criteria.objective)
         return f"{where}: the first{f' {self.k}' if self.k > 1 else ''}, by {by}"
 
     def shown(self) -> pd.DataFrame:

@@ -25,6 +25,7 @@ from procure.reports.answer import Answer, Compared, bars_chart
 from procure.reports.bill import bill
 from procure.study import Plan
 from procure.workload.clock import has_dates
+from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 20
@@ -118,6 +119,7 @@ def render(
         "examples": _examples(case, plan.quotes, budget),
         "category_of": dict(zip(plan.quotes["name"], plan.quotes["category"], strict=True)),
         "n_judged": len(judged),
+        "speed_ratios": _speed_ratios(done),
     }
     folder = Path(__file__).parent
     script = (folder / "purchase.js").read_text(encoding="utf-8")
@@ -202,6 +204,20 @@ def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
         ]
     first, last = min(ends), max(ends)
     return f"submitted {first:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > first else "")
+
+
+def _speed_ratios(done: Recommendation) -> list[dict[str, object]]:
+    """Return by which factor run times are multiplied on each quoted type; nothing where no speed is known."""
+    plan = done.results.plan
+    speeds = [plan.logged_speed(case.name) for case in done.results.cases]
+    known = [float(speed) for speed in speeds if speed is not None]
+    if not known or core_rates(plan.quotes).isna().all():
+        return []
+    ratios = speed_ratios(plan.quotes, known)
+    odd = (ratios["speed_ratio_max"] > MOST) | (ratios["speed_ratio_min"] < 1 / MOST)
+    return [
+        {str(name): value for name, value in row.items()} for row in ratios.assign(odd=odd).to_dict("records")
+    ]
 
 
 def _ranked_by(done: Recommendation) -> str:

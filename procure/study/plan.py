@@ -12,6 +12,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages import expand_packages
+from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.space import too_many
 from procure.policies import catalog
@@ -117,7 +118,10 @@ def load_plan(study: Study) -> Plan:
             f"{study.path}: about {about:.1e} packages are too many to list; `procure search {study.path}` "
             "searches them without a list"
         )
-    packages = expand_packages(plan.quotes, study.packages)
+    try:
+        packages = expand_packages(plan.quotes, study.packages, study.sweep.max_packages)
+    except TooManyPackages as error:
+        raise TableError(f"{study.path}: {error}; sweep.max_packages allows more") from None
     check_sample(study, int(packages["distinct"].sum()))
     return replace(plan, packages=packages)
 

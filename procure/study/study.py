@@ -16,6 +16,7 @@ from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.constraints import parse
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
+from procure.packages.expand import MOST_HELD
 from procure.policies import catalog
 from procure.settings import (
     Folder,
@@ -81,6 +82,7 @@ class Sweep(Settings):
     sample: PositiveInt = 10
     offset: NaturalInt = 0
     batch_size: NaturalInt = 0
+    max_packages: PositiveInt = MOST_HELD
 
     @model_validator(mode="after")
     def _offset_below_sample(self) -> Sweep:

@@ -12,8 +12,8 @@ from procure.files import existing_file
 from procure.schemas import JOB
 from procure.tables import read
 from procure.text import nearest
-from procure.workload.ledger import Imported
-from procure.workload.presets import ColumnMap, load_preset
+from procure.workload.ledger import Imported, log_bytes
+from procure.workload.presets import ColumnMap, fitting_preset, load_preset
 from procure.workload.read_csv import read_csv
 from procure.workload.read_sacct import read_sacct
 from procure.workload.read_swf import read_swf
@@ -29,7 +29,7 @@ def import_log(
     *,
     strict: bool = False,
     tz: str | None = None,
-    cpus_per_node: int = 1,
+    cpus_per_node: int | None = None,
     mem_unit: str | None = None,
     columns: dict[str, ColumnMap] | None = None,
     clock: str | None = None,
@@ -50,8 +50,10 @@ def import_log(
         Raise if any row is dropped.
     tz
         Zone of dates without an offset, e.g. ``America/Chicago``; csv and sacct.
-    cpus_per_node, mem_unit
-        How SWF's processors and memory are read.
+    cpus_per_node
+        csv: CPUs of every node, for a log that counts nodes only. swf: processors to a node, see `read_swf`.
+    mem_unit
+        How SWF's memory is read.
     columns, clock
         A CSV's mapping by field, and what its times are.
     keep_unfinished
@@ -76,11 +78,13 @@ def import_log(
         raise TableError(f"preset {chosen.name} is for {chosen.format} logs; the format given is {format}")
     rows = {"strict": strict, "keep_unfinished": keep_unfinished, "skip_bad_rows": skip_bad_rows}
     if format == "csv":
-        return read_csv(path, chosen, columns=columns, tz=tz, clock=clock, **rows)
+        return read_csv(
+            path, chosen, columns=columns, tz=tz, clock=clock, cpus_per_node=cpus_per_node, **rows
+        )
     if format == "swf":
         return read_swf(
             path,
-            cpus_per_node=cpus_per_node,
+            cpus_per_node=cpus_per_node or 1,
             mem_unit=mem_unit or (chosen.mem_unit if chosen else "kB:cpu"),
             clock=clock or (chosen.clock if chosen else None),
             node_field=chosen.node_field if chosen else None,
@@ -88,6 +92,22 @@ def import_log(
             **rows,
         )
     return read_sacct(path, tz=tz, **rows)
+
+
+def guess(path: str | Path) -> str:
+    """Say which option a log looks like it needs, from its first lines; empty where nothing tells."""
+    lines = [
+        line
+        for line in log_bytes(path)[:65_536].decode("utf-8", errors="replace").splitlines()
+        if line.strip()
+    ]
+    if lines[0].lstrip().startswith(";") or len(lines[0].split()) >= 18:
+        return "--format swf"
+    if "JobID" in lines[0] and "|" in lines[0]:
+        return "--format sacct"
+    separator = max(",;\t", key=lines[0].count)
+    preset = fitting_preset(name.strip(' "\ufeff') for name in lines[0].split(separator))
+    return f"--preset {preset}" if preset else "--format csv" if separator in lines[0] else ""
 
 
 def read_log(

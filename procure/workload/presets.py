@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +38,7 @@ class Preset(Settings):
 
     ``columns`` maps fields of the job table to columns of a CSV log. ``clock`` says what its times
     are: ``unix`` seconds, seconds of the ``log``'s own clock, or ``local`` dates of the zone ``tz``.
+    ``cpus_per_node`` is that of every node, for a log that counts nodes only.
     For SWF logs: what the requested memory is (``mem_unit``) and which further fields are known.
     """
 
@@ -49,6 +51,7 @@ class Preset(Settings):
     mem_unit: str = "kB:cpu"
     node_field: int | None = None
     queue_field: int | None = None
+    cpus_per_node: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _legal(self) -> Preset:
@@ -59,6 +62,16 @@ class Preset(Settings):
             if source.unit and source.unit not in units:
                 raise ValueError(f"{field}: unknown unit {source.unit!r}; {nearest(source.unit, units)}")
         return self
+
+
+def fitting_preset(columns: Iterable[str]) -> str | None:
+    """Return the name of the csv preset all of whose columns a log has, the one with the most; or None."""
+    there, best = set(map(str, columns)), None
+    for preset in map(load_preset, preset_names()):
+        needed = {source.column for source in preset.columns.values()}
+        if needed and needed <= there and (best is None or len(preset.columns) > len(best.columns)):
+            best = preset
+    return None if best is None else best.name
 
 
 def preset_names() -> list[str]:

@@ -10,10 +10,10 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import read_rows
 from procure.schemas import JOB
-from procure.text import nearest
+from procure.text import counted, nearest
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
-from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, ColumnMap, Preset
+from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, ColumnMap, Preset, fitting_preset
 from procure.workload.slurm_text import node_names
 from procure.workload.units import memory_mb, per_node, seconds
 
@@ -27,6 +27,7 @@ def read_csv(
     columns: dict[str, ColumnMap] | None = None,
     tz: str | None = None,
     clock: str | None = None,
+    cpus_per_node: int | None = None,
     strict: bool = False,
     keep_unfinished: bool = False,
     skip_bad_rows: bool = False,
@@ -46,6 +47,8 @@ def read_csv(
     clock
         ``unix``, ``log`` or ``local``; None is the preset's. Without either, numbers are Unix seconds
         and dates are local.
+    cpus_per_node
+        CPUs of every node, for a log that counts nodes only, in place of a column; None is the preset's.
     strict, keep_unfinished, skip_bad_rows
         As in `read_sacct`; a row whose start time is mapped but empty, or to which no node was
         assigned, never started.
@@ -56,7 +59,8 @@ def read_csv(
         A column is missing, a value is unreadable, or no job is left.
     """
     frame = _table(path)
-    mapping = _mapping(frame, str(path), preset, columns or {})
+    cpus_per_node = cpus_per_node or (preset.cpus_per_node if preset else None)
+    mapping = _mapping(frame, str(path), preset, columns or {}, cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), skip_bad_rows)
     clock = clock or (preset.clock if preset else None)
     values = _times(frame, mapping, ledger, clock, tz or (preset.tz if preset else ""))
@@ -68,7 +72,7 @@ def read_csv(
     values["requested_time"] = np.maximum(
         np.nan_to_num(values.get("requested_time", np.zeros(len(frame)))), 0
     )
-    values |= _amounts(frame, mapping, ledger)
+    values |= _amounts(frame, mapping, ledger, cpus_per_node)
     texts = _texts(frame, mapping)
     _run_times(values, texts, ledger, keep_unfinished)
     ledger.drop(np.isnan(values["submit_time"]), "no submit time")
@@ -86,11 +90,17 @@ def _table(path: str | Path) -> pd.DataFrame:
 
 
 def _mapping(
-    frame: pd.DataFrame, source: str, preset: Preset | None, columns: dict[str, ColumnMap]
+    frame: pd.DataFrame,
+    source: str,
+    preset: Preset | None,
+    columns: dict[str, ColumnMap],
+    cpus_per_node: int | None,
 ) -> dict[str, ColumnMap]:
     """Return the mapping to use, all of whose columns are in the file."""
     own = {name: ColumnMap(column=name) for name in JOB.names if name in frame.columns}
     mapping = (dict(preset.columns) if preset else own) | columns
+    if cpus_per_node is not None:
+        mapping.pop("cpus_per_node", None)
     gone = [(field, where.column) for field, where in mapping.items() if where.column not in frame.columns]
     if gone:
         more = "".join(f", {column!r} (for {field})" for field, column in gone[1:])
@@ -98,17 +108,30 @@ def _mapping(
             f"{source}: column {gone[0][1]!r} (for {gone[0][0]}) is missing; "
             f"{nearest(gone[0][1], frame.columns)}{'; missing too: ' + more[2:] if more else ''}"
         )
-    absent = [field for field in _NEEDED if field not in mapping]
+    needed = _NEEDED if cpus_per_node is None else _NEEDED[:-1]
+    absent = [field for field in needed if field not in mapping]
     if "run_time" not in mapping and not {"start_time", "end_time"} <= set(mapping):
         absent.append("run_time")
     if absent:
         options = " ".join(f"--column {field}=COLUMN" for field in absent)
         raise TableError(
             f"{source}: nothing says which column is {', '.join(absent)}; the file has "
-            f"{', '.join(map(str, frame.columns))}; name {'it' if len(absent) == 1 else 'them'} with {options} "
-            "or a --preset"
+            f"{', '.join(map(str, frame.columns))}; name {'it' if len(absent) == 1 else 'them'} with {options}"
+            f"{_hint(frame, absent)}"
         )
     return mapping
+
+
+def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
+    """Say what else would tell the columns: a preset that they look like, or CPUs per node for all nodes alike."""
+    if len(frame.columns) == 1 and "|" in str(frame.columns[0]):
+        return "; the fields are separated by | as sacct's are: --format sacct"
+    preset = fitting_preset(frame.columns)
+    if preset is not None:
+        return f"; it looks like a log of the preset {preset}: --preset {preset}"
+    if "cpus_per_node" in absent:
+        return " or a --preset; where the log counts nodes only, --cpus-per-node N tells the CPUs of each"
+    return " or a --preset"
 
 
 def _times(
@@ -126,7 +149,9 @@ def _times(
     return values
 
 
-def _amounts(frame: pd.DataFrame, mapping: dict[str, ColumnMap], ledger: Ledger) -> dict[str, np.ndarray]:
+def _amounts(
+    frame: pd.DataFrame, mapping: dict[str, ColumnMap], ledger: Ledger, cpus_per_node: int | None
+) -> dict[str, np.ndarray]:
     """Return nodes, and CPUs, memory and GPUs on each, rounded up; negative amounts drop the row."""
     raw = {
         field: numbers(frame[mapping[field].column], mapping[field].column, ledger)
@@ -136,8 +161,14 @@ def _amounts(frame: pd.DataFrame, mapping: dict[str, ColumnMap], ledger: Ledger)
     n_nodes = np.maximum(np.nan_to_num(raw.get("n_nodes", np.ones(len(frame))), nan=1.0), 1.0)
     for field in AMOUNTS:
         ledger.drop(raw.get(field, np.zeros(1)) < 0, f"negative {field}")
-    ledger.drop(np.isnan(raw["cpus_per_node"]), "no CPUs")
-    cpus = per_node(np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1))
+    if cpus_per_node is None:
+        ledger.drop(np.isnan(raw["cpus_per_node"]), "no CPUs")
+        cpus = per_node(
+            np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1)
+        )
+    else:
+        cpus = np.full(len(frame), float(cpus_per_node))
+        ledger.note(f"every node of a job counts as {counted(cpus_per_node, 'CPU')}")
     values = {"n_nodes": n_nodes, "cpus_per_node": cpus}
     if "mem_mb_per_node" in raw:
         source = mapping["mem_mb_per_node"]

@@ -97,6 +97,11 @@ def read_swf(
         "end_time": np.where(never, gave_up, start + run),
         **_amounts(field, frame, ledger, cpus_per_node, mem_unit, node_field),
     }
+    if node_field is None and frame.shape[1] > len(_NAMES):
+        ledger.note(
+            f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as MetaCentrum's have: if it is one of "
+            "theirs, --preset metacentrum reads the nodes, and memory in its unit"
+        )
     return ledger.finish(columns, clock, strict, origin)
 
 

@@ -1,0 +1,107 @@
+"""Lay a table out so that it fits the terminal: ids wrapped at their commas, heads between words, no cell cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from procure.cli.people import cells, head
+from procure.text import printable
+
+_IDS = ("package_id", "package")
+_LEAST = 12
+"""Characters that text wraps to if need be; numbers and names of one word stay whole."""
+
+_AMOUNT = re.compile(r"–|-?[\d.,]+%?(?: [a-z]+(?: \d+ [a-z]+)?)?")
+"""What stands at the right edge of its column: a number, with its unit or two."""
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A head and its cells; ``least`` is the width below which one of them would break within a word."""
+
+    head: str
+    cells: list[str]
+    right: bool
+    least: int
+
+    @property
+    def most(self) -> int:
+        """The width at which nothing is wrapped."""
+        return max(len(line) for text in (self.head, *self.cells) for line in text.split("\n"))
+
+
+def show(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
+    """Print a frame, in several tables with the same first column where one would be too wide."""
+    console = Console()
+    if title:
+        console.print(escape(printable(title)), style="italic", highlight=False)
+    columns = _columns(frame, units, narrow=False)
+    if sum(column.most + 3 for column in columns) < console.width:
+        console.print(_table(columns, [column.most for column in columns], narrow=False))
+        return
+    for group in _groups(_columns(frame, units, narrow=True), console.width):
+        console.print(_table(group, _widths(group, console.width), narrow=True))
+
+
+def _columns(frame: pd.DataFrame, units: Mapping[str, str], narrow: bool) -> list[_Column]:
+    found = []
+    for position, name in enumerate(map(str, frame.columns)):
+        values = frame.iloc[:, position]
+        said, unit = head(name, units.get(name))
+        written = cells(values, unit)
+        right = values.dtype.kind in "iuf" or all(_AMOUNT.fullmatch(text) for text in written)
+        if narrow and name in _IDS:
+            written = [text.replace(",", ",\n") for text in written]
+        if narrow and "," in said and "=" in said:  # a package id as a head
+            said = said.replace(",", ",\n")
+        whole = [line for text in written for line in text.split("\n")] if right or name in _IDS else []
+        words = [word for text in (said, *(() if whole else written)) for word in text.split()]
+        least = max(map(len, [*whole, *words]), default=1)
+        if not whole:  # text in a column as narrow as its longest word is hard to read
+            least = max(least, min(_LEAST, max(map(len, written), default=1)))
+        found.append(_Column(printable(said, kept="\n"), written, right, least))
+    return found
+
+
+def _groups(columns: Sequence[_Column], width: int) -> list[list[_Column]]:
+    """Part columns so that each group fits; every group begins with the first column."""
+    groups: list[list[_Column]] = [[columns[0]]]
+    for column in columns[1:]:
+        if len(groups[-1]) > 1 and sum(one.least + 1 for one in [*groups[-1], column]) > width + 1:
+            groups.append([columns[0]])
+        groups[-1].append(column)
+    return groups
+
+
+def _widths(columns: Sequence[_Column], width: int) -> list[int]:
+    """Narrow the columns that have most to give, one character at a time, until all fit."""
+    found = [column.most for column in columns]
+    while sum(found) + len(found) - 1 > width:
+        spare = [one - column.least for one, column in zip(found, columns, strict=True)]
+        if max(spare) <= 0:
+            break
+        found[spare.index(max(spare))] -= 1
+    return found
+
+
+def _table(columns: Sequence[_Column], widths: Sequence[int], narrow: bool) -> Table:
+    """Make rich's table; narrow: without rules between columns."""
+    table = Table(
+        header_style="bold", box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD, show_edge=not narrow,
+        pad_edge=not narrow, padding=(0, 0) if narrow else (0, 1),
+    )  # fmt: skip
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(
+            escape(column.head), justify="right" if column.right else "left", overflow="fold", width=width
+        )
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*map(escape, row))
+    return table

@@ -1,0 +1,100 @@
+"""Tables for people: within 80 columns, words for heads, lengths of time, no more digits than a number is worth."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from small_study import swept
+
+from procure.cli import common
+from procure.cli.people import amount, cells, head, number
+from procure.text import duration
+
+IDS = [f"ComputeNode3={i},BigMemNode2={i},GPUNode11={i},LoginNode7={i}" for i in (1, 22, 333)]
+
+
+def printed(capsys, frame, title="", units=None):
+    common.print_table(frame, common.Format.TABLE, title, units)
+    return capsys.readouterr().out
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_a_wide_table_is_parted_and_nothing_is_broken(capsys):
+    """Twenty columns with long heads: several tables of at most 80 columns, each with the first column, words whole."""
+    names = [f"remarkable_quantity_{i}" for i in range(20)]
+    frame = pd.DataFrame({"policy": ["easy", "best-fit"]} | {name: [123456.789, 1.0] for name in names})
+    said = printed(capsys, frame, "a title " * 15)
+    assert max(map(len, said.splitlines())) <= 80
+    assert said.split().count("remarkable") == said.split().count("123,457") == 20
+    assert said.count("best-fit") == said.count("policy") > 1
+
+
+def test_package_ids_wrap_at_commas(capsys):
+    """Ids are wrapped between types only, in cells and in heads, whatever else the table holds."""
+    frame = pd.DataFrame({"rank": [1, 2, 3], "package_id": IDS, "note": ["some words that may wrap"] * 3})
+    wide = pd.DataFrame({"cost": ["price"]} | {one: [1] for one in IDS})
+    for said in (printed(capsys, frame), printed(capsys, wide)):
+        assert max(map(len, said.splitlines())) <= 80
+        for one in IDS:
+            for part in one.split(","):
+                assert part in said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mean_wait_time", ("mean wait", "s")), ("price_usd", ("price US$", "US$")), ("n_jobs", ("jobs", "")),
+        ("total_cpus", ("total CPUs", "")), ("mem_gb", ("mem GB", "GB")), ("hit_share", ("hit share", "share")),
+        ("rmse_seconds", ("RMSE", "s")), ("utilization_cpu", ("utilization CPU", "share")), ("usd", ("US$", "US$")),
+        ("tco, US$", ("tco US$", "US$")), ("rank", ("rank", "")),
+    ],
+)  # fmt: skip
+def test_heads_are_words_and_tell_units(name, said):
+    """One style: words, and the unit of what is not a count or a length of time."""
+    assert head(name) == said
+    assert head(name, "")[1] == ""
+
+
+def test_no_false_precision():
+    """Dollars are whole, counts that were averaged too; a large number has no decimals, a small one three digits."""
+    assert cells(pd.Series([1494100.0, 2582.0]), "US$") == ["1,494,100", "2,582"]
+    assert cells(pd.Series([2582.123, 10.5]), "") == ["2,582", "10"]
+    assert cells(pd.Series([0.1234, 5.0]), "") == ["0.123", "5.000"]
+    assert cells(pd.Series([2.0, None]), "") == ["2", "–"]
+    assert [number(x) for x in (1234.5, 12.345, 0.0123456, 7)] == ["1,234", "12.3", "0.0123", "7"]
+    assert amount(0.9273, "share") == "92.7%" and amount(float("nan"), "s") == "–"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0 s"), (0.0124, "12 ms"), (7.31, "7.3 s"), (9.97, "10 s"), (119.4, "119 s"), (120, "2 min"),
+     (3599.7, "1 h"), (210, "3 min 30 s"), (8616, "2 h 24 min"), (172_799, "2 d"), (10**6, "11 d 14 h"),
+     (-8616, "-2 h 24 min"), (None, "–")],
+)  # fmt: skip
+def test_lengths_of_time(seconds, said):
+    """At most two units, rounded to the smaller."""
+    assert duration(seconds) == said
+
+
+def test_people_read_hours_and_programs_seconds(procure):
+    """The same list: waits in hours and minutes in the table, seconds under the same keys as ever in JSON."""
+    table = procure("recommend", swept(), "-k", 2, "--resamples", 0)[1]
+    assert "mean wait" in table and "mean_wait" not in table
+    document = json.loads(procure("recommend", swept(), "-k", 2, "--resamples", 0, "--format", "json")[1])
+    assert duration(document[0]["mean_wait_time"]) in table
+
+
+def test_evaluate_prints_what_decides_first(procure):
+    """First how good the first packages are, beside naive choices; no list longer than the packages judged."""
+    said = procure("evaluate", swept())[1]
+    assert "are among the best (cheapest-per-cpu" in said.splitlines()[0].replace("\n", " ")
+    document = json.loads(procure("evaluate", swept(), "--format", "json")[1])
+    judged, longest = document[0]["n_ranked"], max(row["k"] for row in document)
+    assert judged < longest, "the study is small enough"
+    assert f" {longest:,} " not in said.split("\n", 1)[1]
