@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from procure.learn.days import Day, day_span, lay_out_days, mean_wait, on_day
+from procure.learn.days import Day, day_span, lay_out_days, mean_wait, on_day, quick_wait
+from procure.learn.features import FEATURES, QUEUE_FEATURES
 from procure.learn.judge import LEARNED, evaluate
+from procure.learn.policy import expected_before
 from procure.learn.run_times import RunTimes
+from procure.learn.scores import PLACES
 from procure.learn.search import Settings, search
 from procure.learn.store import TrainedPolicy, read_policy
 from procure.policies.queue import Skipping
@@ -93,6 +97,31 @@ def ablation(logs: Path, generations: int) -> None:
         )
 
 
+def without(logs: Path, policies: list[Path]) -> None:
+    """A trained policy with one part taken away and nothing trained anew, on the test days."""
+    days = lay_out_days(beocat(logs), nodes_of_the_paper(), *day_span(TEST), ZONE)
+    reference = sum(day.reference for day in days)
+    queue = np.isin(np.arange(len(FEATURES)), QUEUE_FEATURES)
+    for path in policies:
+        arrays = dict(read_policy(path).arrays)
+        kinds = {
+            "nothing": (arrays, False),
+            "history": (arrays, True),
+            "history, and what ends in the run": (arrays | {"trust": np.array([1e9])}, True),
+            "features of the queue": (arrays | {"weights": np.where(queue, 0.0, arrays["weights"])}, False),
+            "cost of nodes": (arrays | {"places": np.zeros(len(PLACES))}, False),
+        }
+        for name, (changed, ignorant) in kinds.items():
+            trained = TrainedPolicy("search", changed)
+            waits = []
+            for day in days:
+                known = replace(day, prior=expected_before(day.ready.jobs, None)) if ignorant else day
+                waits.append(quick_wait(known, on_day(known, trained)))
+            ratios = np.array(waits) / [day.reference for day in days]
+            words = f"{sum(waits) / reference:.3f} × sjf, {np.exp(np.log(ratios).mean()):.3f} by day"
+            print(f"{path} without {name}: {words}, worst {ratios.max():.2f}", flush=True)
+
+
 def cost(logs: Path, policies: list[Path]) -> None:
     """Seconds of the compiled loop per day and per start, of this process alone, least of three."""
     days = lay_out_days(beocat(logs), nodes_of_the_paper(), *day_span(TEST), ZONE)
@@ -144,10 +173,7 @@ def estimates(logs: Path, hpc2n: Path) -> None:
         first = from_day or int(jobs["submit_time"].quantile(0.9))
         rows = []
         history = RunTimes(by_user=from_day is None).fit(jobs, first)
-        last_two = jobs.groupby(["user", "requested_time", "cpus_per_node", "n_nodes", "mem_mb_per_node"])[
-            "run_time"
-        ]
-        mean_two = last_two.transform(lambda runs: runs.shift().rolling(2, min_periods=1).mean())
+        mean_two = last_two_that_ended(jobs)
         for moment in range(first, int(jobs["submit_time"].max()), 86_400):
             history = history.updated(jobs[jobs["submit_time"] < moment + 86_400], moment)
             day = jobs[(jobs["submit_time"] >= moment) & (jobs["submit_time"] < moment + 86_400)]
@@ -155,7 +181,8 @@ def estimates(logs: Path, hpc2n: Path) -> None:
                 rows.append(pd.DataFrame({
                     "run": day["run_time"],
                     "request": day["requested_time"].where(day["requested_time"] > 0, 30 * 86_400),
-                    "mean": history.predict(day), "median": history.predict(day, 0.5), "two": mean_two[day.index],
+                    "mean": history.predict(day), "median": history.predict(day, 0.5),
+                    "two": mean_two[day.index.to_numpy()],
                 }))  # fmt: skip
         table = pd.concat(rows)
         table["two"] = np.minimum(table["two"].fillna(table["request"]), table["request"])
@@ -168,9 +195,25 @@ def estimates(logs: Path, hpc2n: Path) -> None:
             )
 
 
+def last_two_that_ended(jobs: pd.DataFrame) -> np.ndarray:
+    """Mean run time of the last two of the same user, shape and request that had ended at the submission, or NaN."""
+    submit, run = jobs["submit_time"].to_numpy(), jobs["run_time"].to_numpy(np.float64)
+    found = np.full(len(jobs), np.nan)
+    alike = ["user", "requested_time", "cpus_per_node", "n_nodes", "mem_mb_per_node", "gpus_per_node"]
+    for rows in jobs.groupby(alike).indices.values():
+        by_end = rows[np.argsort(submit[rows] + run[rows], kind="stable")]
+        n_ended = np.searchsorted((submit + run)[by_end], submit[rows], side="right")
+        last = run[by_end]
+        first, second = last[np.maximum(n_ended - 1, 0)], last[np.maximum(n_ended - 2, 0)]
+        found[rows] = np.where(n_ended > 0, (first + second) / 2, np.nan)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["judge", "rollout", "ablation", "cost", "transfer", "estimates"])
+    parser.add_argument(
+        "part", choices=["judge", "rollout", "ablation", "without", "cost", "transfer", "estimates"]
+    )
     parser.add_argument("logs", type=Path, help="folder of all_jobs_202103.csv.xz and the two that follow")
     parser.add_argument("policies", type=Path, nargs="*")
     parser.add_argument("--span", default=TEST)
@@ -183,6 +226,8 @@ def main() -> None:
         judge(given.logs, given.policies, given.span, ahead=86_400, every=3600)
     elif given.part == "ablation":
         ablation(given.logs, given.generations)
+    elif given.part == "without":
+        without(given.logs, given.policies)
     elif given.part == "cost":
         cost(given.logs, given.policies)
     elif given.part == "transfer":
