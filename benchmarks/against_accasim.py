@@ -6,7 +6,8 @@
 AccaSim runs in its own environment and gets back a name that today's Python has moved, which its import
 needs (`collections.Mapping`); nothing of it is changed on the disk. Seconds are processor time, of AccaSim
 from the start of the simulation to its end, in which it also reads the log; of procure the kernel, and with
-checking and laying out the tables. The last lines are the policy as a newcomer would write it, in plain Python.
+checking and laying out the tables. A job without a requested time asks for
+its run time. Plain Python is the policy as a newcomer would write it (`naive.py`).
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def main() -> None:
         }
         (folder / "system.json").write_text(json.dumps(system))
         jobs = import_log(folder / "jobs.swf", "swf").jobs
+        unlimited = jobs["requested_time"] == 0
+        jobs["requested_time"] = jobs["requested_time"].where(~unlimited, jobs["run_time"].clip(lower=1))
         nodes = pd.DataFrame(
             {"node_id": [f"n{i}" for i in range(processors)], "cpus": 1, "mem_mb": np.int64(10**7)}
         )

@@ -5,7 +5,7 @@
     python benchmarks/policies_speed.py beocat LOG.csv.xz NODES.csv    best fit, three resources
     python benchmarks/policies_speed.py plain                     a policy in plain Python, 100 nodes
     python benchmarks/policies_speed.py scale OUT.svg             EASY up to 1,000,000 jobs, 10,000 nodes
-    python benchmarks/policies_speed.py growth OUT.svg            against jobs, nodes, queue, shapes
+    python benchmarks/policies_speed.py growth OUT.svg [PATIENCE] against jobs, nodes, queue, shapes
     python benchmarks/policies_speed.py crowd                     plans on eight overloaded shared nodes and in a pool
     python benchmarks/policies_speed.py slowdown LOG.swf.xz PROCESSORS NODES    bounded slowdowns of EASY
     python benchmarks/policies_speed.py study RESULTS.parquet     whether EASY and best fit choose alike
@@ -164,8 +164,6 @@ AXES = {
     "shapes": (10, 100, 1_000, 10_000),
 }
 BASE = {"jobs": 20_000, "nodes": 100, "queue": 100, "shapes": 100}
-PATIENCE = 60.0
-"""Seconds: beyond a run of this length the next, larger one is left out."""
 
 
 def growing(
@@ -188,7 +186,8 @@ def growing(
     return pd.DataFrame(columns), node_table(nodes, cpus=64, mem_mb=500_000)
 
 
-def growth(out: str) -> None:
+def growth(out: str, patience: str = "60") -> None:
+    """Plot kernel seconds; after a run of more than ``patience`` seconds the next, larger one is left out."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -205,7 +204,7 @@ def growth(out: str) -> None:
                 took.append(run.elapsed)
                 depth = run.metrics["max_queue_depth"]
                 print(f"{axis} {size:,}: {policy} {run.elapsed:.4f} s, longest queue {depth:,}", flush=True)
-                if run.elapsed > PATIENCE:
+                if run.elapsed > float(patience):
                     break
             power = np.polyfit(np.log(done[-3:]), np.log(took[-3:]), 1)[0] if len(done) > 1 else float("nan")
             print(f"{axis}: {policy} exponent {power:.2f} over the last {len(done[-3:])} points", flush=True)
@@ -224,14 +223,14 @@ def crowd() -> None:
     kinds = ((6, 64, 256_000, 0), (1, 24, 1_024_000, 0), (1, 64, 512_000, 8))
     rows = [kind[1:] for kind in kinds for _ in range(kind[0])]
     eight = node_table(8).assign(**pd.DataFrame(rows, columns=["cpus", "mem_mb", "gpus"]))
-    pool = generated(2_000, 100, 8, 1.2)
-    cases = [("conservative", 600, eight)] + [(policy, 100, eight) for policy in ("best-gap", "tabu")]
+    two = eight.iloc[[0, 7]].reset_index(drop=True)
+    cases = [("conservative", 600, eight), ("best-gap", 100, two), ("tabu", 100, two)]
     for policy, n_jobs, nodes in cases:
         jobs = generate(1, n_jobs=n_jobs)
         jobs["submit_time"] = jobs["submit_time"] // 50
-        timed(f"{policy}, eight shared nodes", jobs, nodes, policy)
-    for policy in ("best-gap", "tabu"):
-        timed(f"{policy}, a pool of 100", pool, node_table(100), policy)
+        timed(f"{policy}, {len(nodes)} shared nodes", jobs, nodes, policy)
+    for policy, load in (("best-gap", 100.0), ("tabu", 1.2)):
+        timed(f"{policy}, a pool of 100", generated(2_000, 100, 8, load), node_table(100), policy)
     for depth in (2, 10, 100):
         embedded(f"easy:depth={depth}", repeats=1)
 
