@@ -71,6 +71,7 @@ def test_no_rule_sees_what_comes_after_the_cut(study):
     assert before["mean_wait_time"].tolist() != after["mean_wait_time"].tolist()
 
 
+@pytest.mark.slow
 def test_what_is_judged_is_what_was_submitted_within_the_horizon(study, monkeypatch):
     """The judge replays from a warm-up before the cut to the end of the horizon."""
     seen = {}
@@ -85,11 +86,13 @@ def test_what_is_judged_is_what_was_submitted_within_the_horizon(study, monkeypa
     assert seen[CUT].min() >= AT - DAY and AT + WEEK - DAY < seen[CUT].max() < AT + WEEK
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows(study):
     one, other = (forward(study, [CUT], n_packages=12, seed=3).table for _ in range(2))
     pd.testing.assert_frame_equal(one, other)
 
 
+@pytest.mark.slow
 def test_without_cuts_every_first_of_a_month_with_enough_on_both_sides_counts(study):
     """The log ends on April 11: too early for a cut on April 1. A week more, and there is one."""
     with pytest.raises(ArgumentError, match="no first of a month"):

@@ -46,6 +46,7 @@ def test_a_race_spends_its_runs_where_they_decide(study):
     assert first["mean_wait_time"].iloc[0] == pytest.approx(mean)
 
 
+@pytest.mark.slow
 def test_a_recommendation_knows_what_raced(study):
     found = search(study, runs=400, seed=2)
     done = recommend(study, k=3, verify=False)
