@@ -16,6 +16,7 @@ from procure.forecast.evaluation import auc, evaluate, judge, shuffle_days
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.hurst import hurst
 from procure.forecast.known import NEVER
+from procure.forecast.load import hourly_load, judge_load
 from procure.forecast.recurring import recurring_shares
 from procure.schemas import JOB
 from procure.tables import check
@@ -234,3 +235,25 @@ def test_hurst_tells_memory():
     assert hurst(np.cumsum(noise)) > 0.9
     with pytest.raises(TableError, match="needs 64 values; 63 were given"):
         hurst(noise[:63])
+
+
+def test_hourly_load_on_paper():
+    """Four CPUs for ninety minutes are four in the first hour and two on average in the second."""
+    jobs = job_table([MONDAY, MONDAY + 3 * HOUR], cpus=[4, 1], run=[5400, 60])
+    first, load = hourly_load(jobs)
+    assert first == MONDAY
+    assert load.tolist() == [4.0, 2.0, 0.0]
+
+
+def test_load_with_a_rhythm_is_forecast():
+    """Where office hours alone make the load, the forecast is far nearer than no change."""
+    rng = np.random.default_rng(0)
+    hours = [h for h in range(7 * 24 * 7) if 8 <= h % 24 < 18 for _ in range(rng.poisson(25))]
+    jobs = job_table(
+        [MONDAY + h * HOUR for h in hours], user=[f"u{i % 9}" for i in range(len(hours))], run=HOUR
+    )
+    errors = judge_load(jobs).errors.set_index("horizon")
+    assert errors.loc[12, "forecast"] < 0.5 * errors.loc[12, "no_change"]
+    assert (errors["covered"] > 0.7).all()
+    with pytest.raises(TableError, match="the load needs 28"):
+        judge_load(jobs[jobs["submit_time"] < MONDAY + 20 * DAY])

@@ -73,6 +73,21 @@ def _fit(rows: np.ndarray, came: np.ndarray, seed: int) -> xgboost.Booster:
     return xgboost.train(_SETTINGS | {"seed": seed, "base_score": float(came.mean())}, data, _ROUNDS)
 
 
+LEVELS = (0.05, 0.5, 0.95)
+"""Quantiles of the load: the middle, and the ends of a 90 % interval."""
+
+
+def fit_quantiles(rows: np.ndarray, target: np.ndarray, seed: int) -> xgboost.Booster:
+    """Boost the `LEVELS` of a target float64[n] from rows float32[n, m]."""
+    settings = _SETTINGS | {"objective": "reg:quantileerror", "quantile_alpha": list(LEVELS), "seed": seed}
+    return xgboost.train(settings, xgboost.QuantileDMatrix(rows, target, nthread=1), _ROUNDS)
+
+
+def predict_quantiles(model: xgboost.Booster, rows: np.ndarray) -> np.ndarray:
+    """Return the quantiles of each row, float64[n, 3]."""
+    return np.asarray(model.inplace_predict(rows), np.float64)
+
+
 def calibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray) -> np.ndarray:
     """Move chances by the line a + b x in the logit that fits earlier chances best, held near 0 + 1 x.
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pandas as pd
 from markupsafe import Markup
 
+from procure.errors import TableError
 from procure.forecast.evaluation import Judged
-from procure.forecast.periods import PatternSettings, find_patterns
+from procure.forecast.load import LoadJudged, judge_load
+from procure.forecast.periods import DAY, PatternSettings, find_patterns
 from procure.page import svg
 from procure.page.html import render, write_page
 
@@ -33,6 +35,7 @@ def write_report(
         reserved=rows[["period", "confidence", *reserved]],
         charts=[{"period": name, "chart": _calibration(judged, name)} for name in rows["period"].unique()],
         patterns=longest.drop(columns=["pattern", "burst"]),
+        load=_load(jobs, settings),
     )
     return write_page(path, text)
 
@@ -48,3 +51,31 @@ def _calibration(judged: Judged, period: str) -> Markup:
     axes.set_ylabel("share that came")
     axes.legend(frameon=False)
     return svg.inline(made, f"calibration-{period}", f"stated confidence against what came, by {period}")
+
+
+def _load(jobs: pd.DataFrame, settings: PatternSettings | None) -> dict[str, object]:
+    """Judge the forecast of the load; ``refused`` says why it cannot be."""
+    try:
+        judged = judge_load(jobs, settings)
+    except TableError as error:
+        return {"refused": str(error)}
+    return {"refused": "", "errors": judged.errors, "chart": _day_ahead(judged)}
+
+
+def _day_ahead(judged: LoadJudged) -> Markup:
+    """Draw the last four weeks: what was expected a day before, the interval, the week before, and what came."""
+    rows = judged.rows[judged.rows["horizon"] == 24]
+    rows = rows[rows["target"] > rows["target"].max() - 28 * DAY]
+    days = (rows["target"] - rows["target"].min()) / DAY
+    made, axes = svg.figure(9, 3.6)
+    axes.fill_between(
+        days, rows["low"], rows["high"], color=svg.SKY, alpha=0.3, linewidth=0, label="90 % interval"
+    )
+    axes.plot(days, rows["seasonal_naive"], color=svg.GREY, linewidth=0.8, label="same hour a week before")
+    axes.plot(days, rows["expected"], color=svg.BLUE, label="expected a day before")
+    axes.plot(days, rows["actual"], color=svg.RED, linewidth=1.2, label="came")
+    axes.set_xlabel("days")
+    axes.set_ylabel("CPUs in use")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, ncols=4, fontsize=7)
+    return svg.inline(made, "load", "CPUs in use, expected a day before and what came")
