@@ -18,6 +18,8 @@ import pytest
 from procure.errors import TableError
 from procure.files import check_parquet, read_archive, read_bytes
 from procure.files.archive import _head_with_digest
+from procure.packages import PackageRules, count_packages, expand_packages, read_quotes, write_packages
+from procure.packages.enumerate import TooManyPackages
 from procure.workload.slurm_text import expand_nodes, node_names
 
 GB = 1_000_000_000
@@ -209,3 +211,37 @@ def test_too_little_memory_is_said(tmp_path, monkeypatch, capsys):
         said
         == "procure: this takes more memory than there is (Unable to allocate 8 TiB); give it less to do\n"
     )
+
+
+QUOTES = """name,category,cpus,mem_gb,gpus,price_usd
+A,compute,32,128,0,7000
+B,bigmem,32,512,0,9000
+C,gpu,32,128,2,20000
+"""
+
+
+def test_a_huge_budget_is_refused_not_enumerated(tmp_path, procure):
+    """Packages are counted, written or held up to a stated number; the error says what allows more."""
+    (tmp_path / "q.csv").write_text(QUOTES)
+    code, _, said = procure("packages", tmp_path / "q.csv", "--budget", "1e12", "--max-packages", 100_000)
+    assert code == 1 and "more than 100,000 packages" in said and "--max-packages allows more" in said
+    quotes, rules = read_quotes(tmp_path / "q.csv"), PackageRules(budget_usd=1e12)
+    out = tmp_path / "p.parquet"
+    for call in (
+        lambda: expand_packages(quotes, rules, 100_000),
+        lambda: count_packages(quotes, rules, most=100_000),
+        lambda: write_packages(quotes, rules, out, most=100_000),
+    ):
+        with pytest.raises(TooManyPackages):
+            call()
+    assert not out.exists()
+    assert count_packages(quotes, PackageRules(budget_usd=300_000), most=100_000)["n_packages"] < 100_000
+
+
+def test_types_that_combine_in_too_many_ways_are_refused(tmp_path):
+    """400 types, any five of a category: more than could ever be tried."""
+    rows = [f"T{i},compute,32,128,1,{7000 + i}" for i in range(400)]
+    (tmp_path / "q.csv").write_text("\n".join([QUOTES.split("\n")[0], *rows]) + "\n")
+    rules = PackageRules(budget_usd=100_000, types_per_category=5)
+    with pytest.raises(TooManyPackages, match="types_per_category"):
+        count_packages(read_quotes(tmp_path / "q.csv"), rules)

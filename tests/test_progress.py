@@ -139,9 +139,7 @@ run()
     ("module", "function", "arguments"),
     [
         ("packages", "count_packages", ["packages", "quotes/example-2023.csv", "--budget", "1M"]),
-        ("recommend", "recommend_packages", ["recommend", "x.toml"]),
         ("sweep", "run_sweep", ["sweep", "pipelines/example.toml", "--farm", "serial"]),
-        ("search", "search_packages", ["search", "pipelines/example.toml"]),
     ],
 )
 def test_interrupted_commands_end_alike(module, function, arguments):

@@ -60,7 +60,7 @@ class Predicted:
 
 
 def fold_of(n: int, folds: int, seed: int) -> np.ndarray:
-    """Deal n rows to folds of equal size (±1) at random."""
+    """Assign n rows to folds of equal size (±1) at random."""
     dealt = np.arange(n) % folds
     return np.random.default_rng(seed).permutation(dealt)
 

@@ -114,7 +114,7 @@ class Surrogate:
         Returns
         -------
         typical : float
-            The prediction for a package of which nothing is known, s.
+            The prediction for a package without any features known, s.
         factors : numpy.ndarray
             float64, shape (packages, features); ``typical`` × the product of a row is `predict`.
 
