@@ -30,6 +30,10 @@ $(VENV)/.installed-hpc: pyproject.toml | $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[hpc]'
 	@touch $@
 
+$(VENV)/.installed-browser: pyproject.toml | $(VENV)/.installed-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser]'
+	@touch $@
+
 install: $(VENV)/.installed  ## install procure into .venv; `procure warm` then compiles every policy
 
 sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the main job: packages, simulation, model, recommendation, report
@@ -45,7 +49,7 @@ test: $(VENV)/.installed-test  ## install and run the default tests
 coverage: $(VENV)/.installed-test  ## the default tests again, with the share of lines that they run; kernels do not count
 	$(BIN)/python -m pytest $(PARALLEL) -q -m "not slow and not slurm" --cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
-test-slow: $(VENV)/.installed-test  ## the slower tests, the documentation's commands, Slurm where there is one
+test-slow: $(VENV)/.installed-test $(if $(shell command -v chromium),$(VENV)/.installed-browser)  ## the slower tests, the documentation's commands, Slurm where there is one
 	$(BIN)/python -m pytest $(PARALLEL) -m "slow or slurm"
 
 check: $(VENV)/.installed-test ## style, types, import layers

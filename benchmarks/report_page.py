@@ -1,0 +1,79 @@
+"""Words, printed pages, size and time of a study's report, and what axe-core finds: one JSON line.
+
+    python benchmarks/report_page.py pipelines/example.toml [--picture FIRST_PAGE.png]
+
+Needs the extra ``browser`` and a Chromium on the PATH. The study has to be swept; the second of two reports is timed,
+since the first may fit the models that the second reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from axe_playwright_python.base import AXE_FILE_PATH
+from playwright.sync_api import sync_playwright
+
+import procure
+
+QUIET = ["--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync"]  # fmt: skip
+
+
+def made(study: str, out: Path) -> dict[str, float]:
+    """Write the report twice; return the seconds of the second time, by the clock and of the processor."""
+    procure.report(study, out)
+    began, used = time.perf_counter(), time.process_time()
+    procure.report(study, out)
+    return {
+        "seconds": round(time.perf_counter() - began, 1),
+        "cpu_seconds": round(time.process_time() - used, 1),
+    }
+
+
+def looked_at(path: Path, picture: str | None) -> dict[str, object]:
+    """Open a report in a browser and count."""
+    alone = ["--no-sandbox"] if os.getuid() == 0 else []
+    found: dict[str, object] = {}
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=[*QUIET, *alone])
+        for scheme in ("light", "dark"):
+            page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 800})
+            page.goto(path.as_uri())
+            page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
+            found[f"axe_violations_{scheme}"] = len(page.evaluate("axe.run()")["violations"])
+        page = browser.new_page(viewport={"width": 900, "height": 800})
+        page.goto(path.as_uri())
+        found["words_first_page"] = len(
+            page.evaluate("document.getElementById('answer').textContent").split()
+        )
+        for paper in ("A4", "Letter"):
+            found[f"pages_{paper}"] = len(re.findall(rb"/Type\s*/Page\b(?!s)", page.pdf(format=paper)))
+        if picture:
+            page.locator("#answer").screenshot(path=picture)
+        browser.close()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("study")
+    parser.add_argument("--picture", help="write a picture of the first page here, PNG")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "report.html"
+        timed = made(asked.study, out)
+        size = {"bytes": out.stat().st_size}
+        print(json.dumps({"study": asked.study} | looked_at(out, asked.picture) | size | timed))
+
+
+if __name__ == "__main__":
+    main()
