@@ -57,7 +57,7 @@ def test_evaluate_gives_a_row_per_period_and_mode(jobs, tmp_path):
     assert all(wanted <= row.keys() for row in rows)
     assert {row["confidence"] for row in rows} == {"pdf", "survival", "hazard", "boosted"}
     text = report.read_text()
-    assert "<svg" in text and "http" not in text.replace("http://www.w3.org", "")
+    assert "<svg" in text and "://" not in text.replace("http://www.w3.org", "")
 
 
 @pytest.mark.parametrize(
