@@ -154,6 +154,22 @@ def _begin(state, own):
 
 
 @kernel
+def _end(shadow, own, running, now):
+    """Give back the nodes of every entry that ends now, before anybody is placed; returns how many run on."""
+    entry = 0
+    while entry < running:
+        if own.end[entry] > now:
+            entry += 1
+            continue
+        for k in range(shadow.n_nodes[own.job[entry]]):
+            _move(shadow, own.job[entry], own.nodes[own.at[entry] + k], 1)
+        running -= 1
+        own.end[entry], own.job[entry] = own.end[running], own.job[running]
+        own.at[entry] = own.at[running]
+    return running
+
+
+@kernel
 def waiting_ahead(state, own, which):
     """Return the seconds that jobs of the queue wait within the horizon if an order serves it; nobody joins it."""
     base, shadow = own.scored, own.shadow
@@ -187,11 +203,7 @@ def waiting_ahead(state, own, which):
         now = moment
         if now == until:
             return total
-        for k in range(shadow.n_nodes[own.job[soonest]]):
-            _move(shadow, own.job[soonest], own.nodes[own.at[soonest] + k], 1)
-        running -= 1
-        own.end[soonest], own.job[soonest] = own.end[running], own.job[running]
-        own.at[soonest] = own.at[running]
+        running = _end(shadow, own, running, now)
 
 
 @kernel
