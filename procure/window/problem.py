@@ -65,8 +65,8 @@ class Window:
         asked = int(self.sizes.sum())
         if asked > len(self.idle):
             raise TableError(
-                f"window: {counted(len(self.ids), 'job')} ask for {counted(asked, 'node')}, and "
-                f"{counted(len(self.idle), 'node')} are idle; a window's jobs must fit together"
+                f"window: the jobs ask for {counted(asked, 'node')} in all, idle are "
+                f"{len(self.idle)}; a window's jobs must fit together"
             )
 
     def _check_idle(self) -> None:
@@ -219,6 +219,8 @@ def read_window(path: str | Path) -> Window:
         if isinstance(error, TableError):
             raise
         raise TableError(f"{path}: not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise TableError(f"{path}: an object with tree, idle and jobs is needed, not {type(given).__name__}")
     try:
         instance = _Instance.model_validate(given)
         tree = instance.tree

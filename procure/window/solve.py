@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from procure.errors import ArgumentError
 from procure.text import nearest
+from procure.topology.fat_tree import FatTree
 from procure.window.board import Board, compiled, make_board
 from procure.window.exact import MOST_CELLS, n_cells, solve_exact
 from procure.window.greedy import solve_greedy
@@ -168,6 +170,8 @@ def solve(
             raise ArgumentError(name, f"{name} is {value}; at least 0 is needed")
     if time_limit is not None and not time_limit > 0:
         raise ArgumentError("time_limit", f"the time limit is {time_limit} s; it must be above 0")
+    if solver.name in METHODS:
+        _load(solver.name)
     began = time.perf_counter()
     board = make_board(window.tree.shape, window.idle, window.sizes, seed)
     optimal = solver.solve(board, window, Options(seed, steps, time_limit))
@@ -175,3 +179,12 @@ def solve(
     bounds = board.first.tolist()
     places = tuple(window.idle[board.held[low:high]] for low, high in pairwise(bounds))
     return Allocation(window, solver.name, places, seconds, optimal)
+
+
+@cache
+def _load(method: str) -> None:
+    """Solve a window of one node, so that the first time taken holds no compiling and no import."""
+    one = np.array([0], np.int64)
+    board = make_board(FatTree(1, 1, 1, uplinks=1, spines=1).shape, one, one + 1, 0)
+    window = Window(FatTree(1, 1, 1, uplinks=1, spines=1), one, ("one",), one + 1)
+    make_solver(method).solve(board, window, Options(0, 0, None))
