@@ -6,7 +6,8 @@ import naive_window
 import numpy as np
 import pandas as pd
 import pytest
-from policy_cases import job_table, plainly
+from naive_policies import Sim, easy
+from policy_cases import as_dicts, job_table, plainly
 
 from procure.errors import TableError
 from procure.run import simulate
@@ -114,6 +115,32 @@ def test_closest_starts_jobs_when_the_queue_does(queue):
                 own = sorted(int(name[1:]) - 1 for name in job.node_ids.split(","))
                 assert own == sorted(naive_window.best_places(free, job.n_nodes, tree))
                 held.append((job.end_time, own))
+
+
+def test_closest_equals_its_slow_twin():
+    """With backfilling too, jobs start when EASY's slow twin says, each at its best start along the idle nodes."""
+    rng = np.random.default_rng(12)
+    for case in range(40):
+        tree = FatTree(*(int(x) for x in rng.integers(1, 4, 3)))
+        nodes = make_nodes(tree.pods, tree.leaves, tree.nodes)
+        jobs = random_jobs(rng, len(tree))
+        kill = bool(case % 2)
+        rows, servers = as_dicts(jobs, nodes.assign(gpu_type=""), kill)
+        sim = Sim([row | {"cpus": servers[0]["cpus"]} for row in rows], servers, pool=True)
+        queue = easy()
+
+        def decide(sim, tree=tree, queue=queue):
+            found = queue(sim)
+            if found is None:
+                return None
+            idle = [n for n, free in enumerate(sim.free(sim.running())) if free["cpus"] > 0]
+            return found[0], naive_window.best_places(idle, len(found[1]), tree)
+
+        start, where = sim.simulate(decide)
+        schedule = simulate(jobs, nodes, "closest", kill_at_limit=kill).schedule
+        assert schedule["start_time"].tolist() == start, case
+        own = [sorted(int(name[1:]) - 1 for name in text.split(",")) for text in schedule["node_ids"]]
+        assert own == [sorted(places) for places in where], case
 
 
 def test_a_window_by_hand():
