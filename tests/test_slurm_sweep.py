@@ -209,7 +209,7 @@ def test_interrupted_twice_leaves_no_jobs(tmp_path, number):
     time.sleep(0.3)
     sweep.send_signal(number)
     code, said = finish(sweep, 90)
-    assert code == 1, said
+    assert code == 130, said
     assert parts(path)
     no_jobs(path)
 

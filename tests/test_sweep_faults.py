@@ -119,7 +119,7 @@ def test_interrupted_twice(tmp_path, undisturbed):
     time.sleep(0.3)
     sweep.send_signal(signal.SIGINT)
     code, said = finish(sweep, 60)
-    assert code == 1, said
+    assert code == 130, said
     assert "goes on from there" in said
     until(lambda: all_gone(ended), "the workers' end")
     kept = len(parts(path))
