@@ -90,7 +90,7 @@ def test_bad_input_is_one_sentence(files, tmp_path, procure):
     bad.write_text("1 2 3 4\n2 x 3 4\n")
     compare = ("window", "compare", "--jobs", jobs, "--nodes", nodes)
     for arguments, code, message in (
-        (("window", "solve", crowded), 1, "ask for 10 nodes, and 9 nodes are idle"),
+        (("window", "solve", crowded), 1, "ask for 10 nodes in all, idle are 9"),
         (("window", "solve", empty), 1, "n_nodes"),
         (("window", "solve", tmp_path / "none.json"), 1, "no such file"),
         (("window", "solve", instance, "--method", "lsn"), 2, "lns"),
