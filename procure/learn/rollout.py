@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.learn.features import count_start, expected_run_time, follow_classes, observe
-from procure.learn.scores import Scored, cheapest_node, free_share, score, scored
-from procure.policies.fit import choose
-from procure.policies.lines import DECIDED, N_FILLED, fits, follow_queue
+from procure.learn.features import expected_run_time, follow_classes, observe
+from procure.learn.scores import Scored, cheapest_node, free_share, score, scored, start_job
+from procure.policies.lines import N_FILLED, fits, follow_queue
 from procure.simulator.drive import kernel_loop
 from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
@@ -253,14 +252,7 @@ def rolled_out(state, own):
             )
         ):
             best = line
-    job = lines.first[best]
-    if state.n_nodes[job] == 1:
-        state.chosen[0] = cheapest_node(state, job, base.places)
-    else:
-        choose(state, job, base.room, False)
-    count_start(state, lines, kin, job)
-    lines.counters[DECIDED] = job
-    return job
+    return start_job(state, base, lines.first[best])
 
 
 @kernel

@@ -114,13 +114,19 @@ def scored(state, own):
             best, least = job, value
     if best == n_jobs:
         return WAIT
-    if state.n_nodes[best] == 1:
-        state.chosen[0] = cheapest_node(state, best, own.places)
+    return start_job(state, own, best)
+
+
+@kernel
+def start_job(state, own, job):
+    """Choose the nodes of a job that starts now, take note of its start, and return it."""
+    if state.n_nodes[job] == 1:
+        state.chosen[0] = cheapest_node(state, job, own.places)
     else:
-        choose(state, best, own.room, False)
-    count_start(state, lines, kin, best)
-    lines.counters[DECIDED] = best
-    return best
+        choose(state, job, own.room, False)
+    count_start(state, own.lines, own.kin, job)
+    own.lines.counters[DECIDED] = job
+    return job
 
 
 @kernel
