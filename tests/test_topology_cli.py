@@ -52,6 +52,22 @@ def test_uneven_tree_is_shown(folder):
     assert "leaf 1 (pod 0) has 1 node, not 2 as most leaves" in shown
 
 
+def test_tree_is_drawn(folder):
+    """The picture names every pod, has each leaf's number of nodes as text, and is the same bytes twice."""
+    (folder / "t.conf").write_text(
+        "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-7]\n"
+        "SwitchName=p Switches=a,b\nSwitchName=q Switches=c\nSwitchName=top Switches=p,q\n"
+    )
+    for name in ("one.svg", "two.svg"):
+        assert run("show", "t.conf", "--plot", name).exit_code == 0
+    drawn = (folder / "one.svg").read_text()
+    assert drawn == (folder / "two.svg").read_text()
+    for text in ("pod 0", "pod 1", "spine switches", "<!-- 2 -->", "<!-- 1 -->", "<!-- 4 -->"):
+        assert text in drawn
+    assert run("show", "t.conf", "--plot", "tree.png").exit_code == 2
+    assert not (folder / "tree.png").exists()
+
+
 def test_bad_input_writes_nothing(folder):
     """A host list that does not parse, a table without a tree and a size of 0 are one error each."""
     (folder / "bad.conf").write_text("SwitchName=a Nodes=n[1-2\n")

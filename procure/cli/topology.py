@@ -10,11 +10,12 @@ import pandas as pd
 import typer
 
 from procure.cli.common import Format, FormatOption, note, print_json, print_record, print_table, table_file
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.tables import JOB, NODE, existing_file, read, write
 from procure.text import counted
 from procure.topology.fat_tree import leaf_and_pod, make_nodes, uneven
 from procure.topology.metrics import hops_by_size, hops_of_jobs
+from procure.topology.picture import draw_tree
 from procure.topology.slurm_topology import attach as attach_network
 from procure.topology.slurm_topology import is_slurm_topology, read_slurm_topology
 from procure.topology.verify import verify
@@ -50,19 +51,22 @@ def show(
         ),
     ],
     output: FormatOption = Format.TABLE,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw the tree here.")] = None,
 ) -> None:
     """Show the tree: pods, leaf switches, nodes on each, and what is uneven.
 
-    The picture has a line per pod and a number per leaf switch: how many nodes hang on it; * marks a
-    size that differs from most. Switches of topology.conf are numbered in the order of the file.
+    Below the table stand a line per pod and a number per leaf switch: how many nodes hang on it; * marks
+    a size that differs from most. Switches of topology.conf are numbered in the order of the file.
 
     [bold]Examples[/bold]
 
     \b
-    procure topology show nodes.csv
+    procure topology show nodes.csv --plot tree.svg
     scontrol show topology > network.txt
     procure topology show network.txt --format json
     """
+    if plot is not None and plot.suffix != ".svg":
+        raise ArgumentError("plot", f"{plot} was given; its ending must be .svg")
     slurm = is_slurm_topology(path)
     table = read_slurm_topology(path).nodes if slurm else read(path, NODE)
     leaf, pod = leaf_and_pod(table)
@@ -74,6 +78,8 @@ def show(
         switches = table.drop_duplicates("leaf").set_index("leaf")
         rows["leaf_switch"] = rows["leaf"].map(switches["leaf_switch"])
         rows["pod_switch"] = rows["leaf"].map(switches["pod_switch"])
+    if plot is not None:
+        draw_tree(rows, plot)
     if output is Format.JSON:
         sizes = {"n_pods": rows["pod"].nunique(), "n_leaves": len(rows), "n_nodes": len(table)}
         print_json(sizes | {"uneven": wrong, "leaves": rows.to_dict(orient="records")})
