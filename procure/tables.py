@@ -6,6 +6,7 @@ the meaning; `check` coerces a frame to it or says in one sentence what is wrong
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import check_parquet, existing_file, read_bytes, read_rows, whole_file
+from procure.files import check_parquet, existing_file, is_parquet, read_bytes, read_rows, whole_file
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
 from procure.text import money, nearest, short
 
@@ -204,7 +205,7 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
 
 
 def read(path: str | Path, schema: Schema) -> pd.DataFrame:
-    """Read and check a table from CSV (plain or compressed) or Parquet, by its file name.
+    """Read and check a table: Parquet by its file name or first bytes, else CSV (plain or compressed); ``-`` is stdin.
 
     Raises
     ------
@@ -213,11 +214,12 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     """
     path = existing_file(path)
     try:
-        if path.suffix == ".parquet":
-            check_parquet(path)
-            frame = pd.read_parquet(path)
+        content = b"" if path.suffix == ".parquet" else read_bytes(path)
+        if path.suffix == ".parquet" or is_parquet(content):
+            file = io.BytesIO(content) if content else path
+            check_parquet(file)
+            frame = pd.read_parquet(file)
         else:
-            content = read_bytes(path)
             frame = read_rows(content, str(path))
             if _ESCAPED.search(content):
                 frame = _with_formulas(frame)

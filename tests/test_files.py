@@ -9,6 +9,7 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from procure.errors import TableError
@@ -165,3 +166,30 @@ def test_a_damaged_archive_is_one_error(tmp_path):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
         with contextlib.suppress(TableError):
             assert (read_archive(path, "s").arrays["a"] == np.arange(50)).all()
+
+
+def test_a_parquet_table_is_read_from_standard_input(tmp_path):
+    """``-`` holds Parquet as well as CSV: by its first bytes, in commands that read a table or a log."""
+    job = {
+        "job_id": ["1"],
+        "submit_time": [0],
+        "run_time": [5],
+        "cpus_per_node": [2],
+        "requested_time": [2**31 - 1],
+    }
+    pd.DataFrame(job).to_parquet(tmp_path / "jobs.parquet")
+    program = (
+        "from procure.tables import JOB, read\nfrom procure.workload import read_log\n"
+        "print(len(read('-', JOB)), read_log('-').jobs['requested_time'].tolist())"
+    )
+    with (tmp_path / "jobs.parquet").open("rb") as stdin:
+        done = subprocess.run([sys.executable, "-c", program], stdin=stdin, capture_output=True, text=True)
+    assert done.stdout.split() == ["1", "[0]"], done.stderr
+
+
+def test_a_file_that_is_no_model_is_called_so(tmp_path):
+    """In words for a user, not by the name of a Python class."""
+    (tmp_path / "jobs.csv").write_text("job_id\n1\n")
+    with pytest.raises(TableError, match="it is another kind of file, or damaged") as told:
+        read_archive(tmp_path / "jobs.csv", "s")
+    assert "BadZipFile" not in str(told.value)

@@ -83,3 +83,52 @@ def test_a_wrong_choice_is_said_without_pythons_words(procure):
     """The allowed values, and nothing of how they are checked."""
     code, _, said = procure("workload", "import", "x", "--format", "foo")
     assert code == 2 and "'foo' is not one of" in said and "Value error" not in said
+
+
+def test_a_sacct_log_that_counts_nodes_only(tmp_path, procure):
+    """CPUs of every node are a constant; without it one error names the option, and nothing is dropped in silence."""
+    log = tmp_path / "jobs.psv"
+    log.write_text("JobID|User|Submit|Start|End|NNodes\n1|a|100|160|220|2\n2|b|130|190|260|1\n")
+    found = import_log(log, "sacct", cpus_per_node=64)
+    assert found.jobs["cpus_per_node"].tolist() == [64, 64] and found.jobs["n_nodes"].tolist() == [2, 1]
+    with pytest.raises(TableError, match="--cpus-per-node N"):
+        import_log(log, "sacct")
+    assert procure("workload", "import", log, "--format", "sacct", "--cpus-per-node", 64)[0] == 0
+
+
+def test_a_wait_in_place_of_start_times(tmp_path, procure):
+    """A CSV log's wait column gives the start; one that is missing or negative is no start."""
+    log = tmp_path / "waits.csv"
+    log.write_text("id,when,waited,ran,n\n1,100,2,60,4\n2,200,0.5,60,4\n3,300,-1,60,4\n")
+    texts = ("job_id=id", "submit_time=when", "wait=waited:min", "run_time=ran", "cpus_per_node=n")
+    found = import_log(log, "csv", columns=dict(map(parse_column, texts)))
+    assert found.jobs["start_time"].tolist() == [220, 230]
+    assert found.dropped == {"never started": 1}
+    words = [word for text in texts for word in ("--column", text)]
+    assert procure("workload", "import", log, "--format", "csv", *words)[0] == 0
+    with pytest.raises(TableError, match="unknown unit"):
+        parse_column("wait=waited:GB")
+
+
+@pytest.mark.parametrize("limit", [2_147_483_647, 4_294_967_295])
+def test_the_largest_number_that_fits_is_no_limit(tmp_path, limit):
+    """Sentinel limits become 0, counted in a note."""
+    log = tmp_path / "log.swf"
+    log.write_text(f"1 0 7 3600 16 -1 -1 16 {limit} -1 1 3 1 -1 -1 -1 -1 -1\n")
+    found = import_log(log, "swf")
+    assert found.jobs["requested_time"].tolist() == [0]
+    assert any("1 job whose limit is ten years or more" in note for note in found.notes)
+
+
+def test_memory_that_no_computer_has_is_warned_of(tmp_path, procure):
+    """SWF read in a wrong unit: said with the likely one, by the import and by every command that reads the log."""
+    log = tmp_path / "log.swf"
+    rows = [f"{i} {i} 7 3600 16 -1 -1 16 7200 {8 * 10**10} 1 3 1 -1 -1 -1 -1 -1" for i in range(3)]
+    log.write_text("\n".join(rows) + "\n")
+    [warning] = import_log(log, "swf").warnings
+    assert "3 jobs of 3 ask for more than 4 TB per CPU, up to 80 TB" in warning and "B:job" in warning
+    assert import_log(log, "swf", mem_unit="B:job").warnings == []
+    assert "careful: memory" in procure("workload", "import", log, "--format", "swf")[1]
+    assert "careful: log.swf: memory" in procure("queue", "train", log, "--out", tmp_path / "m")[2]
+    log.write_text("\n".join(row + " {4}" for row in rows) + "\n")
+    assert "--preset metacentrum" in import_log(log, "swf").warnings[0]

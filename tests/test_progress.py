@@ -155,3 +155,14 @@ def test_interrupted_commands_end_alike(module, function, arguments):
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said.splitlines()[-1].startswith("procure: interrupted") and said.count("interrupted") == 1
+
+
+def test_an_interruption_while_importing_is_one_line():
+    """Ctrl-C before a command is entered: one line, exit code 130, no traceback."""
+    code = (
+        "import importlib, os, signal, sys, time\nfrom procure.cli.start import run\n"
+        "def slow(name):\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(10)\n"
+        "importlib.import_module = slow\nrun()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "procure: interrupted\n")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procure.cli.queue_inputs import megabytes_of
 from procure.errors import TableError
 from procure.objectives.constraints import parse, quantities
 from procure.packages import PackageRules
@@ -175,18 +173,3 @@ def test_a_length_of_time_without_sense_is_refused(text):
 def test_a_duration_is_written_for_people(value, text):
     """In the largest unit of which there are two or more."""
     assert duration(value) == text
-
-
-@given(st.integers(0, 10**6), st.sampled_from(["K", "", "M", "G", "T"]), st.sampled_from(["", "B", " "]))
-def test_memory_is_exact_and_rounded_up(tenths, unit, end):
-    """1.1G is 1,100 MB and not 1,101; units in capitals or not."""
-    kilobytes = tenths * {"K": 1, "": 1000, "M": 1000, "G": 10**6, "T": 10**9}[unit]
-    text = f"{tenths // 10}.{tenths % 10}{unit}{end}".strip()
-    assert megabytes_of(text) == megabytes_of(text.lower()) == -(-kilobytes // 10_000)
-
-
-@pytest.mark.parametrize("text", ["", "G", "-1G", "1,5G", "64 Gi", "1.2.3G", "lots"])
-def test_what_is_no_memory_is_bad_usage(text):
-    """A decimal comma included."""
-    with pytest.raises(typer.BadParameter, match="is not an amount of memory"):
-        megabytes_of(text)

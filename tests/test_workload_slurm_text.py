@@ -13,7 +13,9 @@ from procure.workload.slurm_text import (
     expand_nodes,
     parse_tres,
     slurm_duration,
+    slurm_limit,
     slurm_memory,
+    slurm_memory_limit,
 )
 
 
@@ -97,3 +99,41 @@ def test_a_pending_array_names_its_tasks():
     assert array_tasks("12_[4-6%2]") == ["12_4", "12_5", "12_6"]
     assert array_tasks("12_[0-8:4,11]") == ["12_0", "12_4", "12_8", "12_11"]
     assert array_tasks("12_3") == ["12_3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("480", 28_800), ("30:15", 1815), ("8:00:00", 28_800), ("2-00", 172_800), ("1-12:30", 131_400),
+        ("1-00:00:01", 86_401), ("UNLIMITED", 0), ("0", 0), ("90m", 5400), ("8h", 28_800), ("2d", 172_800),
+    ],
+)  # fmt: skip
+def test_a_limit_is_read_as_sbatch_reads_it(text, seconds):
+    """A plain number is minutes, two fields are minutes and seconds; a unit may be written, too."""
+    assert slurm_limit(text) == seconds
+
+
+@given(st.text(max_size=8))
+def test_any_text_is_a_limit_or_one_error(text):
+    """Nothing else than ValueError; never a negative limit."""
+    try:
+        assert slurm_limit(text) >= 0
+    except ValueError as error:
+        assert "no time limit" in str(error)
+
+
+@given(
+    st.integers(0, 10**6), st.sampled_from(["K", "", "M", "G", "T"]), st.sampled_from(["", "B", "iB", " "])
+)
+def test_memory_is_read_as_sbatch_reads_it(tenths, unit, end):
+    """In MB of 2^20 bytes, exact and rounded up; 64G is 65,536; units in capitals or not."""
+    scale = {"K": 1, "": 2**10, "M": 2**10, "G": 2**20, "T": 2**30}[unit]
+    text = f"{tenths // 10}.{tenths % 10}{unit}{end}".strip()
+    assert slurm_memory_limit(text) == slurm_memory_limit(text.lower()) == -(-tenths * scale // 10_240)
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1G", "1,5G", "64 Gi", "1.2.3G", "lots"])
+def test_what_is_no_memory_is_refused(text):
+    """A decimal comma included."""
+    with pytest.raises(ValueError, match="no amount of memory"):
+        slurm_memory_limit(text)

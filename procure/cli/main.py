@@ -12,6 +12,7 @@ import typer.core
 
 from procure._version import __version__
 from procure.cli.progress import shown
+from procure.cli.start import INTERRUPTED
 from procure.errors import ArgumentError, TableError
 from procure.text import printable
 
@@ -42,10 +43,6 @@ COMMANDS = {
     "warm": "Compile the policies now, so that the first use of none has to wait for it.",
 }
 """Every command in the order of the flow, with its line of help: its module is imported when it is used."""
-
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 
 class Flow(typer.core.TyperGroup):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -13,9 +11,10 @@ import typer
 
 from procure.cli.common import Format, note
 from procure.errors import TableError
-from procure.text import NUMBER, nearest, number, seconds
+from procure.text import nearest, seconds
 from procure.workload import Imported, read_log
 from procure.workload.clock import moment
+from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
 
 
 def log_of(path: Path, log_format: str | None, preset: str | None, tz: str | None) -> Imported:
@@ -23,6 +22,8 @@ def log_of(path: Path, log_format: str | None, preset: str | None, tz: str | Non
     log = read_log(path, log_format, preset, tz, keep_unfinished=True)
     for reason, count in log.dropped.items():
         note(f"{path.name}: {count:,} rows dropped: {reason}")
+    for warning in log.warnings:
+        note(f"careful: {path.name}: {warning}")
     return log
 
 
@@ -39,18 +40,20 @@ def seconds_of(text: str, option: str) -> int:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
-_MEGABYTES = {"K": Decimal("0.001"), "": Decimal(1), "M": Decimal(1), "G": Decimal(1000), "T": Decimal(10**6)}
-_MEMORY = re.compile(rf"({NUMBER})\s*([KMGT]?)B?", re.IGNORECASE)
+def limit_of(text: str) -> int:
+    """Read --time as sbatch does, in seconds; 0 = no limit."""
+    try:
+        return slurm_limit(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--time") from None
 
 
-def megabytes_of(text: str) -> int:
-    """Read an amount of memory, G = 1,000 MB, rounded up."""
-    match = _MEMORY.fullmatch(text.strip())
-    if not match:
-        raise typer.BadParameter(
-            f"{text!r} is not an amount of memory such as 64G or 4000M", param_hint="--mem"
-        )
-    return math.ceil(number(match[1]) * _MEGABYTES[match[2].upper()])
+def memory_of(text: str) -> int:
+    """Read --mem as sbatch does, in MB of 2^20 bytes, which a job table of a Slurm log takes for its MB."""
+    try:
+        return slurm_memory_limit(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--mem") from None
 
 
 def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:

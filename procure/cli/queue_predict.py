@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from procure.cli.common import Format, FormatOption, echo, note, print_record, print_table
-from procure.cli.queue_inputs import deadline_of, megabytes_of, seconds_of
+from procure.cli.queue_inputs import deadline_of, limit_of, memory_of
 from procure.cli.queue_options import ModelOption, TzOption
 from procure.errors import TableError
 from procure.queue_time import predict as room
@@ -28,8 +28,8 @@ from procure.text import duration, printable
 def predict(
     model: ModelOption,
     cpus: Annotated[int, typer.Option(min=1, help="CPUs in all.")],
-    time: Annotated[str, typer.Option(help="The time limit: 8:00:00, 2-00:00:00, 90m, 2h.")],
-    mem: Annotated[str, typer.Option(help="Memory per node, e.g. 64G; G = 1,000 MB.")] = "0",
+    time: Annotated[str, typer.Option(help="The limit, as in sbatch: 480 (minutes), 8:00:00, 2-00; or 8h.")],
+    mem: Annotated[str, typer.Option(help="Memory per node, as in sbatch: 64G is 64 GiB.")] = "0",
     gpus: Annotated[int, typer.Option(min=0, help="GPUs in all.")] = 0,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
     partition: Annotated[str, typer.Option(help="Partition; the most used one by default.")] = "",
@@ -54,7 +54,7 @@ def predict(
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
     """
     site = store.load(model)
-    request = room.Request(cpus, seconds_of(time, "--time"), megabytes_of(mem), gpus, nodes, partition, user)
+    request = room.Request(cpus, limit_of(time), memory_of(mem), gpus, nodes, partition, user)
     room.check_request(site, request)
     queue, now = _state(state, live, tz)
     features = room.current_features(site, request, queue, now)

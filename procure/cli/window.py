@@ -11,6 +11,7 @@ from procure.cli.common import (
     Format,
     FormatOption,
     JobsOutOption,
+    named,
     note,
     print_json,
     print_record,
@@ -192,10 +193,12 @@ def compare(
     """
     names = [name.strip() for name in methods.split(",") if name.strip()]
     given = {"length": length, "most_jobs": most_jobs, "method": driver, "seed": seed}
-    comparison = compare_methods(
-        read(jobs, JOB), read(nodes, NODE), names, parameters=validated(Windows, given, "policy window"),
-        steps=steps, most=windows, time_limit=time_limit, progress=note,
-    )  # fmt: skip
+    parameters = validated(Windows, given, "policy window")
+    with named(method="--methods"):
+        comparison = compare_methods(
+            read(jobs, JOB), read(nodes, NODE), names, parameters=parameters, steps=steps, most=windows,
+            time_limit=time_limit, progress=note,
+        )  # fmt: skip
     if report is not None:
         write_report(comparison, report, f"{jobs.name} on {nodes.name}, a window every {length} s", driver)
         note(f"report written to {report}")

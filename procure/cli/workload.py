@@ -76,7 +76,8 @@ def import_(
             "--column",
             metavar="FIELD=COLUMN[:UNIT[:PER]]",
             help="csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB "
-            "TiB; of time: s ms min h d. PER: node, job or cpu. May be repeated.",
+            "TiB; of time: s ms min h d. PER: node, job or cpu. wait=COLUMN is the wait before the start. May be "
+            "repeated.",
         ),
     ] = None,
     tz: Annotated[
@@ -94,8 +95,8 @@ def import_(
         typer.Option(
             "--cpus-per-node",
             min=1,
-            help="csv: CPUs of every node, for a log that counts nodes only. swf: p processors become ⌈p/N⌉ nodes "
-            "with even shares; default 1.",
+            help="csv, sacct: CPUs of every node, for a log that counts nodes only. swf: p processors "
+            "become ⌈p/N⌉ nodes with even shares; default 1.",
         ),
     ] = None,
     mem_unit: Annotated[
@@ -177,6 +178,7 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
             "dropped": imported.dropped,
             "clock": jobs.attrs["clock"],
             "notes": notes,
+            "warnings": imported.warnings,
         }
         print_json(document)
         return
@@ -185,6 +187,8 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
         echo(f"  dropped {count:,}: {reason}")
     for text in notes:
         echo(f"  {text}")
+    for text in imported.warnings:
+        echo(f"  careful: {text}")
     echo(f"wrote {out}" if out else "nothing written: no --out")
 
 

@@ -2,7 +2,15 @@
 
 from procure.files.archive import Archive, read_archive, write_archive
 from procure.files.booster import check_booster
-from procure.files.read import as_utf8, check_parquet, existing_file, is_file, read_bytes, read_rows
+from procure.files.read import (
+    as_utf8,
+    check_parquet,
+    existing_file,
+    is_file,
+    is_parquet,
+    read_bytes,
+    read_rows,
+)
 from procure.files.write import whole_file
 
 __all__ = [
@@ -12,6 +20,7 @@ __all__ = [
     "check_parquet",
     "existing_file",
     "is_file",
+    "is_parquet",
     "read_archive",
     "read_bytes",
     "read_rows",

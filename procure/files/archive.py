@@ -93,9 +93,10 @@ def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
             trees = {n.removesuffix(".ubj"): parts[n] for n in parts if n.endswith(".ubj")}
     except TableError:
         raise
-    except Exception as error:  # a damaged file fails in zipfile, zlib, json or NumPy, each in its own way
+    except Exception:  # a damaged file fails in zipfile, zlib, json or NumPy, each in its own way
         raise TableError(
-            f"{path}: not a whole model file of this version of procure ({type(error).__name__}); train it again"
+            f"{path}: not a whole model file of this version of procure: it is another kind of file, or damaged; "
+            "name another, or train it again"
         ) from None
     return Archive(head, arrays, trees)
 

@@ -107,7 +107,12 @@ _OPENERS: dict[str, Callable[[bytes], Any]] = {
 }
 
 
-def check_parquet(path: Path) -> None:
+def is_parquet(content: bytes) -> bool:
+    """Tell whether bytes are a Parquet file's, by the mark at both ends."""
+    return content[:4] == content[-4:] == b"PAR1" and len(content) > 8
+
+
+def check_parquet(path: Path | io.BytesIO) -> None:
     """Refuse a Parquet file that holds far more values, or far longer text, than its size gives reason to expect.
 
     Raises
@@ -115,7 +120,7 @@ def check_parquet(path: Path) -> None:
     TableError
         It unpacks to more than the limits of this module.
     """
-    size = path.stat().st_size
+    size = path.stat().st_size if isinstance(path, Path) else path.getbuffer().nbytes
     most = max(UNPACKED_BYTES, UNPACKED_RATIO * size)
     with pq.ParquetFile(path) as file:
         groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
@@ -132,8 +137,9 @@ def check_parquet(path: Path) -> None:
             lengths = pc.take(pc.binary_length(piece.dictionary), piece.indices)
             unpacked += pc.sum(pc.cast(lengths, pa.int64())).as_py() or 0
     if unpacked > most:
+        name = path if isinstance(path, Path) else "-"
         raise TableError(
-            f"{path}: its {size:,} bytes unpack to {unpacked:,}, more than the {most:,} that a table of this size "
+            f"{name}: its {size:,} bytes unpack to {unpacked:,}, more than the {most:,} that a table of this size "
             "may take; if it is what it should be, give it as plain CSV"
         )
 

@@ -208,9 +208,9 @@ def from_archive(archive: Archive, source: str) -> Surrogate:
         model._rows = (np.empty((0, int(head["n_features"]))), np.empty(0))
     except TableError:
         raise
-    except (KeyError, ValueError, TypeError, OverflowError) as error:  # XGBoost's own error is a ValueError
+    except (KeyError, ValueError, TypeError, OverflowError):  # XGBoost's own error is a ValueError
         raise TableError(
-            f"{source}: not a whole model file ({type(error).__name__}); train it again"
+            f"{source}: not a whole model file, a part of it is missing; train it again"
         ) from None
     return model
 

@@ -68,8 +68,8 @@ def load(path: Path) -> SiteModel:
         return SiteModel(head["method"], model, head["about"], _history_frame(archive.arrays), head["trend"])
     except TableError:
         raise
-    except (KeyError, ValueError, TypeError) as error:
-        raise TableError(f"{path}: not a whole model file ({type(error).__name__}); train it again") from None
+    except (KeyError, ValueError, TypeError):
+        raise TableError(f"{path}: not a whole model file, a part of it is missing; train it again") from None
 
 
 def _parts(model: QueueTimeModel | Published) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:

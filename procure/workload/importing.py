@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import existing_file
+from procure.files import existing_file, is_parquet, read_bytes
 from procure.schemas import JOB
 from procure.tables import read
 from procure.text import nearest
@@ -17,6 +17,7 @@ from procure.workload.presets import ColumnMap, fitting_preset, load_preset
 from procure.workload.read_csv import read_csv
 from procure.workload.read_sacct import read_sacct
 from procure.workload.read_swf import read_swf
+from procure.workload.units import real_limits
 
 LogFormat = Literal["csv", "swf", "sacct"]
 FORMATS: tuple[str, ...] = get_args(LogFormat)
@@ -51,7 +52,7 @@ def import_log(
     tz
         Zone of dates without an offset, e.g. ``America/Chicago``; csv and sacct.
     cpus_per_node
-        csv: CPUs of every node, for a log that counts nodes only. swf: processors to a node, see `read_swf`.
+        csv, sacct: CPUs of every node, for a log that counts nodes only. swf: processors to a node, see `read_swf`.
     mem_unit
         How SWF's memory is read.
     columns, clock
@@ -91,7 +92,7 @@ def import_log(
             queue_field=chosen.queue_field if chosen else None,
             **rows,
         )
-    return read_sacct(path, tz=tz, **rows)
+    return read_sacct(path, tz=tz, cpus_per_node=cpus_per_node, **rows)
 
 
 def guess(path: str | Path) -> str:
@@ -123,7 +124,8 @@ def read_log(
     Parameters
     ----------
     path
-        A job table (.parquet, or a .csv with its columns), or a log as `import_log` reads it.
+        A job table (.parquet, or a .csv with its columns), or a log as `import_log` reads it. ``-`` is standard
+        input: a job table in Parquet, or a log.
     format, preset, tz
         As in `import_log`. Without a format it is the preset's; else ``swf`` or ``csv`` where the file's
         name holds ``.swf`` or ``.csv``, and ``sacct`` otherwise.
@@ -142,10 +144,14 @@ def read_log(
     """
     path = existing_file(path)
     name = path.name.lower()
-    if name.endswith(".parquet") or (
-        format in (None, "csv") and preset is None and ".csv" in name and _is_job_table(path)
+    piped = str(path) in ("-", "/dev/stdin")
+    if (
+        name.endswith(".parquet")
+        or (piped and is_parquet(read_bytes(path)))
+        or (format in (None, "csv") and preset is None and ".csv" in name and _is_job_table(path))
     ):
         jobs = read(path, JOB)
+        jobs["requested_time"] = real_limits(jobs["requested_time"].to_numpy())
         return Imported(jobs, len(jobs), {}, [])
     if format is None and preset is not None:
         format = load_preset(preset).format

@@ -13,6 +13,7 @@ from procure.files import as_utf8, read_bytes
 from procure.schemas import JOB
 from procure.tables import as_floats, check
 from procure.text import counted, short
+from procure.workload.units import LONGEST_LIMIT, real_limits
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Imported:
 
     ``jobs`` is a checked job table in the log's row order, whose ``attrs["clock"]`` is ``unix`` or
     ``log``. ``n_read`` counts the log's rows, ``dropped`` those not kept, by reason; ``notes`` are
-    sentences on how the log was read. ``origin`` is the Unix second at which the log's own clock shows 0.
+    sentences on how the log was read, ``warnings`` on what looks wrong in it. ``origin`` is the Unix second at
+    which the log's own clock shows 0.
     """
 
     jobs: pd.DataFrame
@@ -29,6 +31,7 @@ class Imported:
     dropped: dict[str, int]
     notes: list[str]
     origin: int = 0
+    warnings: list[str] = field(default_factory=list)
 
     def account(self) -> list[str]:
         """Say in sentences how many rows were kept and dropped, why, and how the log was read."""
@@ -37,6 +40,7 @@ class Imported:
             kept,
             *(f"dropped {count:,}: {reason}" for reason, count in self.dropped.items()),
             *self.notes,
+            *self.warnings,
         ]
 
 
@@ -55,6 +59,7 @@ class Ledger:
     line: str = "row"
     dropped: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     keep: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,9 +104,14 @@ class Ledger:
             raise TableError(f"{self.source}: holds no job; {why}")
         frame = pd.DataFrame(columns, index=range(len(self.keep))).loc[self.keep]
         self._note_disorder(frame)
+        if "requested_time" in frame.columns:
+            limits = frame["requested_time"].to_numpy(dtype=float)
+            frame["requested_time"] = real_limits(limits)
+            if n := int((limits >= LONGEST_LIMIT).sum()):
+                self.note(f"no time limit: {counted(n, 'job')} whose limit is ten years or more")
         jobs = check(frame, JOB, self.source)
         jobs.attrs["clock"] = clock
-        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin)
+        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, list(self.warnings))
 
     def _note_disorder(self, frame: pd.DataFrame) -> None:
         """Count the jobs that are kept though they start before their submission or end before their start."""

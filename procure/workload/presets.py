@@ -18,6 +18,8 @@ Clock = Literal["unix", "log", "local"]
 FOLDER = Path(__file__).parent / "presets"
 TIMES = ("submit_time", "eligible_time", "start_time", "end_time")
 DURATIONS = ("requested_time", "run_time")
+WAIT = "wait"
+"""What a log may have in place of start times: seconds from submission to start."""
 AMOUNTS = ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
 
 
@@ -36,7 +38,7 @@ class ColumnMap(Settings):
 class Preset(Settings):
     """How one kind of log is read.
 
-    ``columns`` maps fields of the job table to columns of a CSV log. ``clock`` says what its times
+    ``columns`` maps fields of the job table, or `WAIT`, to columns of a CSV log. ``clock`` says what its times
     are: ``unix`` seconds, seconds of the ``log``'s own clock, or ``local`` dates of the zone ``tz``.
     ``cpus_per_node`` is that of every node, for a log that counts nodes only.
     For SWF logs: what the requested memory is (``mem_unit``) and which further fields are known.
@@ -56,9 +58,10 @@ class Preset(Settings):
     @model_validator(mode="after")
     def _legal(self) -> Preset:
         for field, source in self.columns.items():
-            if field not in JOB.names:
-                raise ValueError(f"unknown field {field!r}; {nearest(field, JOB.names)}")
-            units = [*MEMORY_BYTES] if field == "mem_mb_per_node" else [*SECONDS] * (field in DURATIONS)
+            if field not in (*JOB.names, WAIT):
+                raise ValueError(f"unknown field {field!r}; {nearest(field, (*JOB.names, WAIT))}")
+            timed = field in (*DURATIONS, WAIT)
+            units = [*MEMORY_BYTES] if field == "mem_mb_per_node" else [*SECONDS] * timed
             if source.unit and source.unit not in units:
                 raise ValueError(f"{field}: unknown unit {source.unit!r}; {nearest(source.unit, units)}")
         return self

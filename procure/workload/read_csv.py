@@ -13,7 +13,7 @@ from procure.schemas import JOB
 from procure.text import counted, nearest
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
-from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, ColumnMap, Preset, fitting_preset
+from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, Preset, fitting_preset
 from procure.workload.slurm_text import node_names
 from procure.workload.units import memory_mb, per_node, seconds
 
@@ -64,11 +64,14 @@ def read_csv(
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), skip_bad_rows)
     clock = clock or (preset.clock if preset else None)
     values = _times(frame, mapping, ledger, clock, tz or (preset.tz if preset else ""))
-    for field in DURATIONS:
+    for field in (*DURATIONS, WAIT):
         if field in mapping:
             source = mapping[field]
             raw = numbers(frame[source.column], source.column, ledger)
             values[field] = seconds(raw, source.unit or "s")
+    if WAIT in values:
+        wait = values.pop(WAIT)
+        values["start_time"] = values["submit_time"] + np.where(wait >= 0, wait, np.nan)
     values["requested_time"] = np.maximum(
         np.nan_to_num(values.get("requested_time", np.zeros(len(frame)))), 0
     )
@@ -110,7 +113,10 @@ def _mapping(
         )
     needed = _NEEDED if cpus_per_node is None else _NEEDED[:-1]
     absent = [field for field in needed if field not in mapping]
-    if "run_time" not in mapping and not {"start_time", "end_time"} <= set(mapping):
+    if WAIT in columns:  # in place of start times
+        mapping.pop("start_time", None)
+    starts = {"start_time", WAIT} & set(mapping)
+    if "run_time" not in mapping and not (starts and "end_time" in mapping):
         absent.append("run_time")
     if absent:
         options = " ".join(f"--column {field}=COLUMN" for field in absent)
@@ -181,7 +187,7 @@ def _amounts(
 
 
 def _texts(frame: pd.DataFrame, mapping: dict[str, ColumnMap]) -> dict[str, object]:
-    known = set(TIMES) | set(DURATIONS) | set(AMOUNTS) | {"n_nodes", "priority"}
+    known = set(TIMES) | set(DURATIONS) | set(AMOUNTS) | {"n_nodes", "priority", WAIT}
     texts: dict[str, object] = {}
     for field in (name for name in mapping if name not in known):
         text = frame[mapping[field].column].str.strip()

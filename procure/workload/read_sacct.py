@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.text import counted
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.slurm_text import (
@@ -38,6 +39,7 @@ def read_sacct(
     path: str | Path,
     *,
     tz: str | None = None,
+    cpus_per_node: int | None = None,
     strict: bool = False,
     keep_unfinished: bool = False,
     skip_bad_rows: bool = False,
@@ -58,6 +60,8 @@ def read_sacct(
         The file, plain or compressed (.gz .bz2 .xz .zst).
     tz
         Zone of the file's times, needed unless they are Unix seconds; None is UTC, with a note.
+    cpus_per_node
+        CPUs of every node, for a file that counts nodes only, in place of its own counts of CPUs.
     strict
         Raise if any row is dropped.
     keep_unfinished
@@ -95,7 +99,7 @@ def read_sacct(
         "user": _text(frame, "User"),
         "run_time": np.nan_to_num(run_time),
         "requested_time": _limit(frame, ledger),
-        **_amounts(frame, ledger),
+        **_amounts(frame, ledger, cpus_per_node),
         "partition": _text(frame, "Partition"),
         "account": _text(frame, "Account"),
         "qos": _text(frame, "QOS"),
@@ -218,12 +222,20 @@ def _limit(frame: pd.DataFrame, ledger: Ledger) -> np.ndarray:
     return np.zeros(len(frame))
 
 
-def _amounts(frame: pd.DataFrame, ledger: Ledger) -> dict[str, np.ndarray]:
+def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> dict[str, np.ndarray]:
     """Return nodes, and CPUs, memory and GPUs on each of them, as asked for."""
     asked, got = _tres(frame, "ReqTRES", ledger), _tres(frame, "AllocTRES", ledger)
     nodes = _first(asked["node"], _count(frame, ledger, "ReqNodes", "NNodes", "AllocNodes"), got["node"])
     n_nodes = np.maximum(np.nan_to_num(nodes, nan=1.0), 1.0)
     cpus = _first(asked["cpu"], _count(frame, ledger, "ReqCPUS", "AllocCPUS", "NCPUS"), got["cpu"])
+    if cpus_per_node is not None:
+        cpus = n_nodes * cpus_per_node
+        ledger.note(f"every node of a job counts as {counted(cpus_per_node, 'CPU')}")
+    elif np.isnan(cpus).all() and not np.isnan(nodes).all():
+        raise TableError(
+            f"{ledger.source}: no column tells the CPUs of a job (ReqTRES, AllocTRES, ReqCPUS, AllocCPUS or NCPUS); "
+            "where the log counts nodes only, --cpus-per-node N tells the CPUs of each"
+        )
     ledger.drop(~(cpus >= 1), "no CPUs")
     cpus_per_node = np.ceil(np.nan_to_num(cpus) / n_nodes)
     memory = asked["mem"] / n_nodes

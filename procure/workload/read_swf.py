@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.text import counted
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
-from procure.workload.units import memory_mb, per_node
+from procure.workload.units import MOST_MEMORY, memory_mb, per_node
 
 _NAMES = [
     *("job number", "submit time", "wait time", "run time", "allocated processors"),
@@ -102,7 +104,27 @@ def read_swf(
             f"rows have {frame.shape[1]} fields where SWF has {len(_NAMES)}, as MetaCentrum's have: if it is one of "
             "theirs, --preset metacentrum reads the nodes, and memory in its unit"
         )
+    _look_at_memory(columns, field["requested memory"], mem_unit, frame.shape[1] > len(_NAMES), ledger)
     return ledger.finish(columns, clock, strict, origin)
+
+
+def _look_at_memory(
+    columns: dict[str, Any], written: np.ndarray, mem_unit: str, more_fields: bool, ledger: Ledger
+) -> None:
+    """Warn of memory that no computer has, and name the unit in which it would be plausible."""
+    cpus = columns["cpus_per_node"]
+    per_cpu = np.where(ledger.keep, columns["mem_mb_per_node"] / cpus, 0)
+    if (n := int((per_cpu > MOST_MEMORY).sum())) == 0:
+        return
+    in_bytes = np.where(ledger.keep, written, 0) / (columns["n_nodes"] * cpus) / 1e6
+    likely = "another unit, see --mem-unit"
+    if in_bytes.max() <= MOST_MEMORY and mem_unit != "B:job":
+        likely = "bytes per job, as MetaCentrum's (--preset metacentrum)" if more_fields else "bytes per job"
+        likely += "" if more_fields else " (`procure workload import --mem-unit B:job`)"
+    ledger.warnings.append(
+        f"memory: read as {mem_unit}, {counted(n, 'job')} of {int(ledger.keep.sum()):,} {'asks' if n == 1 else 'ask'} "
+        f"for more than {MOST_MEMORY // 10**6} TB per CPU, up to {per_cpu.max() / 1e6:,.0f} TB; it may be in {likely}"
+    )
 
 
 def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.DataFrame, Ledger]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.text import clock_seconds
+from procure.text import NUMBER, clock_seconds, number, seconds, short
+from procure.workload.units import LONGEST_LIMIT
 
 
 def slurm_duration(text: str) -> float:
@@ -26,8 +28,55 @@ def slurm_duration(text: str) -> float:
         return float("nan")
 
 
+def slurm_limit(text: str) -> int:
+    """Read a job's time limit as ``sbatch --time`` does, in seconds; 0 = none.
+
+    A number is minutes; ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``; 0 and ``UNLIMITED`` are no
+    limit. Beyond Slurm's, a number may have a unit: ``90m``, ``8h``, ``2d``.
+
+    Raises
+    ------
+    ValueError
+        The text is no time limit.
+    """
+    text = text.strip()
+    if text.upper() in ("UNLIMITED", "INFINITE"):
+        return 0
+    try:
+        read = 60 * int(text) if text.isdecimal() and text.isascii() else math.ceil(seconds(text))
+    except (ValueError, OverflowError):
+        read = -1
+    if read < 0 or read >= LONGEST_LIMIT:
+        raise ValueError(
+            f"{short(text)} is no time limit; as in sbatch: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS or "
+            "UNLIMITED; or a number with a unit, such as 90m, 8h, 2d"
+        )
+    return read
+
+
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([cn]?)")
 _SLURM_MB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
+_ASKED = re.compile(rf"({NUMBER})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+def slurm_memory_limit(text: str) -> int:
+    """Read an amount of memory as ``sbatch --mem`` does, in Slurm's MB of 2^20 bytes, rounded up.
+
+    A number is MB; K, M, G and T are powers of 1,024, with or without a B.
+
+    Raises
+    ------
+    ValueError
+        The text is no amount of memory.
+    """
+    match = _ASKED.fullmatch(text.strip())
+    if not match:
+        raise ValueError(
+            f"{short(text)} is no amount of memory; as in sbatch: a number of MB, or with K, M, G or T, such as 64G"
+        )
+    return math.ceil(number(match[1]) * Decimal(_SLURM_MB[match[2].upper()]))
+
+
 _PER_CPU_FLAGS = (2**63, 2**31)
 
 

@@ -28,6 +28,10 @@ SECONDS = {"s": 1.0, "ms": 0.001, "min": 60.0, "h": 3600.0, "d": 86400.0}
 """Time units that a mapping may state; the job table holds seconds."""
 
 PER = ("node", "job", "cpu")
+LONGEST_LIMIT = 10 * 365 * 86_400
+"""A time limit of ten years or more is none: logs write the largest number that fits (2,147,483,647 s) for it."""
+MOST_MEMORY = 4_000_000
+"""No job asks for so much memory per CPU, MB: a log that says so is read in a wrong unit."""
 
 
 def memory_mb(values: np.ndarray, unit: str) -> np.ndarray:
@@ -35,6 +39,11 @@ def memory_mb(values: np.ndarray, unit: str) -> np.ndarray:
     if unit not in MEMORY_BYTES:
         raise TableError(f"unknown memory unit {unit!r}; {nearest(unit, MEMORY_BYTES)}")
     return values * MEMORY_BYTES[unit] / 1e6
+
+
+def real_limits(values: np.ndarray) -> np.ndarray:
+    """Return time limits in seconds, 0 where one is so long that it is none."""
+    return np.where(values >= LONGEST_LIMIT, 0, values)
 
 
 def seconds(values: np.ndarray, unit: str) -> np.ndarray:
