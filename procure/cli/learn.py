@@ -78,12 +78,13 @@ def train(
     method: Annotated[Method, typer.Option(help="search, or ppo as published (extra rl).")] = Method.SEARCH,
     days: DaysOption = None,
     tz: ZoneOption = None,
-    minutes: Annotated[
-        float, typer.Option(min=0.01, help="Stop after so many minutes at the latest.")
-    ] = 10.0,
+    minutes: Annotated[float, typer.Option(min=0.01, help="Longest training time in minutes.")] = 10.0,
     generations: Annotated[
         int,
-        typer.Option(min=1, help="search: stop after so many; the same number and seed, the same policy."),
+        typer.Option(
+            min=1,
+            help="search: simulations after which it stops; the same number and seed give the same policy.",
+        ),
     ] = 150,
     steps: Annotated[int, typer.Option(min=1, help="ppo: decisions to train on; as published.")] = 300_000,
     reward: Annotated[str, typer.Option(help="ppo: wait or utilization.")] = "wait",

@@ -63,7 +63,7 @@ def generate(
             "--from", help="The study's released instance instead: id, submission, run time, nodes."
         ),
     ] = None,
-    skip: Annotated[int, typer.Option(min=0, help="Leave out so many jobs of --from first.")] = 0,
+    skip: Annotated[int, typer.Option(min=0, help="Jobs at the beginning of --from to leave out.")] = 0,
 ) -> None:
     """Make up jobs as the study's generator does, or read its released instance.
 
@@ -130,7 +130,7 @@ def train(
     minutes: Annotated[float, typer.Option(help="Wall time of the training.")] = 60,
     steps: Annotated[
         int | None,
-        typer.Option(help="End after so many placements; then the same seed gives the same network."),
+        typer.Option(help="Placements after which training ends; the same seed then gives the same network."),
     ] = None,
     jobs: Annotated[
         Path | None, typer.Option(help="Job table; without, 3,000 of the study's generator per seed.")
@@ -171,7 +171,7 @@ def compare(
     most_jobs: Annotated[int, typer.Option(help="Jobs of several nodes in one window.")] = 5,
     driver: Annotated[str, typer.Option(help="The method that drives the system.")] = "lns",
     windows: Annotated[
-        int | None, typer.Option(min=1, help="Compare on so many windows only, evenly over the run.")
+        int | None, typer.Option(min=1, help="Windows to compare on, evenly spread over the run.")
     ] = None,
     seed: SeedOption = 0,
     steps: StepsOption = 0,

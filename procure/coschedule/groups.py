@@ -47,7 +47,7 @@ class Box(Protocol):
         """Return what the job's environment needs besides."""
 
     def limit(self, share: float, n_cpus: int) -> None:
-        """Let the job use this share of so many CPUs from now on; 0 stops it, 1 is no limit below them."""
+        """Let the job use this share of ``n_cpus`` CPUs from now on; 0 stops it, 1 is no limit below them."""
 
     def members(self) -> list[psutil.Process]:
         """Return the job's living processes."""

@@ -141,7 +141,7 @@ class Command:
 
 
 def allocation(n_cpus: int | None) -> list[int]:
-    """Return the CPUs of the donor's allocation: the first so many that we may use; all without.
+    """Return the CPUs of the donor's allocation: the first ``n_cpus`` that we may use, or all.
 
     Raises
     ------

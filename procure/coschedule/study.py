@@ -43,7 +43,7 @@ PUBLISHED = pd.DataFrame(
 
 
 def workflows(cores: int, *, gap: int = GAP, seed: int = 0) -> pd.DataFrame:
-    """Return the study's 45 jobs for a system of so many cores.
+    """Return the study's 45 jobs for a system of ``cores`` cores.
 
     Known: sizes, run times, CPU and memory profiles. Set here, for the study does not say: the 15
     workflows are submitted at one moment in an order that the seed draws, and again ``gap`` s later,
@@ -53,7 +53,7 @@ def workflows(cores: int, *, gap: int = GAP, seed: int = 0) -> pd.DataFrame:
     Raises
     ------
     ArgumentError
-        The study has no system of so many cores, or the gap is negative.
+        The study has no system of that size, or the gap is negative.
     """
     if cores not in CORES:
         raise ArgumentError("cores", f"{cores} was given; the study has {', '.join(map(str, CORES))}")

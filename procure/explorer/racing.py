@@ -26,9 +26,9 @@ from procure.text import counted
 from procure.workload.scale import cpu_seconds
 
 KEPT = 50
-"""So many packages run on every future: as many as a list is long."""
+"""Packages that run on every future: as many as a list is long."""
 FIRST_SHARE = 0.5
-"""Of the runs, this share goes to the first future: so many packages take part."""
+"""Share of the runs that the first future gets; it decides how many packages take part."""
 
 
 @dataclass(frozen=True)

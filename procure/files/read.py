@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from procure.errors import TableError
 
 UNPACKED_BYTES, UNPACKED_RATIO = 64_000_000, 64
-"""A file unpacks to so many bytes at most, or so many times its size if that is more; plain files have no limit."""
+"""A compressed file may unpack to this many bytes, or to this multiple of its size if that is more."""
 _BLOCK = 1 << 22
 _VALUE_BYTES = 8
 

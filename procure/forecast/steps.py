@@ -28,7 +28,7 @@ class Steps(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def empty_steps(capacity, n_nodes):
-    """Return room for so many steps."""
+    """Return room for ``capacity`` steps."""
     return Steps(
         np.zeros(capacity, np.int64),
         np.zeros(capacity, np.int64),

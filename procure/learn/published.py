@@ -77,7 +77,7 @@ def published_loop(world, state, own):
 
 
 def shapes(n_nodes: int, n_hidden: int | None = None) -> dict[str, tuple[int | None, ...]]:
-    """Return the shape of each layer for a system of so many nodes."""
+    """Return the shape of each layer for a system of ``n_nodes``."""
     n_actions = N_SLOTS * n_nodes
     sizes = (
         (n_hidden, n_seen(n_nodes)),

@@ -27,7 +27,7 @@ CAUTION = 1.0
 KEPT = 0.9
 """Share of a day's jobs that a generation sees: other ones each time, so that no accident is learnt."""
 BLOCKS = 3
-"""A generation's days are simulated in so many blocks; after each, the worst quarter of the candidates ends."""
+"""Blocks in which a generation's days are simulated; after each, the worst quarter of the candidates ends."""
 CHECK_EVERY = 10
 """Generations after which the centre of the search is judged on all days, whole."""
 

@@ -64,7 +64,7 @@ class Spread:
         return borders, [np.sort(self.ratio[of == g]) for g in range(len(borders) + 1)]
 
     def interval(self, wait: np.ndarray, share: float = SHARE) -> tuple[np.ndarray, np.ndarray]:
-        """Return the range, s, that holds the truth of so many of the packages predicted like this.
+        """Return the range, s, that holds the true wait of this share of packages predicted alike.
 
         Parameters
         ----------

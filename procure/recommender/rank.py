@@ -16,10 +16,10 @@ from procure.recommender.values import PackageValues
 from procure.sweep.results import PUBLISHED, RUNS_ALL
 
 MOST_ROUNDS = 10
-"""After so many rounds of simulating the head of the list, what is left there stays predicted."""
+"""Rounds of simulating the head of the list; what is left there then stays predicted."""
 
 FEWEST_CONFIRMED = 50
-"""At least so many packages at the head are simulated, so that a short list is no worse than a long one's head."""
+"""Packages at the head that are simulated at least, so that a short list is no worse than a long one's head."""
 
 Simulate = Callable[[np.ndarray], dict[str, np.ndarray]]
 """From rows of packages to simulated values by result column, float64[workloads, rows]; NaN where a run failed."""

@@ -56,18 +56,18 @@ def check_threshold(threshold: int, workloads: Sequence[str]) -> None:
         raise TableError(f"the study has one workload, {workloads[0]}; hits over days need several")
     if threshold > n:
         raise TableError(
-            f"hit_threshold = {threshold}: a hit is one on more than so many workloads, and the study has {n}; "
-            f"at most {n - 1} leaves any"
+            f"hit_threshold = {threshold}: a hit is a package among the best on more workloads than that, "
+            f"and the study has {n}; at most {n - 1} leaves any"
         )
 
 
 def can_learn(n_simulated: int, folds: int) -> bool:
-    """Tell whether so many simulated packages are enough for the cross-validation of a model."""
+    """Tell whether ``n_simulated`` packages are enough for the cross-validation of a model."""
     return n_simulated >= 2 * folds
 
 
 def check_sample(study: Study, n_distinct: int) -> int:
-    """Return how many of so many distinct packages a sweep simulates.
+    """Return how many of ``n_distinct`` packages a sweep simulates.
 
     Raises
     ------

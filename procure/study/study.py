@@ -104,7 +104,7 @@ class Evaluate(Settings):
     """What a hit is, and the list lengths at which hits are counted.
 
     With ``hit_threshold`` several workloads are judged together: a hit is among the best ``hit_share``
-    on more than so many of them.
+    on more of them than that.
     """
 
     hit_share: Annotated[float, Field(gt=0, lt=1)] = 0.05

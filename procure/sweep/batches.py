@@ -11,8 +11,8 @@ from procure.study import Plan
 from procure.text import file_name
 
 MOST_BATCHES, MOST_IN_ALL = 250, 2500
-"""A sweep is cut into about so many batches per workload and policy, and so many in all, unless the study says
-otherwise: each costs the driver some milliseconds, as much as ten runs of a small day."""
+"""Batches per workload and policy, and in all, into which a sweep is cut unless the study says otherwise:
+each costs the driver some milliseconds, as much as ten runs of a small day."""
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from procure.sweep.runner import Bench, failed_rows, make_bench
 from procure.sweep.store import fingerprint_text, part_path
 
 TRIES = 3
-"""A batch, and at the end a single run, may lose so many workers."""
+"""Workers that may die over a batch, and at the end over a single run."""
 MOST_POISON = 20
-"""After so many runs that kill their workers, the workers are to blame."""
+"""Runs that kill their workers from which on the workers are to blame."""
 
 
 class SweepWork:

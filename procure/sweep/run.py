@@ -54,7 +54,7 @@ def attempt_part(
     session: str,
     tries: int,
 ) -> Receipt:
-    """Do as `compute_part`, unless so many workers have died over this batch in this session.
+    """Do as `compute_part`, unless ``tries`` workers have died over this batch in this session.
 
     A part that is there already was written by a worker that died before its receipt arrived.
     """

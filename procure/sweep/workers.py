@@ -20,9 +20,9 @@ from procure.sweep.protocol import FarmOptions, Receipt, Task, Work
 
 IN_FLIGHT_PER_WORKER = 4
 MOST_LOSSES = 10
-"""So often a batch is given out again that a foreign scheduler called off."""
+"""Times that a batch is submitted again after a foreign scheduler has cancelled it."""
 MOST_FRUITLESS = 10
-"""After so many workers, and three times as many as there are at once, one must have finished a batch."""
+"""This many workers, plus three times as many as run at once, may end without a finished batch."""
 TICK, SAY_AFTER, SAY_AGAIN = 1.0, 30.0, 300.0
 
 

@@ -63,7 +63,7 @@ def collect_windows(
     parameters
         Of the policy; its method drives the system.
     most
-        Keep only so many, evenly over the run.
+        Number of windows to keep, evenly spread over the run.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def compare_methods(
     steps
         Of every method that takes steps; 0 = as many as is usual.
     most
-        Compare on so many windows only, evenly over the run.
+        Number of windows to compare on, evenly spread over the run.
     time_limit
         Seconds for a MIP on one window.
     progress

@@ -14,7 +14,7 @@ LOWEST = 2.5
 HIGHEST, HIGHEST_OF_PROGRAM = 2500.0, 25_000.0
 """The temperature at the beginning: as printed in the paper, and as in its program."""
 MOST_STARTS = 100
-"""A start is drawn from the first so many idle nodes."""
+"""Idle nodes, from the first, among which a start is drawn."""
 
 
 @compiled

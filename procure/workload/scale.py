@@ -14,7 +14,7 @@ TOLERANCE = 0.01
 """How far the CPU-seconds may be from the load asked for before the user is told, as a share of the input's."""
 
 MOST_LOAD, MOST_JOBS, JOBS_RATIO = 1000, 3_000_000, 10
-"""A load is at most so many times the table's own, and makes at most so many jobs, or ten times the table's."""
+"""The largest load, in multiples of the table's own, and the most jobs it may make, or ten times the table's."""
 
 _OF_THE_LOG = ["eligible_time", "start_time", "end_time", "node_ids"]
 _SHAPE = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type", "requested_time"]

@@ -100,7 +100,7 @@ def slurm_memory(text: str) -> tuple[float, str]:
 
 
 MOST_NAMES = 1_000_000
-"""A node list or an array names at most so many: no computer has more nodes, and Slurm keeps no more jobs."""
+"""Names that a node list or an array may hold: no computer has more nodes, and Slurm keeps no more jobs."""
 _MOST_CHARACTERS = 100_000_000
 _LONGEST_NUMBER = 18
 _RANGE = re.compile(
