@@ -18,6 +18,7 @@ import pandas as pd
 from procure.progress import step
 from procure.queue_time.booster import Booster, fit_chances, fit_members, fit_quantiles, mean_of, predict
 from procure.queue_time.calibrate import GRID, Calibrator, quantiles_at
+from procure.queue_time.distribution import Distribution
 from procure.queue_time.metrics import LEVELS
 
 
@@ -172,6 +173,13 @@ class QueueTimeModel:
     def curve(self, features: pd.DataFrame) -> np.ndarray:
         """Return each row's wait in seconds at the levels `calibrate.GRID`, uncorrected."""
         return self._curve(self.matrix(features))
+
+    def distribution(self, features: pd.DataFrame) -> Distribution:
+        """Return each row's distribution of the wait, corrected by what came of recent jobs."""
+        nothing = np.zeros(0)
+        reach = self.calibrator.reach(nothing, nothing.astype(bool))
+        levels = 0.5 + (GRID - 0.5) * np.where(np.abs(GRID - 0.5) < 0.5, min(reach / 0.9, 1.0), 1.0)
+        return Distribution(quantiles_at(self.curve(features), levels))
 
 
 def _deadlines(wait: np.ndarray, count: int) -> np.ndarray:

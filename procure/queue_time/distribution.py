@@ -1,0 +1,45 @@
+"""The one distribution of a wait: median, intervals and chances are read off it, so that they cannot disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from procure.queue_time.calibrate import GRID, chance_by, quantiles_at
+
+LEAST = 0.005
+"""Where a smaller chance than this is left, the stated tail is a guess, and the time waited says more."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Distributions of waits, one per row.
+
+    ``curve`` is (n, len(calibrate.GRID)) seconds, ascending: the quantiles at those levels, straight between
+    them on the scale log(1 + seconds). The first is the least wait, the last the longest.
+    """
+
+    curve: np.ndarray
+
+    def quantile(self, level: float | np.ndarray) -> np.ndarray:
+        """Return each row's quantiles in seconds: (n,) at one level, (n, q) at levels (q,)."""
+        levels = np.atleast_1d(np.asarray(level, dtype=float))
+        found = quantiles_at(self.curve, levels)
+        return found[:, 0] if np.ndim(level) == 0 else found
+
+    def chance(self, deadline: float | np.ndarray) -> np.ndarray:
+        """Return each row's chance of a start within so many seconds, (n,); 1 from the longest wait on."""
+        beyond = np.asarray(deadline, dtype=float) >= self.curve[:, -1]
+        return np.where(beyond, 1.0, chance_by(self.curve, deadline))
+
+    def after(self, waited: float) -> Distribution:
+        """Return what remains for jobs that have waited so many seconds already.
+
+        Beyond all but `LEAST` of a curve only the time waited is left to go by: the chance to wait t times as
+        long is then 1/t, so that the median of what remains is what has been waited.
+        """
+        gone = chance_by(self.curve, waited)
+        left = quantiles_at(self.curve, gone[:, None] + (1 - gone[:, None]) * GRID) - waited
+        tail = waited / np.maximum(1 - GRID, LEAST) - waited
+        return Distribution(np.where((gone > 1 - LEAST)[:, None], tail, np.maximum(left, 0.0)))

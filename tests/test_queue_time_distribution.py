@@ -1,0 +1,51 @@
+"""The one distribution of a wait: quantiles, chances and what remains agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from procure.queue_time.calibrate import GRID
+from procure.queue_time.distribution import Distribution
+
+YEAR_9999 = 8000 * 365.0 * 86400
+
+
+def distributions(seed: int, n: int = 8) -> Distribution:
+    """Curves with hurdles, steps and long tails."""
+    rng = np.random.default_rng(seed)
+    curve = np.sort(np.expm1(rng.uniform(0, 14, (n, len(GRID)))), axis=1)
+    curve[rng.random(curve.shape) < 0.2] = 0.0
+    return Distribution(np.maximum.accumulate(curve, axis=1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 10_000), waited=st.sampled_from([0.0, 60.0, 5000.0, 1e6, 1e8]))
+def test_median_intervals_and_chances_never_contradict(seed: int, waited: float) -> None:
+    """Quantiles ascend, chances ascend, the chance at a quantile is at least its level, and all start some day."""
+    said = distributions(seed).after(waited)
+    levels = np.linspace(0.0, 1.0, 41)
+    quantiles = said.quantile(levels)
+    assert (np.diff(quantiles, axis=1) >= -1e-6).all()
+    for level, quantile in zip(levels, quantiles.T, strict=True):
+        assert (said.chance(quantile * (1 + 1e-9) + 1e-6) >= level - 1e-4).all()
+        earlier = quantile * (1 - 1e-6) - 1e-3
+        assert (np.where(earlier > 0, said.chance(np.maximum(earlier, 0)), 0.0) <= level + 1e-3).all()
+    deadlines = np.geomspace(1, YEAR_9999, 60)
+    chances = np.array([said.chance(deadline) for deadline in deadlines])
+    assert (np.diff(chances, axis=0) >= -1e-12).all()
+    assert chances[-1] == pytest.approx(1.0)
+
+
+def test_what_remains_is_what_the_stated_chances_leave() -> None:
+    """P(start by s + t | waiting at s) is the stated one; far beyond the curve as long again is as likely as not."""
+    said = distributions(3)
+    waited, more = 3000.0, 20_000.0
+    gone = said.chance(waited)
+    kept = gone < 0.9
+    expected = (said.chance(waited + more) - gone) / (1 - gone)
+    assert kept.any()
+    np.testing.assert_allclose(said.after(waited).chance(more)[kept], expected[kept], atol=0.12)
+    np.testing.assert_allclose(said.after(1e9).quantile(0.5), 1e9, rtol=1e-6)
