@@ -26,8 +26,8 @@ from procure.packages import (
     write_packages,
 )
 from procure.packages.enumerate import blocks
-from procure.packages.offer import make_offer
 from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.terms import make_offer
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 
@@ -233,7 +233,7 @@ def test_block_size_changes_nothing(case: tuple[list[dict], PackageRules], size:
 
     def listed(size: int) -> list:
         return [
-            ([c.row for c in block.choices], *row)
+            (list(block.types), *row)
             for block in blocks(offer, size)
             for row in zip(block.counts.tolist(), block.rest.tolist(), block.distinct.tolist(), strict=True)
         ]

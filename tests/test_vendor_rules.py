@@ -18,8 +18,8 @@ from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
 from procure.packages.enumerate import blocks
 from procure.packages.expiry import validity_notes
-from procure.packages.offer import make_offer
 from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.terms import make_offer
 from procure.study import load_study
 
 LETTERS = "ABC"
@@ -176,7 +176,7 @@ def test_block_size_changes_nothing() -> None:
 
     def listed(size: int) -> list:
         return [
-            ([c.row for c in block.choices], *row)
+            (list(block.types), *row)
             for block in blocks(offer, size)
             for row in zip(block.counts.tolist(), block.rest.tolist(), block.distinct.tolist(), strict=True)
         ]
@@ -313,7 +313,7 @@ def test_discounts_at_full_size() -> None:
     rules = PackageRules(budget_usd=1_000_000, discounts=tiers)
     found: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     for block in blocks(make_offer(quotes, rules)):
-        rows = found.setdefault(tuple(choice.row for choice in block.choices), set())
+        rows = found.setdefault(block.types, set())
         rows.update(map(tuple, block.counts.tolist()))
     prices = quotes["price_usd"].to_numpy()
     for chosen in list(found)[::17]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from procure.errors import TableError
-from procure.packages.offer import Choice, Offer
+from procure.packages.offer import NONE, Offer
 
 MOST_PACKAGES = 30_000_000
 """More are not enumerated unless that is asked for: it would take minutes, or years."""
@@ -45,19 +45,19 @@ class _Work:
 
 @dataclass(frozen=True)
 class Block:
-    """Some packages of one combination of types.
+    """Some packages of one combination of types, which are rows of the quote table.
 
     ``counts`` is int64 (rows, types); ``rest`` is what they leave of each limit, int64
     (rows, limits), discounts included; ``distinct`` is bool (rows).
     """
 
-    choices: tuple[Choice, ...]
+    types: tuple[int, ...]
     counts: np.ndarray
     rest: np.ndarray
     distinct: np.ndarray
 
 
-def combinations(offer: Offer) -> Iterator[tuple[Choice, ...]]:
+def combinations(offer: Offer) -> Iterator[tuple[int, ...]]:
     """Yield every largest legal choice of types, categories and types in quote order.
 
     Legal are at most ``types_per_category`` types of each category and one vendor of each lot, with
@@ -65,17 +65,19 @@ def combinations(offer: Offer) -> Iterator[tuple[Choice, ...]]:
     order of their quotes (the first lot's vendor changing slowest), then the first category's types
     change slowest.
     """
-    types = [choice for choices in offer.categories for choice in choices]
-    vendors: dict[str, list[tuple[str, str]]] = {}
-    for choice in types:
-        if choice.award is not None and choice.award not in vendors.setdefault(choice.award[0], []):
-            vendors[choice.award[0]].append(choice.award)
-    seen: set[tuple[Choice, ...]] = set()
+    categories = offer.categories
+    types = list(itertools.chain(*categories))
+    award = list(zip(offer.lot.tolist(), offer.vendor.tolist(), strict=True))
+    vendors: dict[int, dict[tuple[int, int], None]] = {}
+    for j in types:
+        if award[j][0] != NONE:
+            vendors.setdefault(award[j][0], {})[award[j]] = None
+    seen: set[tuple[int, ...]] = set()
     for awarded in itertools.product(*vendors.values()):
         parts = []
-        for choices in offer.categories:
-            open_ = [choice for choice in choices if choice.award is None or choice.award in awarded]
-            must = {choice for choice in choices if choice.mandatory}
+        for members in categories:
+            open_ = [j for j in members if award[j][0] == NONE or award[j] in awarded]
+            must = {j for j in members if offer.mandatory[j]}
             m = len(open_) if offer.types_per_category is None else offer.types_per_category
             if math.comb(len(open_), min(m, len(open_))) > MOST_COMBINATIONS:
                 raise TooManyPackages(
@@ -87,23 +89,21 @@ def combinations(offer: Offer) -> Iterator[tuple[Choice, ...]]:
         for part in itertools.product(*parts):
             chosen = tuple(itertools.chain(*part))
             if vendors:
-                if chosen in seen or any(_may_join(offer, choice, chosen) for choice in types):
+                if chosen in seen or any(_may_join(offer, award, j, chosen) for j in types):
                     continue
                 seen.add(chosen)
             if chosen:
                 yield chosen
 
 
-def _may_join(offer: Offer, choice: Choice, chosen: tuple[Choice, ...]) -> bool:
-    if choice in chosen:
-        return False
-    category = next(choices for choices in offer.categories if choice in choices)
-    held = sum(other in category for other in chosen)
-    rivals = any(
-        choice.award and other.award and choice.award[0] == other.award[0] and choice.award != other.award
-        for other in chosen
+def _may_join(offer: Offer, award: list[tuple[int, int]], j: int, chosen: tuple[int, ...]) -> bool:
+    held = sum(offer.category[i] == offer.category[j] for i in chosen)
+    rivals = award[j][0] != NONE and any(award[i][0] == award[j][0] and award[i] != award[j] for i in chosen)
+    return (
+        j not in chosen
+        and not rivals
+        and (offer.types_per_category is None or bool(held < offer.types_per_category))
     )
-    return not rivals and (offer.types_per_category is None or held < offer.types_per_category)
 
 
 def blocks(offer: Offer, size: int = 1_000_000, most: int = MOST_PACKAGES) -> Iterator[Block]:
@@ -120,28 +120,28 @@ def blocks(offer: Offer, size: int = 1_000_000, most: int = MOST_PACKAGES) -> It
     work = _Work(most)
     limits = np.asarray(offer.limits, dtype=np.int64)[np.newaxis]
     seen: set[Held] = set()
-    tied = offer.prices is not None or any(c.award for choices in offer.categories for c in choices)
-    for choices in combinations(offer):
-        empty = np.zeros((1, len(choices)), dtype=np.int64)
+    tied = offer.prices is not None or (offer.lot != NONE).any()
+    for types in combinations(offer):
+        empty = np.zeros((1, len(types)), dtype=np.int64)
         # A level holds its own copy of the rows; with many types there are many levels.
-        rows = max(1, min(size, 10_000_000 // len(choices) ** 2))
+        rows = max(1, min(size, 10_000_000 // len(types) ** 2))
         if offer.prices is None:
-            found = _fill(offer, choices, len(choices) - 1, empty, limits, rows, work)
+            found = _fill(offer, types, len(types) - 1, empty, limits, rows, work)
         else:
-            found = _discounted(offer, choices, empty, limits, rows, work)
+            found = _discounted(offer, types, empty, limits, rows, work)
         for counts, rest in found:
             if not len(counts):
                 continue
             if tied:
-                distinct = _unseen(choices, counts, seen)
+                distinct = _unseen(types, counts, seen)
             else:
-                distinct = _first_of_its_kind(offer, choices, counts, rest)
-            yield Block(choices, counts, rest, distinct)
+                distinct = _first_of_its_kind(offer, types, counts, rest)
+            yield Block(types, counts, rest, distinct)
 
 
 def _fill(
     offer: Offer,
-    choices: tuple[Choice, ...],
+    types: tuple[int, ...],
     level: int,
     counts: np.ndarray,
     rest: np.ndarray,
@@ -150,19 +150,19 @@ def _fill(
     stop: int = -1,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows with every allowed count of type ``level`` and all before it, to ``stop``."""
-    keep = _enough(offer, choices, level, counts, rest)
+    keep = _enough(offer, types, level, counts, rest)
     counts, rest = counts[keep], rest[keep]
     if level == stop:
         if stop < 0:
-            keep = np.logical_or.reduce([counts[:, j] > 0 for j in range(len(choices))])
+            keep = np.asarray(counts.any(axis=1))
             if offer.maximal:
-                for j, choice in enumerate(choices):
-                    keep &= ~choice.can_grow(counts[:, j], rest)
+                for column, one in zip(counts.T, types, strict=True):
+                    keep &= ~offer.can_grow(one, column, rest)
             counts, rest = counts[keep], rest[keep]
         yield counts, rest
         return
-    choice = choices[level]
-    n_allowed = choice.n_allowed(choice.most(rest))
+    j = types[level]
+    n_allowed = offer.n_allowed(j, offer.affords(j, rest))
     first = np.zeros_like(n_allowed)
     if level == 0 and offer.maximal:
         # A smaller count of the last type to be filled could always grow.
@@ -175,62 +175,61 @@ def _fill(
         row = np.searchsorted(ends, place, side="right")
         index = place - ends[row] + n_allowed[row]
         filled, left = counts[row], rest[row]
-        filled[:, level] = choice.nth(index)
-        left -= filled[:, level, np.newaxis] * np.asarray(choice.costs, dtype=np.int64)
-        yield from _fill(offer, choices, level - 1, filled, left, size, work, stop)
+        filled[:, level] = offer.nth(j, index)
+        left -= filled[:, level, np.newaxis] * offer.costs[j]
+        yield from _fill(offer, types, level - 1, filled, left, size, work, stop)
 
 
 def _enough(
-    offer: Offer, choices: tuple[Choice, ...], level: int, counts: np.ndarray, rest: np.ndarray
+    offer: Offer, types: tuple[int, ...], level: int, counts: np.ndarray, rest: np.ndarray
 ) -> np.ndarray:
     """Tell which rows hold, or can still get, the least numbers of nodes that the rules ask for."""
     keep = np.ones(len(counts), dtype=bool)
     for rule in offer.least:
         nodes = np.zeros(len(counts), dtype=np.int64)
-        for j, choice in enumerate(choices):
-            if choice.row in rule.rows:
-                nodes += counts[:, j] if j > level else choice.most(rest)
+        for place, j in enumerate(types):
+            if j in rule.rows:
+                nodes += counts[:, place] if place > level else offer.affords(j, rest)
         keep &= nodes >= rule.n
     return keep
 
 
 def _discounted(
-    offer: Offer, choices: tuple[Choice, ...], empty: np.ndarray, limits: np.ndarray, size: int, work: _Work
+    offer: Offer, types: tuple[int, ...], empty: np.ndarray, limits: np.ndarray, size: int, work: _Work
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows of a combination whose discounted price fits.
 
     The rows are those that the least conceivable prices allow, less those that cost too much.
     """
     assert offer.prices is not None
-    prices = offer.prices.of_types([choice.row for choice in choices])
+    prices = offer.prices.of_types(list(types))
 
     def with_rest(counts: np.ndarray) -> np.ndarray:
-        costs = np.array([choice.costs for choice in choices], dtype=np.int64)
-        rest = limits - counts @ costs
+        rest = limits - counts @ offer.costs[list(types)]
         rest[:, 0] = limits[0, 0] - prices.order_cents(counts)
         return np.asarray(rest)
 
     if not offer.maximal:
-        for counts, _ in _fill(offer, choices, len(choices) - 1, empty, limits, size, work):
+        for counts, _ in _fill(offer, types, len(types) - 1, empty, limits, size, work):
             rest = with_rest(counts)
             fits = rest[:, 0] >= 0
             yield counts[fits], rest[fits]
         return
     # Rows that cannot hold enough nodes are missing; none of them lies between two that can.
-    found = list(_fill(offer, choices, len(choices) - 1, empty, limits, size, work, stop=0))
+    found = list(_fill(offer, types, len(types) - 1, empty, limits, size, work, stop=0))
     if not found:
         return
     counts, left = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    index = choices[0].n_allowed(choices[0].most(left)) - 1
-    counts[:, 0] = choices[0].nth(np.maximum(index, 0))
+    index = offer.n_allowed(types[0], offer.affords(types[0], left)) - 1
+    counts[:, 0] = offer.nth(types[0], np.maximum(index, 0))
     over = np.flatnonzero((index < 0) | (prices.order_cents(counts) > limits[0, 0]))
     while over.size:
         index[over] -= 1
         over = over[index[over] >= 0]
-        counts[over, 0] = choices[0].nth(index[over])
+        counts[over, 0] = offer.nth(types[0], index[over])
         over = over[prices.order_cents(counts[over]) > limits[0, 0]]
     keep = (index >= 0) & ~_is_below(counts[:, 1:], index)
-    keep &= counts.any(axis=1) & _enough(offer, choices, -1, counts, left)
+    keep &= counts.any(axis=1) & _enough(offer, types, -1, counts, left)
     counts = counts[keep]
     for start in range(0, len(counts), size):
         yield counts[start : start + size], with_rest(counts[start : start + size])
@@ -267,7 +266,7 @@ def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
 
 
 def _first_of_its_kind(
-    offer: Offer, choices: tuple[Choice, ...], counts: np.ndarray, rest: np.ndarray
+    offer: Offer, types: tuple[int, ...], counts: np.ndarray, rest: np.ndarray
 ) -> np.ndarray:
     """Tell which rows no earlier combination of types holds, where neither lots nor discounts tie types.
 
@@ -278,30 +277,26 @@ def _first_of_its_kind(
     a chosen one with zero.
     """
     distinct = np.ones(len(counts), dtype=bool)
-    for category in offer.categories:
-        chosen = [j for j, choice in enumerate(choices) if choice in category]
-        for j in chosen:
-            zeros = np.flatnonzero(counts[:, j] == 0)
-            for earlier in category:
-                if earlier.row == choices[j].row or not zeros.size:
-                    break
-                if any(earlier.row == choices[i].row for i in chosen):
-                    continue
-                if offer.maximal:
-                    grows = earlier.can_grow(np.zeros(zeros.size, dtype=np.int64), rest[zeros])
-                    distinct[zeros[~grows]] = False
-                else:
-                    distinct[zeros] = False
+    for place, j in enumerate(types):
+        zeros = np.flatnonzero(counts[:, place] == 0)
+        before = offer.offered[:j] & (offer.category[:j] == offer.category[j])
+        for earlier in np.flatnonzero(before).tolist() if zeros.size else ():
+            if earlier in types:
+                continue
+            if offer.maximal:
+                grows = offer.can_grow(earlier, np.zeros(zeros.size, dtype=np.int64), rest[zeros])
+                distinct[zeros[~grows]] = False
+            else:
+                distinct[zeros] = False
     return distinct
 
 
-def _unseen(choices: tuple[Choice, ...], counts: np.ndarray, seen: set[Held]) -> np.ndarray:
+def _unseen(types: tuple[int, ...], counts: np.ndarray, seen: set[Held]) -> np.ndarray:
     """Tell which rows no earlier combination of types held; ``seen`` remembers those that might return.
 
     A combination is the largest choice, so only a row with a zero count can stand in another one.
     """
     distinct = np.ones(len(counts), dtype=bool)
-    types = [choice.row for choice in choices]
     rows = np.flatnonzero((counts == 0).any(axis=1))
     for row, bought in zip(rows.tolist(), counts[rows].tolist(), strict=True):
         held = frozenset(pair for pair in zip(types, bought, strict=True) if pair[1])

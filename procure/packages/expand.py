@@ -17,9 +17,10 @@ from procure.errors import TableError
 from procure.packages.enumerate import MOST_PACKAGES, Block, blocks
 from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
-from procure.packages.offer import Offer, make_offer
+from procure.packages.offer import Offer
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
+from procure.packages.terms import make_offer
 from procure.progress import step
 from procure.schemas import PACKAGE
 from procure.tables import whole_file
@@ -196,7 +197,7 @@ class _Summary:
 
 
 def _totals(quotes: pd.DataFrame, offer: Offer, block: Block) -> dict[str, np.ndarray]:
-    types = quotes.iloc[[choice.row for choice in block.choices]]
+    types = quotes.iloc[list(block.types)]
     return {
         "price_usd": (offer.limits[0] - block.rest[:, 0]) / 100,
         "total_cpus": block.counts @ types["cpus"].to_numpy(),
@@ -208,7 +209,7 @@ def _totals(quotes: pd.DataFrame, offer: Offer, block: Block) -> dict[str, np.nd
 def _table(quotes: pd.DataFrame, offer: Offer, found: list[Block]) -> pa.Table:
     totals, ids = [_totals(quotes, offer, block) for block in found], []
     for block in found:
-        rows = np.array([choice.row for choice in block.choices])
+        rows = np.array(block.types)
         order = np.argsort(rows)
         ids.append(id_array(block.counts[:, order], quotes["name"].iloc[rows[order]].tolist()))
     columns: dict[str, Any] = {"package_id": pa.chunked_array(ids)}
@@ -218,8 +219,7 @@ def _table(quotes: pd.DataFrame, offer: Offer, found: list[Block]) -> pa.Table:
     start = 0
     for block in found:
         stop = start + len(block.counts)
-        for j, choice in enumerate(block.choices):
-            counts[choice.row, start:stop] = block.counts[:, j]
+        counts[list(block.types), start:stop] = block.counts.T
         start = stop
     assert list(columns) == PACKAGE.names
     return pa.table(columns | dict(zip(quotes["name"], counts, strict=True)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from procure.packages.enumerate import blocks, combinations
-from procure.packages.offer import SCALES, UNBOUNDED, Least, Offer
+from procure.packages.offer import Least, Offer
+from procure.packages.terms import SCALES
 
 
 def explain_infeasible(offer: Offer) -> str:
@@ -37,11 +38,8 @@ def _too_few(offer: Offer) -> str:
     """Say which least numbers of nodes no choice of types can reach, if there are such."""
     most = dict.fromkeys(offer.least, 0)
     together = False
-    for choices in combinations(offer):
-        found = {
-            rule: sum(min(choice.last, UNBOUNDED) for choice in choices if choice.row in rule.rows)
-            for rule in offer.least
-        }
+    for types in combinations(offer):
+        found = {rule: sum(int(offer.last[j]) for j in types if j in rule.rows) for rule in offer.least}
         most = {rule: max(most[rule], n) for rule, n in found.items()}
         together |= all(n >= rule.n for rule, n in found.items())
     for rule, n in most.items():

@@ -13,13 +13,13 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.packages.enumerate import blocks
-from procure.packages.feasible import Legal, make_legal
 from procure.packages.ids import package_ids
 from procure.packages.infeasible import explain_infeasible
-from procure.packages.offer import Offer, make_offer
+from procure.packages.offer import Offer
 from procure.packages.prices import order_cents
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import PackageRules
+from procure.packages.terms import make_offer
 
 MOST_LISTED = 2_000_000
 """A space of at most this many distinct packages is enumerated, so that the search ranks all of it."""
@@ -37,7 +37,6 @@ class Space:
     quotes: pd.DataFrame
     rules: PackageRules
     offer: Offer
-    legal: Legal
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw different packages at random.
@@ -57,7 +56,7 @@ class Space:
         numpy.ndarray
             int64 (packages, types), all different.
         """
-        found = np.empty((0, self.legal.n_types), dtype=np.int64)
+        found = np.empty((0, self.offer.n_types), dtype=np.int64)
         for _ in range(_TRIES):
             before = len(found)
             found = distinct_rows(np.concatenate([found, self._draw(max(256, 2 * (n - before)), rng)]))
@@ -66,12 +65,12 @@ class Space:
         return found[:n]
 
     def _draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        legal = self.legal
-        chosen = legal.complete(np.tile(legal.mandatory, (n, 1)), legal.shuffled(n, rng))
-        counts = np.where(chosen & ~legal.zero, legal.first, 0)
+        offer = self.offer
+        chosen = offer.complete(np.tile(offer.mandatory, (n, 1)), offer.shuffled(n, rng))
+        counts = np.where(chosen & ~offer.zero, offer.first, 0)
         for rule in self.offer.least:
             counts = self._seed(counts, chosen, sorted(rule.rows), rule.n, rng)
-        keep = legal.affordable(counts)
+        keep = offer.affordable(counts)
         counts, chosen = counts[keep], chosen[keep]
         return self._spend(counts, chosen, rng)
 
@@ -83,34 +82,34 @@ class Space:
         liked = np.where(chosen[:, members], rng.random((len(counts), len(members))), -1.0)
         j = np.asarray(members)[np.argmax(liked, axis=1)]
         wanted = n - counts[:, members].sum(axis=1) + counts[rows, j]
-        enough = np.maximum(self.legal.first[j], -(-wanted // self.legal.step[j]) * self.legal.step[j])
+        enough = np.maximum(self.offer.first[j], -(-wanted // self.offer.step[j]) * self.offer.step[j])
         use = (
             (liked.max(axis=1, initial=-1.0) >= 0)
             & (wanted > counts[rows, j])
             & (rng.random(len(rows)) < 0.5)
         )
-        counts[rows[use], j[use]] = np.minimum(enough, self.legal.last[j])[use]
+        counts[rows[use], j[use]] = np.minimum(enough, self.offer.last[j])[use]
         return counts
 
     def _spend(self, counts: np.ndarray, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Give the chosen types random counts, then spend the rest; drop packages that the rules forbid."""
-        legal, rows = self.legal, np.arange(len(counts))
-        order = np.where(_take(chosen, shuffled := legal.shuffled(len(counts), rng)), shuffled, -1)
+        offer, rows = self.offer, np.arange(len(counts))
+        order = np.where(_take(chosen, shuffled := offer.shuffled(len(counts), rng)), shuffled, -1)
         order = _to_front(order)
-        few = np.where(rng.random(len(counts)) < 0.5, rng.integers(1, 5, len(counts)), legal.n_types)
+        few = np.where(rng.random(len(counts)) < 0.5, rng.integers(1, 5, len(counts)), offer.n_types)
         for place in range(order.shape[1]):
             ask = np.flatnonzero((order[:, place] >= 0) & (place < few))
             if ask.size:
                 j = order[ask, place]
-                now, top = counts[ask, j], legal.most(counts[ask], j)
+                now, top = counts[ask, j], offer.most(counts[ask], j)
                 drawn = now + np.floor(rng.random(ask.size) * (np.maximum(top, now) - now + 1)).astype(
                     np.int64
                 )
-                counts[rows[ask], j] = np.maximum(legal.at_most(j, drawn), now)
+                counts[rows[ask], j] = np.maximum(offer.at_most(j, drawn), now)
         spend = np.ones(len(counts), dtype=bool) if self.offer.maximal else rng.random(len(counts)) < 0.5
         last_first = np.where((np.arange(order.shape[1]) < few[:, None]) & (order >= 0), order, -1)
-        counts[spend] = legal.fill(legal.fill(counts[spend], last_first[spend, ::-1]), order[spend])
-        return distinct_rows(counts[legal.affordable(counts) & legal.enough(counts)])
+        counts[spend] = offer.fill(offer.fill(counts[spend], last_first[spend, ::-1]), order[spend])
+        return distinct_rows(counts[offer.affordable(counts) & offer.enough(counts)])
 
     def neighbours(self, counts: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw packages that differ from the given ones by one exchange and are again filled up.
@@ -133,45 +132,45 @@ class Space:
         """
         if not len(counts) or n < 1:
             return counts[:0]
-        legal = self.legal
+        offer = self.offer
         new = np.repeat(counts, n, axis=0)
         rows = np.arange(len(new))
         given = np.argmax(np.where(new > 0, rng.random(new.shape), -1.0), axis=1)
-        wanted = np.where(legal.offered, rng.random(new.shape) + (new > 0) * rng.random((len(new), 1)), -1.0)
+        wanted = np.where(offer.offered, rng.random(new.shape) + (new > 0) * rng.random((len(new), 1)), -1.0)
         wanted[rows, given] = -1.0
         taken = np.argmax(wanted, axis=1)
-        steps = np.minimum(rng.geometric(0.3, len(new)), 1 + new[rows, given] // legal.step[given])
+        steps = np.minimum(rng.geometric(0.3, len(new)), 1 + new[rows, given] // offer.step[given])
         all_of_it = rng.random(len(new)) < 0.15
-        left = np.where(all_of_it, 0, new[rows, given] - steps * legal.step[given])
-        new[rows, given] = np.maximum(legal.at_most(given, np.maximum(left, 0)), 0)
-        out = legal.excluded_by(taken, (new > 0) | legal.mandatory)
+        left = np.where(all_of_it, 0, new[rows, given] - steps * offer.step[given])
+        new[rows, given] = np.maximum(offer.at_most(given, np.maximum(left, 0)), 0)
+        out = offer.excluded_by(taken, (new > 0) | offer.mandatory)
         new[out] = 0
-        stays = ~(out & legal.mandatory).any(axis=1) & (wanted.max(axis=1) >= 0)
+        stays = ~(out & offer.mandatory).any(axis=1) & (wanted.max(axis=1) >= 0)
         new = self._exchanged(new[stays], given[stays], taken[stays], rng)
-        new = distinct_rows(new[legal.affordable(new) & legal.enough(new)])
+        new = distinct_rows(new[offer.affordable(new) & offer.enough(new)])
         return new[~rows_in(new, counts)]
 
     def _exchanged(
         self, new: np.ndarray, given: np.ndarray, taken: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """Buy the wanted type, then spend the rest."""
-        legal, bought = self.legal, new > 0
-        bought[np.arange(len(new)), taken] = legal.offered[taken]
-        chosen = legal.complete(bought | legal.mandatory, legal.shuffled(len(new), rng))
-        new = np.where(chosen & ~legal.zero, np.maximum(new, legal.first), new)
-        keep = legal.affordable(new)
+        offer, bought = self.offer, new > 0
+        bought[np.arange(len(new)), taken] = offer.offered[taken]
+        chosen = offer.complete(bought | offer.mandatory, offer.shuffled(len(new), rng))
+        new = np.where(chosen & ~offer.zero, np.maximum(new, offer.first), new)
+        keep = offer.affordable(new)
         new, given, taken, chosen = new[keep], given[keep], taken[keep], chosen[keep]
         rows = np.arange(len(new))
-        top, now = legal.most(new, taken), new[rows, taken]
-        one = np.minimum(np.where(now == 0, legal.first[taken], now + legal.step[taken]), top)
+        top, now = offer.most(new, taken), new[rows, taken]
+        one = np.minimum(np.where(now == 0, offer.first[taken], now + offer.step[taken]), top)
         new[rows, taken] = np.maximum(now, np.where(rng.random(len(new)) < 0.5, one, top))
         if not self.offer.maximal:
             return new
-        back = legal.shuffled(len(new), rng)
+        back = offer.shuffled(len(new), rng)
         # The type that was given up usually takes the rest of the budget.
         first = np.where(rng.random(len(new)) < 0.5, given, back[:, 0])
         order = np.concatenate([first[:, None], back], axis=1)
-        return legal.fill(new, np.where(_take(chosen, order), order, -1))
+        return offer.fill(new, np.where(_take(chosen, order), order, -1))
 
     def size(self, rng: np.random.Generator | None = None) -> float:
         """Estimate how many packages an enumeration would go through, by random walks down its tree.
@@ -180,23 +179,22 @@ class Space:
         ----------
         Knuth (1975), Estimating the efficiency of backtrack programs.
         """
-        rng, legal = rng or np.random.default_rng(0), self.legal
+        rng, offer = rng or np.random.default_rng(0), self.offer
         most = self.offer.types_per_category
         n_choices = math.prod(math.comb(len(c), min(most or len(c), len(c))) for c in self.offer.categories)
-        chosen = legal.complete(np.tile(legal.mandatory, (_WALKS, 1)), legal.shuffled(_WALKS, rng))
+        chosen = offer.complete(np.tile(offer.mandatory, (_WALKS, 1)), offer.shuffled(_WALKS, rng))
         counts = np.zeros(chosen.shape, dtype=np.int64)
         weight = np.ones(len(counts))
-        order = np.where(chosen, np.arange(legal.n_types), legal.n_types)
+        order = np.where(chosen, np.arange(offer.n_types), offer.n_types)
         order = np.sort(order, axis=1)[:, : int(chosen.sum(axis=1).max())]
         for place in range(order.shape[1] - 1, 0, -1):
-            ask = np.flatnonzero(order[:, place] < legal.n_types)
+            ask = np.flatnonzero(order[:, place] < offer.n_types)
             j = order[ask, place]
-            top = legal.most(counts[ask], j)
-            n = legal.zero[j] + np.maximum((top - legal.first[j]) // legal.step[j] + 1, 0)
+            top = offer.most(counts[ask], j)
+            n = offer.n_allowed(j, top)
             weight[ask] *= n
             index = np.floor(rng.random(ask.size) * n).astype(np.int64)
-            some = legal.first[j] + (index - legal.zero[j]) * legal.step[j]
-            counts[ask, j] = np.where(n > 0, np.where((index == 0) & legal.zero[j], 0, some), 0)
+            counts[ask, j] = np.where(n > 0, offer.nth(j, index), 0)
         return float(weight.mean() * n_choices)
 
     def listed(self, most: int = MOST_LISTED) -> np.ndarray | None:
@@ -211,8 +209,8 @@ class Space:
             return None
         parts, n = [], 0
         for block in blocks(self.offer):
-            counts = np.zeros((int(block.distinct.sum()), self.legal.n_types), dtype=np.int64)
-            counts[:, [choice.row for choice in block.choices]] = block.counts[block.distinct]
+            counts = np.zeros((int(block.distinct.sum()), self.offer.n_types), dtype=np.int64)
+            counts[:, list(block.types)] = block.counts[block.distinct]
             parts.append(counts)
             n += len(counts)
             if n > most:
@@ -231,8 +229,7 @@ def make_space(quotes: pd.DataFrame, rules: PackageRules) -> Space:
         The rules contradict the quotes.
     """
     quotes = check_quotes(quotes)
-    offer = make_offer(quotes, rules)
-    return Space(quotes, rules, offer, make_legal(offer, len(quotes)))
+    return Space(quotes, rules, make_offer(quotes, rules))
 
 
 def too_many(quotes: pd.DataFrame, rules: PackageRules) -> float | None:
