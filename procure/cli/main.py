@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 import typer.core
 
 from procure._version import __version__
+from procure.cli.lazy import SETTINGS, LazyGroup
 from procure.cli.progress import shown
 from procure.cli.start import INTERRUPTED
 from procure.errors import ArgumentError, TableError
@@ -45,21 +45,10 @@ COMMANDS = {
 """Every command in the order of the flow, with its line of help: its module is imported when it is used."""
 
 
-class Flow(typer.core.TyperGroup):
-    """Lists the commands in the order of the flow, and imports a command's module when it is called."""
+class Flow(LazyGroup):
+    """The commands in the order of the flow; errors of whichever is called become one line."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands, as help and completion show them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> typer.core.TyperCommand | None:
-        """Return a command's name and line of help, which is all that a listing needs."""
-        return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is to run, or whose options are to be completed, and import it."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, name and _load(name), rest
+    COMMANDS: ClassVar = {name: (name.replace("-", "_"), line) for name, line in COMMANDS.items()}
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an argument that the library refuses is bad usage of the option of that name."""
@@ -78,15 +67,6 @@ class Flow(typer.core.TyperGroup):
             ) from None
 
 
-def _load(name: str) -> Any:
-    module = importlib.import_module(f"procure.cli.{name.replace('-', '_')}")
-    command = getattr(module, "app", None)
-    if command is None:
-        command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_SETTINGS)
-        command.command(name)(getattr(module, name.replace("-", "_")))
-    return typer.main.get_command(command)
-
-
 def _type_shown(option: Any, ctx: Any) -> str | None:
     """Return what help shows as an option's type: nothing for a switch, which takes no value."""
     return None if option.is_flag or _TYPE_SHOWN is None else _TYPE_SHOWN(option, ctx=ctx)
@@ -96,8 +76,6 @@ _TYPE_SHOWN = getattr(typer.core.TyperOption, "display_type_rich", None)
 if _TYPE_SHOWN is not None:  # Typer has no setting for it
     typer.core.TyperOption.display_type_rich = _type_shown  # type: ignore[method-assign, assignment]
 
-_SETTINGS = {"help_option_names": ["-h", "--help"]}
-
 app = typer.Typer(
     name="procure",
     cls=Flow,
@@ -105,7 +83,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings=_SETTINGS,
+    context_settings=SETTINGS,
 )
 
 

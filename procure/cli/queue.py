@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Annotated
+from typing import ClassVar
 
-import pandas as pd
 import typer
 
-from procure.cli.common import note
-from procure.cli.queue_evaluate import evaluate
-from procure.cli.queue_inputs import jobs_of
-from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, ReplayOption, TzOption
-from procure.cli.queue_predict import predict, trend, watch
-from procure.errors import TableError
-from procure.queue_time import store, training
-from procure.queue_time.evaluation import Method
-from procure.workload.importing import LogFormat
+from procure.cli.lazy import LazyGroup
+
+
+class Queue(LazyGroup):
+    """The commands of `procure queue`."""
+
+    COMMANDS: ClassVar = {
+        "train": ("queue_train", "Train a model of a site's waits on its job log."),
+        "predict": ("queue_predict", "Predict when a job would start if it were submitted now, and say why."),
+        "watch": ("queue_predict", "Show your pending jobs and when each may start, again every minute."),
+        "trend": ("queue_predict", "Predict whether the mean wait of the next four hours rises."),
+        "update": ("queue_train", "Continue a model with newer log rows; warn of drift."),
+        "evaluate": (
+            "queue_evaluate",
+            "Judge predictions of a log's waits on splits by time, by month or at random.",
+        ),
+    }
+
 
 app = typer.Typer(
+    cls=Queue,
     add_completion=False,
     help="When will my job start? Train on a log, predict, watch, judge.",
     no_args_is_help=True,
@@ -27,80 +34,6 @@ app = typer.Typer(
 )
 
 
-def train(
-    log: LogArgument,
-    out: Annotated[Path, typer.Option("--out", help="The model file to write.")],
-    log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
-    method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
-    k: Annotated[int, typer.Option(min=0, help="Groups of kmeans-gbt; 57 as published.")] = 57,
-    k_sweep: Annotated[
-        str | None, typer.Option(metavar="FROM:TO[:STEP]", help="Choose k on a validation part, e.g. 2:150.")
-    ] = None,
-    sweep_log: Annotated[
-        Path | None,
-        typer.Option(help="Where a k sweep records finished k, to resume from. [default: OUT.ks]"),
-    ] = None,
-    replay: ReplayOption = False,
-    preset: PresetOption = None,
-    tz: TzOption = None,
-) -> None:
-    """Train a model of a site's waits on its job log.
-
-    [bold]Examples[/bold]
-
-    \b
-    procure queue train jobs.psv --format sacct --tz Europe/Berlin --out site.model
-    procure queue train log.swf --format swf --out site.model --method kmeans-gbt --k-sweep 2:150
-    """
-    if not out.parent.is_dir():
-        raise TableError(f"{out.parent}: no such folder to write {out.name} to")
-    jobs = jobs_of(log, log_format, preset, tz)
-    if method == "kmeans-gbt" and k_sweep is not None:
-        k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
-    site = training.train(jobs, method, k, replay=replay)
-    store.save(site, out)
-    size = out.stat().st_size / 1e6
-    note(f"trained {method} on {site.about['n_rows']:,} jobs; wrote {out} ({size:.1f} MB)")
-
-
-def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
-    match = re.fullmatch(r"(\d+):(\d+)(?::(\d+))?", text)
-    if not match or int(match[1]) < 2 or int(match[2]) < int(match[1]) or match[3] == "0":
-        raise typer.BadParameter(
-            f"{text!r} is not FROM:TO or FROM:TO:STEP, such as 2:150", param_hint="--k-sweep"
-        )
-    ks = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
-    chosen = training.choose_k(
-        jobs, ks, sweep_log, lambda k, rmse: note(f"k = {k}: RMSE {rmse:,.0f} s on the validation part")
-    )
-    note(f"k = {chosen} chosen; the elbow curve is in {sweep_log}")
-    return chosen
-
-
-def update(
-    log: LogArgument,
-    model: ModelOption,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write; the model file itself by default.")
-    ] = None,
-    log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
-    refit: Annotated[bool, typer.Option("--refit", help="Train again on the whole log given.")] = False,
-    preset: PresetOption = None,
-    tz: TzOption = None,
-) -> None:
-    """Continue a model with newer log rows: its recent past, its intervals, its trend; warn of drift.
-
-    [bold]Example[/bold]
-
-    \b
-    procure queue update jobs-of-this-week.psv --format sacct --model site.model
-    """
-    site, warnings, n_new = training.update(store.load(model), jobs_of(log, log_format, preset, tz), refit)
-    for warning in warnings:
-        note(f"careful: {warning}")
-    store.save(site, out or model)
-    note(f"{n_new:,} newer jobs; wrote {out or model}")
-
-
-for command in (train, predict, trend, evaluate, update, watch):
-    app.command()(command)
+@app.callback()
+def queue() -> None:
+    """When will my job start? Train on a log, predict, watch, judge."""

@@ -15,11 +15,12 @@ import numpy as np
 
 from procure.errors import TableError
 
-_OBJECTIVES = {
+_OBJECTIVES: dict[str, tuple[str, str] | None] = {
     "reg:squarederror": ("reg_loss_param", "scale_pos_weight"),
     "reg:tweedie": ("tweedie_regression_param", "tweedie_variance_power"),
     "reg:quantileerror": ("quantile_loss_param", "quantile_alpha"),
     "binary:logistic": ("reg_loss_param", "scale_pos_weight"),
+    "reg:absoluteerror": None,
 }
 _NUMBERS = {
     b"i": struct.Struct(">b"), b"U": struct.Struct(">B"), b"I": struct.Struct(">h"), b"l": struct.Struct(">i"),
@@ -42,8 +43,8 @@ class _Damaged(Exception):
     """The bytes are no booster of procure."""
 
 
-def check_booster(content: bytes, source: str) -> None:
-    """Raise unless the bytes are a booster that XGBoost can read and evaluate within its arrays.
+def check_booster(content: bytes, source: str) -> dict[str, Any]:
+    """Return what XGBoost wrote of a booster, its learner, if XGBoost can read and evaluate it within its arrays.
 
     Every tree must be a tree: children within its nodes, each node but the root the child of one node that
     stands before it; every split on one of the booster's features; every number finite.
@@ -58,6 +59,7 @@ def check_booster(content: bytes, source: str) -> None:
         document = reader.value()
         _require(reader.at == len(content))
         _check_learner(document)
+        return dict(document["learner"])
     except (_Damaged, KeyError, IndexError, TypeError, ValueError, struct.error, OverflowError):
         raise TableError(f"{source}: the model file is damaged; train it again") from None
 
@@ -154,7 +156,11 @@ def _check_learner(document: Any) -> None:
 
 
 def _check_objective(objective: Any, n_targets: int) -> None:
-    settings, name = _OBJECTIVES[objective["name"]]
+    known = _OBJECTIVES[objective["name"]]
+    if known is None:
+        _require(set(objective) == {"name"})
+        return
+    settings, name = known
     _require(set(objective) == {"name", settings} and set(objective[settings]) == {name})
     numbers = json.loads(objective[settings][name])
     numbers = numbers if type(numbers) is list else [numbers]

@@ -1,20 +1,18 @@
-"""The one door to XGBoost: boosters for quantiles, for chances and for the published pipeline.
+"""The one door to XGBoost, which fits boosters for quantiles, for chances and for the published pipeline.
 
-Boosters are kept as UBJSON bytes, which cannot execute anything when they are loaded.
+What it has fitted is kept as arrays (`forest.Booster`), so that a question waits for no import of XGBoost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import xgboost
-from xgboost import Booster
 
-from procure.errors import TableError
 from procure.files import check_booster
 from procure.progress import Step, step, track
+from procure.queue_time.forest import Booster, of_learner
 
 Member = TypeVar("Member")
 
@@ -55,25 +53,32 @@ def fit_booster(
     features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
 ) -> Booster:
     """Boost a target (n,) from features (n, m), float32; ``settings`` are XGBoost's, with an ``objective``."""
+    import xgboost
+
     data = xgboost.QuantileDMatrix(features, target, nthread=1)
     parameters = {
         "max_depth": 5, "eta": 0.06, "min_child_weight": 20, "subsample": 0.7, "colsample_bytree": 0.5,
         "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "verbosity": 0, "seed": seed,
     }  # fmt: skip
     with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
-        return xgboost.train(parameters | settings, data, n_rounds, callbacks=[_Count(one)])
+        return _taken(xgboost.train(parameters | settings, data, n_rounds, callbacks=[_counter(one)]))
 
 
-class _Count(xgboost.callback.TrainingCallback):
-    """Counts the rounds of a step."""
+def _counter(one: Step) -> Any:
+    """Return what XGBoost calls after each round to count it."""
+    from xgboost.callback import TrainingCallback
 
-    def __init__(self, one: Step) -> None:
-        self._step = one
+    class Count(TrainingCallback):
+        def after_iteration(self, model: object, epoch: int, evals_log: object) -> bool:
+            one.done += 1
+            return False  # go on
 
-    def after_iteration(self, model: object, epoch: int, evals_log: object) -> bool:
-        """Count one more round; False: go on."""
-        self._step.done += 1
-        return False
+    return Count()
+
+
+def _taken(fitted: Any) -> Booster:
+    """Take the trees out of an XGBoost booster."""
+    return of_learner(check_booster(bytes(fitted.save_raw(raw_format="ubj")), "XGBoost"))
 
 
 def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) -> Booster:
@@ -82,13 +87,15 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
     The first tree has weight 1; each later one fits twice the residual (the gradient of the squared error)
     with weight 0.1, which is a step of 0.2. Thirty-two bins, no regularisation, one row to a leaf.
     """
+    import xgboost
+
     parameters = {
         "max_depth": 5, "tree_method": "hist", "max_bin": 32, "reg_lambda": 0.0, "min_child_weight": 1,
         "nthread": 1, "verbosity": 0, "base_score": float(np.mean(target)),
     }  # fmt: skip
     data = xgboost.DMatrix(features, target, nthread=1)
     first = xgboost.train(parameters | {"eta": 1.0}, data, 1)
-    return xgboost.train(parameters | {"eta": 0.2}, data, n_trees - 1, xgb_model=first)
+    return _taken(xgboost.train(parameters | {"eta": 0.2}, data, n_trees - 1, xgb_model=first))
 
 
 def fit_members(fit: Callable[[int], Member], seed: int, count: int) -> list[Member]:
@@ -105,33 +112,4 @@ def predict(booster: Booster, features: np.ndarray) -> np.ndarray:
     """Predict rows of float32 features."""
     if len(features) == 0:
         return np.zeros(0)
-    return np.asarray(booster.inplace_predict(np.ascontiguousarray(features, dtype=np.float32)))
-
-
-def contributions(booster: Booster, features: np.ndarray) -> np.ndarray:
-    """Return what each feature adds to each prediction, on the booster's own scale (SHAP values)."""
-    data = xgboost.DMatrix(np.ascontiguousarray(features, dtype=np.float32), nthread=1)
-    return np.asarray(booster.predict(data, pred_contribs=True))[..., :-1]
-
-
-def to_bytes(booster: Booster) -> bytes:
-    """Write a booster as UBJSON."""
-    return bytes(booster.save_raw(raw_format="ubj"))
-
-
-def from_bytes(content: bytes, source: str) -> Booster:
-    """Read a booster from UBJSON.
-
-    Raises
-    ------
-    TableError
-        The bytes hold no booster, or one that XGBoost could not evaluate within its arrays.
-    """
-    check_booster(content, source)
-    booster = Booster({"nthread": 1, "verbosity": 0})
-    try:
-        booster.load_model(bytearray(content))
-        booster.save_config()  # makes XGBoost look at its settings now, not at the first prediction
-    except xgboost.core.XGBoostError:
-        raise TableError(f"{source}: the model file is damaged; train it again") from None
-    return booster
+    return booster.predict(features)

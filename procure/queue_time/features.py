@@ -7,6 +7,7 @@ before. Nothing that happens later can change a feature, which `tests/test_queue
 
 from __future__ import annotations
 
+import importlib
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +15,6 @@ import pandas as pd
 
 from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.log import Log, read_jobs
-from procure.queue_time.replay import replay_feature
 
 HOUR, DAY = 3600, 86400
 PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minutes", "owns_resources"]
@@ -66,7 +66,9 @@ def site_features(
     _user_habits(log, ask, columns)
     _drain(log, ask, queues, starts, columns)
     if replay:
-        columns["replay_wait"] = replay_feature(log, capacity)[ask.row]
+        # Its kernels import Numba, for which only those wait who ask for a replay.
+        room = importlib.import_module("procure.queue_time.replay")
+        columns["replay_wait"] = room.replay_feature(log, capacity)[ask.row]
     found = np.empty((ask.n, len(columns)), np.float32, order="F")
     for position, values in enumerate(columns.values()):
         found[:, position] = values

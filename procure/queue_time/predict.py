@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.booster import contributions, mean_of
+from procure.queue_time.booster import mean_of
 from procure.queue_time.calibrate import five
 from procure.queue_time.drift import warnings
 from procure.queue_time.features import site_features
@@ -136,7 +136,7 @@ def drivers(site: SiteModel, features: pd.DataFrame, n: int = 5) -> list[dict[st
         return []
     median = forecast(site, features)["median"] or 0.0
     row = np.column_stack([site.model.matrix(features), [[np.log1p(median)]]]).astype(np.float32)
-    moved = mean_of(site.model.members, lambda member: contributions(member.chance, row)[0][:-1])
+    moved = mean_of(site.model.members, lambda member: member.chance.contributions(row)[0][:-1])
     top = np.argsort(-np.abs(moved), kind="stable")[:n]
     return [
         {

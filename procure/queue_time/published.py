@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.cluster import KMeans
 
 from procure.errors import TableError
 from procure.queue_time.booster import Booster, fit_published, predict
@@ -62,6 +61,8 @@ class Published:
         self.boosters = {}
         if self.k:
             k = min(self.k, len(np.unique(matrix, axis=0)))
+            from sklearn.cluster import KMeans
+
             groups = KMeans(k, n_init=1, random_state=self.seed).fit(matrix)
             self.centres = groups.cluster_centers_
             for value in range(len(self.centres)):

@@ -12,13 +12,13 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
-from procure.queue_time.booster import from_bytes, to_bytes
+from procure.queue_time.forest import Booster, from_bytes
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/3"
-HISTORY = 3000
-"""Number of last jobs that a model file keeps, for the features of the next one."""
+SCHEMA = "procure-queue-time/4"
+HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
+"""Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
 CORRECTIONS = ("prior", "shifts", "slopes", "gaps")
 """The arrays of `calibrate.Calibrator` that its fit sets."""
 _TEXT = ("job_id", "user", "partition")
@@ -43,14 +43,21 @@ class SiteModel:
     trend: dict[str, Any] = field(default_factory=dict)
 
 
+def recent(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the last jobs of a log in submission order: those that the next job's features need."""
+    submit = jobs["submit_time"].to_numpy()
+    in_span = len(jobs) - int(np.searchsorted(submit, submit[-1] - SPAN)) if len(jobs) else 0
+    return jobs.tail(min(max(HISTORY, in_span), MOST_HISTORY)).reset_index(drop=True)
+
+
 def save(site: SiteModel, path: Path) -> None:
     """Write a model file, whole or not at all."""
     arrays, boosters, settings = _parts(site.model)
     head = {
         "schema": SCHEMA, "method": site.method, "settings": settings, "about": site.about, "trend": site.trend,
     }  # fmt: skip
-    trees = {name: to_bytes(booster) for name, booster in boosters.items()}
-    write_archive(path, Archive(head, arrays | _history_arrays(site.history), trees))
+    arrays |= {name: np.frombuffer(booster.to_bytes(), np.uint8) for name, booster in boosters.items()}
+    write_archive(path, Archive(head, arrays | _history_arrays(site.history)))
 
 
 def load(path: Path) -> SiteModel:
@@ -72,11 +79,13 @@ def load(path: Path) -> SiteModel:
         raise TableError(f"{path}: not a whole model file, a part of it is missing; train it again") from None
 
 
-def _parts(model: QueueTimeModel | Published) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
+def _parts(
+    model: QueueTimeModel | Published,
+) -> tuple[dict[str, np.ndarray], dict[str, Booster], dict[str, Any]]:
     if isinstance(model, QueueTimeModel):
         arrays = {"deadlines": model.deadlines, "longest": np.array(model.longest)}
         arrays |= {name: getattr(model.calibrator, name) for name in CORRECTIONS}
-        boosters: dict[str, Any] = {}
+        boosters: dict[str, Booster] = {}
         for position, member in enumerate(model.members):
             boosters |= {f"quantile{position}": member.quantile, f"chance{position}": member.chance}
         return (
@@ -92,12 +101,16 @@ def _parts(model: QueueTimeModel | Published) -> tuple[dict[str, np.ndarray], di
 def _assemble(
     method: str, settings: dict[str, Any], archive: Archive, source: str
 ) -> QueueTimeModel | Published:
-    arrays, boosters = archive.arrays, archive.trees
+    arrays = archive.arrays
+
+    def read(name: str) -> Booster:
+        return from_bytes(arrays[name].tobytes(), source)
+
     if method == "procure":
         names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
         model.members = [
-            Member(*(from_bytes(boosters[f"{kind}{position}"], source) for kind in ("quantile", "chance")))
+            Member(*(read(f"{kind}{position}") for kind in ("quantile", "chance")))
             for position in range(n_members)
         ]
         for name in CORRECTIONS:
@@ -105,11 +118,9 @@ def _assemble(
         return model
     published = Published(settings["k"], settings["seed"])
     published.low, published.high, published.centres = arrays["low"], arrays["high"], arrays["centres"]
-    published.base = from_bytes(boosters["base"], source)
+    published.base = read("base")
     published.boosters = {
-        int(name.removeprefix("group")): from_bytes(content, source)
-        for name, content in boosters.items()
-        if name.startswith("group")
+        int(name.removeprefix("group")): read(name) for name in arrays if name.startswith("group")
     }
     return published
 

@@ -17,7 +17,7 @@ from procure.queue_time.features import site_features
 from procure.queue_time.log import wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
-from procure.queue_time.store import HISTORY, SiteModel
+from procure.queue_time.store import SiteModel, recent
 from procure.queue_time.trend import fit_trend
 
 
@@ -59,7 +59,7 @@ def train(
     about = _about(jobs, features, len(rows), method) | {"replay": replay}
     with step("learning the trend"):
         trend = fit_trend(jobs, features)
-    return SiteModel(method, model, about, jobs.tail(HISTORY).reset_index(drop=True), trend)
+    return SiteModel(method, model, about, recent(jobs), trend)
 
 
 def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = fit_trend(joined, features) or site.trend
-    return SiteModel(site.method, site.model, about, joined.tail(HISTORY), trend), drifts, int(new.sum())
+    return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, int(new.sum())
 
 
 def choose_k(

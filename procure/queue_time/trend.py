@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LogisticRegression
 
 from procure.errors import TableError
 from procure.queue_time.features import site_features
@@ -95,6 +94,8 @@ def fit_line(d_cpus: np.ndarray, d_wait: np.ndarray) -> np.poly1d:
 
 def fit_chance(train: pd.DataFrame) -> dict[str, Any]:
     """Fit the probability that the mean wait rises, by logistic regression; returns plain numbers."""
+    from sklearn.linear_model import LogisticRegression
+
     matrix = train[KNOWN].to_numpy(dtype=float)
     rises = (train["d_wait"] > 0).to_numpy()
     centre, scale = matrix.mean(axis=0), matrix.std(axis=0) + 1e-9

@@ -1,0 +1,44 @@
+"""Groups of commands whose modules are imported when one of their commands is called, so that help is fast."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, ClassVar
+
+import typer
+import typer.core
+
+SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """Lists commands by name and line of help, and imports the module of the one that is called.
+
+    ``COMMANDS`` has, by name, the module in `procure.cli` and the line of help. The module holds an ``app`` of
+    several commands, or a function of the command's name.
+    """
+
+    COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, as help and completion show them."""
+        return list(self.COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> typer.core.TyperCommand | None:
+        """Return a command's name and line of help, which is all that a listing needs."""
+        known = self.COMMANDS.get(cmd_name)
+        return None if known is None else typer.core.TyperCommand(cmd_name, help=known[1])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is to run, or whose options are to be completed, and import it."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, name and _load(*self.COMMANDS[name][:1], name), rest
+
+
+def _load(module_name: str, name: str) -> Any:
+    module = importlib.import_module(f"procure.cli.{module_name}")
+    command = getattr(module, "app", None)
+    if command is None:
+        command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=SETTINGS)
+        command.command(name)(getattr(module, name.replace("-", "_")))
+    return typer.main.get_command(command)

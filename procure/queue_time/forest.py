@@ -1,0 +1,238 @@
+"""Boosted trees as arrays: what a model file keeps, and what answers a question without importing XGBoost."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from procure.errors import TableError
+
+_FEW = 500_000
+"""Up to so many pairs of a row and a tree NumPy walks; beyond, it is worth the time to load the compiled walk."""
+_LINKS = ("identity", "logistic")
+_MOST_COLUMNS = 100_000
+_NODES = {
+    "left": "<i4", "right": "<i4", "feature": "<i4", "threshold": "<f4", "nan_left": "|u1", "value": "<f4",
+}  # fmt: skip
+"""What is known of each node; a leaf is its own child on both sides, an inner node's value the mean of its leaves."""
+_TREES = {"root": "<i4", "output": "<i4"}
+
+
+@dataclass(frozen=True)
+class Booster:
+    """A sum of regression trees for each output.
+
+    Attributes
+    ----------
+    n_features
+        Columns of what is asked.
+    base
+        (outputs,) what is added to each sum.
+    link
+        ``identity``, or ``logistic``: the sum is the logit of a chance.
+    nodes
+        By the names of `_NODES`, (nodes,); children as positions among all nodes, after their parents.
+    trees
+        ``root``, the position of each tree's first node, ascending; ``output``, which sum it adds to.
+    """
+
+    n_features: int
+    base: np.ndarray
+    link: str
+    nodes: dict[str, np.ndarray]
+    trees: dict[str, np.ndarray]
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Predict rows (n, m) of float32 features, NaN where unknown: (n,), or (n, outputs)."""
+        features = np.ascontiguousarray(features, dtype=np.float32)
+        walk = self._sum if len(features) * len(self.trees["root"]) <= _FEW else self._sum_compiled
+        total = walk(features)
+        if self.link == "logistic":
+            total = 1 / (1 + np.exp(-total))
+        found = total.astype(np.float32)
+        return found[:, 0] if len(self.base) == 1 else found
+
+    def _leaves(self, features: np.ndarray) -> list[np.ndarray]:
+        """Return the nodes on the way of each row (n, trees) through each tree, a step at a time, roots first."""
+        rows, nodes = np.arange(len(features))[:, None], self.nodes
+        at = np.broadcast_to(self.trees["root"], (len(features), len(self.trees["root"])))
+        way = [at]
+        while True:
+            value = features[rows, nodes["feature"][at]]
+            left = np.where(np.isnan(value), nodes["nan_left"][at] == 1, value < nodes["threshold"][at])
+            at = np.where(left, nodes["left"][at], nodes["right"][at])
+            if (at == way[-1]).all():
+                return way
+            way.append(at)
+
+    def _sum(self, features: np.ndarray) -> np.ndarray:
+        reached = self.nodes["value"][self._leaves(features)[-1]].astype(np.float64)
+        total = np.empty((len(features), len(self.base)))
+        for output, base in enumerate(self.base):
+            own = reached[:, self.trees["output"] == output]
+            first = np.full((len(features), 1), base)  # one after another, as the compiled walk adds
+            total[:, output] = np.cumsum(np.column_stack([first, own]), axis=1)[:, -1]
+        return total
+
+    def _sum_compiled(self, features: np.ndarray) -> np.ndarray:
+        nodes, trees = self.nodes, self.trees
+        total = np.tile(self.base, (len(features), 1))
+        _compiled_walk()(
+            features, trees["root"], trees["output"], nodes["left"], nodes["right"], nodes["feature"],
+            nodes["threshold"], nodes["nan_left"], nodes["value"], total,
+        )  # fmt: skip
+        return total
+
+    def contributions(self, features: np.ndarray) -> np.ndarray:
+        """Return what each feature adds to each row's first sum, (n, m): the steps that the means of leaves take
+        on the row's way (A. Saabas 2014).
+        """
+        way = self._leaves(np.ascontiguousarray(features, dtype=np.float32))
+        found = np.zeros((len(features), self.n_features))
+        rows = np.arange(len(features))[:, None]
+        value, own = self.nodes["value"].astype(np.float64), self.trees["output"] == 0
+        for here, there in itertools.pairwise(way):
+            np.add.at(
+                found, (rows, self.nodes["feature"][here[:, own]]), value[there[:, own]] - value[here[:, own]]
+            )
+        return found
+
+    def to_bytes(self) -> bytes:
+        """Write the trees: a line of JSON, and the arrays."""
+        head = {
+            "n_features": self.n_features, "base": self.base.tolist(), "link": self.link,
+            "n_nodes": len(self.nodes["left"]), "n_trees": len(self.trees["root"]),
+        }  # fmt: skip
+        parts = [json.dumps(head).encode() + b"\n"]
+        parts += [self.nodes[name].astype(dtype).tobytes() for name, dtype in _NODES.items()]
+        parts += [self.trees[name].astype(dtype).tobytes() for name, dtype in _TREES.items()]
+        return b"".join(parts)
+
+
+def from_bytes(content: bytes, source: str) -> Booster:
+    """Read trees that `Booster.to_bytes` wrote.
+
+    Raises
+    ------
+    TableError
+        The bytes hold no trees, or some that could not be walked within their arrays and to an end.
+    """
+    try:
+        line, _, rest = content.partition(b"\n")
+        head = json.loads(line)
+        counts = dict.fromkeys(_NODES, int(head["n_nodes"])) | dict.fromkeys(_TREES, int(head["n_trees"]))
+        arrays, at = {}, 0
+        for name, dtype in (_NODES | _TREES).items():
+            arrays[name] = np.frombuffer(rest, dtype, counts[name], at)
+            at += arrays[name].nbytes
+        found = Booster(
+            int(head["n_features"]), np.array(head["base"], dtype=np.float64), head["link"],
+            {name: arrays[name] for name in _NODES}, {name: arrays[name] for name in _TREES},
+        )  # fmt: skip
+        whole = at == len(rest) and _can_be_walked(found)
+    except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
+        whole = False
+    if not whole:
+        raise TableError(f"{source}: the model file is damaged; train it again")
+    return found
+
+
+def _can_be_walked(booster: Booster) -> bool:
+    """Tell whether every walk stays within the arrays and comes to an end: children stand after their parents."""
+    nodes, root, output = booster.nodes, booster.trees["root"], booster.trees["output"]
+    n, own = len(nodes["left"]), np.arange(len(nodes["left"]))
+    if not n or not len(root) or booster.base.ndim != 1 or not 1 <= len(booster.base) <= _MOST_COLUMNS:
+        return False
+    leaf = nodes["left"] == own
+    inside = all(((nodes[side] > own) & (nodes[side] < n) | leaf).all() for side in ("left", "right"))
+    legal = (
+        inside and (nodes["right"][leaf] == own[leaf]).all() and booster.link in _LINKS
+        and 1 <= booster.n_features <= _MOST_COLUMNS
+        and ((nodes["feature"] >= 0) & (nodes["feature"] < booster.n_features)).all()
+        and ((root >= 0) & (root < n)).all() and ((output >= 0) & (output < len(booster.base))).all()
+    )  # fmt: skip
+    return bool(
+        legal
+        and all(np.isfinite(values).all() for values in (booster.base, nodes["value"], nodes["threshold"]))
+    )
+
+
+def of_learner(learner: dict[str, Any]) -> Booster:
+    """Take the trees out of what XGBoost writes, checked by `procure.files.read_booster`."""
+    model, parameters = learner["gradient_booster"]["model"], learner["learner_model_param"]
+    parts = model["trees"]
+    size = np.array([len(one["parents"]) for one in parts])
+    root = np.cumsum(size) - size
+    begin = np.repeat(root, size)
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([one[name] for one in parts])
+
+    own = np.arange(len(begin))
+    left, right = joined("left_children").astype(np.int64), joined("right_children").astype(np.int64)
+    leaf = left < 0
+    left, right = np.where(leaf, own, left + begin), np.where(leaf, own, right + begin)
+    threshold = joined("split_conditions").astype(np.float64)
+    value = _means(left, right, np.where(leaf, threshold, 0.0), joined("sum_hessian").astype(np.float64))
+    logistic = learner["objective"]["name"] == "binary:logistic"
+    base = np.array(json.loads(parameters["base_score"]), dtype=np.float64)
+    base = np.log(base / (1 - base)) if logistic else base
+    nodes: dict[str, np.ndarray] = {
+        "left": left, "right": right, "feature": joined("split_indices"), "threshold": threshold,
+        "nan_left": joined("default_left"), "value": value,
+    }  # fmt: skip
+    n_outputs = int(np.max(model["tree_info"])) + 1
+    return Booster(
+        int(parameters["num_feature"]), np.broadcast_to(base, max(n_outputs, len(base))).copy(),
+        _LINKS[int(logistic)], {name: nodes[name].astype(dtype) for name, dtype in _NODES.items()},
+        {"root": root.astype(np.int32), "output": np.asarray(model["tree_info"]).astype(np.int32)},
+    )  # fmt: skip
+
+
+def _means(left: np.ndarray, right: np.ndarray, leaf_value: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return each node's mean over its leaves by their weights, from the deepest level up."""
+    level, inner = np.zeros(len(left), np.int64), left != np.arange(len(left))
+    parents = np.flatnonzero(inner)
+    depth = 0
+    while len(parents):
+        depth += 1
+        deeper = np.concatenate([left[parents], right[parents]])
+        level[deeper] = depth
+        parents = deeper[inner[deeper]]
+    value = leaf_value.copy()
+    for depth in range(int(level.max(initial=0)) - 1, -1, -1):
+        here = np.flatnonzero(inner & (level == depth))
+        one, other = left[here], right[here]
+        total = weight[one] + weight[other]
+        share = np.divide(weight[one], total, out=np.full(len(here), 0.5), where=total > 0)
+        value[here] = share * value[one] + (1 - share) * value[other]
+    return value
+
+
+@functools.cache
+def _compiled_walk() -> Callable[..., None]:
+    from numba import njit
+
+    compiled: Callable[..., None] = njit(cache=True)(_walk)
+    return compiled
+
+
+def _walk(features, root, output, left, right, feature, threshold, nan_left, value, total):
+    """Add what each tree says of each row to its sum; rows in blocks that stay in the processor's cache."""
+    block = 256
+    for first in range(0, len(features), block):
+        last = min(first + block, len(features))
+        for tree in range(len(root)):
+            for row in range(first, last):
+                at = root[tree]
+                while left[at] != at:
+                    given = features[row, feature[at]]
+                    go_left = nan_left[at] == 1 if np.isnan(given) else given < threshold[at]
+                    at = left[at] if go_left else right[at]
+                total[row, output[tree]] += value[at]
