@@ -42,6 +42,8 @@ sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the 
 	$(BIN)/procure evaluate $(STUDY)
 	$(BIN)/procure recommend $(STUDY) -k 10
 	$(BIN)/procure report $(STUDY)
+	@echo "Your own jobs: one day to get to know it, many days where queues empty overnight, whole weeks where they do not,"
+	@echo "[futures] where load grows or shifts: docs/tutorial/first-study.md"
 
 test: $(VENV)/.installed-test  ## install and run the default tests
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not slurm"

@@ -5,6 +5,7 @@ python benchmarks/forward_claims.py cell --data ../shared/data --budget 1000000 
 python benchmarks/forward_claims.py wagap --data ../shared/data --budget 300000 --cut 2013-01-29
 python benchmarks/forward_claims.py race --data ../shared/data --packages 150
 python benchmarks/forward_claims.py saturation
+python benchmarks/forward_claims.py embedded
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import numpy as np
 import pandas as pd
 
 from procure import import_log, load_plan, load_study, simulate
+from procure.evaluation.ranking import at_k, find_hits, order
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.forward import forward
 from procure.recommender.race import race, running_order
+from procure.sweep.results import load_results
 from procure.sweep.runner import make_bench, simulate_batch
 from procure.tables import write
 from procure.workload import merge
@@ -133,11 +136,28 @@ def saturation(arguments: argparse.Namespace) -> None:
         print(f"load {load}: {n} of 20 saturated")
 
 
+def embedded(arguments: argparse.Namespace) -> None:
+    """Judge the rules that do not simulate on pipelines/example.toml, after `make sweep`."""
+    case = load_results(QUOTES.parent.parent / "pipelines" / "example.toml").cases[0]
+    judged = np.flatnonzero(case.runs_all & ~np.isnan(case.wait))
+    packages, wait = case.packages.iloc[judged], case.wait[judged]
+    price = packages["price_usd"].to_numpy(dtype="float64")
+    figures = {"cheapest-per-cpu": price / packages["total_cpus"]} | {
+        f"most-{name}": -packages[f"total_{name}"] for name in ("cpus", "mem_gb", "gpus")
+    }
+    hits = find_hits(wait)
+    print(f"{len(judged)} packages that run every job, {hits.n_real} hits, best {wait.min():.0f} s")
+    for rule, figure in figures.items():
+        ranking = order(figure.to_numpy(dtype="float64"), price)
+        print(f"{rule}: precision@50 {at_k(ranking, wait, hits, 50).precision:.2f}, the first waits "
+              f"{wait[ranking[0]] / wait.min():.1f} times as long as the best")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["cell", "wagap", "race", "saturation"])
+    parser.add_argument("what", choices=["cell", "wagap", "race", "saturation", "embedded"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward"))
     parser.add_argument("--budget", type=int, default=1_000_000)
@@ -146,7 +166,8 @@ def main() -> None:
     parser.add_argument("--packages", type=int, default=200)
     parser.add_argument("--runs", type=int)
     arguments = parser.parse_args()
-    {"cell": cell, "wagap": wagap, "race": races, "saturation": saturation}[arguments.what](arguments)
+    what = {"cell": cell, "wagap": wagap, "race": races, "saturation": saturation, "embedded": embedded}
+    what[arguments.what](arguments)
 
 
 if __name__ == "__main__":

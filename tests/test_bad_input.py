@@ -17,7 +17,7 @@ from procure.study.check import check_study
 from procure.study.existing import read_existing
 from procure.tables import read
 from procure.workload import import_log, load_recipe
-from procure.workload.generate import DEFAULT_RECIPE
+from procure.workload.generate import DEFAULT_RECIPE, RECIPES
 from procure.workload.presets import FOLDER, load_preset
 
 QUOTES = (
@@ -53,6 +53,7 @@ READERS = {
     "nodes.txt": (NODES, lambda path: read_existing(path, ("n1",))),
     "preset.toml": ((FOLDER / "beocat.toml").read_text(), lambda path: load_preset(str(path))),
     "recipe.toml": (DEFAULT_RECIPE.read_text(), load_recipe),
+    "campus.toml": (RECIPES["campus"].read_text(), load_recipe),
 }
 VALUES = (
     *(

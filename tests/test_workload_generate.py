@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import procure
 from procure.errors import TableError
+from procure.study import load_study
+from procure.sweep import load_plan, run_sweep
 from procure.tables import write
 from procure.workload import describe, generate, load_recipe, overview
-from procure.workload.generate import DEFAULT_RECIPE
+from procure.workload.futures import class_of
+from procure.workload.generate import DEFAULT_RECIPE, RECIPES
 
+ROOT = Path(__file__).resolve().parent.parent
 PUBLISHED = {
     "requested_mem": (5.12, 16.73, 1, 800),
     "requested_cpus": (4.75, 3.33, 1, 64),
@@ -71,10 +79,15 @@ def test_illegal_arguments_and_recipes_are_refused(tmp_path):
         generate(1, n_jobs=0)
     with pytest.raises(TableError, match="seed is -1"):
         generate(-1)
-    text = DEFAULT_RECIPE.read_text()
+    text, campus = DEFAULT_RECIPE.read_text(), RECIPES["campus"].read_text()
     for bad, message in [
         (text.replace("n_users = 60", "n_users = 0"), "n_users: "),
         (text.replace("n_users = 60", "users = 60"), "(n_users|users): "),
+        (
+            campus.replace("by_weekday = [10, 11, 11, 11, 9, 3, 3]", "by_weekday = [0, 0, 0, 0, 0, 0, 0]"),
+            "all are 0",
+        ),
+        (campus.replace("900, 3_600,", "3_600, 900,"), "limits must ascend"),
         ("[", "not a TOML file"),
     ]:
         path = tmp_path / "bad.toml"
@@ -83,3 +96,65 @@ def test_illegal_arguments_and_recipes_are_refused(tmp_path):
             load_recipe(path)
     with pytest.raises(TableError, match="no such file"):
         load_recipe(tmp_path / "none.toml")
+    with pytest.raises(TableError, match=r"'campos' is no recipe.*did you mean campus"):
+        generate(1, recipe="campos")
+
+
+def test_the_published_day_is_the_day_that_speeds_were_measured_on():
+    """Figures of speed and of earlier versions stand on seed 1 of the published day: it does not change."""
+    for jobs in (generate(1), generate(1, recipe="published-day")):
+        figures = jobs[["submit_time", "requested_time", "run_time", "cpus_per_node", "mem_mb_per_node"]]
+        assert hashlib.sha256(figures.to_csv().encode()).hexdigest()[:16] == "a164784bfac60900"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_campus_has_users_classes_and_limits_as_a_centre_has(seed):
+    """60 users; memory-heavy and GPU jobs with a good part of the load; limits far above run times; some fail early."""
+    jobs = generate(seed, recipe="campus")
+    assert len(jobs) == 40_000 and jobs["user"].nunique() == 60
+    assert jobs["submit_time"].is_monotonic_increasing and jobs["job_id"].is_unique
+    gpu, memory = (class_of(jobs) == place for place in (0, 1))
+    size = jobs["run_time"] * jobs["mem_mb_per_node"]
+    assert 0.05 < gpu.mean() < 0.08 and 0.04 < memory.mean() < 0.08
+    assert size[memory].sum() > 0.25 * size.sum()
+    assert (jobs["run_time"] <= jobs["requested_time"]).all()
+    assert 2 < (jobs["requested_time"] / jobs["run_time"].clip(lower=1)).median() < 6
+    assert 0.05 < (jobs["run_time"] <= 300).mean() < 0.13
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_campus_works_by_day_and_rests_at_weekends(seed):
+    """More than half of the jobs come in the ten hours of the working day, few at weekends, and in bursts."""
+    jobs = generate(seed, recipe="campus")
+    since = jobs["submit_time"].to_numpy() - load_recipe("campus").first_second
+    assert since.min() >= 0 and 27 * 86_400 < since.max() < 28 * 86_400
+    hour, day = since // 3600 % 24, since // 86_400 % 7
+    assert ((hour >= 8) & (hour < 18)).mean() > 0.6
+    assert (day >= 5).mean() < 0.2
+    per_minute = np.bincount(since // 60)
+    assert per_minute.var() > 20 * per_minute.mean()
+
+
+def test_a_campus_is_the_same_for_the_same_seed_and_of_any_size(tmp_path):
+    first, again, other = (
+        write(generate(seed, 3_000, "campus"), tmp_path / f"{i}.parquet").read_bytes()
+        for i, seed in enumerate([7, 7, 8])
+    )
+    assert first == again != other
+    for n_jobs in (1, 37):
+        assert len(generate(1, n_jobs, "campus")) == n_jobs
+
+
+@pytest.mark.slow
+def test_the_example_needs_more_than_the_cheapest_cpus(tmp_path):
+    """On every hundredth package of `make sweep`'s study, the price per CPU finds few of the best, a model most."""
+    text = (ROOT / "pipelines/example.toml").read_text().replace("../quotes", str(ROOT / "quotes"))
+    path = tmp_path / "example.toml"
+    path.write_text(text.replace("../results", "results").replace("sample = 10 ", "sample = 100 "))
+    plan = load_plan(load_study(path))
+    assert plan.n_runs < 1_300
+    run_sweep(plan, "serial")
+    hits = procure.evaluate(path).hits
+    at_k = hits[hits["k"] == hits["n_hits"]].set_index(["model", "feature_set"])["precision"]
+    assert at_k["xgboost", "composition"] > 0.6
+    assert at_k["cheapest-per-cpu", "none"] < 0.1

@@ -197,7 +197,8 @@ def read_past_jobs(study: Study, note: Callable[[str], None] = lambda text: None
 def read_workload(workload: Workload, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame:
     """Read or generate one workload of a study, as a checked job table; say what became of a log's rows."""
     if workload.generate is not None:
-        jobs = generate(workload.generate.seed, workload.generate.n_jobs)
+        made = workload.generate
+        jobs = generate(made.seed, made.n_jobs, made.recipe)
     else:
         assert workload.jobs is not None
         if workload.format is None and workload.preset is None:

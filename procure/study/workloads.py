@@ -38,10 +38,11 @@ _OF_A_LOG = (
 
 
 class Generate(Settings):
-    """The embedded default workload, from a seed."""
+    """A made-up workload, from a seed and an embedded recipe."""
 
     seed: NaturalInt = 1
     n_jobs: PositiveInt | None = None
+    recipe: Literal["published-day", "campus"] = "published-day"
 
 
 class Workload(Settings):

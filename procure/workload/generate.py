@@ -1,4 +1,4 @@
-"""A workload made up from a recipe, the same for the same seed; the embedded default is one."""
+"""A workload made up from a recipe, the same for the same seed; two recipes are embedded."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from procure.errors import TableError
 from procure.schemas import JOB
 from procure.settings import Settings, read_toml, validated
 from procure.tables import check
+from procure.text import nearest
+from procure.workload.campus import Campus, Drawn, draw_campus, quotas
 
 DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
-"""The recipe of the embedded default workload."""
+"""The recipe of a day in the shape of a published one, which `generate` makes if no other is named."""
+
+RECIPES = {"published-day": DEFAULT_RECIPE, "campus": Path(__file__).with_name("campus.toml")}
+"""The embedded recipes by name."""
 
 DAY = 86_400
 MOST_JOBS = 1_000_000
@@ -62,22 +67,32 @@ class Recipe(Settings):
     bursts: Bursts
 
 
-def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe:
-    """Read a recipe from its TOML file.
+def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe | Campus:
+    """Read an embedded recipe by its name (`RECIPES`), or one from a TOML file; with ``kinds``, it is one of weeks.
 
     Raises
     ------
     TableError
         The file is missing, not TOML, or not a legal recipe.
     """
-    return validated(Recipe, read_toml(Path(path)), str(path))
+    text = str(path)
+    if text not in RECIPES and not text.endswith(".toml"):
+        raise TableError(
+            f"{text!r} is no recipe, which is a .toml file or an embedded one; {nearest(text, RECIPES)}"
+        )
+    path = RECIPES.get(text, Path(path))
+    table = read_toml(path)
+    return validated(Campus, table, str(path)) if "kinds" in table else validated(Recipe, table, str(path))
 
 
-def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | None = None) -> pd.DataFrame:
-    """Return a workload of one day, made up from a recipe.
+def generate(
+    seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str | None = None
+) -> pd.DataFrame:
+    """Return a workload made up from a recipe: a day, or some weeks of sessions.
 
-    What jobs ask for follows the recipe's table exactly (by largest remainders if ``n_jobs`` differs
-    from the recipe's); which user submits what, when, with which limit and run time is drawn.
+    Of a day, what jobs ask for follows the recipe's table exactly (by largest remainders if ``n_jobs`` differs from
+    the recipe's); which user submits what, when, with which limit and run time is drawn. Of weeks, each kind of user
+    has its share of the jobs exactly, and all else is drawn; with fewer jobs, as many weeks have less load.
 
     Parameters
     ----------
@@ -86,7 +101,8 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | None = None)
     n_jobs
         How many jobs; None is the recipe's number.
     recipe
-        None is the embedded default, shaped like the day of the procurement study's Table 3.3.
+        From `load_recipe`, or what it takes; None is ``published-day``, shaped like the day of the procurement
+        study's Table 3.3.
 
     Returns
     -------
@@ -96,9 +112,9 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | None = None)
     Raises
     ------
     TableError
-        ``n_jobs`` is below 1 or above `MOST_JOBS`, or the seed negative.
+        ``n_jobs`` is below 1 or above `MOST_JOBS`, the seed negative, or the recipe not known.
     """
-    recipe = recipe or load_recipe()
+    recipe = load_recipe(recipe or DEFAULT_RECIPE) if recipe is None or isinstance(recipe, str) else recipe
     n_jobs = recipe.n_jobs if n_jobs is None else n_jobs
     if not 1 <= n_jobs <= MOST_JOBS:
         raise TableError(
@@ -108,23 +124,16 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | None = None)
     if seed < 0:
         raise TableError(f"the seed is {seed}; a seed is 0 or more")
     rng = np.random.default_rng(seed)
-    shape, size = _bursts(recipe, n_jobs, rng)
-    limit = _limits(recipe, size, n_jobs, rng)
-    user = _users(recipe, shape, rng)
-    burst = np.repeat(np.arange(len(size)), size)
-    submit = _submissions(recipe, size, burst, rng)
-    run = _run_times(recipe, limit[burst], rng)
-    cpus, mem_gb, gpus, _ = (np.array(column) for column in zip(*recipe.shapes, strict=True))
-    asked = shape[burst]
+    drawn = draw_campus(recipe, n_jobs, rng) if isinstance(recipe, Campus) else _draw_day(recipe, n_jobs, rng)
     frame = pd.DataFrame(
         {
-            "user": pd.Series(user[burst]).map("user{:02d}".format),
-            "submit_time": recipe.first_second + submit,
-            "requested_time": limit[burst],
-            "run_time": run,
-            "cpus_per_node": cpus[asked].astype(np.int64),
-            "mem_mb_per_node": np.ceil(mem_gb[asked] * 1000).astype(np.int64),
-            "gpus_per_node": gpus[asked].astype(np.int64),
+            "user": pd.Series(drawn.user).map("user{:02d}".format),
+            "submit_time": recipe.first_second + drawn.submit,
+            "requested_time": drawn.limit,
+            "run_time": drawn.run,
+            "cpus_per_node": drawn.cpus,
+            "mem_mb_per_node": drawn.mem_mb,
+            "gpus_per_node": drawn.gpus,
         }
     ).sort_values("submit_time", kind="stable", ignore_index=True)
     frame.insert(0, "job_id", [f"{i}" for i in range(1, n_jobs + 1)])
@@ -133,18 +142,24 @@ def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | None = None)
     return jobs
 
 
-def _quotas(weights: np.ndarray, total: int) -> np.ndarray:
-    """Share ``total`` out by weight in whole numbers, largest remainders first, ties to the earlier."""
-    exact = weights / weights.sum() * total
-    counts = np.floor(exact).astype(np.int64)
-    order = np.argsort(-(exact - counts), kind="stable")
-    counts[order[: total - int(counts.sum())]] += 1
-    return counts
+def _draw_day(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> Drawn:
+    shape, size = _bursts(recipe, n_jobs, rng)
+    limit = _limits(recipe, size, n_jobs, rng)
+    user = _users(recipe, shape, rng)
+    burst = np.repeat(np.arange(len(size)), size)
+    submit = _submissions(recipe, size, burst, rng)
+    run = _run_times(recipe, limit[burst], rng)
+    cpus, mem_gb, gpus, _ = (np.array(column) for column in zip(*recipe.shapes, strict=True))
+    asked = shape[burst]
+    return Drawn(
+        user[burst], submit, limit[burst], run, cpus[asked].astype(np.int64),
+        np.ceil(mem_gb[asked] * 1000).astype(np.int64), gpus[asked].astype(np.int64),
+    )  # fmt: skip
 
 
 def _bursts(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Cut each shape's jobs into bursts; return the shape and the size of each burst."""
-    counts = _quotas(np.array([row[3] for row in recipe.shapes]), n_jobs)
+    counts = quotas(np.array([row[3] for row in recipe.shapes]), n_jobs)
     bursts = recipe.bursts
     shapes: list[int] = []
     sizes: list[int] = []
@@ -164,7 +179,7 @@ def _limits(recipe: Recipe, size: np.ndarray, n_jobs: int, rng: np.random.Genera
     The largest bursts choose first, among the limits that still have room for all their jobs.
     """
     seconds = np.array([row[0] for row in recipe.limits], dtype=np.int64)
-    left = _quotas(np.array([row[1] for row in recipe.limits]), n_jobs).astype(np.float64)
+    left = quotas(np.array([row[1] for row in recipe.limits]), n_jobs).astype(np.float64)
     chosen = np.empty(len(size), dtype=np.int64)
     for burst in np.argsort(-size, kind="stable"):
         room = np.where(left >= size[burst], left, 0.0)
@@ -195,7 +210,7 @@ def _submissions(recipe: Recipe, size: np.ndarray, burst: np.ndarray, rng: np.ra
 
 def _run_times(recipe: Recipe, limit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw run times: kinds in exact shares, and within a kind evenly spread over its range."""
-    counts = _quotas(np.array([kind.share for kind in recipe.runs]), len(limit))
+    counts = quotas(np.array([kind.share for kind in recipe.runs]), len(limit))
     fractions = [
         kind.low + (kind.high - kind.low) * (np.arange(n) + rng.random(n)) / max(n, 1)
         for kind, n in zip(recipe.runs, counts, strict=True)
