@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from test_learn import log
 
 from procure.errors import TableError
-from procure.learn.store import read_policy
+from procure.learn.policy import UNTRAINED, load
+from procure.learn.run_times import RunTimes
+from procure.learn.store import read_policy, write_policy
+from procure.policies import catalog
 from procure.run import simulate
+from procure.study import Plan, load_study
 from procure.study.study import Simulate
-from procure.tables import write
+from procure.sweep.results import policy_of
+from procure.tables import JOB, read, write
 
 SMALL = ("--min-jobs", 10, "--min-wait", 0)
 QUICK = ("--generations", 1, "--processes", 1, *SMALL)
@@ -137,3 +145,58 @@ def test_a_study_names_a_trained_policy(procure, files):
     assert found.policies == ("best-fit", f"learned:file={policy}")
     with pytest.raises(ValueError, match="no such file"):
         Simulate.model_validate({"policies": [{"name": "learned", "file": str(folder / "none.policy")}]})
+
+
+STUDY = """
+quotes = "quotes.csv"
+[packages]
+budget_usd = 100_000
+[simulate]
+policies = [
+    "sjf", {name = "learned", file = "trained/a.policy"}, "learned:file=trained/b.policy,ahead=60",
+    "easy:estimates=trained/a.policy", "window:method=neural:trained/net.npz",
+]
+[[workloads]]
+name = "day"
+generate = { seed = 1 }
+"""
+
+
+def test_a_study_names_a_policys_file_from_its_own_folder(files, monkeypatch):
+    """Wherever a command runs, each policy reads the file beside the study; new contents are another sweep."""
+    folder = files[0]
+    for place in ("mine/trained", "elsewhere/trained"):
+        (folder / place).mkdir(parents=True)
+    history = RunTimes(by_user=False).fit(*_fit(files))
+    own, other = (replace(UNTRAINED, history=history, trained={"seed": seed}) for seed in (1, 2))
+    for name in ("a", "b"):
+        write_policy(folder / f"mine/trained/{name}.policy", own)
+        write_policy(folder / f"elsewhere/trained/{name}.policy", other)
+    quotes = Path(__file__).parent.parent / "quotes" / "example-2023.csv"
+    (folder / "mine" / "quotes.csv").write_bytes(quotes.read_bytes())
+    (folder / "mine" / "study.toml").write_text(STUDY)
+    monkeypatch.chdir(folder / "elsewhere")
+    study = load_study("../mine/study.toml")
+    at = (folder / "mine" / "trained").as_posix()
+    assert study.simulate.policies == (
+        "sjf", f"learned:file={at}/a.policy", f"learned:file={at}/b.policy,ahead=60",
+        f"easy:estimates={at}/a.policy", f"window:method=neural:{at}/net.npz",
+    )  # fmt: skip
+    assert load(catalog.spec(study.simulate.policies[1]).parameters.file).trained == {"seed": 1}
+    assert policy_of(study, "learned:file=trained/a.policy") == study.simulate.policies[1]
+    assert catalog.spec("learned:file=trained/a.policy").label == "learned:file=trained/a.policy"
+
+    def fingerprint():
+        policies = study.simulate.policies[:4]
+        some = study.model_copy(update={"simulate": study.simulate.model_copy(update={"policies": policies})})
+        return Plan(some, study.read_quotes(), pd.DataFrame(), {}, None).fingerprint
+
+    before = fingerprint()
+    write_policy(folder / "mine/trained/b.policy", other)
+    after = fingerprint()
+    assert {name for name in before if before[name] != after[name]} == {f"file {at}/b.policy"}
+
+
+def _fit(files):
+    jobs = read(files[0] / "jobs.parquet", JOB)
+    return jobs, int(jobs["submit_time"].iloc[200])

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from procure.learn.policy import expected_before, load
 from procure.policies.easy import Easy
+from procure.policies.parameters import NO_FILE, PolicyFile
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import State
 
@@ -14,8 +15,8 @@ from procure.simulator.state import State
 class EstimatedEasy(Easy):
     """Parameters of `easy`, with estimates of run times from a trained policy's file."""
 
-    estimates: str = Field(
-        "none", description="a trained policy, whose history of run times estimates jobs; none = the requests"
+    estimates: PolicyFile = Field(
+        NO_FILE, description="a trained policy, whose history of run times estimates jobs; none = the requests"
     )
     quantile: float = Field(
         0.0, ge=0, lt=1, description="with estimates: which quantile is taken; 0 = the mean"
@@ -24,7 +25,7 @@ class EstimatedEasy(Easy):
     @field_validator("estimates")
     @classmethod
     def _has_a_history(cls, file: str) -> str:
-        if file != "none" and load(file).history is None:
+        if file != NO_FILE and load(file).history is None:
             raise ValueError(
                 f"{file} holds no history of run times; `procure learn train --method search` keeps one"
             )
@@ -32,15 +33,19 @@ class EstimatedEasy(Easy):
 
     @model_validator(mode="after")
     def _quantile_of_estimates(self) -> EstimatedEasy:
-        if self.quantile and self.estimates == "none":
+        if self.quantile and self.estimates == NO_FILE:
             raise ValueError("quantile counts only with estimates")
-        if self.estimates != "none" and self.last_two:
+        if self.estimates != NO_FILE and self.last_two:
             raise ValueError("estimates and last_two both estimate run times; give one")
         return self
 
+    def files(self) -> tuple[str, ...]:
+        """Return the name of the trained policy's file."""
+        return () if self.estimates == NO_FILE else (self.estimates,)
+
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run; what is believed of its jobs is set before any is submitted."""
-        if self.estimates != "none":
+        if self.estimates != NO_FILE:
             expected = expected_before(state, load(self.estimates).history, self.quantile or None)
             state.estimate[:] = np.clip(np.ceil(expected).astype(np.int64), 1, state.estimate)
         return super().make(state)

@@ -21,7 +21,7 @@ from procure.policies.fit import make_room
 from procure.policies.lines import make_lines
 from procure.policies.names import FCFS
 from procure.policies.order import Order
-from procure.policies.parameters import Parameters
+from procure.policies.parameters import NO_FILE, Parameters, PolicyFile
 from procure.simulator.arrays import Jobs
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import State
@@ -91,7 +91,7 @@ def _read(path: str, changed: int) -> TrainedPolicy:
 
 def load(file: str) -> TrainedPolicy:
     """Read a trained policy, once for as long as the file does not change; ``none`` is `UNTRAINED`."""
-    if file == "none":
+    if file == NO_FILE:
         return UNTRAINED
     return _read(file, Path(file).stat().st_mtime_ns if Path(file).is_file() else 0)
 
@@ -100,8 +100,8 @@ class Learned(Parameters):
     """Parameters of a trained policy."""
 
     rule: ClassVar = scored
-    file: str = Field(
-        "none", description="what `procure learn train` wrote; none = shortest expected run time first"
+    file: PolicyFile = Field(
+        NO_FILE, description="what `procure learn train` wrote; none = shortest expected run time first"
     )
 
     ahead: int = Field(
@@ -114,6 +114,10 @@ class Learned(Parameters):
     def _can_be_read(cls, file: str) -> str:
         load(file)
         return file
+
+    def files(self) -> tuple[str, ...]:
+        """Return the name of the trained policy's file."""
+        return () if self.file == NO_FILE else (self.file,)
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run.

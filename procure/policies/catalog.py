@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from pydantic import ValidationError
 
 from procure.errors import TableError
 from procure.policies.parameters import OneOf, Parameters
-from procure.settings import complaint, problems
+from procure.settings import complaint, problems, validate
 from procure.text import nearest
 
 GROUP = "procure.policies"
@@ -277,7 +278,9 @@ def _as_text(value: Any) -> str:
     return text.removesuffix(".0") if isinstance(value, float) else text
 
 
-def spec(policy: str, parameters: Mapping[str, Any] | None = None) -> PolicySpec:
+def spec(
+    policy: str, parameters: Mapping[str, Any] | None = None, folder: Path | None = None
+) -> PolicySpec:
     """Check a policy and its parameters.
 
     Parameters
@@ -286,6 +289,8 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None) -> PolicySpec
         ``NAME`` or ``NAME:key=value,key=value``.
     parameters
         Further parameters by name.
+    folder
+        Names of files are relative to it, and become absolute; None leaves them alone.
 
     Raises
     ------
@@ -311,7 +316,7 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None) -> PolicySpec
         if isinstance(value, bool) and key in legal and model.model_fields[key].annotation in (int, float)
     ]
     try:
-        made = model.model_validate({key: given[key] for key in given if key in legal} | dict(found.preset))
+        made = validate(model, {key: given[key] for key in given if key in legal} | dict(found.preset), folder)
     except ValidationError as error:
         lines += problems(error)
     if lines:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from pydantic import Field, GetCoreSchemaHandler
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from procure.policies.names import FITS, ORDERS
@@ -34,6 +36,20 @@ class OneOf:
         return value
 
 
+NO_FILE = "none"
+"""In place of a file's name."""
+
+
+def in_folder(file: str, info: ValidationInfo) -> str:
+    """Take a file's name from the folder of the study that names it, wherever a command then runs."""
+    folder = (info.context or {}).get("folder")
+    if folder is None or file == NO_FILE:
+        return file
+    return Path(os.path.abspath(Path(folder) / file)).as_posix()
+
+
+PolicyFile = Annotated[str, AfterValidator(in_folder)]
+"""The name of a file that a policy reads; in a study it is relative to the study file."""
 OrderName = Annotated[str, OneOf(ORDERS)]
 FitName = Annotated[str, OneOf(FITS)]
 Natural = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -67,6 +83,10 @@ class Parameters(Settings):
     def options(self) -> Options:
         """Return what the simulator does differently under these parameters."""
         return Options(int(self.exclusive), int(self.last_two))
+
+    def files(self) -> tuple[str, ...]:
+        """Return the names of the files on which what the policy decides depends."""
+        return ()
 
     def make(self, state: State) -> Policy:
         """Make the policy of one run.

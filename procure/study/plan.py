@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files import existing_file
 from procure.packages import expand_packages
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
@@ -100,6 +102,10 @@ class Plan:
             f"workload {name}": f"{table_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}"
             + (f" after {self.warm_up(name)} s" if self.warm_up(name) else "")
             for name, jobs in self.workloads.items()
+        } | {
+            f"file {file}": hashlib.sha256(existing_file(file).read_bytes()).hexdigest()[:16]
+            for policy in self.study.simulate.policies
+            for file in catalog.spec(policy).parameters.files()
         }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from procure.errors import TableError
 from procure.objectives import objective
@@ -34,7 +34,7 @@ from procure.study.workloads import Speed, Workload, logged_speed, read_workload
 from procure.workload.speed_ratios import speed_notes
 
 
-def _policy_label(policy: Any) -> str:
+def _policy_label(policy: Any, info: ValidationInfo) -> str:
     """Return the label of ``"easy"``, ``"easy:depth=4"`` or ``{name = "easy", depth = 4}``."""
     given = {"name": policy} if isinstance(policy, str) else policy
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
@@ -42,7 +42,8 @@ def _policy_label(policy: Any) -> str:
             f'{policy!r} was given; write "easy", "easy:depth=4" or {{name = "easy", depth = 4}}'
         )
     try:
-        return catalog.spec(given["name"], {key: given[key] for key in given if key != "name"}).label
+        more = {key: given[key] for key in given if key != "name"}
+        return catalog.spec(given["name"], more, (info.context or {}).get("folder")).label
     except TableError as error:
         raise ValueError(str(error)) from None
 
@@ -54,7 +55,8 @@ class Simulate(Settings):
     """Which policies decide, whether a job ends at its limit, and how fast the logged system was.
 
     A policy is a name, ``NAME:key=value,key=value``, or a table of its name and parameters; here it
-    becomes the label that the results carry, e.g. ``easy:depth=4``. ``logged_processor`` or
+    becomes the label that the results carry, e.g. ``easy:depth=4``; a file that a policy reads is named
+    relative to the study file, and wholly in the label. ``logged_processor`` or
     ``logged_speed`` hold for every workload that has neither of its own.
     """
 

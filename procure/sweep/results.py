@@ -218,7 +218,7 @@ def policy_of(study: Study, policy: str | None) -> str:
     if policy is None:
         return policies[0]
     with contextlib.suppress(TableError):  # no policy at all: the error names the study's
-        policy = catalog.spec(policy).label
+        policy = catalog.spec(policy, folder=study.path.parent).label
     check_in_study("policy", policy, policies)
     return policy
 

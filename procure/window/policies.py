@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo
 
-from procure.policies.parameters import OneOf, Parameters
+from procure.policies.parameters import OneOf, Parameters, in_folder
 from procure.simulator.drive import CompiledPolicy, Policy
 from procure.simulator.state import Options as SimulatorOptions
 from procure.simulator.state import State
@@ -31,6 +31,11 @@ from procure.window.loop import (
 from procure.window.placing import make_placing
 from procure.window.problem import Window
 from procure.window.solve import COMPILED, STEPS, Options, Solver, check_method, make_solver
+
+
+def _method(method: str, info: ValidationInfo) -> str:
+    kind, colon, file = check_method(method).partition(":")
+    return f"{kind}:{in_folder(file, info)}" if colon else method
 
 
 class _Placed(Parameters):
@@ -76,7 +81,7 @@ class Windows(_Placed):
     """Parameters of `window`."""
 
     rule: ClassVar = window
-    method: Annotated[str, AfterValidator(check_method)] = Field(
+    method: Annotated[str, AfterValidator(_method)] = Field(
         "lns", description="how a window's jobs are placed: a method of `procure window solve`"
     )
     length: int = Field(10, ge=1, description="s between two windows")
@@ -85,6 +90,11 @@ class Windows(_Placed):
     seed: int = Field(0, ge=0, description="of the random numbers; each window adds 1")
     solve_time: int = Field(0, ge=0, description="s that a window's jobs wait for the solver")
     solve_time_per_job: int = Field(0, ge=0, description="s more for each of them")
+
+    def files(self) -> tuple[str, ...]:
+        """Return the name of the method's network, if it has one."""
+        _, colon, file = self.method.partition(":")
+        return (file,) if colon else ()
 
     def make(self, state: State) -> Policy:
         """Make the policy of one run: compiled where the method is.
