@@ -61,7 +61,7 @@ def one_study(cores: int, policy: str, seed: int, gap: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def study(seeds: int, gap: int, worse: float, policies: tuple[str, ...] = STUDY) -> None:
+def study(seeds: range, gap: int, worse: float, policies: tuple[str, ...] = STUDY) -> None:
     print(
         "| Cores | Contention | Policy | Wait, h | × backfilling's | CPU, % of all cores | of held cores "
         "| Response, h | Makespan, h | Run time longer by, % | worst job | Guests |"
@@ -74,7 +74,7 @@ def study(seeds: int, gap: int, worse: float, policies: tuple[str, ...] = STUDY)
                 if not policy.startswith("coschedule") and form != FORMS[0]:
                     continue
                 name = with_parameters(policy, contention=form, worse=worse)
-                mean = pd.DataFrame([one_study(cores, name, seed, gap) for seed in range(seeds)])
+                mean = pd.DataFrame([one_study(cores, name, seed, gap) for seed in seeds])
                 worst = mean["longest"].max()
                 mean = mean.mean()
                 base = mean["wait"] if policy == STUDY[0] else base
@@ -96,7 +96,7 @@ LEARNERS = (
 )  # fmt: skip
 
 
-def learners(seeds: int, n_cases: int, form: str) -> None:
+def learners(seeds: int, n_cases: int, form: str, behind: float, slack: float) -> None:
     """Mean loss over pairs drawn from the study's profiles, of each learner and of the best single expert."""
     kinds = [profile for by_name in PROFILES.values() for profile in by_name.values()]
     model = Contention(FORMS.index(form), 0.02, 1.0)
@@ -113,7 +113,7 @@ def learners(seeds: int, n_cases: int, form: str) -> None:
             experts = learner.experts
             total, lowest, theirs = 0.0, 0.0, np.zeros(len(experts.metric))
             for _ in range(n_cases):
-                context, losses, expected = _case(rng, kinds, model, experts.quotas)
+                context, losses, expected = _case(rng, kinds, model, experts.quotas, behind, slack)
                 mood = context[N_METRICS]
                 lowest += losses.min()
                 expected *= trust > 0
@@ -138,19 +138,20 @@ def learners(seeds: int, n_cases: int, form: str) -> None:
         )  # fmt: skip
 
 
-def _case(rng, kinds, model, quotas):
+def _case(rng, kinds, model, quotas, behind, slack):
     """A donor and a guest drawn from the printed profiles, somewhere in their runs; each quota's loss.
 
-    What is expected is the model without its overhead and bandwidth term, and believes round profiles.
+    Each is up to ``behind`` late, and its limit is ``slack`` times its run time. What is expected is the
+    model without its overhead and bandwidth term, and believes round profiles.
     """
     hours, cpu, mem = kinds[rng.integers(len(kinds))]
     guest_hours, guest_cpu, guest_mem = kinds[rng.integers(len(kinds))]
     shares = [cpu / 100, mem / 100, guest_cpu / 100, guest_mem / 100]
     states = []
     for run_time in (hours * 3600, guest_hours * 3600):
-        done, behind = rng.uniform(0, 0.95), rng.uniform(0, 0.12)
-        limit = 1.1 * run_time
-        states.append((limit, limit - done * run_time * (1 + behind), run_time * (1 - done)))
+        done, late = rng.uniform(0, 0.95), rng.uniform(0, behind)
+        limit = slack * run_time
+        states.append((limit, limit - done * run_time * (1 + late), run_time * (1 - done)))
     limit, limit_left, work_left = states[0]
     values = (*shares, shares[0] + shares[2], 1 - limit_left / limit)
     bins = [bin_of(i, value) for i, value in enumerate(values)]
@@ -260,6 +261,18 @@ def _took(donor, guest, *, limit: float = 600.0, **how) -> tuple[float, float]:
     )
 
 
+STATIC_CPU = {64: (94, 99, 51, 99), 128: (73, 99, 36, 99), 256: (55, 99, 26, 99)}
+"""Table 2, CPU % of each workflow under fixed halves."""
+
+
+def published() -> None:
+    """Table 3; and table 2's CPU % under fixed halves beside the share of half a CPU that the profile keeps busy."""
+    print(PUBLISHED.to_string(index=False))
+    for cores, found in STATIC_CPU.items():
+        of_half = [min(100, 2 * cpu) for _, cpu, _ in PROFILES[cores].values()]
+        print(cores, dict(zip(PROFILES[cores], zip(of_half, found, strict=True), strict=True)))
+
+
 def profiled(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Give each user one of the study's four kinds of workflow (64 cores), each as likely, for all jobs."""
     rng = np.random.default_rng(seed)
@@ -272,18 +285,25 @@ def profiled(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     )
 
 
-def logs(folder: Path, n_jobs: int, seeds: int) -> None:
-    """KTH-SP2: 100 one-CPU nodes, the first jobs, profiles drawn per user; with and without guests."""
-    jobs = import_log(folder / "pwa/KTH-SP2-1996-2.1-cln.swf.xz", format="swf", cpus_per_node=1).jobs.head(
-        n_jobs
-    )
-    nodes = pd.DataFrame({"node_id": [f"n{i:03d}" for i in range(100)], "cpus": 1, "mem_mb": 128})
+LOGS = {
+    "kth": ("pwa/KTH-SP2-1996-2.1-cln.swf.xz", {"cpus_per_node": 1}, [1] * 100),
+    "wagap": ("metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz", {"preset": "metacentrum"}, [80] * 20 + [12] * 48),
+}  # fmt: skip
+"""File, how it is read, and the CPUs of each node."""
+
+
+def logs(folder: Path, name: str, n_jobs: int, seeds: int) -> None:
+    """The first jobs of a log, profiles drawn per user; with and without guests."""
+    file, how, cpus = LOGS[name]
+    jobs = import_log(folder / file, format="swf", **how).jobs.head(n_jobs)
+    nodes = pd.DataFrame({"node_id": [f"n{i:03d}" for i in range(len(cpus))], "cpus": cpus, "mem_mb": 1})
     print(
-        "| Policy | Contention | Mean wait, h | Bounded slowdown | Nodes held, % | CPU used, % of all "
+        "| Policy | Contention | Mean wait, h | Bounded slowdown | CPUs held, % | CPU used, % of all "
         "| Makespan, d | Run time longer by, % | Guests | Kernel, s |"
     )
     print("|" + " --- |" * 10)
-    cases = [("easy:exclusive=true", "share", 1.0), ("first-fit", "share", 1.0)]
+    easy = "easy:exclusive=true" if max(cpus) == 1 else "easy"
+    cases = [(easy, "share", 1.0), ("first-fit", "share", 1.0)]
     cases += [("coschedule", form, worse) for form in FORMS for worse in (1.0, 2.0)]
     cases += [("coschedule:share=0.5", form, 1.0) for form in FORMS]
     for policy, form, worse in cases:
@@ -293,13 +313,15 @@ def logs(folder: Path, n_jobs: int, seeds: int) -> None:
             name = with_parameters(policy, contention=form, worse=worse, seed=seed)
             found = simulate(table, nodes, name, kill_at_limit=False)
             schedule, makespan = found.schedule, found.metrics["makespan"]
-            work = (table["cpu_percent"] / 100 * table["run_time"] * table["n_nodes"]).sum()
-            longer = 100 * (
-                (schedule["end_time"] - schedule["start_time"]).sum() / table["run_time"].sum() - 1
-            )
+            n_cpus = table["n_nodes"] * table["cpus_per_node"]
+            work = (table["cpu_percent"] / 100 * table["run_time"] * n_cpus).sum()
+            took = schedule["end_time"] - schedule["start_time"]
+            longer = 100 * (took.sum() / table["run_time"].sum() - 1)
+            as_guest = schedule.get("guest_time", 0)
+            holding = ((took - as_guest) * n_cpus).sum()
             rows.append([
                 found.metrics["mean_wait_time"] / 3600, found.metrics["mean_bounded_slowdown"],
-                100 * held(schedule, 1) / 100 / makespan, 100 * work / 100 / makespan, makespan / 86_400, longer,
+                100 * holding / sum(cpus) / makespan, 100 * work / sum(cpus) / makespan, makespan / 86_400, longer,
                 schedule["began_as_guest"].sum() if "began_as_guest" in schedule else 0, found.elapsed,
             ])  # fmt: skip
         wait, slow, holds, used, span, longer, guests, kernel = np.mean(rows, axis=0)
@@ -316,29 +338,34 @@ def main() -> None:
         "part", choices=("regret", "learners", "study", "published", "quotas", "slowdown", "log")
     )
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0, help="of the study")
     parser.add_argument("--cases", type=int, default=4000)
+    parser.add_argument("--behind", type=float, default=0.12, help="how late jobs of learners are at most")
+    parser.add_argument("--slack", type=float, default=1.1, help="limits of learners' jobs / their run times")
     parser.add_argument("--gap", type=int, default=7200)
     parser.add_argument("--worse", type=float, default=1.0)
     parser.add_argument("--form", choices=FORMS, default="share")
     parser.add_argument("--policies", default=";".join(STUDY), help="separated by semicolons")
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--jobs", type=int, default=28_000)
+    parser.add_argument("--log", choices=LOGS, default="kth")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     given = parser.parse_args()
     if given.part == "regret":
         print(regret(seeds=30).to_string())
     elif given.part == "learners":
-        learners(given.seeds, given.cases, given.form)
+        learners(given.seeds, given.cases, given.form, given.behind, given.slack)
     elif given.part == "study":
-        study(given.seeds, given.gap, given.worse, tuple(given.policies.split(";")))
+        seeds = range(given.first_seed, given.first_seed + given.seeds)
+        study(seeds, given.gap, given.worse, tuple(given.policies.split(";")))
     elif given.part == "published":
-        print(PUBLISHED.to_string(index=False))
+        published()
     elif given.part == "quotas":
         quotas(given.seconds)
     elif given.part == "slowdown":
         slowdown(given.seeds)
     else:
-        logs(given.data, given.jobs, given.seeds)
+        logs(given.data, given.log, given.jobs, given.seeds)
 
 
 if __name__ == "__main__":

@@ -150,26 +150,39 @@ def loop_seconds(day: Day, policy) -> float:
     return time.process_time() - began
 
 
-def transfer(logs: Path, policies: list[Path], hpc2n: Path) -> None:
-    """Trained on the paper's system: twice the nodes, and another centre's whole nodes."""
+OTHERS = {
+    "HPC2N": ("HPC2N-2002-2.1-cln.swf.xz", 120, 2, "2005-01-01", "2005-12-31", "Europe/Stockholm"),
+    "SDSC-BLUE": ("SDSC-BLUE-2000-4.2-cln.swf.xz", 144, 8, "2001-01-01", "2001-12-31", "America/Los_Angeles"),
+}
+"""Logs of other centres: file, nodes, CPUs of each, first and last day, time zone."""
+
+
+def transfer(logs: Path, policies: list[Path], archive: Path) -> None:
+    """Trained on the paper's system: twice the nodes, and other centres' whole nodes."""
     double = lay_out_days(beocat(logs), nodes_of_the_paper(2), *day_span(TEST), ZONE, with_exact=True)
-    other = import_log(hpc2n, "swf", cpus_per_node=2).jobs
-    whole = pd.DataFrame(
-        {"node_id": [f"n{i}" for i in range(120)], "cpus": 2, "mem_mb": 1_000_000, "gpus": 0}
-    )
-    other = lay_out_days(
-        other, whole, "2005-01", "2005-12-31", "Europe/Stockholm", min_jobs=100, with_exact=True
-    )
+    places = {"twice the nodes": double} | {
+        f"{name}, {n} whole nodes": whole_days(archive / file, n, cpus, *span)
+        for name, (file, n, cpus, *span) in OTHERS.items()
+    }
     for path in policies:
-        for name, days in (("twice the nodes", double), ("HPC2N, 120 whole nodes, 2005", other)):
-            print(f"\n{path}: {name}, {len(days)} days")
+        for name, days in places.items():
+            print(f"\n{path}: {name}, {len(days)} days", flush=True)
             show(evaluate(read_policy(path), days))
 
 
-def estimates(logs: Path, hpc2n: Path) -> None:
+def whole_days(log: Path, n_nodes: int, cpus: int, first: str, last: str, zone: str) -> list[Day]:
+    """Days of at least 100 jobs of a log whose jobs take whole nodes."""
+    jobs = import_log(log, "swf", cpus_per_node=cpus).jobs
+    whole = pd.DataFrame(
+        {"node_id": [f"n{i}" for i in range(n_nodes)], "cpus": cpus, "mem_mb": 10**6, "gpus": 0}
+    )
+    return lay_out_days(jobs, whole, first, last, zone, min_jobs=100, with_exact=True)
+
+
+def estimates(logs: Path, archive: Path) -> None:
     """Errors of run-time estimates: each day's jobs from what had ended when it began."""
-    with_users = import_log(hpc2n, "swf", cpus_per_node=2).jobs
-    for name, jobs, from_day in (("Beocat", beocat(logs), LAST_TO_TRAIN), ("HPC2N", with_users, None)):
+    with_users = import_log(archive / OTHERS["HPC2N"][0], "swf", cpus_per_node=2).jobs
+    for name, jobs, from_day in (("HPC2N", with_users, None), ("Beocat", beocat(logs), LAST_TO_TRAIN)):
         first = from_day or int(jobs["submit_time"].quantile(0.9))
         rows = []
         history = RunTimes(by_user=from_day is None).fit(jobs, first)
@@ -218,7 +231,9 @@ def main() -> None:
     parser.add_argument("policies", type=Path, nargs="*")
     parser.add_argument("--span", default=TEST)
     parser.add_argument("--generations", type=int, default=150)
-    parser.add_argument("--hpc2n", type=Path, help="HPC2N-2002-2.1-cln.swf.xz")
+    parser.add_argument(
+        "--archive", type=Path, help="folder of HPC2N-2002-2.1-cln.swf.xz and SDSC-BLUE's log"
+    )
     given = parser.parse_args()
     if given.part == "judge":
         judge(given.logs, given.policies, given.span)
@@ -231,9 +246,9 @@ def main() -> None:
     elif given.part == "cost":
         cost(given.logs, given.policies)
     elif given.part == "transfer":
-        transfer(given.logs, given.policies, given.hpc2n)
+        transfer(given.logs, given.policies, given.archive)
     else:
-        estimates(given.logs, given.hpc2n)
+        estimates(given.logs, given.archive)
 
 
 if __name__ == "__main__":

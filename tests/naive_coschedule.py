@@ -195,7 +195,8 @@ class Twin:
             limit, limit_left, work_left = self.left(donor)
             own = projected_loss(limit, limit_left, one, work_left)
             limit, limit_left, work_left = self.left(guest)
-            theirs = projected_loss(limit, limit_left, other, work_left)
+            margin = limit * self.admit / (1.0 + self.admit)
+            theirs = projected_loss(limit - margin, limit_left - margin, other, work_left)
             found.append(max(0.5 + 0.5 * own if own > 0 else 0.0, 0.5 * theirs))
         return np.array(found)
 

@@ -29,7 +29,12 @@ class Coschedule(Parameters):
     interval: int = Field(60, ge=1, description="s between choices")
     step: float = Field(0.25, ge=0.01, le=0.5, description="between the quotas that can be chosen")
     tolerance: float = Field(0.1, ge=0, description="how much longer a job may run, below its limit")
-    admit: float = Field(0.02, ge=0, le=1, description="ucb: the expected loss up to which a guest is let in")
+    admit: float = Field(
+        0.02,
+        ge=0,
+        le=1,
+        description="ucb: the expected loss up to which a guest is let in; its limit is taken that much lower",
+    )
     progress: Progress = Field(
         "reported", description="what is known of a job's progress: its own reports, or only its limit"
     )

@@ -304,9 +304,15 @@ def _note_context(own, job):
 
 @kernel
 def _expect(state, own, model, donor, guest, losses):
-    """Fill ``losses`` with what each quota would bring if it stayed."""
+    """Fill ``losses`` with what each quota would bring if it stayed.
+
+    A guest is let in though it is expected to overrun its limit by the share ``admit`` (which is the loss then);
+    so its limit is taken to be that much lower, and is kept all the same.
+    """
     limit, limit_left, work_left = _left(state, own, donor)
     limit_2, limit_left_2, work_left_2 = _left(state, own, guest)
+    margin = limit_2 * own.admit / (1.0 + own.admit)
+    limit_2, limit_left_2 = limit_2 - margin, limit_left_2 - margin
     for a in range(losses.size):
         one, other = _paces(state, own, model, donor, guest, own.quotas[a])
         donors = projected_loss(limit, limit_left, one, work_left)

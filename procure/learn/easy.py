@@ -16,7 +16,8 @@ class EstimatedEasy(Easy):
     """Parameters of `easy`, with estimates of run times from a trained policy's file."""
 
     estimates: PolicyFile = Field(
-        NO_FILE, description="a trained policy, whose history of run times estimates jobs; none = the requests"
+        NO_FILE,
+        description="a trained policy, whose history of run times estimates jobs; none = the requests",
     )
     quantile: float = Field(
         0.0, ge=0, lt=1, description="with estimates: which quantile is taken; 0 = the mean"

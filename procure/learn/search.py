@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.learn.days import Day, known_at, on_day, quick_wait, thinned
+from procure.learn.days import Day, known_at, on_day, quick_figures, thinned
 from procure.learn.features import FEATURES, QUEUE_FEATURES
 from procure.learn.scores import PLACES
 from procure.learn.store import TrainedPolicy
@@ -46,6 +46,8 @@ class Settings:
         Of the search, the days of each generation and the jobs left out.
     n_hidden
         Hidden units of the network beside the linear part; 0 = linear only.
+    utilization
+        What all CPUs in use over the makespan are worth, beside the log ratio of waits; see `objective_of`.
     population
         Candidates in a generation.
     days
@@ -61,6 +63,7 @@ class Settings:
     minutes: float = 10.0
     seed: int = 1
     n_hidden: int = 0
+    utilization: float = 0.0
     population: int = 16
     days: int = 24
     processes: int = 2
@@ -92,13 +95,21 @@ class Found:
     generations: int
 
 
-def objective_of(waits: np.ndarray, references: np.ndarray) -> float:
+def objective_of(figures: np.ndarray, references: np.ndarray, utilization: float = 0.0) -> float:
     """Return the mean over days of log(wait / reference), positive ones weighing 1 + `CAUTION` times.
 
     A minute is added to both, so that a day without waits is no infinity; no single day rules.
+
+    Parameters
+    ----------
+    figures, references
+        float64[n_days, 2]: mean waits, s, and shares of CPUs in use, of a candidate and of SJF.
+    utilization
+        So many times the mean difference of the shares is taken off.
     """
-    logs = np.log((waits + 60.0) / (references + 60.0))
-    return float(np.where(logs > 0, (1.0 + CAUTION) * logs, logs).mean())
+    logs = np.log((figures[:, 0] + 60.0) / (references[:, 0] + 60.0))
+    more = (figures[:, 1] - references[:, 1]).mean()
+    return float(np.where(logs > 0, (1.0 + CAUTION) * logs, logs).mean() - utilization * more)
 
 
 def free_numbers(settings: Settings) -> tuple[np.ndarray, Callable[[np.ndarray], dict[str, np.ndarray]]]:
@@ -169,14 +180,15 @@ def search(
     strategy = cma.CMAEvolutionStrategy(begin, 0.3, options | {"maxiter": settings.generations, "tolfun": 0})
     rng = np.random.default_rng(settings.seed)
     began = time.monotonic()
-    with _workers(days, settings.processes) as waits_of:
+    with _workers(days, settings.processes) as figures_of:
         whole = [(i, None) for i in range(len(days))]
-        references = np.array([day.reference for day in days])
+        references = figures_of([None], whole)[0]
 
         def judged(numbers: np.ndarray) -> float:
-            return objective_of(waits_of([arrays_of(numbers)], whole)[0], references)
+            found = figures_of([arrays_of(numbers)], whole)[0]
+            return objective_of(found, references, settings.utilization)
 
-        best, least, n_simulations, generation = begin, judged(begin), len(days), 0
+        best, least, n_simulations, generation = begin, judged(begin), 2 * len(days), 0
         curve = [(0, least)]
         while generation < settings.generations and time.monotonic() - began < 60 * settings.minutes:
             generation += 1
@@ -186,7 +198,8 @@ def search(
                 (int(i), int(seed))
                 for i, seed in zip(chosen, rng.integers(0, 2**31, len(chosen)), strict=True)
             ]
-            values, simulated = _race([arrays_of(numbers) for numbers in asked], parts, waits_of)
+            candidates = [arrays_of(numbers) for numbers in asked]
+            values, simulated = _race(candidates, parts, figures_of, settings.utilization)
             strategy.tell(asked, values)
             n_simulations += simulated
             if generation % CHECK_EVERY == 0 or generation == settings.generations:
@@ -207,6 +220,7 @@ def _check(settings: Settings) -> None:
         "processes": settings.processes < 1,
         "days": settings.days < BLOCKS,
         "n_hidden": settings.n_hidden < 0,
+        "utilization": not 0 <= settings.utilization < np.inf,
         "without": not set(settings.without) <= {"run_times", "queue", "places"},
     }
     for name, is_wrong in wrong.items():
@@ -215,11 +229,14 @@ def _check(settings: Settings) -> None:
 
 
 SJF = Skipping.model_validate({"order": "sjf"})
-Waits = Callable[[list[dict[str, np.ndarray] | None], list[tuple[int, Any]]], np.ndarray]
-"""Mean waits [candidate, day] of candidates (None = SJF) on days given by (number, seed of the jobs left out)."""
+Figures = Callable[[list[dict[str, np.ndarray] | None], list[tuple[int, Any]]], np.ndarray]
+"""float64[n_candidates, n_days, 2], as `quick_figures`: candidates (None = SJF) on days, each given by its number
+and the seed of the jobs left out."""
 
 
-def _race(candidates: list[dict[str, np.ndarray]], parts: list, waits_of: Waits) -> tuple[list[float], int]:
+def _race(
+    candidates: list[dict[str, np.ndarray]], parts: list, figures_of: Figures, utilization: float = 0.0
+) -> tuple[list[float], int]:
     """Return the objective of each candidate, and how many days were simulated.
 
     After each block of days a quarter of the candidates ends, those that are worst so far; they rank
@@ -227,17 +244,17 @@ def _race(candidates: list[dict[str, np.ndarray]], parts: list, waits_of: Waits)
     """
     size = -(-len(parts) // BLOCKS)
     going = list(range(len(candidates)))
-    waits = np.full((len(candidates), len(parts)), np.nan)
+    figures = np.full((len(candidates), len(parts), 2), np.nan)
     values = np.zeros(len(candidates))
-    reference = np.empty(len(parts))
+    reference = np.empty((len(parts), 2))
     simulated = 0
     for block in range(BLOCKS):
         columns = slice(block * size, min((block + 1) * size, len(parts)))
-        found = waits_of([None, *(candidates[i] for i in going)], parts[columns])
-        reference[columns], waits[going, columns] = found[0], found[1:]
-        simulated += found.size
+        found = figures_of([None, *(candidates[i] for i in going)], parts[columns])
+        reference[columns], figures[going, columns] = found[0], found[1:]
+        simulated += found[..., 0].size
         for i in going:
-            values[i] = objective_of(waits[i, : columns.stop], reference[: columns.stop])
+            values[i] = objective_of(figures[i, : columns.stop], reference[: columns.stop], utilization)
         if columns.stop == len(parts):
             break
         ranked = sorted(going, key=lambda i: (values[i], i))
@@ -255,10 +272,10 @@ def _take(days: list[Day]) -> None:
     _DAYS[:] = days
 
 
-def _waits(
+def _figures(
     candidates: list[dict[str, np.ndarray] | None], days: Sequence[Day], part: tuple[int, Any]
 ) -> np.ndarray:
-    """Return the mean waits of candidates on one day, float64[n_candidates]."""
+    """Return the figures of candidates on one day, float64[n_candidates, 2]."""
     number, seed = part
     day = (days or _DAYS)[number]
     if seed is not None:
@@ -268,22 +285,22 @@ def _waits(
     found = []
     for arrays in candidates:
         if arrays is None:
-            found.append(quick_wait(day, SJF))
+            found.append(quick_figures(day, SJF))
         else:
-            found.append(quick_wait(day, on_day(day, TrainedPolicy("search", arrays))))
+            found.append(quick_figures(day, on_day(day, TrainedPolicy("search", arrays))))
     return np.array(found)
 
 
 @contextmanager
-def _workers(days: Sequence[Day], processes: int) -> Iterator[Waits]:
-    """Give a function that simulates candidates on days, in this process or in several; the waits are the same."""
+def _workers(days: Sequence[Day], processes: int) -> Iterator[Figures]:
+    """Give a function that simulates candidates on days, in this process or in several; what comes is the same."""
     if processes == 1:
-        yield lambda candidates, parts: np.stack([_waits(candidates, days, part) for part in parts], axis=1)
+        yield lambda candidates, parts: np.stack([_figures(candidates, days, part) for part in parts], axis=1)
         return
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_take, initargs=(list(days),)) as pool:
         yield lambda candidates, parts: np.stack(
-            list(pool.map(partial(_waits, candidates, ()), parts)), axis=1
+            list(pool.map(partial(_figures, candidates, ()), parts)), axis=1
         )
 
 
@@ -316,6 +333,7 @@ def train_by_search(
         "generations": found.generations,
         "seed": settings.seed,
         "n_hidden": settings.n_hidden,
+        "utilization": settings.utilization,
         "population": settings.population,
         "without": list(settings.without),
         "n_jobs": sum(day.n_jobs for day in days),

@@ -278,9 +278,7 @@ def _as_text(value: Any) -> str:
     return text.removesuffix(".0") if isinstance(value, float) else text
 
 
-def spec(
-    policy: str, parameters: Mapping[str, Any] | None = None, folder: Path | None = None
-) -> PolicySpec:
+def spec(policy: str, parameters: Mapping[str, Any] | None = None, folder: Path | None = None) -> PolicySpec:
     """Check a policy and its parameters.
 
     Parameters
@@ -316,7 +314,9 @@ def spec(
         if isinstance(value, bool) and key in legal and model.model_fields[key].annotation in (int, float)
     ]
     try:
-        made = validate(model, {key: given[key] for key in given if key in legal} | dict(found.preset), folder)
+        made = validate(
+            model, {key: given[key] for key in given if key in legal} | dict(found.preset), folder
+        )
     except ValidationError as error:
         lines += problems(error)
     if lines:

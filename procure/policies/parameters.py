@@ -45,7 +45,7 @@ def in_folder(file: str, info: ValidationInfo) -> str:
     folder = (info.context or {}).get("folder")
     if folder is None or file == NO_FILE:
         return file
-    return Path(os.path.abspath(Path(folder) / file)).as_posix()
+    return Path(os.path.normpath(Path.cwd() / folder / file)).as_posix()
 
 
 PolicyFile = Annotated[str, AfterValidator(in_folder)]

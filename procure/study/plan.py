@@ -90,23 +90,26 @@ class Plan:
     def fingerprint(self) -> dict[str, Any]:
         """What results depend on: two sweeps may share a folder only if none of it differs."""
         watts = [] if self.existing is None else list(self.existing.filter(regex="^(idle_)?power_w$"))
-        return {
-            "quotes": table_digest(self.quotes),
-            "packages": table_digest(self.packages),
-            "existing nodes": "none"
-            if self.existing is None
-            else table_digest(self.existing.drop(columns=watts)),
-            "kill_at_limit": self.study.simulate.kill_at_limit,
-            "result schema": RESULT.version,
-        } | {
-            f"workload {name}": f"{table_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}"
-            + (f" after {self.warm_up(name)} s" if self.warm_up(name) else "")
-            for name, jobs in self.workloads.items()
-        } | {
-            f"file {file}": hashlib.sha256(existing_file(file).read_bytes()).hexdigest()[:16]
-            for policy in self.study.simulate.policies
-            for file in catalog.spec(policy).parameters.files()
-        }
+        policies = [catalog.spec(policy).parameters for policy in self.study.simulate.policies]
+        files = {name: existing_file(name).read_bytes() for policy in policies for name in policy.files()}
+        digests = {f"file {name}": hashlib.sha256(held).hexdigest()[:16] for name, held in files.items()}
+        return (
+            digests
+            | {
+                "quotes": table_digest(self.quotes),
+                "packages": table_digest(self.packages),
+                "existing nodes": "none"
+                if self.existing is None
+                else table_digest(self.existing.drop(columns=watts)),
+                "kill_at_limit": self.study.simulate.kill_at_limit,
+                "result schema": RESULT.version,
+            }
+            | {
+                f"workload {name}": f"{table_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}"
+                + (f" after {self.warm_up(name)} s" if self.warm_up(name) else "")
+                for name, jobs in self.workloads.items()
+            }
+        )
 
 
 def load_plan(study: Study) -> Plan:
