@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import naive_bottleneck
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_study import swept
 from typer.testing import CliRunner
 
@@ -15,6 +18,7 @@ import procure
 from procure.cli.common import plain
 from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
+from procure.explanation import bottleneck
 from procure.explanation.bottleneck import CAUSES, find_bottleneck
 from procure.explanation.package import PackageExplanation, longest_waiting, marginal_values, replay
 from procure.explanation.wording import comparison_sentences
@@ -258,3 +262,31 @@ def test_an_unknown_package_is_one_line_with_the_nearest():
     known = next(one for one in plan.packages["package_id"] if "," in one)
     turned = ",".join(reversed(known.split(",")))
     assert (find_package(plan, turned) == find_package(plan, known)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["best-fit", "fcfs", "easy"]))
+def test_the_compiled_loop_books_what_the_plain_rule_books(seed: int, policy: str):
+    """Jobs of several nodes, GPU types and all: every second by cause, moment and request is equal to the last bit."""
+    random = np.random.default_rng(seed)
+    kinds = [(4, 8, 0, ""), (8, 8, 1, "V100"), (8, 16, 2, "A100")]
+    nodes = nodes_of(*(kinds[i] for i in random.integers(0, 3, 5)))
+    n = 60
+    gpus = random.integers(0, 3, n) * (random.random(n) < 0.4)
+    jobs = jobs_of(
+        *zip(
+            np.sort(random.integers(0, 200, n)), random.integers(0, 60, n), random.integers(1, 9, n),
+            random.integers(0, 17, n), gpus, np.where(gpus > 0, random.choice(["", "V100", "A100"], n), ""),
+            strict=True,
+        )
+    )  # fmt: skip
+    if policy != "best-fit":
+        jobs["n_nodes"] = random.integers(1, 3, n)
+    schedule = simulate(jobs, nodes, policy).schedule
+    found = find_bottleneck(schedule, nodes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bottleneck, "book", naive_bottleneck.book)
+        slow = find_bottleneck(schedule, nodes)
+    assert (found.seconds, found.fragmented_seconds) == (slow.seconds, slow.fragmented_seconds)
+    assert np.array_equal(found.cumulative, slow.cumulative)
+    pd.testing.assert_frame_equal(found.shapes, slow.shapes)

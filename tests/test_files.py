@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.files import Archive, read_archive, whole_file, write_archive
+from procure.files import Archive, keep_array, read_archive, whole_file, write_archive
 from procure.packages import read_quotes
 from procure.schemas import JOB, NODE
 from procure.study.existing import read_existing
@@ -193,3 +194,27 @@ def test_a_file_that_is_no_model_is_called_so(tmp_path):
     with pytest.raises(TableError, match="it is another kind of file, or damaged") as told:
         read_archive(tmp_path / "jobs.csv", "s")
     assert "BadZipFile" not in str(told.value)
+
+
+def test_an_array_is_made_once_for_the_same_inputs_and_anew_for_others(tmp_path: Path):
+    """What was kept is read while no input has changed; another input, a damaged file and None are made anew."""
+    made: list[int] = []
+
+    def make() -> np.ndarray:
+        made.append(1)
+        return np.arange(3.0) + len(made)
+
+    first = keep_array(tmp_path, "a", ["x", np.zeros(2)], make)
+    again = keep_array(tmp_path, "a", ["x", np.zeros(2)], make)
+    assert np.array_equal(first, again) and len(made) == 1
+    keep_array(tmp_path, "a", ["x", np.ones(2)], make)
+    keep_array(tmp_path, "a", ["x", np.zeros(2, np.int64)], make)
+    assert len(made) == 3
+    (tmp_path / "a.zip").write_bytes(b"no archive")
+    keep_array(tmp_path, "a", ["x", np.zeros(2, np.int64)], make)
+    keep_array(None, "a", ["x", np.zeros(2, np.int64)], make)
+    assert len(made) == 5
+    assert keep_array(tmp_path, "b", [], lambda: None) is None and not (tmp_path / "b.zip").exists()
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert keep_array(blocked / "folder", "a", [], make) is not None

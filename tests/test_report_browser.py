@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_reports import HOSTILE, reports
+from test_reports import HOSTILE, NAMES, reports
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
 axe = pytest.importorskip("axe_playwright_python.base", reason="the extra `browser` is not installed")
@@ -55,7 +55,7 @@ def opened(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str], li
 
 
 @pytest.mark.parametrize("width", [390, 768, 1200])
-@pytest.mark.parametrize("name", ["purchase", "compare", "queue"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_report_fits_its_screen_and_asks_for_nothing(browser, pages, name, width):
     """No sideways scrolling, no message on the console, no request, whatever things are named."""
     page, said, asked = opened(browser, pages[name], viewport={"width": width, "height": 800})
@@ -65,7 +65,7 @@ def test_a_report_fits_its_screen_and_asks_for_nothing(browser, pages, name, wid
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["purchase", "compare", "queue"])
+@pytest.mark.parametrize("name", NAMES)
 def test_axe_finds_nothing(browser, pages, name, scheme):
     """The accessibility checks of axe-core find no violation, in light and in dark."""
     page, _, _ = opened(browser, pages[name], color_scheme=scheme, viewport={"width": 1200, "height": 800})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -20,14 +21,25 @@ from procure.comparison.report import write_report as write_comparison
 from procure.errors import ArgumentError
 from procure.evaluation.many_days import Days, hit_days
 from procure.explanation.bottleneck import Bottleneck
+from procure.forecast.evaluation import evaluate as judge_forecasts
+from procure.forecast.report import write_report as write_forecast
+from procure.learn.judge import Judgement
+from procure.learn.report import write_report as write_learnt
+from procure.learn.store import TrainedPolicy
 from procure.page import svg
-from procure.page.html import cell, render, sentence
+from procure.page.html import render, sentence
+from procure.page.names import heading, shown, unit_of
 from procure.queue_time.evaluation import evaluate as evaluate_queue
 from procure.queue_time.report import write_report as write_queue
 from procure.reports import days, explain
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
+from procure.topology.fat_tree import make_nodes
+from procure.topology.report import write_report as write_network
+from procure.window.compare import Comparison as Windows
+from procure.window.report import write_report as write_windows
+from tests.test_forecast import habits
 from tests.test_queue_time_model import busy_site
 
 HOSTILE = "<script>alert(1)</script>"
@@ -40,7 +52,7 @@ fat,fat,16,256,1,4000
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The three reports, each of something with hostile names."""
+    """Every report, each of something with hostile names."""
     folder = tmp_path_factory.mktemp("reports")
     (folder / "quotes.csv").write_text(QUOTES)
     (folder / "s.toml").write_text(
@@ -58,11 +70,49 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     queue.curves[HOSTILE] = pd.DataFrame({"k": [1, 2], "rmse": [3.0, 2.0]})
     queue.rows[0]["method"] = HOSTILE
     write_queue(queue, folder / "queue.html")
-    pages = {name: (folder / f"{name}.html").read_text() for name in ("compare", "queue")}
-    return {"purchase": purchase.path.read_text()} | pages
+    write_siblings(folder)
+    return {"purchase": purchase.path.read_text()} | {
+        name: (folder / f"{name}.html").read_text() for name in SIBLINGS
+    }
 
 
-@pytest.mark.parametrize("name", ["purchase", "compare", "queue"])
+SIBLINGS = ("compare", "queue", "window", "learn", "forecast", "topology")
+NAMES = ["purchase", *SIBLINGS]
+
+
+def write_siblings(folder: Path) -> None:
+    """Write the reports of the younger rooms, of results made by hand."""
+    methods = pd.DataFrame(
+        {
+            "method": [HOSTILE, "seq"], "mean_cost_code": [3.0, 4.5], "mean_cost_paper": [3.0, 5.0],
+            "mean_wait": [7300.0, 7300.0], "p95_seconds": [0.002, 0.001], "mean_seconds": [0.001, 0.0004],
+        }
+    )  # fmt: skip
+    windows = Windows(methods, pd.DataFrame({HOSTILE: [3.0], "seq": [4.5]}), 12)
+    write_windows(windows, folder / "window.html", HOSTILE, HOSTILE)
+    names = ["learned", "sjf", "best-fit", "sjf@oracle"]
+    waits = pd.DataFrame({"day": ["2021-05-01", "2021-05-02"], "n_jobs": 9} | dict.fromkeys(names, 5000.0))
+    figures = {
+        "mean_ratio_to_sjf": 0.9,
+        "interval": [0.8, 1.0],
+        "worst_ratio": 1.2,
+        "worst_day": "2021-05-02",
+    }
+    judgement = Judgement(waits.assign(ratio_to_sjf=1.0), {HOSTILE: 0.2}, {}, figures)
+    policy = TrainedPolicy("ppo", {HOSTILE: np.ones((2, 2))}, None, {"curve": [[0, 1.0], [1, 0.5]]})
+    write_learnt(judgement, policy, folder / "learn.html", HOSTILE)
+    jobs = habits(days=40).assign(user=lambda table: HOSTILE + table["user"])
+    write_forecast(
+        judge_forecasts(jobs, modes=("pdf", "hazard")), jobs, None, folder / "forecast.html", HOSTILE
+    )
+    nodes = make_nodes(1, 2, 2).replace({"node_id": {"n1": HOSTILE}})
+    schedule = pd.DataFrame(
+        {"job_id": [HOSTILE, "b"], "node_ids": [f"{HOSTILE},n3", "n2,n4"], "start_time": 0}
+    )
+    write_network(schedule.assign(n_nodes=2, end_time=10), nodes, folder / "topology.html", HOSTILE)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_report_escapes_hostile_names(reports: dict[str, str], name: str):
     """A name that looks like markup is shown as text in every report, and no report runs or loads anything."""
     assert "&lt;script&gt;alert(1)" in reports[name]
@@ -75,7 +125,7 @@ def test_a_report_escapes_hostile_names(reports: dict[str, str], name: str):
 
 
 def test_all_reports_extend_one_base_template(reports: dict[str, str]):
-    """The three pages begin with the same head but for title and width; only one template holds a document."""
+    """All pages begin with the same head but for title and width; only one template holds a document."""
     heads = {
         re.sub(
             r"<title>.*?</title>|max-width: \d+rem; margin: 0 auto|; script-src 'sha256-[^']*'",
@@ -89,7 +139,25 @@ def test_all_reports_extend_one_base_template(reports: dict[str, str]):
     assert [name for name, text in templates.items() if "<html" in text] == ["base.html"]
     assert not [name for name, text in templates.items() if re.search(r"\|\s*safe\b", text)]
     pages = [path for path in (ROOT / "procure").rglob("*.html") if 'extends "base.html"' in path.read_text()]
-    assert {path.parent.name for path in pages} >= {"comparison", "queue_time", "reports"}
+    assert {path.parent.name for path in pages} == {
+        "comparison", "forecast", "learn", "queue_time", "reports", "topology", "window",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everybody_can_read_every_report(reports: dict[str, str], name: str):
+    """Every table has a caption and scopes, headings go down step by step, and columns have names for people."""
+    text = reports[name]
+    for table in re.findall(r"<table(?! id=\"compared\").*?</table>", text, re.DOTALL):
+        assert "<caption>" in table
+        heads = re.findall(r"<th\b[^>]*>", table)
+        assert heads and all("scope=" in one for one in heads)
+        assert not [head for head in re.findall(r"<th scope=\"col\"[^>]*>([^<]*)<", table) if "_" in head]
+    levels = [int(level) for level in re.findall(r"<h([1-6])\b", text)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(low <= high + 1 for high, low in pairwise(levels))
+    assert f'<meta name="procure-version" content="{procure.__version__}">' in text and 'id="answer"' in text
+    assert "<text" in text  # a figure's words are text
 
 
 def test_sections_escape_workload_names():
@@ -120,10 +188,20 @@ def test_the_ids_of_a_figure_are_safe_whatever_it_is_named():
 
 
 def test_cells_and_sentences_are_written_for_people():
-    """Numbers to so many places, dashes for what is unknown; a note becomes a sentence once."""
-    values = (1.23456, 1234.5, np.nan, 12, "x", None)
-    assert [cell(value) for value in values] == ["1.235", "1,234.500", "–", "12", "x", "–"]
-    assert [cell(value, None) for value in values[:2]] == ["1.235", "1,234"]
+    """Three digits, lengths of time in two units, dashes for what is unknown; a note becomes a sentence once."""
+    values = (1.23456, 1234.5, np.nan, 12, "x", None, 0.0002, True)
+    told = ["1.23", "1,234", "–", "12", "x", "–", "under 0.001", "yes"]
+    assert [shown(value) for value in values] == told
+    assert [shown(0.1234, "share"), shown(8640.0, "s"), shown(np.int64(7300), "s")] == [
+        "12.3 %",
+        "2 h 24 min",
+        "2 h 2 min",
+    ]
+    assert (heading("mean_wait_time"), heading("my_own"), unit_of("my_wait_time")) == (
+        "mean wait",
+        "my own",
+        "s",
+    )
     assert [sentence(one) for one in ("jobs wait", "Done.", " because of:")] == [
         "Jobs wait.", "Done.", "Because of:",
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -114,5 +115,8 @@ def test_check_and_penalty(folder):
     assert hops["by_size"] == [
         {"nodes": "2–4", "n_jobs": 2, "mean_aph": 2, "median_aph": 2, "max_aph": 2, "ideal_aph": 0}
     ]
+    assert run("penalty", "shared.csv", "--nodes", "tree.csv", "--report", "r.html").exit_code == 0
+    page = Path("r.html").read_text()
+    assert "are 2.00 hops from each other" in page and "Jobs shared 4 links" in page
     schedule.drop(columns="node_ids").to_csv("bare.csv", index=False)
     assert "column node_ids is missing" in str(run("check", "bare.csv", "--nodes", "tree.csv").exception)

@@ -81,7 +81,7 @@ def evaluate(
         replay=replay, progress=note,
     )  # fmt: skip
     if report is not None:
-        write_report(found, report, seed=seed)
+        write_report(found, report, seed=seed, tz=tz)
         note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
     if output is Format.JSON:

@@ -16,6 +16,7 @@ from procure.text import counted
 from procure.topology.fat_tree import leaf_and_pod, make_nodes, uneven
 from procure.topology.metrics import hops_by_size, hops_of_jobs
 from procure.topology.picture import draw_tree
+from procure.topology.report import write_report
 from procure.topology.slurm_topology import attach as attach_network
 from procure.topology.slurm_topology import is_slurm_topology, read_slurm_topology
 from procure.topology.verify import verify
@@ -172,6 +173,7 @@ def check(
 def penalty(
     schedule: ScheduleArgument,
     nodes: NodesOption,
+    report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML file here.")] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Count the hops between a job's nodes (APH), by size, against the ideal placement in an empty tree.
@@ -183,8 +185,13 @@ def penalty(
 
     \b
     procure topology penalty schedule.parquet --nodes nodes.csv
+    procure topology penalty schedule.parquet --nodes nodes.csv --report network.html
     """
-    hops = hops_of_jobs(_schedule(schedule), read(nodes, NODE))
+    ran, network = _schedule(schedule), read(nodes, NODE)
+    hops = hops_of_jobs(ran, network)
+    if report is not None:
+        write_report(ran, network, report, f"{schedule.name} on {nodes.name}")
+        note(f"report written to {report}")
     several = hops[hops["n_nodes"] > 1]
     by_size = hops_by_size(hops)
     record = {

@@ -11,8 +11,9 @@ from markupsafe import Markup
 from procure.comparison.side_by_side import TESTED, Comparison
 from procure.comparison.slices import SHAKE
 from procure.page.html import render, write_page
-from procure.page.svg import figure, inline, literal
-from procure.text import counted
+from procure.page.names import heading, shown, unit_of
+from procure.page.svg import figure, inline, literal, time_axis
+from procure.text import counted, duration
 
 _MAIN = [
     "policy", "rank", "score", "mean_wait_time", "median_wait_time", "p95_wait_time", "mean_bounded_slowdown",
@@ -26,12 +27,43 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
         Path(__file__).with_name("report.html"),
         about=about,
         c=comparison,
+        lines=_answer(comparison.table),
         main=comparison.table[_MAIN],
+        relative=comparison.relative.rename(columns=heading),  # ratios have none of their metrics' units
+        tests=_tests(comparison.tests),
         spreads=[] if comparison.parts.empty else [_spread(comparison, metric) for metric in TESTED],
         mean_waits=mean_waits,
         every_metric=_every_metric,
     )
     return write_page(path, text)
+
+
+def _answer(table: pd.DataFrame) -> list[str]:
+    """Say under which policy jobs wait least, what the first one gives, and which the ranking puts first."""
+    waits = table["mean_wait_time"]
+    if waits.isna().all():
+        return ["no job ran under any policy"]
+    best, first = table.loc[waits.idxmin()], table.iloc[0]
+    lines = [f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average"]
+    if best["policy"] != first["policy"]:
+        lines.append(f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}")
+    leaders = table.loc[table["rank"] == table["rank"].min(), "policy"].tolist()
+    return [
+        *lines,
+        f"by wait, slowdown and use of the resources together, {' and '.join(leaders)} comes first",
+    ]
+
+
+def _tests(tests: pd.DataFrame) -> pd.DataFrame:
+    """Write the paired tests for people: differences in the unit of their metric."""
+    if tests.empty:
+        return tests
+    told = tests.copy()
+    for name in ("difference", "low", "high"):
+        told[name] = [
+            shown(value, unit_of(metric)) for value, metric in zip(tests[name], tests["metric"], strict=True)
+        ]
+    return told.assign(metric=[heading(one) for one in tests["metric"]])
 
 
 def box_plots(values: pd.DataFrame, name: str, label: str, whole: Sequence[float] = ()) -> Markup:
@@ -43,12 +75,14 @@ def box_plots(values: pd.DataFrame, name: str, label: str, whole: Sequence[float
         axes.legend()
     axes.set_xticks(range(1, len(values.columns) + 1), [literal(one) for one in values], rotation=20)
     axes.set_ylabel(label)
+    if unit_of(name) == "s":
+        time_axis(axes, "y")
     return inline(made, name, f"{label} under each policy")
 
 
 def _spread(comparison: Comparison, metric: str) -> dict[str, object]:
     values = comparison.parts.pivot_table(index=["part", "seed"], columns="policy", values=metric)
-    label = metric.replace("_", " ") + (" (s)" if metric.endswith("time") else "")
+    label = heading(metric)
     return {
         "label": label,
         "drawn": _drawn(comparison.parts),

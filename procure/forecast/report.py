@@ -13,6 +13,7 @@ from procure.forecast.load import LoadJudged, judge_load
 from procure.forecast.periods import DAY, PatternSettings, find_patterns
 from procure.page import svg
 from procure.page.html import render, write_page
+from procure.workload.clock import has_dates
 
 _QUALITY = [
     "period", "confidence", "n_forecasts", "n_hits", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
@@ -27,17 +28,44 @@ def write_report(
     rows = pd.DataFrame(judged.rows)
     reserved = [name for name in rows if name.startswith(("precision", "recall"))]
     longest = find_patterns(jobs, settings).table(3).head(20)
+    zone = (settings.tz if settings else None) or "UTC"
+    dates = {name: _local(longest[name], zone) for name in ("since", "last", "next") if has_dates(jobs)}
     text = render(
         Path(__file__).with_name("report.html"),
         about=about,
+        lines=_answer(rows),
         notes=judged.notes,
         quality=rows[_QUALITY],
         reserved=rows[["period", "confidence", *reserved]],
         charts=[{"period": name, "chart": _calibration(judged, name)} for name in rows["period"].unique()],
-        patterns=longest.drop(columns=["pattern", "burst"]),
+        patterns=longest.drop(columns=["pattern", "burst"]).assign(**dates),
+        clock=f"times of the zone {zone}" if dates else "since, last and next in seconds of the log",
         load=_load(jobs, settings),
     )
     return write_page(path, text)
+
+
+def _answer(rows: pd.DataFrame) -> list[str]:
+    """Say how many forecasts came true, and of which period they tell most."""
+    told = rows.drop_duplicates("period")
+    lines = [
+        f"{one.base_rate:.0%} of {one.n_forecasts:,} bursts that were expected again after a {one.period} came"
+        for one in told.itertuples()
+    ]
+    known = rows.dropna(subset=["auc"])
+    if len(known):
+        best = known.loc[known["auc"].idxmax()]
+        lines.append(
+            f"the confidence {best['confidence']} tells most, by {best['period']}: of two forecasts, one right and one "
+            f"wrong, the right one was surer in {best['auc']:.0%}"
+        )
+    return lines
+
+
+def _local(seconds: pd.Series, zone: str) -> list[str]:
+    return (
+        pd.to_datetime(seconds, unit="s", utc=True).dt.tz_convert(zone).dt.strftime("%Y-%m-%d %H:%M").tolist()
+    )
 
 
 def _calibration(judged: Judged, period: str) -> Markup:

@@ -13,17 +13,20 @@ from procure.learn.describe import described
 from procure.learn.judge import LEARNED, Judgement
 from procure.learn.store import TrainedPolicy
 from procure.page.html import render, write_page
+from procure.page.names import heading
 from procure.page.svg import figure, inline
+from procure.text import counted, duration
 
 
 def write_report(judgement: Judgement, policy: TrainedPolicy, path: str | Path, about: str) -> Path:
     """Write the report, whole or not at all; ``about`` says what was judged on what."""
     about_policy = described(policy)
-    shown = {name: _as_text(value) for name, value in judgement.figures.items()}
-    shown |= {f"utilization_cpu {name}": _as_text(value) for name, value in judgement.utilization.items()}
+    shown = {heading(name): _as_text(value) for name, value in judgement.figures.items()}
+    shown |= {f"CPUs used under {name}": f"{value:.1%}" for name, value in judgement.utilization.items()}
     text = render(
         Path(__file__).with_name("report.html"),
         about=about,
+        lines=_answer(judgement),
         figures=pd.DataFrame({"what": list(shown), "value": list(shown.values())}),
         days=judgement.days,
         chart=_against_sjf(judgement.days),
@@ -32,6 +35,18 @@ def write_report(judgement: Judgement, policy: TrainedPolicy, path: str | Path, 
         trained=", ".join(f"{key} {value}" for key, value in about_policy["trained"].items()),
     )
     return write_page(path, text)
+
+
+def _answer(judgement: Judgement) -> list[str]:
+    """Say how long jobs wait against SJF, and on how many days longer."""
+    days, figures = judgement.days, judgement.figures
+    ours, theirs = days[LEARNED].mean(), days["sjf"].mean()
+    worse = int((days[LEARNED] > days["sjf"]).sum())
+    return [
+        f"on {counted(len(days), 'day')} that it was not trained on, the mean wait is {duration(ours)}; under sjf "
+        f"{duration(theirs)}",
+        f"they wait longer than under sjf on {worse} of them; {figures['worst_ratio']:.2f} times as long at worst",
+    ]
 
 
 def _as_text(value: Any) -> str:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.files import whole_file
+from procure.page.names import heading, shown, unit_of
 from procure.text import counted, duration, listed
 
 _BASE = Path(__file__).parent
@@ -86,14 +87,16 @@ def _environment(folder: Path) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {
-        "cell": cell,
         "json": as_json,
         "counted": counted,
         "figure": figure,
+        "heading": heading,
         "listed": listed,
         "number": lambda value: figure(value, 0),
         "sentence": sentence,
+        "shown": shown,
         "share": lambda value: "–" if pd.isna(value) else f"{value:.0%}",
+        "unit_of": unit_of,
         "wait": duration,
     }
     return environment
@@ -108,18 +111,3 @@ def sentence(line: str) -> str:
     """Write a note as a sentence: a capital first, a full stop last."""
     line = line.strip()
     return line[:1].upper() + line[1:] + ("" if line.endswith((".", ":")) else ".")
-
-
-def cell(value: Any, places: int | None = 3) -> str:
-    """Write a value of a table.
-
-    Parameters
-    ----------
-    places
-        Decimal places of floats; None = three below 10, none from there on.
-    """
-    if pd.isna(value):
-        return "–"
-    if isinstance(value, float):
-        return figure(value, (3 if abs(value) < 10 else 0) if places is None else places)
-    return str(value)

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from procure.text import duration
 
@@ -63,6 +63,18 @@ def wait_axis(axes: Any, which: str, low: float, high: float) -> None:
         shown = sorted({*shown, *(round(x) for x in (low, high))})
     ticks(shown, [(_TICKS | _BETWEEN).get(tick) or duration(tick) for tick in shown])
     (axes.xaxis if which == "x" else axes.yaxis).set_minor_locator(NullLocator())
+
+
+def time_axis(axes: Any, which: str) -> None:
+    """Write the ticks of a linear axis of seconds in the largest unit of which it holds two: ``2 h``, ``4 h``."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = axis.get_view_interval()
+    size, unit = next(
+        (one for one in ((86_400, "d"), (3600, "h"), (60, "min")) if max(-low, high) >= 2 * one[0]), (1, "s")
+    )
+    ticks = MaxNLocator(6).tick_values(low / size, high / size)
+    ticks = [tick for tick in ticks if low <= tick * size <= high]
+    axis.set_ticks([tick * size for tick in ticks], [f"{tick:g} {unit}" for tick in ticks])
 
 
 def literal(text: object) -> str:

@@ -15,6 +15,8 @@ from procure.queue_time.evaluation import Evaluation, coverage_by
 from procure.queue_time.features import PUBLISHED
 from procure.queue_time.metrics import HOURS, calibration_bins, confusion, covered
 from procure.queue_time.trend import fit_line, judge_trend, steps, windows
+from procure.text import counted, duration
+from procure.workload.clock import has_dates
 
 _METHODS = [
     "split", "method", "mae", "rmse", "mse_log10", "within_2x", "within_3x", "pinball", "deadline_accuracy",
@@ -26,7 +28,7 @@ _DEADLINES = [
 ]  # fmt: skip
 
 
-def write_report(evaluation: Evaluation, path: Path, seed: int = 0) -> Path:
+def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | None = None) -> Path:
     """Write an evaluation's report, whole or not at all.
 
     Parameters
@@ -37,6 +39,8 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0) -> Path:
         The HTML file.
     seed
         Of the trend's random split.
+    tz
+        The site's zone, in which days begin; None = UTC.
 
     Raises
     ------
@@ -47,18 +51,39 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0) -> Path:
     known = evaluation.wait[~np.isnan(evaluation.wait)]
     text = render(
         Path(__file__).with_name("report.html"),
-        n_jobs=len(evaluation.jobs),
-        known=known,
-        median=np.median(known),
+        about=f"{counted(len(evaluation.jobs), 'job')}, {len(known):,} with a known wait: {duration(known.mean())} on "
+        f"average, half of them under {duration(np.median(known))}",
+        lines=_answer(rows),
         methods=rows.loc[rows["deadline_label"] == "mean", _METHODS],
         correlations=_correlations(evaluation),
         deadlines=rows.loc[rows["method"].isin(["procure", "kmeans-gbt", "gbt"]), _DEADLINES],
         elbows={name: _elbow(name, curve) for name, curve in evaluation.curves.items()},
-        use=_use(evaluation),
+        use=_use(evaluation, tz),
         intervals=_intervals(evaluation),
         trend=_trend(evaluation, seed),
     )
     return write_page(path, text)
+
+
+def _answer(rows: pd.DataFrame) -> list[str]:
+    """Say how far off predictions are on jobs that came later, or else on the split that there is."""
+    whole = rows[rows["deadline_label"] == "mean"]
+    split = "chronological" if (whole["split"] == "chronological").any() else whole["split"].iloc[0]
+    here = whole[whole["split"] == split].dropna(subset=["mae"]).sort_values("mae", kind="stable")
+    if here.empty:
+        return ["no method could be judged"]
+    best = here.iloc[0]
+    where = "on jobs that came later" if split == "chronological" else f"on the {split} split"
+    lines = [f"{where}, {best['method']} is nearest: off by {duration(best['mae'])} on average"]
+    if len(here) > 1:
+        last = here.iloc[-1]
+        lines.append(f"farthest off is {last['method']}: {duration(last['mae'])}")
+    ranged = here[here["coverage_90"].notna()] if "coverage_90" in here else here.iloc[:0]
+    lines += [
+        f"{one.coverage_90:.0%} of the waits lay inside the range that {one.method} gave with 90 % confidence"
+        for one in ranged.head(1).itertuples()
+    ]
+    return lines
 
 
 def _correlations(evaluation: Evaluation) -> pd.DataFrame:
@@ -70,19 +95,23 @@ def _correlations(evaluation: Evaluation) -> pd.DataFrame:
 def _elbow(split: str, curve: pd.DataFrame) -> Markup:
     figure, axes = svg.figure()
     axes.plot(curve["k"], curve["rmse"], marker="o", color=svg.BLUE)
-    axes.set(xlabel="number of groups k", ylabel="RMSE on the validation part (s)")
+    axes.set(xlabel="number of groups k", ylabel="RMSE on the validation part")
+    svg.time_axis(axes, "y")
     return svg.inline(figure, f"elbow-{split}", f"RMSE over k, {split} split")
 
 
-def _use(evaluation: Evaluation) -> Markup:
-    moment = pd.to_datetime(evaluation.jobs["submit_time"], unit="s")
+def _use(evaluation: Evaluation, tz: str | None) -> Markup:
+    submit, dated = evaluation.jobs["submit_time"], has_dates(evaluation.jobs)
+    moment = pd.to_datetime(submit, unit="s", utc=True).dt.tz_convert(tz or "UTC").dt.tz_localize(None)
+    day = moment.dt.floor("D") if dated else (submit - submit.min()) // 86_400
     figure, axes = svg.figure()
     for name, label, colour in (("cpus_in_use", "CPUs", svg.BLUE), ("mem_in_use", "memory", svg.ORANGE)):
         values = evaluation.features[name].astype(float)
         if values.max() > 0:
-            daily = (100 * values / values.max()).groupby(moment.dt.floor("D")).mean()
+            daily = (100 * values / values.max()).groupby(day).mean()
             axes.plot(daily.index, daily.to_numpy(), label=label, color=colour, linewidth=1)
     axes.set_ylabel("in use (% of the most)")
+    axes.set_xlabel(f"day ({tz or 'UTC'})" if dated else "days since the first submission")
     axes.legend(frameon=False)
     return svg.inline(figure, "use", "CPUs and memory in use")
 
@@ -128,7 +157,8 @@ def _trend(evaluation: Evaluation, seed: int) -> dict[str, object]:
     axes.scatter(d_cpus, d_wait, s=4, color=svg.BLUE)
     ends = np.array([d_cpus.min(), d_cpus.max()])
     axes.plot(ends, line(ends), color=svg.RED)
-    axes.set(xlabel="change of mean CPUs in use", ylabel="change of mean wait (s)")
+    axes.set(xlabel="change of mean CPUs in use", ylabel="change of mean wait")
+    svg.time_axis(axes, "y")
     rises = line(d_cpus) > 0
     return {
         "chart": svg.inline(figure, "trend", "change of CPUs in use against change of wait"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from procure.evaluation.bootstrap import (
     top_edge,
     unseen_day,
 )
+from procure.files import keep_array
 from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
 from procure.policies import catalog
@@ -244,11 +246,7 @@ def assess(
     if resamples is None:
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     failures: list[str] = []
-    tried = [
-        _resampled_bursts(results, values, of, rows, seed + i, failures)
-        for i in track(range(resamples), "resampling the jobs", "resample")
-    ]
-    drawn = np.array([one for one in tried if one is not None])
+    drawn = _drawn(results, values, of, rows, range(seed, seed + resamples), failures)
     if not len(drawn):
         return replace(overlap, failures=tuple(failures))
     n_bursts = sum(int(bursts(results.plan.workloads[case.name]).max()) + 1 for case in values.cases)
@@ -315,6 +313,30 @@ def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -
     least, most = unseen_day(waits, np.zeros((n_days, 1)), np.zeros(1))
     another = (float(least[0]), float(most[0]), (last - first) / (n_days + 1))
     return Confidence(table, "days", DAY_RESAMPLES, n_days, another, of)
+
+
+def _drawn(
+    results: StudyResults,
+    values: PackageValues,
+    of: Quantity,
+    rows: np.ndarray,
+    seeds: range,
+    failures: list[str],
+) -> np.ndarray:
+    """Return the objective in each resample of bursts, float64[resamples, rows]; kept if no run fails."""
+
+    tried: list[np.ndarray | None] = []
+
+    def simulated() -> np.ndarray | None:
+        for one in track(seeds, "resampling the jobs", "resample"):
+            tried.append(_resampled_bursts(results, values, of, rows, one, failures))
+        return None if failures else np.array(tried)
+
+    asked = ([(case.name, case.weight) for case in values.cases], results.policy, of.name)
+    name = f"resamples.{hashlib.sha256(repr(asked).encode()).hexdigest()[:8]}"
+    inputs = [results.plan.fingerprint, *asked, values.cvar_share, seeds, results.counts[rows]]
+    whole = keep_array(results.kept if results.keep and len(seeds) else None, name, inputs, simulated)
+    return np.array([one for one in tried if one is not None]) if whole is None else whole
 
 
 def _resampled_bursts(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files import keep_array
 from procure.models import Case, Predicted, Surrogate
 from procure.models.case import simulated_values
 from procure.objectives import OBJECTIVES, objective
@@ -18,6 +19,7 @@ from procure.schemas import COST_UNITS
 from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
 from procure.sweep.trial import simulate_counts
+from procure.text import file_name
 
 _FEWEST_ROWS = 20
 
@@ -137,7 +139,12 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
     if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
         return guess
     model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate()
-    model.fit(results.features[learnt], case.wait[learnt])
+    x, wait = results.features, case.wait[learnt]
     filled = guess.copy()
-    filled[unknown] = model.predict(results.features[unknown])
+    filled[unknown] = keep_array(
+        results.kept if results.keep else None,
+        f"others.{file_name(f'{case.name} {case.column}')}",
+        [model.kind, model.seed, model.profile, x, learnt, wait, unknown],
+        lambda: model.fit(x[learnt], wait).predict(x[unknown]),
+    )
     return filled

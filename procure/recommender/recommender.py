@@ -145,6 +145,8 @@ def with_front(
     wider, failures = values_of(done.results, criteria), list[str]()
     simulate = simulator(done.results, list(wider.results), failures) if done.verified else None
     confirmation = Confirmation(wider, simulate)
+    if done.rule == RUNS_ALL:
+        wider.adopt(done.package_values)
     learn_values(confirmation, done.results, criteria, RUNS_ALL, done.verified, note)
     # What was simulated to confirm the list is known here, too, but no model has learnt from it.
     wider.add(np.arange(len(wider.packages)), done.package_values.results)

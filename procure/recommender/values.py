@@ -147,6 +147,12 @@ class PackageValues:
         self._by_workload[of.column], self._calibrated[of.column] = np.array(rows), calibrated
         return True
 
+    def adopt(self, other: PackageValues) -> None:
+        """Take over what another has learnt of the same cases."""
+        for name in ("_predicted", "_by_workload", "_spreads", "_calibrated"):
+            getattr(self, name).update(getattr(other, name))
+        self.models += other.models
+
     def add(self, rows: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
         """Enter simulated values, float64[workloads, rows] by result column; a NaN changes nothing."""
         for column, values in found.items():

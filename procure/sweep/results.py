@@ -55,6 +55,7 @@ class StudyResults:
     cases: list[Case]
     searched: pd.DataFrame = field(default_factory=pd.DataFrame)
     keep: bool = True
+    _learnt: dict[tuple[object, ...], Predicted] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def kept(self) -> Path:
@@ -77,18 +78,16 @@ class StudyResults:
         return costs_of(self.plan, self.cases[0].packages, {case.name: case.weight for case in self.cases})
 
     def learn(self, case: Case, feature_set: str | None = None, among: np.ndarray | None = None) -> Predicted:
-        """Fit the study's model, or read the one that was kept."""
+        """Fit the study's model, or read the one that was kept; once for each case."""
         choice = self.plan.study.model
-        return learn(
-            case,
-            self.plan.quotes,
-            feature_set or choice.feature_set,
-            choice.kind,
-            choice.folds,
-            choice.seed,
-            among,
-            self.kept if self.keep else None,
-        )
+        feature_set, among = feature_set or choice.feature_set, case.runs_all if among is None else among
+        asked = (feature_set, case.name, case.column, case.wait.tobytes(), among.tobytes())
+        if asked not in self._learnt:
+            folder = self.kept if self.keep else None
+            self._learnt[asked] = learn(
+                case, self.plan.quotes, feature_set, choice.kind, choice.folds, choice.seed, among, folder
+            )
+        return self._learnt[asked]
 
     def learn_if_possible(
         self, case: Case, feature_set: str | None = None, rule: str = RUNS_ALL

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 from markupsafe import Markup
 
 from procure.page.html import render, write_page
 from procure.page.svg import BLUE, figure, inline, literal
-from procure.text import counted
+from procure.text import counted, duration
 from procure.window.compare import Comparison
 
 
@@ -16,9 +17,21 @@ def write_report(comparison: Comparison, path: str | Path, about: str, driver: s
     """Write the report, whole or not at all; ``about`` says what was compared, ``driver`` what drove the system."""
     text = render(
         Path(__file__).with_name("report.html"),
-        about=about, c=comparison, driver=driver, chart=_chart(comparison), counted=counted,
+        about=about, lines=_answer(comparison.table), c=comparison, driver=driver, chart=_chart(comparison),
+        counted=counted,
     )  # fmt: skip
     return write_page(path, text)
+
+
+def _answer(table: pd.DataFrame) -> list[str]:
+    """Name the method whose placements are nearest together, and the quickest."""
+    best = table.loc[table["mean_cost_code"].idxmin()]
+    quick = table.loc[table["mean_seconds"].idxmin()]
+    return [
+        f"{best['method']} keeps jobs together best: {best['mean_cost_code']:,.1f} hops a window on average",
+        f"{quick['method']} is quickest, {duration(quick['mean_seconds'])} a window; {best['method']} takes "
+        f"{duration(best['mean_seconds'])}",
+    ]
 
 
 def _chart(comparison: Comparison) -> Markup:

@@ -1,0 +1,118 @@
+"""The compiled loop behind `procure.explanation.bottleneck`: each waiting request is held against every node."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+N_CAUSES = 5
+GPU_TYPE, POLICY = 3, 4
+"""Columns of the causes; before these, CPUs, memory and GPUs."""
+
+
+@njit(cache=True, error_model="numpy")
+def book(moments, comes, goes, taken, totals, asked, needed, able, any_type, seconds, by_shape):
+    """Walk through all moments and book what each waiting request lacks until the next.
+
+    Parameters
+    ----------
+    moments
+        Unix s, int64[moments], ascending.
+    comes, goes
+        Moment and request of each job that begins to wait, and that starts: int64[jobs, 2], by moment.
+    taken
+        Moment, node, and CPUs, MB, GPUs taken there (given back: negative): float64[changes, 5], by moment.
+    totals
+        float64[nodes, 3].
+    asked, needed
+        Per node, float64[requests, 3]; nodes, int64[requests].
+    able, any_type
+        Which nodes could hold a request when empty, bool[requests, nodes]; the latter whatever their GPU type.
+    seconds, by_shape
+        Added to: waiting job-seconds, float64[moments, causes] and float64[requests, causes].
+
+    Returns
+    -------
+    float
+        Waiting job-seconds in which enough was free in total, but on no single node.
+    """
+    free, waiting = totals.copy(), np.zeros(len(asked))
+    parts, seen = np.zeros((len(asked), N_CAUSES)), np.full(len(asked), -1)
+    apart = np.zeros(len(asked), np.bool_)
+    fragmented, state, came, gone, changed = 0.0, 0, 0, 0, 0
+    for at in range(len(moments) - 1):
+        while came < len(comes) and comes[came, 0] == at:
+            waiting[comes[came, 1]] += 1
+            came += 1
+        while gone < len(goes) and goes[gone, 0] == at:
+            waiting[goes[gone, 1]] -= 1
+            gone += 1
+        while changed < len(taken) and taken[changed, 0] == at:
+            for i in range(3):
+                free[int(taken[changed, 1]), i] -= taken[changed, 2 + i]
+            changed += 1
+            state += 1
+        gap = moments[at + 1] - moments[at]
+        for shape in range(len(asked)):
+            if waiting[shape] == 0:
+                continue
+            if seen[shape] != state:  # as long as nothing starts or ends, the same is lacking
+                seen[shape] = state
+                apart[shape] = find_lacked(
+                    free, totals, asked[shape], needed[shape], able[shape], any_type[shape], parts[shape]
+                )
+            weight = waiting[shape] * gap
+            for i in range(N_CAUSES):
+                seconds[at, i] += parts[shape, i] * weight
+                by_shape[shape, i] += parts[shape, i] * weight
+            if apart[shape]:
+                fragmented += weight
+    return fragmented
+
+
+@njit(cache=True, error_model="numpy")
+def find_lacked(free, totals, asked, needed, able, any_type, parts):
+    """Apply the rule to one request: fill ``parts``, whose sum is 1, and return whether it is fragmented.
+
+    Parameters
+    ----------
+    free, totals
+        float64[nodes, 3]: CPUs, MB, GPUs.
+    asked, needed, able, any_type
+        As of `book`, of one request.
+    parts
+        float64[causes].
+    """
+    parts[:] = 0.0
+    n_fit, n_typed, nearest, least = 0, 0, 0, np.inf
+    in_all = np.zeros(3)
+    for node in range(len(free)):
+        n_short, missing = 0, 0.0
+        for i in range(3):
+            if free[node, i] < asked[i]:
+                n_short += 1
+                missing += (asked[i] - free[node, i]) / max(totals[node, i], 1.0)
+            if able[node]:
+                in_all[i] += free[node, i]
+        if n_short == 0:
+            n_fit += able[node]
+            n_typed += any_type[node]
+        elif able[node]:
+            distance = 4.0 * n_short + missing / n_short
+            if distance < least:
+                nearest, least = node, distance
+    if n_fit >= needed:
+        parts[POLICY] = 1.0
+        return False
+    if n_typed >= needed:
+        parts[GPU_TYPE] = 1.0
+        return False
+    n_short = 0
+    for i in range(3):
+        n_short += free[nearest, i] < asked[i]
+    enough = True
+    for i in range(3):
+        if free[nearest, i] < asked[i]:
+            parts[i] = 1.0 / n_short
+        enough &= in_all[i] >= asked[i] * needed
+    return enough

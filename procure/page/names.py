@@ -1,0 +1,85 @@
+"""What columns are called on a page, and how their values are written there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.schemas import COST_UNITS, METRICS
+from procure.text import duration
+
+HEADINGS = {
+    "mean_wait_time": "mean wait", "mean_wait": "mean wait", "median_wait_time": "median wait",
+    "p95_wait_time": "95 % wait under", "max_wait_time": "longest wait", "mean_bounded_slowdown": "bounded slowdown",
+    "mean_turnaround_time": "mean turnaround", "utilization_cpu": "CPUs used", "utilization_mem": "memory used",
+    "utilization_gpu": "GPUs used", "n_jobs": "jobs", "n_completed": "ran", "n_unrunnable": "fit nowhere",
+    "n_killed": "cut at limit", "max_queue_depth": "longest queue", "elapsed": "computing time",
+    "mae": "mean error", "rmse": "RMSE", "mse_log10": "mean squared error of log10", "within_2x": "within factor 2",
+    "within_3x": "within factor 3", "pinball": "pinball loss", "deadline_label": "deadline",
+    "deadline_accuracy": "accuracy", "majority_accuracy": "accuracy of always the same",
+    "coverage_90": "inside 90 % interval", "brier": "Brier score", "brier_base": "Brier score of the base rate",
+    "brier_constant": "Brier score of the base rate", "tp": "TP", "fp": "FP", "fn": "FN", "tn": "TN", "f1": "F1",
+    "auc": "AUC", "auc_days_shuffled": "AUC, days shuffled", "auc_outcomes_shuffled": "AUC, outcomes shuffled",
+    "n_forecasts": "forecasts", "n_hits": "came true", "n_windows": "steps", "n_test": "steps judged",
+    "p_value": "p", "accuracy_as_published": "share of calls “falls”", "n": "number",
+    "mean_cost_code": "mean cost (code)", "mean_cost_paper": "mean cost (paper)", "p95_ms": "95 % solved within, ms",
+    "mean_ms": "mean solving time, ms", "n_bursts": "bursts", "n_within": "patterns within",
+    "jobs_per_burst": "jobs per burst", "seasonal_naive": "same hour a week before", "horizon": "hours ahead",
+    "no_change": "no change", "aph": "hops", "mean_aph": "mean hops", "median_aph": "median hops",
+    "max_aph": "most hops", "ideal_aph": "ideal hops", "p_wilcoxon": "p (Wilcoxon)", "p_t": "p (t-test)",
+}  # fmt: skip
+"""Where a name with its underscores as spaces would not do."""
+
+_UNITS = {one.name: one.unit for one in METRICS} | COST_UNITS
+_UNITS |= dict.fromkeys(
+    ("mean_wait", "mae", "rmse", "pinball", "elapsed", "logged_mean", "simulated_mean", "logged_median",
+     "simulated_median", "mean_absolute_error"),
+    "s",
+)  # fmt: skip
+_UNITS |= dict.fromkeys(
+    ("within_2x", "within_3x", "deadline_accuracy", "majority_accuracy", "coverage_90", "coverage", "covered",
+     "accuracy", "accuracy_as_published", "balanced_accuracy", "base_rate", "resource_usage", "within_10_min",
+     "worst_tenth"),
+    "share",
+)  # fmt: skip
+
+
+def heading(column: object) -> str:
+    """Return what a column is called: ``mean_wait_time`` is the mean wait."""
+    name = str(column)
+    return HEADINGS.get(name) or name.replace("_", " ")
+
+
+def unit_of(column: object) -> str:
+    """Return the unit of a column's values: ``s``, ``share``, another that is known, or nothing."""
+    name = str(column)
+    if name.startswith(("precision", "recall", "share_of")):
+        return "share"
+    if name.startswith("ratio"):
+        return "ratio"
+    return _UNITS.get(name) or ("s" if name.endswith(("_time", "_seconds")) else "")
+
+
+def shown(value: Any, unit: str = "") -> str:
+    """Write a value of a table: lengths of time in two units, shares in per cent, else at most three digits.
+
+    From 100 on, all digits before the point are written.
+    """
+    if pd.isna(value):
+        return "–"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float | np.number):
+        return str(value)
+    if unit == "s":
+        return duration(float(value))
+    if unit == "share":
+        return f"{value:.1%}".replace("%", " %")
+    size = abs(float(value))
+    if size >= 100 or float(value).is_integer():
+        return f"{value:,.0f}"
+    if size < 0.001:
+        return "under 0.001" if value > 0 else "over −0.001"
+    return f"{value:.3g}"
