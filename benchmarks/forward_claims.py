@@ -1,11 +1,12 @@
 """The figures of docs/claims/forward.md: buying as of a day in the past, races, and the test for saturation.
 
 python benchmarks/forward_claims.py cell --data ../shared/data --budget 1000000 --cut 2021-05-05 --packages 200
-python benchmarks/forward_claims.py cell --data ../shared/data --budget 1000000 --cut 2021-05-05 --keep 20
+python benchmarks/forward_claims.py cell --budget 1000000 --cut 2021-04-04 2021-04-18 2021-05-05 2021-05-19 --keep 20
 python benchmarks/forward_claims.py wagap --data ../shared/data --budget 300000 --cut 2013-01-29
 python benchmarks/forward_claims.py race --data ../shared/data --packages 150
 python benchmarks/forward_claims.py saturation
 python benchmarks/forward_claims.py embedded
+python benchmarks/forward_claims.py cells --out results/forward
 """
 
 from __future__ import annotations
@@ -33,11 +34,10 @@ CHICAGO, PRAGUE = "America/Chicago", "Europe/Prague"
 MONTHS = ("20210304", "20210404", "20210505")
 
 
-def beocat(arguments: argparse.Namespace, until: str) -> Path:
-    """Write a study of the months that begin before a day, with futures right after them; return its path."""
+def beocat(arguments: argparse.Namespace, months: tuple[str, ...] = MONTHS) -> Path:
+    """Write a study of some months, with futures right after them; return its path."""
     folder = arguments.out
     folder.mkdir(parents=True, exist_ok=True)
-    months = [month for month in MONTHS if month <= until.replace("-", "")]
     logs = [arguments.data / "beocat_2021" / f"all_jobs_{month[:6]}.csv.xz" for month in months]
     write(
         merge([import_log(log, "csv", preset="beocat").jobs for log in logs]),
@@ -63,8 +63,8 @@ def beocat(arguments: argparse.Namespace, until: str) -> Path:
 
 
 def cell(arguments: argparse.Namespace) -> None:
-    """Buy on Beocat as of a cut."""
-    _forward(beocat(arguments, arguments.cut), arguments)
+    """Buy on Beocat as of each cut."""
+    _forward(beocat(arguments), arguments)
 
 
 def wagap(arguments: argparse.Namespace) -> None:
@@ -84,15 +84,40 @@ def wagap(arguments: argparse.Namespace) -> None:
 
 def _forward(path: Path, arguments: argparse.Namespace) -> None:
     began = time.process_time()
-    found = forward(path, [arguments.cut], n_packages=arguments.packages, runs=arguments.runs, note=print)
-    print(found.summary())
-    print(f"{time.process_time() - began:.1f} s CPU")
-    found.table.to_csv(path.with_suffix(f".{arguments.cut}.csv"), index=False)
+    for cut in arguments.cut:
+        found = forward(path, [cut], n_packages=arguments.packages, runs=arguments.runs, note=print)
+        print(found.summary())
+        print(f"{time.process_time() - began:.1f} s CPU")
+        found.table.to_csv(path.with_suffix(f".{cut}.csv"), index=False)
+
+
+def cells(arguments: argparse.Namespace) -> None:
+    """Put together what the cells before have written: ratios by rule, and whether what was stated came."""
+    tables = {
+        path.stem: pd.read_csv(path) for path in sorted(arguments.out.glob("*.csv")) if "." in path.stem
+    }
+    rows = pd.concat([table.assign(cell=name) for name, table in tables.items()])
+    ratio = rows.pivot_table(index="cell", columns="rule", values="ratio")
+    others = ratio.drop(columns="futures")
+    shown = pd.DataFrame({"median": ratio.median(), "worst": ratio.max()})
+    shown["futures no worse, %"] = others.apply(lambda one: 100 * (ratio["futures"] <= one + 1e-9).mean())
+    shown["rank correlation"] = rows.groupby("rule")["rank_correlation"].median()
+    print(ratio.round(2).to_string(), shown.sort_values("median").round(2).to_string(), sep="\n\n")
+    ours = rows[rows["rule"] == "futures"]
+    inside = ours["mean_wait_time"].between(ours["low_wait_time"], ours["high_wait_time"])
+    luck = ours.set_index("cell")[
+        ["n_judged", "share_saturated", "share_near_best", "halves_correlation", "best_chance"]
+    ]
+    print(luck.round(3).to_string())
+    print(
+        f"{len(ours)} cells: the stated 90 % range held the wait in {inside.sum()}; the stated chances to be the best "
+        f"have the mean {luck['best_chance'].mean():.2f}, and the choice was in {(ours['ratio'] < 1 + 1e-9).sum()}"
+    )
 
 
 def races(arguments: argparse.Namespace) -> None:
     """Simulate packages on all futures of Beocat's first two months, and race them with fewer runs."""
-    path = beocat(arguments, "2021-04-30")
+    path = beocat(arguments, MONTHS[:2])
     study = load_study(path)
     began = time.process_time()
     plan = load_plan(study)
@@ -157,16 +182,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["cell", "wagap", "race", "saturation", "embedded"])
+    parser.add_argument("what", choices=["cell", "wagap", "race", "saturation", "embedded", "cells"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward"))
     parser.add_argument("--budget", type=int, default=1_000_000)
     parser.add_argument("--keep", type=int, default=0, help="this many of Beocat's largest nodes are kept")
-    parser.add_argument("--cut", default="2021-05-05")
+    parser.add_argument("--cut", nargs="+", default=["2021-05-05"])
     parser.add_argument("--packages", type=int, default=200)
     parser.add_argument("--runs", type=int)
     arguments = parser.parse_args()
-    what = {"cell": cell, "wagap": wagap, "race": races, "saturation": saturation, "embedded": embedded}
+    what = {
+        "cell": cell,
+        "wagap": wagap,
+        "race": races,
+        "saturation": saturation,
+        "embedded": embedded,
+        "cells": cells,
+    }
     what[arguments.what](arguments)
 
 

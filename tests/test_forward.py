@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from small_study import QUOTES
@@ -125,3 +127,17 @@ def test_the_command_prints_the_rows_that_scripts_rely_on(study, procure, tmp_pa
 def test_options_of_the_backtest_need_it(study, procure, more):
     code, _, err = procure("evaluate", str(study), *more)
     assert code == 2 and "belongs to --forward" in err
+
+
+def test_how_flat_the_top_is_and_whether_halves_agree_is_said(study, monkeypatch):
+    """The share within 1.2 times the best is counted; the second half's waits reversed, the halves disagree wholly."""
+    table = forward(study, [CUT], n_packages=20).table
+    assert table["share_near_best"].nunique() == table["halves_correlation"].nunique() == 1
+    assert 1 / 20 <= table["share_near_best"].iloc[0] <= 1
+    waits = iter([[1.0, 2.0, 3.0], [9.0, 5.0, 4.0]])
+    bench = SimpleNamespace(
+        ids=["a", "b", "c"], lay_out=lambda jobs, warm_up: None, wait=lambda on, rows: np.array(next(waits))
+    )
+    jobs = pd.DataFrame({"submit_time": np.arange(10) * DAY})
+    assert rules._halves_correlation(bench, jobs, DAY) == pytest.approx(-1)
+    assert np.isnan(rules._halves_correlation(bench, jobs, 5 * DAY))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
+from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
@@ -26,6 +27,7 @@ from procure.workload.scale import cpu_seconds
 
 N_PACKAGES, RUNS_PER_PACKAGE = 1000, 3
 N_HARDEST, N_PROBED = 5, 50
+NEAR_BEST = 1.2
 RULES = (
     "futures", "past", "mean-day", "worst-day", "hardest-days",
     "cheapest-per-cpu", "most-cpus", "most-memory", "existing-mix",
@@ -44,7 +46,9 @@ class Forward:
         ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
         ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), and of the rule futures
         ``best_chance`` (stated), ``low_wait_time``, ``high_wait_time`` (the stated 90 % range); ``rank_correlation`` of
-        the rule's figures with what came, over the packages that it knows wholly.
+        the rule's figures with what came, over the packages that it knows wholly. Whether the best in hindsight is a
+        matter of luck: ``share_near_best`` of the judged packages wait at most 1.2 times as long, and
+        ``halves_correlation`` is the rank correlation of the waits over the first and the second half of what came.
     notes
         What the figures are about.
     """
@@ -308,6 +312,8 @@ def _judge(
     wait = came["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
     saturated = came["saturated"].to_numpy(dtype="float64")
     best = int(wait.argmin())
+    near = float((np.maximum(wait, REGRET_FLOOR) <= NEAR_BEST * max(wait[best], REGRET_FLOOR)).mean())
+    halves = _halves_correlation(bench, jobs, warm_up)
     rows = []
     for one in chosen:
         ratio = max(wait[one.row], REGRET_FLOOR) / max(wait[best], REGRET_FLOOR)
@@ -321,9 +327,23 @@ def _judge(
                 "n_judged": len(wait), "n_runs": one.n_runs, "saturated": bool(saturated[one.row]),
                 "best_chance": chance, "low_wait_time": low, "high_wait_time": high, "rank_correlation": told,
                 "share_saturated": float(np.nanmean(saturated)),
+                "share_near_best": near, "halves_correlation": halves,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _halves_correlation(bench: _Candidates, jobs: pd.DataFrame, warm_up: int) -> float:
+    """Replay the two halves of what came, each after a warm-up; NaN where one has no job to count."""
+    first, last = int(jobs["submit_time"].min()) + warm_up, int(jobs["submit_time"].max())
+    middle = (first + last) // 2
+    halves = _between(jobs, first - warm_up, middle), _between(jobs, middle - warm_up, last + 1)
+    if last - first < 4 * warm_up or any(half.empty for half in halves):
+        return float("nan")
+    for half in halves:
+        half.attrs = dict(jobs.attrs)
+    every = np.arange(len(bench.ids))
+    return rank_correlation(*(bench.wait(bench.lay_out(half, warm_up), every) for half in halves))
 
 
 def _stated(one: _Choice) -> tuple[float, float, float]:
