@@ -36,13 +36,13 @@ from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
 from procure.simulator.state import FAR, Options, State
 from procure.tables import check
-from procure.text import as_html, as_text, counted
+from procure.text import Answer, counted
 from procure.workload.replay import check_warm_up
 from procure.workload.speed import scale_run_time
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Answer):
     """What one simulation gave.
 
     Attributes
@@ -63,16 +63,16 @@ class Run:
     elapsed: float
     killed: np.ndarray
 
-    def summary(self) -> str:
-        """Return the metrics as text."""
-        return as_text(*self._shown())
+    notes = ()
 
-    def _repr_html_(self) -> str:
-        return as_html(*self._shown())
+    @property
+    def title(self) -> str:
+        """What was simulated."""
+        return f"simulated {counted(len(self.schedule), 'job')}"
 
-    def _shown(self) -> tuple[str, pd.DataFrame, list[str]]:
-        table = pd.DataFrame({"metric": list(self.metrics), "value": list(map(str, self.metrics.values()))})
-        return f"simulated {counted(len(self.schedule), 'job')}", table, []
+    def shown(self) -> pd.DataFrame:
+        """Return the metrics for people."""
+        return pd.DataFrame({"metric": list(self.metrics), "value": list(map(str, self.metrics.values()))})
 
 
 @dataclass(frozen=True)

@@ -182,6 +182,21 @@ def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) ->
     )
 
 
+class Answer:
+    """What a stage gives: it can say itself, by its ``title``, its ``table`` and its ``notes``, a sentence each."""
+
+    def shown(self: Any) -> Any:
+        """Return the table for people."""
+        return self.table
+
+    def summary(self: Any) -> str:
+        """Return the table and the notes as text."""
+        return as_text(self.title, self.shown(), self.notes)
+
+    def _repr_html_(self: Any) -> str:
+        return as_html(self.title, self.shown(), self.notes)
+
+
 def as_text(title: str, table: Any, lines: Iterable[str]) -> str:
     """Write a data frame for people: its title, its rows, and a line for each note."""
     rows = table.to_string(index=False, na_rep="–")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.models import Case, Surrogate, features, make_case, predict_packages, together
+from procure.models import KINDS, Case, Surrogate, features, make_case, predict_packages, together
 from procure.models import crossfit as split_module
 from procure.models.cache import learn
 from procure.models.crossfit import correlations, fold_of
@@ -114,7 +114,7 @@ def test_too_few_simulated_packages_is_an_error_that_says_what_to_do():
         predict_packages(np.zeros((9, 1)), np.array([1.0, 2, 3] + [np.nan] * 6))
 
 
-@pytest.mark.parametrize("kind", ["xgboost", "gbt"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_learns_repeats_and_survives_storage(kind, tmp_path):
     """Better than the mean, the same twice and after loading; the file holds JSON and numbers."""
     packages = make_packages(120)
@@ -126,18 +126,16 @@ def test_it_learns_repeats_and_survives_storage(kind, tmp_path):
     path = model.save(tmp_path / "model.zip")
     assert (load(path).predict(x) == model.predict(x)).all()
     with zipfile.ZipFile(path) as archive:
-        assert archive.namelist() == [
-            "head.json",
-            "arrays.npz",
-            *(["trees.ubj"] if kind == "xgboost" else []),
-        ]
+        assert archive.namelist() == ["head.json", "arrays.npz", "trees.ubj"]
 
 
 def test_threads_do_not_change_the_predictions():
     """One thread and two give the same."""
     packages = make_packages(300)
     x, wait = features(packages, plain_quotes()), waits(packages)
-    assert (Surrogate(n_jobs=1).fit(x, wait).predict(x) == Surrogate(n_jobs=2).fit(x, wait).predict(x)).all()
+    for kind in KINDS:
+        one, two = (Surrogate(kind, n_jobs=n).fit(x, wait).predict(x) for n in (1, 2))
+        assert (one == two).all()
 
 
 def test_waits_that_are_all_zero_are_learnt_as_zero():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +34,11 @@ FormatOption = Annotated[
     Format,
     typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),
 ]
+
+
+def command_group(about: str) -> typer.Typer:
+    """Make a command that has commands of its own."""
+    return typer.Typer(add_completion=False, help=about, no_args_is_help=True, rich_markup_mode="rich")
 
 
 @contextmanager
@@ -115,6 +120,24 @@ def print_json(document: Any) -> None:
     # JSON escapes most control characters itself; the rest stands within strings and means the same escaped.
     text = json.dumps(plain(document), ensure_ascii=False, indent=2)
     typer.echo(re.sub("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def tell(
+    output: Format,
+    notes: Iterable[str],
+    document: Callable[[], Any],
+    table: pd.DataFrame,
+    people: Callable[[], None],
+) -> None:
+    """Print a result: its notes on stderr, then its document as JSON, its table as CSV, or what people read."""
+    for line in notes:
+        note(line)
+    if output is Format.JSON:
+        print_json(document())
+    elif output is Format.CSV:
+        _print_csv(table)
+    else:
+        people()
 
 
 def print_table(

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 from procure.cli.common import (
     Format,
     FormatOption,
+    command_group,
     named,
     note,
     print_json,
@@ -28,17 +29,9 @@ from procure.errors import ArgumentError
 from procure.tables import write
 from procure.text import counted
 
-app = typer.Typer(
-    add_completion=False,
-    help="Two jobs, one allocation: the study's workload, the learner's bounds, and real processes.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+app = command_group(
+    "Two jobs, one allocation: the study's workload, the learner's bounds, and real processes."
 )
-
-
-@app.callback()
-def coschedule() -> None:
-    """Two jobs, one allocation: the study's workload, the learner's bounds, and real processes."""
 
 
 @app.command()

@@ -139,28 +139,21 @@ def evaluate(
         apart=apart,
         note=common.note,
     )
-    for line in evaluation.notes:
-        common.note(line)
-    if output is common.Format.JSON:
-        common.print_json(evaluation.to_dict())
-    elif output is common.Format.CSV:
-        common.print_table(evaluation.hits, output)
-    else:
+
+    def show() -> None:
         for line in evaluation.verdict():
             common.echo(line)
         for title, table in evaluation.shown().items():
             common.print_table(table, output, title)
 
+    common.tell(output, evaluation.notes, evaluation.to_dict, evaluation.hits, show)
+
 
 def _show_forward(done: Forward, plot: Path | None, output: common.Format) -> None:
-    for line in done.notes:
-        common.note(line)
+    notes = done.notes
     if plot is not None:
         draw_forward(done.table, plot)
-        common.note(f"wrote {plot}")
-    if output is common.Format.JSON:
-        common.print_json(done.to_dict())
-    elif output is common.Format.CSV:
-        common.print_table(done.table, output)
-    else:
-        common.print_table(done.shown(), output, "chosen before each cut, judged on what came")
+        notes = [*notes, f"wrote {plot}"]
+    common.tell(
+        output, notes, done.to_dict, done.table, lambda: common.print_table(done.shown(), output, done.title)
+    )

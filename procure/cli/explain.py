@@ -45,17 +45,16 @@ def explain(
         explanation = explain_packages(
             study, package, against, workload=workload, policy=policy, marginal=marginal, note=common.note
         )
-    for line in explanation.notes:
-        common.note(line)
-    if output is common.Format.JSON:
-        common.print_json(explanation.to_dict())
-    elif output is common.Format.CSV:
-        common.print_table(explanation.table, output)
-    else:
-        for one in explanation.packages:
-            _print(one, explanation.study)
-        if len(explanation.packages) == 2:
-            _print_differences(explanation)
+    common.tell(
+        output, explanation.notes, explanation.to_dict, explanation.table, lambda: _print_all(explanation)
+    )
+
+
+def _print_all(explanation: Explanation) -> None:
+    for one in explanation.packages:
+        _print(one, explanation.study)
+    if len(explanation.packages) == 2:
+        _print_differences(explanation)
 
 
 def _print(one: PackageExplanation, study: str) -> None:

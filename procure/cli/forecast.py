@@ -14,6 +14,7 @@ from procure.cli.common import (
     Format,
     FormatOption,
     PresetOption,
+    command_group,
     note,
     print_json,
     print_table,
@@ -33,12 +34,7 @@ from procure.workload import read_log
 from procure.workload.clock import has_dates, moment, utc_text
 from procure.workload.importing import LogFormat
 
-app = typer.Typer(
-    add_completion=False,
-    help="Which jobs will come: what recurs, what is expected next, how good that is.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+app = command_group("Which jobs will come: what recurs, what is expected next, how good that is.")
 
 JobsArgument = Annotated[
     Path, typer.Argument(metavar="JOBS", help="A job table (.parquet, .csv) or a log (SWF, sacct, CSV).")
@@ -58,11 +54,6 @@ _SHOWN = [
     "period", "confidence", "n_forecasts", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
     "precision_soft", "recall_soft",
 ]  # fmt: skip
-
-
-@app.callback()
-def forecast() -> None:
-    """Which jobs will come: what recurs, what is expected next, how good that is."""
 
 
 @app.command()

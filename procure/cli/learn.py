@@ -14,6 +14,7 @@ import typer
 from procure.cli.common import (
     Format,
     FormatOption,
+    command_group,
     note,
     plain,
     print_json,
@@ -31,12 +32,7 @@ from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.tables import JOB, NODE, read
 from procure.text import counted
 
-app = typer.Typer(
-    add_completion=False,
-    help="Train a policy on whole simulated days, judge it on others, describe it.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+app = command_group("Train a policy on whole simulated days, judge it on others, describe it.")
 
 
 class Method(StrEnum):
@@ -63,11 +59,6 @@ MaxJobsOption = Annotated[int, typer.Option(min=1, help="Leave days with more jo
 MinWaitOption = Annotated[
     float, typer.Option(min=0, help="Leave days with a shorter mean wait under sjf out, s.")
 ]
-
-
-@app.callback()
-def learn() -> None:
-    """Train a policy on whole simulated days, judge it on others, describe it."""
 
 
 @app.command()

@@ -56,9 +56,10 @@ def plan(
         study, years, float(budget_per_year), price_fall=price_fall, retire=gone, candidates=candidates, beam=beam,
         draws=draws, seed=seed, note=common.note,
     )  # fmt: skip
-    for line in found.notes:
-        common.note(line)
-    if output is common.Format.JSON:
-        common.print_json(found.to_dict())
-    else:
-        common.print_table(found.table, output, "all now, and in parts")
+    common.tell(
+        output,
+        found.notes,
+        found.to_dict,
+        found.table,
+        lambda: common.print_table(found.table, output, found.title),
+    )

@@ -12,12 +12,7 @@ from procure.errors import TableError
 from procure.policies import catalog
 from procure.policies.names import FITS, ORDERS
 
-app = typer.Typer(
-    add_completion=False,
-    help="List and describe the scheduling policies.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+app = common.command_group("List and describe the scheduling policies.")
 
 
 @app.command("list")

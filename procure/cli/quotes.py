@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, bad_option, note, print_table, table_file
+from procure.cli.common import Format, FormatOption, bad_option, command_group, note, print_table, table_file
 from procure.packages.quotes import read_quotes, summarise_quotes
 from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
@@ -15,17 +15,7 @@ from procure.text import counted
 from procure.workload.speed import exact_speed, logged_processor_speed
 from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_ratios
 
-app = typer.Typer(
-    add_completion=False,
-    help="Vendors' offers: check a quote file; look at the nodes that you own already.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
-
-
-@app.callback()
-def quotes() -> None:
-    """Vendors' offers: check a quote file; look at the nodes that you own already."""
+app = command_group("Vendors' offers: check a quote file; look at the nodes that you own already.")
 
 
 @app.command("check")

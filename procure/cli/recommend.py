@@ -90,14 +90,8 @@ def recommend(
         write(table.drop(columns="row"), out)
         what = "ranked package" if done.front is None else "package of the front"
         common.note(f"wrote {counted(len(table), what, what.replace('package', 'packages'))} to {out}")
-    for line in done.notes:
-        common.note(line)
-    if output is common.Format.JSON:
-        common.print_json(records(done) if done.front is None else front_records(done))
-    elif output is common.Format.CSV:
-        common.print_table(_csv(done), output)
-    else:
-        _print(done)
+    document = records if done.front is None else front_records
+    common.tell(output, done.notes, lambda: document(done), _csv(done), lambda: _print(done))
 
 
 def _csv(done: Recommendation) -> pd.DataFrame:

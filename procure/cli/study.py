@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, echo, note, print_record, usd
+from procure.cli.common import Format, FormatOption, command_group, echo, note, print_record, usd
 from procure.errors import TableError
 from procure.study import Plan, load_plan, load_study
 from procure.study.check import check_study, study_notes, study_text
@@ -18,17 +18,7 @@ from procure.text import be, counted
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
 
-app = typer.Typer(
-    add_completion=False,
-    help="Study files: write one, check one, see how far its sweep is.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
-
-
-@app.callback()
-def study() -> None:
-    """Study files: write one, check one, see how far its sweep is."""
+app = command_group("Study files: write one, check one, see how far its sweep is.")
 
 
 @app.command("init")

@@ -9,7 +9,16 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli.common import Format, FormatOption, note, print_json, print_record, print_table, table_file
+from procure.cli.common import (
+    Format,
+    FormatOption,
+    command_group,
+    note,
+    print_json,
+    print_record,
+    print_table,
+    table_file,
+)
 from procure.errors import ArgumentError, TableError
 from procure.tables import JOB, NODE, existing_file, read, write
 from procure.text import counted
@@ -21,12 +30,7 @@ from procure.topology.slurm_topology import attach as attach_network
 from procure.topology.slurm_topology import is_slurm_topology, read_slurm_topology
 from procure.topology.verify import verify
 
-app = typer.Typer(
-    add_completion=False,
-    help="Where in the network: trees in, allocations checked, hops counted.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+app = command_group("Where in the network: trees in, allocations checked, hops counted.")
 
 ScheduleArgument = Annotated[
     Path, typer.Argument(metavar="SCHEDULE", help="What `procure simulate --out` writes.")
@@ -35,11 +39,6 @@ NodesOption = Annotated[Path, typer.Option(help="Node table with leaf and pod.")
 OutOption = Annotated[
     Path, typer.Option("--out", callback=table_file, help="The node table to write, .csv or .parquet.")
 ]
-
-
-@app.callback()
-def topology() -> None:
-    """Where in the network: trees in, allocations checked, hops counted."""
 
 
 @app.command()

@@ -36,17 +36,13 @@ def train(
     procure train pipelines/example.toml --feature-set totals --format json
     """
     done = train_model(study, feature_set=feature_set, policy=policy, note=common.note)
-    for line in done.notes:
-        common.note(line)
-    if output is common.Format.JSON:
-        common.print_json(done.records())
-    elif output is common.Format.CSV:
-        common.print_table(done.table, output)
-    else:
+
+    def show() -> None:
         for row in done.table.to_dict(orient="records"):
             common.print_record(row, output, f"{done.study}, {row['workload']}: out-of-fold error")
             pearson = done.correlations[row["workload"]].rename_axis("").reset_index()
-            if output is common.Format.TABLE:
-                pearson[""] = [head(name)[0] for name in pearson[""]]
+            pearson[""] = [head(name)[0] for name in pearson[""]]
             plain = dict.fromkeys(pearson.columns, "")
             common.print_table(pearson, output, "Pearson correlation over the simulated packages", plain)
+
+    common.tell(output, done.notes, done.records, done.table, show)

@@ -11,6 +11,7 @@ from procure.cli.common import (
     Format,
     FormatOption,
     JobsOutOption,
+    command_group,
     named,
     note,
     print_json,
@@ -31,23 +32,13 @@ from procure.window.solve import METHODS, make_solver
 from procure.window.solve import solve as solve_one
 from procure.window.train import train_network
 
-app = typer.Typer(
-    add_completion=False,
-    help="Which jobs of a window, on which nodes? Generate, solve, compare, train.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+app = command_group("Which jobs of a window, on which nodes? Generate, solve, compare, train.")
 
 SeedOption = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
 StepsOption = Annotated[
     int, typer.Option(min=0, help="Of lns, sa, sa-published and neural; 0 = as many as is usual.")
 ]
 LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip and mip-published on one window.")]
-
-
-@app.callback()
-def window() -> None:
-    """Which jobs of a window, on which nodes? Generate, solve, compare, train."""
 
 
 @app.command()

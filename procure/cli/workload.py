@@ -16,6 +16,7 @@ from procure.cli.common import (
     JobsOutOption,
     PresetOption,
     bad_option,
+    command_group,
     echo,
     note,
     print_json,
@@ -45,11 +46,8 @@ from procure.workload.importing import LogFormat, guess
 from procure.workload.presets import Clock, load_preset, parse_column
 from procure.workload.read_sacct import SACCT_COMMAND
 
-app = typer.Typer(
-    add_completion=False,
-    help="Job logs in, job tables out: import, describe, days, generate, slice, merge, load, futures.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+app = command_group(
+    "Job logs in, job tables out: import, describe, days, generate, slice, merge, load, futures."
 )
 
 

@@ -17,7 +17,7 @@ from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relativ
 from procure.errors import TableError
 from procure.policies import catalog
 from procure.run import Run, simulate
-from procure.text import as_html, as_text, limit_note
+from procure.text import Answer, limit_note
 
 ORACLE = "@oracle"
 """After a policy's name: on the workload whose requests are its run times."""
@@ -31,7 +31,7 @@ _HIGHER = {"usage", "utilization_cpu", "resource_usage"}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Answer):
     """What a comparison gave, one row per policy in the order given unless said otherwise.
 
     Attributes
@@ -69,20 +69,16 @@ class Comparison:
     limits: str = ""
     caveat: str = ""
 
+    title = "side by side"
+
     @property
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """Whether jobs were cut, and what the tests can tell."""
         return [self.limits, *([f"paired tests: {self.caveat}"] if self.caveat else [])]
 
     def shown(self) -> pd.DataFrame:
         """Return the columns of the table that people read first."""
         return self.table[list(_SHOWN)]
-
-    def summary(self) -> str:
-        """Return the policies side by side as text."""
-        return as_text("side by side", self.shown(), self._notes)
-
-    def _repr_html_(self) -> str:
-        return as_html("side by side", self.shown(), self._notes)
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return a record per policy, as ``procure compare --format json`` prints them."""

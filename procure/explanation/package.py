@@ -147,7 +147,7 @@ def _factors(
     results: StudyResults, whole: Case, predicted: Predicted | None, row: int
 ) -> tuple[float, float, pd.DataFrame]:
     empty = pd.DataFrame({"about": [], "feature": [], "value": [], "factor": []})
-    if predicted is None or predicted.model.kind != "xgboost":
+    if predicted is None:
         return float("nan"), float("nan"), empty
     plan = results.plan
     x = features(whole.packages.iloc[[row]], plan.quotes, plan.study.model.feature_set)

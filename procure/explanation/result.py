@@ -132,10 +132,6 @@ def explain(
     notes = []
     if predicted is None:
         notes.append("too few packages are simulated for a model, so the effect of each feature is unknown")
-    elif predicted.model.kind != "xgboost":
-        notes.append(
-            f"a model of kind {predicted.model.kind} cannot tell the effect of each feature; xgboost can"
-        )
     replayed = [longest_waiting(results.cases)]
     packages = [explain_package(results, one, whole, predicted, replayed, marginal) for one in counts]
     return Explanation(results.plan.study.name, packages, notes)

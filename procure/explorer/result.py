@@ -8,11 +8,11 @@ import pandas as pd
 
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import heading
-from procure.text import as_html, as_text
+from procure.text import Answer
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Answer):
     """What a search found.
 
     Attributes
@@ -100,7 +100,4 @@ class SearchResult:
     def summary(self) -> str:
         """Return the list as text, with the notes and what was spent."""
         spent = f"{self.spent['n_runs_computed']:,} runs computed, ended by: {self.spent['ended']}"
-        return as_text(self.title, self.shown(), [*self.notes, spent])
-
-    def _repr_html_(self) -> str:
-        return as_html(self.title, self.shown(), self.notes)
+        return f"{super().summary()}\n- {spent}"

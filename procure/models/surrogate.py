@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import mean_tweedie_deviance
-from threadpoolctl import threadpool_limits
 from xgboost import DMatrix, XGBRegressor
 
 from procure.errors import TableError
@@ -18,23 +15,25 @@ from procure.text import nearest
 
 SCHEMA = "procure-model/2"
 
-KINDS = ("xgboost", "gbt")
-"""``xgboost``, or ``gbt``: scikit-learn's histogram gradient-boosted trees."""
-
 _TWEEDIE_POWER = 1.3
-_XGBOOST: dict[str, dict[str, Any]] = {
-    "fine": {"n_estimators": 500, "max_depth": 6, "learning_rate": 0.05, "min_child_weight": 2,
-             "subsample": 0.8, "colsample_bytree": 0.6},
-    "smooth": {"n_estimators": 400, "max_depth": 5, "learning_rate": 0.03, "min_child_weight": 20,
-               "subsample": 0.7, "colsample_bytree": 0.5, "reg_lambda": 10},
-    "quick": {"n_estimators": 150, "max_depth": 6, "learning_rate": 0.1, "min_child_weight": 2,
-              "subsample": 0.8, "colsample_bytree": 0.6},
+_BY_LEAF: dict[str, Any] = {"grow_policy": "lossguide", "max_depth": 0}
+_SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    "xgboost": {
+        "fine": {"n_estimators": 500, "max_depth": 6, "learning_rate": 0.05, "min_child_weight": 2,
+                 "subsample": 0.8, "colsample_bytree": 0.6},
+        "smooth": {"n_estimators": 400, "max_depth": 5, "learning_rate": 0.03, "min_child_weight": 20,
+                   "subsample": 0.7, "colsample_bytree": 0.5, "reg_lambda": 10},
+        "quick": {"n_estimators": 150, "max_depth": 6, "learning_rate": 0.1, "min_child_weight": 2,
+                  "subsample": 0.8, "colsample_bytree": 0.6},
+    },
+    "gbt": {
+        "fine": {"n_estimators": 500, "learning_rate": 0.05, "max_leaves": 63, "min_child_weight": 5, **_BY_LEAF},
+        "smooth": {"n_estimators": 300, "learning_rate": 0.03, "max_leaves": 24, "min_child_weight": 20, **_BY_LEAF},
+        "quick": {"n_estimators": 100, "learning_rate": 0.1, "max_leaves": 63, "min_child_weight": 5, **_BY_LEAF},
+    },
 }  # fmt: skip
-_GBT: dict[str, dict[str, Any]] = {
-    "fine": {"max_iter": 500, "learning_rate": 0.05, "max_leaf_nodes": 63, "min_samples_leaf": 5},
-    "smooth": {"max_iter": 300, "learning_rate": 0.03, "max_leaf_nodes": 24, "min_samples_leaf": 20},
-    "quick": {"max_iter": 100, "learning_rate": 0.1, "max_leaf_nodes": 63, "min_samples_leaf": 5},
-}
+KINDS = tuple(_SETTINGS)
+"""How XGBoost grows its trees: ``xgboost``, level by level on a part of the features; ``gbt``, leaf by leaf on all."""
 _TRIED = ("fine", "smooth")
 _SMALLEST = 1e-6
 _TRIAL_ROWS = 20_000
@@ -97,13 +96,12 @@ class Surrogate:
         scaled = np.maximum(wait / self.scale_, _SMALLEST)
         self.profile_ = self.profile or self._choose(x, scaled)
         self.model_ = self._fit_one(self.profile_, x, scaled)
-        self._rows = (x, wait)
+        self.n_features_ = x.shape[1]
         return self
 
     def predict(self, x: Any) -> np.ndarray:
         """Predict mean waits, s, float64, shape (packages,)."""
-        with threads(self.n_jobs):
-            found = self.model_.predict(np.asarray(x, dtype="float64"))
+        found = self.model_.predict(np.asarray(x, dtype="float64"))
         return np.asarray(found, dtype="float64") * self.scale_
 
     def contributions(self, x: Any) -> tuple[float, np.ndarray]:
@@ -118,17 +116,10 @@ class Surrogate:
         factors : numpy.ndarray
             float64, shape (packages, features); ``typical`` × the product of a row is `predict`.
 
-        Raises
-        ------
-        TableError
-            The kind is not ``xgboost``.
-
         References
         ----------
         Lundberg, Erion and Lee (2018), Consistent individualized feature attribution for tree ensembles.
         """
-        if self.kind != "xgboost":
-            raise TableError(f"model.kind {self.kind!r} cannot say what each feature does; xgboost can")
         rows = DMatrix(np.asarray(x, dtype="float64"), nthread=self.n_jobs)
         parts = np.asarray(self.model_.get_booster().predict(rows, pred_contribs=True), dtype="float64")
         return float(np.exp(parts[0, -1]) * self.scale_), np.exp(parts[:, :-1])
@@ -146,34 +137,22 @@ class Surrogate:
         }
         return min(loss, key=loss.__getitem__)
 
-    def _fit_one(self, profile: str, x: np.ndarray, scaled: np.ndarray) -> Any:
-        if self.kind == "xgboost":
-            return XGBRegressor(
-                objective="reg:tweedie",
-                tweedie_variance_power=_TWEEDIE_POWER,
-                tree_method="hist",
-                random_state=self.seed,
-                n_jobs=self.n_jobs,
-                **_XGBOOST[profile],
-            ).fit(x, scaled)
-        with threads(self.n_jobs):
-            return HistGradientBoostingRegressor(
-                loss="gamma", early_stopping=False, random_state=self.seed, **_GBT[profile]
-            ).fit(x, scaled)
+    def _fit_one(self, profile: str, x: np.ndarray, scaled: np.ndarray) -> XGBRegressor:
+        return XGBRegressor(
+            objective="reg:tweedie",
+            tweedie_variance_power=_TWEEDIE_POWER,
+            tree_method="hist",
+            random_state=self.seed,
+            n_jobs=self.n_jobs,
+            **_SETTINGS[self.kind][profile],
+        ).fit(x, scaled)
 
     def archive(self) -> Archive:
-        """Return the fitted model as plain data.
-
-        Only XGBoost has a format that cannot execute code. A model of another kind is kept as the rows
-        that it learnt from, and fitted again, to the same trees, when it is loaded.
-        """
-        x, wait = self._rows
+        """Return the fitted model as plain data, in XGBoost's format that cannot execute code."""
         head = {
             "schema": SCHEMA, "kind": self.kind, "seed": self.seed, "profile": self.profile_,
-            "scale": self.scale_, "n_features": x.shape[1],
+            "scale": self.scale_, "n_features": self.n_features_,
         }  # fmt: skip
-        if self.kind != "xgboost":
-            return Archive(head, {"rows_x": x, "rows_wait": wait})
         return Archive(head, trees={"trees": bytes(self.model_.get_booster().save_raw("ubj"))})
 
     def save(self, path: str | Path) -> Path:
@@ -198,14 +177,12 @@ def from_archive(archive: Archive, source: str) -> Surrogate:
     head = archive.head
     try:
         model = Surrogate(head["kind"], int(head["seed"]), profile=head["profile"])
-        if model.kind != "xgboost":
-            return model.fit(archive.arrays["rows_x"], archive.arrays["rows_wait"])
         check_booster(archive.trees["trees"], source)
         model.model_ = XGBRegressor(n_jobs=1)
         model.model_.load_model(bytearray(archive.trees["trees"]))
         model.model_.get_booster().save_config()  # makes XGBoost look at its settings now
         model.scale_, model.profile_ = float(head["scale"]), head["profile"]
-        model._rows = (np.empty((0, int(head["n_features"]))), np.empty(0))
+        model.n_features_ = int(head["n_features"])
     except TableError:
         raise
     except (KeyError, ValueError, TypeError, OverflowError):  # XGBoost's own error is a ValueError
@@ -213,11 +190,6 @@ def from_archive(archive: Archive, source: str) -> Surrogate:
             f"{source}: not a whole model file, a part of it is missing; train it again"
         ) from None
     return model
-
-
-def threads(n: int) -> AbstractContextManager[object]:
-    """Limit OpenMP to n threads: scikit-learn's trees have no argument for it."""
-    return threadpool_limits(n, user_api="openmp")
 
 
 def tweedie_deviance(wait: np.ndarray, predicted: np.ndarray) -> float:

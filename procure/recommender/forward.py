@@ -19,7 +19,7 @@ from procure.recommender.race import race, running_order
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench, make_bench, simulate_batch
-from procure.text import as_html, as_text, counted, duration
+from procure.text import Answer, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
 from procure.workload.days import split_days
 from procure.workload.futures import WEEK, Futures, draw_futures
@@ -36,7 +36,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Forward:
+class Forward(Answer):
     """What each rule would have bought at each cut, and how that did.
 
     Attributes
@@ -55,6 +55,7 @@ class Forward:
 
     table: pd.DataFrame
     notes: list[str]
+    title = "chosen before each cut, judged on what came"
 
     def shown(self) -> pd.DataFrame:
         """Return the table for people."""
@@ -62,13 +63,6 @@ class Forward:
         return table.assign(
             mean_wait_time=table["mean_wait_time"].round(), ratio=table["ratio"].round(2)
         ).rename(columns={"mean_wait_time": "wait_s"})
-
-    def summary(self) -> str:
-        """Return the table and the notes as text."""
-        return as_text("chosen before each cut, judged on what came", self.shown(), self.notes)
-
-    def _repr_html_(self) -> str:
-        return as_html("chosen before each cut, judged on what came", self.shown(), self.notes)
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, as ``procure evaluate --forward --format json`` prints them."""

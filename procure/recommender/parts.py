@@ -19,7 +19,7 @@ from procure.study import Plan, Study, load_study
 from procure.study.existing import read_existing
 from procure.study.plan import read_inputs, read_past_jobs
 from procure.sweep.runner import make_bench, simulate_batch
-from procure.text import as_html, as_text, counted, duration
+from procure.text import Answer, counted, duration
 from procure.workload.futures import Futures, draw_futures
 
 N_CANDIDATES, BEAM, DRAWS_PER_YEAR = 24, 3, 3
@@ -51,8 +51,10 @@ class Purchases:
 
 
 @dataclass(frozen=True)
-class PurchasePlan:
+class PurchasePlan(Answer):
     """All now and in parts, side by side."""
+
+    title = "all now, and in parts"
 
     now: Purchases
     parts: Purchases
@@ -62,13 +64,6 @@ class PurchasePlan:
     def table(self) -> pd.DataFrame:
         """The rows of both, all now first."""
         return pd.concat([self.now.table, self.parts.table], ignore_index=True)
-
-    def summary(self) -> str:
-        """Return the table and the notes as text."""
-        return as_text("all now, and in parts", self.table, self.notes)
-
-    def _repr_html_(self) -> str:
-        return as_html("all now, and in parts", self.table, self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values."""

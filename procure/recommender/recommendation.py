@@ -12,11 +12,11 @@ from procure.recommender.confidence import Confidence
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import StudyResults, workloads_of
-from procure.text import as_html, as_text, counted
+from procure.text import Answer, counted
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class Recommendation(Answer):
     """A ranking of every distinct package, or a Pareto front, with what it stands on.
 
     Attributes
@@ -119,13 +119,6 @@ class Recommendation:
         if top["jobs_left_out"].any():
             table["left_out"] = top["jobs_left_out"]
         return table.assign(**(self.confidence.columns(self.k) if self.confidence else {}))
-
-    def summary(self) -> str:
-        """Return the list or the front as text, with the notes."""
-        return as_text(self.title, self.shown(), self.notes)
-
-    def _repr_html_(self) -> str:
-        return as_html(self.title, self.shown(), self.notes)
 
 
 def heading(of: Quantity) -> str:

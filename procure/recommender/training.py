@@ -15,11 +15,11 @@ from procure.models.features import FEATURE_SETS
 from procure.recommender.learning import Note
 from procure.study import Study
 from procure.sweep.results import StudyResults, few_simulated, load_results
-from procure.text import as_html, as_text, counted, nearest
+from procure.text import Answer, counted, nearest
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Answer):
     """How far off a study's model is, out of fold.
 
     Attributes
@@ -49,12 +49,10 @@ class Training:
             for row in self.table.to_dict(orient="records")
         ]
 
-    def summary(self) -> str:
-        """Return the errors as text."""
-        return as_text(f"{self.study}: out-of-fold error", self.table, self.notes)
-
-    def _repr_html_(self) -> str:
-        return as_html(f"{self.study}: out-of-fold error", self.table, self.notes)
+    @property
+    def title(self) -> str:
+        """What the table is of."""
+        return f"{self.study}: out-of-fold error"
 
 
 def train(

@@ -18,11 +18,11 @@ from procure.recommender.other_budget import best_package, study_with_budget, wi
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import find_package, try_counts
-from procure.text import as_html, as_text, counted
+from procure.text import Answer, counted
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Answer):
     """One package under other conditions.
 
     Attributes
@@ -57,13 +57,6 @@ class WhatIf:
             times=table["wait_ratio"].round(2),
         )
         return shown.assign(left_out=table["jobs_left_out"]) if table["jobs_left_out"].any() else shown
-
-    def summary(self) -> str:
-        """Return the situations as text."""
-        return as_text(self.title, self.shown(), self.notes)
-
-    def _repr_html_(self) -> str:
-        return as_html(self.title, self.shown(), self.notes)
 
 
 def what_if(
