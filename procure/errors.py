@@ -1,6 +1,10 @@
 """The errors that a user is to read: one sentence that says what was wrong, where, and what is allowed."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _LONG_WORD = re.compile(r"(\S{60})\S{200,}(\S{20})")
 
@@ -23,3 +27,12 @@ class ArgumentError(TableError):
         """Name the argument, as the function spells it, and say what is wrong with its value."""
         super().__init__(message)
         self.argument = argument
+
+
+@contextmanager
+def argument(name: str) -> Iterator[None]:
+    """Report what is wrong with a table or setting in here as wrong with an argument of a public function."""
+    try:
+        yield
+    except TableError as error:
+        raise ArgumentError(name, str(error)) from None

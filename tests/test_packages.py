@@ -332,14 +332,16 @@ def test_written_table_is_the_expanded_one(tmp_path, quotes: pd.DataFrame, suffi
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame) -> None:
+def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame, monkeypatch) -> None:
     """An error on the way leaves neither the file nor a temporary one."""
 
-    def stop(n_rows: int) -> None:
+    def stop(*arguments: object) -> None:
         raise RuntimeError
 
+    monkeypatch.setattr("procure.packages.expand._totals", stop)
     with pytest.raises(RuntimeError):
-        write_packages(quotes, PackageRules(budget_usd=50_000), tmp_path / "packages.parquet", stop)
+        write_packages(quotes, PackageRules(budget_usd=50_000), tmp_path / "packages.parquet")
+    monkeypatch.undo()
     with pytest.raises(TableError, match="budget"):
         write_packages(quotes, PackageRules(budget_usd=5), tmp_path / "packages.parquet")
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,6 @@ import typer
 
 from procure.cli import common
 from procure.cli.farm_options import farm_name
-from procure.cli.progress import progress
 from procure.schemas import JOB
 from procure.study import Study, load_study
 from procure.study.workloads import write_workloads
@@ -194,9 +193,7 @@ def _probed(
 ) -> pd.Series:
     with nullcontext(str(out / "probe")) if out else tempfile.TemporaryDirectory() as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        with progress() as show:
-            waits = probe_days(study, parts, Path(folder), every, farm, progress=show, note=common.note)
-    return waits.to_numpy()
+        return probe_days(study, parts, Path(folder), every, farm, note=common.note).to_numpy()
 
 
 def _quiet(days: list[str], out: Path | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -145,12 +144,11 @@ def packages(
 def _show_packages(
     table: pd.DataFrame, rules: PackageRules, out: Path | None, output: Format, most: int
 ) -> None:
-    progress = _Progress()
     try:
         if out is None:
-            summary = count_packages(table, rules, progress, most)
+            summary = count_packages(table, rules, most)
         else:
-            summary = write_packages(table, rules, out, progress, most)
+            summary = write_packages(table, rules, out, most)
     except TooManyPackages as error:
         raise TableError(f"{error}; --max-packages allows more") from None
     print_record({**summary, "out": str(out)} if out else summary, output, "packages")
@@ -172,9 +170,8 @@ def _show_costs(
         with bad_option("--package"):
             packages = _named(packages, package_ids)
     workloads = read_scenarios(study, note)
-    system = study.read_existing_system()
-    existing = None if system is None or system.nodes.empty else system.nodes
-    for text in (*(system.notes if system else ()), *cost_notes(quotes, study.costs, existing)):
+    existing = study.read_existing_nodes(note)
+    for text in cost_notes(quotes, study.costs, existing):
         note(text)
     weights = {each.name: each.weight for each in study.scenarios}
     costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
@@ -254,16 +251,3 @@ def _quotes_and_rules(
     for text in validity_notes(table, rules):
         note(text)
     return table, rules
-
-
-class _Progress:
-    """Tell every ten seconds how far a long enumeration is."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self, n_rows: int) -> None:
-        now = time.monotonic()
-        if now - self._last >= 10:
-            self._last = now
-            note(f"{n_rows:,} packages so far")

@@ -6,13 +6,13 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import typer
 
-from procure.progress import Step, step, watching
+from procure.progress import Step, watching
 from procure.text import counted, printable
 
 _QUIET = 3.0
@@ -29,17 +29,6 @@ def shown() -> Iterator[None]:
             yield
     finally:
         display.close()
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[int, int], None]]:
-    """Give a function that takes how many runs are done, and of how many."""
-    with step("simulating", unit="run") as one:
-
-        def show(done: int, total: int) -> None:
-            one.done, one.total = done, total
-
-        yield show
 
 
 class _Display:
@@ -164,7 +153,8 @@ def line(one: Step) -> str:
     """Say in words how far a step is."""
     took = time.monotonic() - one.began
     if not one.total or one.total == 1:
-        return one.what + (f", for {took:,.0f} s" if took >= _EVERY else "")
+        so_far = f": {counted(one.done, one.unit)} so far" if one.done and one.unit else ""
+        return one.what + so_far + (f", for {took:,.0f} s" if took >= _EVERY else "")
     text = f"{one.what}: {one.done:,} of {counted(one.total, one.unit)}"
     rate = _rate(one)
     left = f", {took * (one.total - one.done) / one.done:,.0f} s left" if one.done else ""

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, farm_options
-from procure.cli.progress import progress
 from procure.study import load_study
 from procure.sweep import FarmOptions, load_plan, run_sweep
 from procure.sweep.farm import one_interrupt
@@ -75,8 +74,7 @@ def sweep(
     )  # fmt: skip
     with one_interrupt(last=True):
         try:
-            with progress() as show:
-                summary = run_sweep(plan, farm, progress=show, note=common.note, options=options, shard=part)
+            summary = run_sweep(plan, farm, note=common.note, options=options, shard=part)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"what was computed is kept, and `procure sweep {study}` goes on from there"

@@ -10,13 +10,12 @@ import pandas as pd
 
 from procure.explanation.bottleneck import Bottleneck, find_bottleneck
 from procure.models import Case, Predicted, features
-from procure.models.case import mean_over
 from procure.objectives.aggregate import pooled_mean
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.progress import step
 from procure.sweep.results import StudyResults
-from procure.sweep.trial import replayed, try_counts
+from procure.sweep.trial import replayed, try_counts, try_everywhere
 
 CONTENTS = (
     ("GPUs", ("total_gpus", "nodes_gpus")),
@@ -194,9 +193,8 @@ def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
     """
     tried = np.vstack([counts, counts + np.eye(len(counts), dtype=np.int64)])
     plan = results.plan
-    runs = [try_counts(plan, tried, case.name, results.policy) for case in results.cases]
-    left_out = np.sum([rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs], axis=0)
-    wait = mean_over(results.cases, runs)
+    found = try_everywhere(results, tried)
+    wait, left_out = found["mean_wait_time"].to_numpy(), found["jobs_left_out"].to_numpy()
     cents = order_cents(tried, plan.quotes, plan.study.packages)
     usd = (cents[1:] - cents[0]) / 100
     saved = wait[0] - wait[1:]

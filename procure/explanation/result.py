@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import bars_over_time, comparison_sentences, differences, sentences
 from procure.models import together
-from procure.study import Plan, Study
+from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import find_package
 from procure.text import as_html, as_html_list
@@ -121,9 +120,9 @@ def explain(
     if other == package_id:
         raise ArgumentError("other", f"the same package is given twice: {other}")
     results = load_results(study, policy, workload, search=True)
-    counts = [_counts(results.plan, "package_id", package_id)]
+    counts = [find_package(results.plan, package_id)]
     if other is not None:
-        counts.append(_counts(results.plan, "other", other))
+        counts.append(find_package(results.plan, other, "other"))
         if (counts[0] == counts[1]).all():
             raise ArgumentError("other", f"{other} is the same package as {package_id}")
     note(f"learning from the simulated packages; replaying {'both packages' if other else 'the package'}")
@@ -135,13 +134,6 @@ def explain(
     replayed = [longest_waiting(results.cases)]
     packages = [explain_package(results, one, whole, predicted, replayed, marginal) for one in counts]
     return Explanation(results.plan.study.name, packages, notes)
-
-
-def _counts(plan: Plan, argument: str, package_id: str) -> np.ndarray:
-    try:
-        return find_package(plan, package_id)
-    except TableError as error:
-        raise ArgumentError(argument, str(error)) from None
 
 
 def _plain(one: PackageExplanation) -> dict[str, Any]:

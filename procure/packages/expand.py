@@ -74,7 +74,6 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_
 def count_packages(
     quotes: pd.DataFrame,
     rules: PackageRules,
-    progress: Callable[[int], None] | None = None,
     most: int = MOST_PACKAGES,
 ) -> dict[str, int | float]:
     """Sum up the package table without holding it.
@@ -83,8 +82,6 @@ def count_packages(
     ----------
     quotes, rules, most
         As for `expand_packages`, which raises the same errors.
-    progress
-        Called with the number of rows so far.
 
     Returns
     -------
@@ -92,14 +89,13 @@ def count_packages(
         ``n_packages``, ``n_distinct``, and the lowest and highest ``price_usd``, ``total_cpus``,
         ``total_mem_gb`` and ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
     """
-    return _go_through(quotes, rules, progress, most)
+    return _go_through(quotes, rules, most)
 
 
 def write_packages(
     quotes: pd.DataFrame,
     rules: PackageRules,
     path: str | Path,
-    progress: Callable[[int], None] | None = None,
     most: int = MOST_PACKAGES,
 ) -> dict[str, int | float]:
     """Write the package table to Parquet or CSV, by the file name, in pieces: whole or not at all.
@@ -110,8 +106,6 @@ def write_packages(
         As for `expand_packages`, which raises the same errors.
     path
         The file to write; it holds what `expand_packages` returns.
-    progress
-        Called with the number of rows so far.
 
     Returns
     -------
@@ -133,26 +127,25 @@ def write_packages(
             writer = writer or stack.enter_context(kind(temporary, table.schema))
             writer.write_table(table)
 
-        return _go_through(quotes, rules, progress, most, write)
+        return _go_through(quotes, rules, most, write)
 
 
 def _go_through(
     quotes: pd.DataFrame,
     rules: PackageRules,
-    progress: Callable[[int], None] | None,
     most: int,
     write: Callable[[pa.Table], None] | None = None,
 ) -> dict[str, int | float]:
     quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)
     summary = _Summary()
-    for batch in _batches(_feasible_blocks(offer, most)):
-        if write is not None:
-            write(_table(quotes, offer, batch))
-        for block in batch:
-            summary.add(block.distinct, _totals(quotes, offer, block))
-        if progress is not None:
-            progress(summary.n_packages)
+    with step("listing the packages", unit="package") as one:
+        for batch in _batches(_feasible_blocks(offer, most)):
+            if write is not None:
+                write(_table(quotes, offer, batch))
+            for block in batch:
+                summary.add(block.distinct, _totals(quotes, offer, block))
+            one.done = summary.n_packages
     return summary.record()
 
 

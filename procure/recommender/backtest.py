@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, TableError, argument
 from procure.evaluation.many_days import KS, robust_choices, threshold_sweep, threshold_table
 from procure.evaluation.ranking import evaluate_case
 from procure.models import FEATURE_SETS, Case
@@ -162,10 +162,10 @@ def evaluate(
     Hutchison (2024), sections 3.5 (one day) and 3.8 (many days).
     """
     names = [feature_set] if isinstance(feature_set, str) else list(feature_set or [])
-    for argument, given, known in (("feature_set", names, FEATURE_SETS), ("rule", [rule], RULES)):
+    for what, given, known in (("feature_set", names, FEATURE_SETS), ("rule", [rule], RULES)):
         for name in given:
             if name not in known:
-                raise ArgumentError(argument, f"{name!r} is unknown; {nearest(name, known)}")
+                raise ArgumentError(what, f"{name!r} is unknown; {nearest(name, known)}")
     results = load_results(study, policy)
     settings = results.plan.study
     waits = None if truth is None else _true_waits(truth, results)
@@ -258,10 +258,8 @@ def _together(
 ) -> Evaluation:
     study, names = results.plan.study, [case.name for case in results.cases]
     for threshold in thresholds:
-        try:
+        with argument("hit_threshold"):
             check_threshold(threshold, names)
-        except TableError as error:
-            raise ArgumentError("hit_threshold", str(error)) from None
     for name in train_on or []:
         check_in_study("train_on", name, names)
     waits = None if truth is None else np.array(truth)

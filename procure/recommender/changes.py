@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, TableError, argument
 from procure.models import Case
 from procure.policies import catalog
 from procure.study import Plan
@@ -52,18 +52,16 @@ class Changes:
             A growth or share that is not above 0, an unknown policy, or nothing to change.
         """
         for name in ("growth", "gpu_jobs", "gpu_share"):
-            value, argument = getattr(self, name), name.replace("jobs", "share")
+            value, what = getattr(self, name), name.replace("jobs", "share")
             if value is not None and not 0 < value < float("inf"):
-                wrong = f"{argument.replace('_', '-')} {value:g} was given"
-                raise ArgumentError(argument, f"{wrong}; it must be above 0, 1 being no change")
+                wrong = f"{what.replace('_', '-')} {value:g} was given"
+                raise ArgumentError(what, f"{wrong}; it must be above 0, 1 being no change")
         if self.gpu_share is not None and self.gpu_share >= 1:
             message = f"gpu-share {self.gpu_share:.0%} was given; a share of the jobs is below 100%"
             raise ArgumentError("gpu_share", message)
         if self.policy is not None:
-            try:
+            with argument("policy"):
                 catalog.spec(self.policy)
-            except TableError as error:
-                raise ArgumentError("policy", str(error)) from None
         given = (self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd)
         if all(one is None for one in given):
             message = "nothing changes: give a growth, a GPU share, a policy or a budget"
@@ -125,21 +123,16 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
             raise TableError(NO_GPUS)
         if gpu.all():
             raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
-        more = _scaled("gpu_share", jobs[gpu], factor, changes.seed)
+        with argument("gpu_share"):
+            more = scale_load(jobs[gpu], factor, changes.seed)
         rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
         mixed = pd.concat([rest, more]).sort_values("submit_time", kind="stable", ignore_index=True)
         mixed.attrs = dict(jobs.attrs)
         jobs = mixed
     if changes.growth is not None:
-        jobs = _scaled("growth", jobs, changes.growth, changes.seed)
+        with argument("growth"):
+            jobs = scale_load(jobs, changes.growth, changes.seed)
     return jobs
-
-
-def _scaled(argument: str, jobs: pd.DataFrame, factor: float, seed: int) -> pd.DataFrame:
-    try:
-        return scale_load(jobs, factor, seed)
-    except ArgumentError as error:
-        raise ArgumentError(argument, str(error)) from None
 
 
 def asks_gpus(jobs: pd.DataFrame) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import ArgumentError, argument
 from procure.objectives import OBJECTIVES, Quantity
 from procure.objectives.constraints import Constraint, parse_all, quantities
 from procure.study import Study
@@ -17,8 +16,6 @@ from procure.study.rules import objective_of, own_constraints
 MEAN_WAIT = OBJECTIVES["mean-wait"]
 SHORT = {"wait": "mean-wait", "cost": "tco"}
 """Short names that an axis of a front may have."""
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -92,17 +89,13 @@ def criteria_of(
     if constraints:
         more = [constraints] if isinstance(constraints, str) else constraints
         written = [*study.recommend.constraints, *more]
-        bounds = _argument("constraints", lambda: parse_all(written, quantities(quotes["name"])))
-    target = _argument("objective", lambda: objective_of(objective or study.recommend.objective, quotes))
+        with argument("constraints"):
+            bounds = parse_all(written, quantities(quotes["name"]))
+    with argument("objective"):
+        target = objective_of(objective or study.recommend.objective, quotes)
     names = [one.strip() for one in (pareto.split(",") if isinstance(pareto, str) else pareto or ())]
-    axes = tuple(_argument("pareto", lambda: [objective_of(SHORT.get(name, name), quotes) for name in names]))
+    with argument("pareto"):
+        axes = tuple(objective_of(SHORT.get(name, name), quotes) for name in names)
     if names and len(set(axes)) < 2:
         raise ArgumentError("pareto", "a front needs two axes or more, e.g. wait,cost")
     return Criteria(target, tuple(bounds), axes)
-
-
-def _argument(name: str, read: Callable[[], _T]) -> _T:
-    try:
-        return read()
-    except TableError as error:
-        raise ArgumentError(name, str(error)) from None

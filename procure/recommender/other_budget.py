@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
-from procure.models.case import mean_over
+from procure.errors import TableError, argument
 from procure.packages import expand_packages
 from procure.packages.runnable import jobs_left_out
 from procure.policies import catalog
@@ -20,7 +19,7 @@ from procure.recommender.values import PackageValues
 from procure.settings import validated
 from procure.study import Plan, Study
 from procure.sweep.results import StudyResults
-from procure.sweep.trial import try_counts
+from procure.sweep.trial import try_everywhere
 
 FIRST_RUNS = 300
 """Packages of a new budget that are simulated to learn from, per workload."""
@@ -45,10 +44,8 @@ def with_budget(plan: Plan, budget_usd: float) -> Plan:
 def study_with_budget(study: Study, budget_usd: float) -> Study:
     """Return the study with another budget in its file, which must be one that a study file may have."""
     changed = study.packages.model_dump() | {"budget_usd": budget_usd}
-    try:
+    with argument("budget_usd"):
         rules = validated(type(study.packages), changed, "another budget")
-    except TableError as error:
-        raise ArgumentError("budget_usd", str(error)) from None
     return study.model_copy(update={"packages": rules})
 
 
@@ -104,8 +101,7 @@ def best_package(
     if catalog.is_batched(policy):
         return results.counts[head[0]]
     fewest = head[values.whole.left_out[head] == values.whole.left_out[head].min()]
-    runs = [try_counts(plan, results.counts[fewest], case.name, policy) for case in cases]
-    wait = mean_over(cases, runs)
+    wait = try_everywhere(results, results.counts[fewest], policy)["mean_wait_time"].to_numpy()
     if np.isnan(wait).all():
         raise TableError(f"{_no_job(results)} under {policy}")
     return results.counts[fewest[int(np.nanargmin(wait))]]

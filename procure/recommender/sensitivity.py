@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from procure.models.case import mean_over
 from procure.packages.ids import package_ids
 from procure.progress import track
 from procure.recommender.changes import Changes, asks_gpus, jobs_of
 from procure.sweep.results import StudyResults
-from procure.sweep.trial import try_counts
+from procure.sweep.trial import try_everywhere
 
 HEAD = 10
 GROWTHS = (0.7, 1.3, 2.0)
@@ -38,17 +37,11 @@ def waits_under_loads(results: StudyResults, counts: np.ndarray, seed: int = 1) 
     situations = {load_name(growth): Changes(growth=growth, seed=seed) for growth in GROWTHS}
     if any(asks_gpus(plan.workloads[case.name]) for case in cases):
         situations[f"with {GPU_JOBS:g} times the GPU jobs"] = Changes(gpu_jobs=GPU_JOBS, seed=seed)
-    waits = [
-        mean_over(
-            cases,
-            [
-                try_counts(plan, counts, one.name, results.policy, jobs_of(plan, one, changes))
-                for one in cases
-            ],
-        )
-        for changes in track(situations.values(), "trying other loads", "load")
-    ]
-    return pd.DataFrame(waits, index=list(situations), columns=package_ids(counts, plan.types))
+    waits = []
+    for changes in track(situations.values(), "trying other loads", "load"):
+        jobs = {case.name: jobs_of(plan, case, changes) for case in cases}
+        waits.append(try_everywhere(results, counts, jobs=jobs)["mean_wait_time"])
+    return pd.DataFrame(np.array(waits), index=list(situations), columns=package_ids(counts, plan.types))
 
 
 def load_name(growth: float) -> str:

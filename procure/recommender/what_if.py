@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError, TableError
-from procure.models.case import mean_over
+from procure.errors import TableError
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.recommender.changes import NO_GPUS, Changes, asks_gpus, jobs_of, parse_gpu_share
@@ -17,7 +16,7 @@ from procure.recommender.learning import Note
 from procure.recommender.other_budget import best_package, study_with_budget, with_budget
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
-from procure.sweep.trial import find_package, try_counts
+from procure.sweep.trial import find_package, try_everywhere
 from procure.text import Answer, counted
 
 
@@ -104,10 +103,7 @@ def what_if(
     changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, budget_usd=budget_usd, seed=seed)
     changes.check()
     results = load_results(study, None, workload, search=True)
-    try:
-        counts = find_package(results.plan, package)
-    except TableError as error:
-        raise ArgumentError("package", str(error)) from None
+    counts = find_package(results.plan, package, "package")
     return WhatIf(results.plan.study.name, package, try_changes(results, counts, changes, note))
 
 
@@ -176,21 +172,15 @@ def _situation(
 
 
 def _row(name: str, results: StudyResults, counts: np.ndarray, changes: Changes) -> dict[str, object]:
-    plan, cases, policy = results.plan, results.cases, changes.policy or results.policy
-    jobs = [jobs_of(plan, case, changes) for case in cases]
-    runs = [
-        try_counts(plan, counts[None, :], case.name, policy, one)
-        for case, one in zip(cases, jobs, strict=True)
-    ]
+    plan, policy = results.plan, changes.policy or results.policy
+    jobs = {case.name: jobs_of(plan, case, changes) for case in results.cases}
+    found = try_everywhere(results, counts[None, :], policy, jobs)
     cents = int(order_cents(counts[None, :], plan.quotes, plan.study.packages)[0])
     return {
         "situation": name,
         "package_id": package_ids(counts[None, :], plan.types)[0],
         "price_usd": cents / 100,
         "policy": policy,
-        "n_jobs": sum(len(one) for one in jobs),
-        "gpu_jobs": sum(int((one["gpus_per_node"] > 0).sum()) for one in jobs),
-        "mean_wait_time": float(mean_over(cases, runs)[0]),
-        "p95_wait_time": float(mean_over(cases, runs, "p95_wait_time")[0]),
-        "jobs_left_out": sum(int(rows["n_unrunnable"].iloc[0]) for rows in runs),
-    }
+        "n_jobs": sum(len(one) for one in jobs.values()),
+        "gpu_jobs": sum(int((one["gpus_per_node"] > 0).sum()) for one in jobs.values()),
+    } | found.to_dict(orient="records")[0]

@@ -144,12 +144,10 @@ def _check_workload(study: Study, workload: Workload, quotes: pd.DataFrame | Non
 
 def study_notes(study: Study) -> list[str]:
     """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
-    quotes, system = study.read_quotes(), study.read_existing_system()
-    return [
-        *validity_notes(quotes, study.packages),
-        *(system.notes if system else ()),
-        *study.speed_notes(quotes, None if system is None or system.nodes.empty else system.nodes),
-    ]
+    quotes = study.read_quotes()
+    notes = validity_notes(quotes, study.packages)
+    existing = study.read_existing_nodes(notes.append)
+    return notes + study.speed_notes(quotes, existing)
 
 
 def _try(lines: list[str], call: Callable[[], Result]) -> Result | None:

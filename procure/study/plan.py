@@ -153,13 +153,9 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
         for policy in policies:
             refuse_multi_node(jobs, policy)
     notes += validity_notes(quotes, study.packages)
-    system = study.read_existing_system()
-    existing = None
-    if system is not None:
-        notes += system.notes
-        if len(system.nodes):
-            existing = system.nodes
-            notes += coverage_notes(workloads, existing, quotes)
+    existing = study.read_existing_nodes(notes.append)
+    if existing is not None:
+        notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
     return Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes))
 

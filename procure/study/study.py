@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,7 @@ from procure.settings import (
     read_toml,
     validated,
 )
-from procure.study.existing import ExistingSystem, read_existing
+from procure.study.existing import read_existing
 from procure.study.futures import StudyFutures, future_names, read_settings
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.workload.speed_ratios import speed_notes
@@ -255,17 +255,15 @@ class Study(Settings):
         speeds = {one.name: self.logged_speed(one, quotes) for one in some}
         return speed_notes(speeds, {one.name: self.logged_processor(one) for one in some}, quotes, existing)
 
-    def read_existing_system(self) -> ExistingSystem | None:
-        """Read the existing system, those of its nodes that stay and what is to be said of them, or None."""
+    def read_existing_nodes(self, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame | None:
+        """Read the node table that is added to every package, None where no node stays; note what is odd about it."""
         rules = self.packages
         if rules.existing_nodes is None:
             return None
-        return read_existing(rules.existing_nodes, rules.retire, rules.existing_down)
-
-    def read_existing_nodes(self) -> pd.DataFrame | None:
-        """Read the node table that is added to every package, or None where no node stays."""
-        system = self.read_existing_system()
-        return None if system is None or system.nodes.empty else system.nodes
+        system = read_existing(rules.existing_nodes, rules.retire, rules.existing_down)
+        for text in system.notes:
+            note(text)
+        return None if system.nodes.empty else system.nodes
 
     def document(self) -> dict[str, Any]:
         """Give every setting, defaults included, as plain values; paths are relative to the study file."""

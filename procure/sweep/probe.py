@@ -26,7 +26,6 @@ def probe_days(
     every: int = EVERY,
     farm: str = "local",
     *,
-    progress: Callable[[int, int], None] = lambda done, total: None,
     note: Callable[[str], None] = lambda text: None,
 ) -> pd.Series:
     """Simulate every n-th distinct package of a study on each day, under the study's first policy.
@@ -42,7 +41,7 @@ def probe_days(
         probe that was interrupted computes only what is missing.
     every
         From the first distinct package on.
-    farm, progress, note
+    farm, note
         As for `run_sweep`.
 
     Returns
@@ -81,7 +80,7 @@ def probe_days(
             }
         )
     )
-    run_sweep(plan, farm, progress=progress, note=note)
+    run_sweep(plan, farm, note=note)
     results = read_results(plan.study, plan)
     # An earlier probe of more packages may have left its rows in the folder.
     probed = plan.packages["package_id"].iloc[plan.sampled_rows]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from procure.progress import step
 from procure.study import Plan
 from procure.sweep import store
 from procure.sweep.batches import batches
@@ -75,7 +76,6 @@ def run_sweep(
     plan: Plan,
     farm: str = "local",
     *,
-    progress: Callable[[int, int], None] = lambda done, total: None,
     note: Callable[[str], None] = lambda text: None,
     options: FarmOptions | None = None,
     shard: tuple[int, int] | None = None,
@@ -86,8 +86,6 @@ def run_sweep(
     ----------
     farm
         As `procure.sweep.farm.run_tasks` takes it; the table is the same whichever it is.
-    progress
-        Called with the runs done and the runs to do, first with 0, then about once a second at least.
     note
         Called with what the user should know.
     options
@@ -113,7 +111,7 @@ def run_sweep(
         if farm == "local" and options.scheduler_file is None:
             options.jobs = max(1, min(n_local_workers(), work.n_batches))
         if work.n_batches:
-            _compute(farm, work, options, progress, note)
+            _compute(farm, work, options, note)
             found = store.stored(plan)
         path = plan.study.folder / store.PARTS
         if shard is None:
@@ -129,17 +127,11 @@ def run_sweep(
     )
 
 
-def _compute(
-    farm: str,
-    work: SweepWork,
-    options: FarmOptions,
-    progress: Callable[[int, int], None],
-    note: Callable[[str], None],
-) -> None:
-    progress(0, work.n_runs)
+def _compute(farm: str, work: SweepWork, options: FarmOptions, note: Callable[[str], None]) -> None:
     task = compute_part if farm == "serial" else attempt_part
-    with closing(run_tasks(farm, task, work, options, note)) as receipts:
+    receipts = run_tasks(farm, task, work, options, note)
+    with step("simulating", work.n_runs, "run") as one, closing(receipts):
         for given in receipts:
             if given is not None:
                 work.put(*given)
-            progress(work.n_done, work.n_runs)
+            one.done = work.n_done

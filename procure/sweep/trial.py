@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
+from procure.models.case import mean_over
 from procure.packages.ids import package_ids
 from procure.packages.nodes import package_nodes
 from procure.progress import step
 from procure.run import Run, simulate
 from procure.study import Plan
+from procure.sweep.results import StudyResults
 from procure.sweep.runner import make_bench, simulate_batch
 from procure.text import nearest
 
@@ -20,12 +23,12 @@ _BATCH = 50
 """Packages that the kernel simulates at once, between two looks at how far it is."""
 
 
-def find_package(plan: Plan, package_id: str) -> np.ndarray:
-    """Return a package's counts, int64[n_types], types in quote order.
+def find_package(plan: Plan, package_id: str, named: str = "package_id") -> np.ndarray:
+    """Return a package's counts, int64[n_types], types in quote order; ``named`` is the argument that names it.
 
     Raises
     ------
-    TableError
+    ArgumentError
         The study has no such package; the message names the nearest one.
     """
     if package_id in plan.row_of.index:
@@ -34,12 +37,13 @@ def find_package(plan: Plan, package_id: str) -> np.ndarray:
     for part in package_id.split(","):
         name, _, count = part.partition("=")
         if name.strip() not in plan.types:
-            raise TableError(
-                f"package {package_id!r}: no quote is named {name.strip()!r}; {nearest(name.strip(), plan.types)}"
+            raise ArgumentError(
+                named,
+                f"package {package_id!r}: no quote is named {name.strip()!r}; {nearest(name.strip(), plan.types)}",
             )
         if not count.strip().isdecimal() or len(count) > 9:
-            raise TableError(
-                f"package {package_id!r}: {part!r} is not TYPE=COUNT, as in {plan.row_of.index[0]!r}"
+            raise ArgumentError(
+                named, f"package {package_id!r}: {part!r} is not TYPE=COUNT, as in {plan.row_of.index[0]!r}"
             )
         wanted[plan.types.index(name.strip())] += int(count)
     counts = plan.packages.iloc[plan.row_of.to_numpy()][plan.types].to_numpy(np.int64)
@@ -47,9 +51,10 @@ def find_package(plan: Plan, package_id: str) -> np.ndarray:
     row = int(off.argmin())
     if off[row] == 0:
         return counts[row]
-    raise TableError(
+    raise ArgumentError(
+        named,
         f"package {package_id!r} is not among the study's {len(counts):,} packages "
-        f"(each uses up the budget); the nearest is {plan.row_of.index[row]!r}"
+        f"(each uses up the budget); the nearest is {plan.row_of.index[row]!r}",
     )
 
 
@@ -99,6 +104,35 @@ def try_counts(
     for first in rows[rows["status"] != "ok"].head(1).itertuples():
         raise TableError(f"package {first.package_id} on {workload} under {policy}: {first.reason}")
     return rows
+
+
+def try_everywhere(
+    results: StudyResults,
+    counts: np.ndarray,
+    policy: str | None = None,
+    jobs: Mapping[str, pd.DataFrame] | None = None,
+) -> pd.DataFrame:
+    """Simulate some packages on every workload of a study's results, see `try_counts`.
+
+    Parameters
+    ----------
+    policy
+        In place of the results' own.
+    jobs
+        Other jobs in a workload's place, by its name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per package: ``mean_wait_time p95_wait_time``, means over the jobs that ran on all workloads, s, and
+        ``jobs_left_out`` of all of them.
+    """
+    plan, policy, jobs = results.plan, policy or results.policy, jobs or {}
+    runs = [try_counts(plan, counts, case.name, policy, jobs.get(case.name)) for case in results.cases]
+    waits = {name: mean_over(results.cases, runs, name) for name in ("mean_wait_time", "p95_wait_time")}
+    return pd.DataFrame(waits).assign(
+        jobs_left_out=sum(rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs)
+    )
 
 
 def replayed(plan: Plan, counts: np.ndarray, workload: str, policy: str) -> tuple[Run, pd.DataFrame]:

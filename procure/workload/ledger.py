@@ -91,6 +91,15 @@ class Ledger:
         self.note(f"unreadable row, first: {problem}")
         self.drop(rows, "unreadable row")
 
+    def skip_lines(self, n: int, problem: str) -> None:
+        """Complain of n lines that are no rows at all, or count them as dropped if that was asked for."""
+        if not self.skip_bad_rows:
+            raise TableError(
+                f"{self.source}, {problem}; correct the {self.line}, or drop such {self.line}s with --skip-bad-rows"
+            )
+        self.dropped["unreadable row"] = n
+        self.note(f"unreadable row, first: {problem}")
+
     def finish(self, columns: dict[str, object], clock: str, strict: bool, origin: int = 0) -> Imported:
         """Return the rows that are kept, checked; dropping a row is an error if ``strict``."""
         account = "; ".join(f"{reason}: {count:,}" for reason, count in self.dropped.items())

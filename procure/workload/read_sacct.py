@@ -136,10 +136,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]
     if len(good) < len(body):
         number = next(n for n in body if lines[n].count("|") != width)
         problem = f"row {number}: {lines[number].count('|') + 1} fields where the header has {width + 1}"
-        if not skip_bad_rows:
-            raise TableError(f"{path}, {problem}; correct the row, or drop such rows with --skip-bad-rows")
-        ledger.dropped["unreadable row"] = len(body) - len(good)
-        ledger.note(f"unreadable row, first: {problem}")
+        ledger.skip_lines(len(body) - len(good), problem)
     text = "\n".join([header, *(lines[number] for number in good)])
     frame = pd.read_csv(
         io.StringIO(text), sep="|", dtype=str, quoting=3, keep_default_na=False, index_col=False

@@ -143,10 +143,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
     if len(good) < len(body):
         at = next(i for i, count in enumerate(counts) if count < len(_NAMES))
         problem = f"line {body[at][0]}: {counts[at]} fields where SWF has {len(_NAMES)}"
-        if not skip_bad_rows:
-            raise TableError(f"{path}, {problem}; correct the line, or drop such lines with --skip-bad-rows")
-        ledger.dropped["unreadable row"] = len(body) - len(good)
-        ledger.note(f"unreadable row, first: {problem}")
+        ledger.skip_lines(len(body) - len(good), problem)
     if not good:
         raise TableError(f"{path}: holds no job; no line has the {len(_NAMES)} fields of SWF")
     frame = pd.read_csv(
