@@ -139,6 +139,24 @@ def duration(seconds: float | None) -> str:
     return f"{sign}{whole:,} {unit}" + (f" {part} {rest}" if part else "")
 
 
+def roughly(seconds: float) -> str:
+    """Write a length of time as people say it: at once, 20 s, 14 min, 1 h 40 min, 7 h, 2.5 days, 12 days."""
+    if seconds < 2.5:
+        return "at once"
+    if seconds < 57.5:
+        return f"{5 * round(seconds / 5)} s"
+    minutes = max(round(seconds / 60), 1)
+    if minutes < 60:
+        return f"{minutes} min"
+    if seconds < 5.9 * 3600:
+        hours, tens = divmod(round(seconds / 600), 6)
+        return f"{hours} h" + (f" {10 * tens} min" if tens else "")
+    if seconds < 47.5 * 3600:
+        return f"{round(seconds / 3600)} h"
+    days = round(seconds / 43_200) / 2 if seconds < 9.75 * 86_400 else round(seconds / 86_400)
+    return f"{days:,g} days"
+
+
 def with_unit(value: float, unit: str = "") -> str:
     """Write a value with its unit, e.g. ``14,400 s`` or ``US$ 900,000``."""
     if value != value:

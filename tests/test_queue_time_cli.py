@@ -54,7 +54,18 @@ def predict(folder: Path, *words: str) -> list[str]:
 def test_predict_prints_one_json_object(folder: Path) -> None:
     """Scripts find exactly the stated keys."""
     said = json.loads(ask(folder, *predict(folder, "--deadline", "2h", "--format", "json")))
-    assert list(said) == ["median", "lower_50", "upper_50", "lower_90", "upper_90", "p_before_deadline"]
+    keys = [
+        "median",
+        "lower_50",
+        "upper_50",
+        "lower_90",
+        "upper_90",
+        "p_before_deadline",
+        "because",
+        "caution",
+    ]
+    assert list(said) == keys
+    assert all(isinstance(text, str) and text.endswith(".") for text in said["because"] + said["caution"])
 
 
 def test_predict_reads_the_state_of_the_queue(folder: Path) -> None:

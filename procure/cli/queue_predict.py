@@ -20,9 +20,10 @@ from procure.cli.queue_options import ModelOption, TzOption
 from procure.errors import TableError
 from procure.queue_time import predict as room
 from procure.queue_time import store
+from procure.queue_time.answer import answer
 from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
-from procure.text import duration, printable
+from procure.text import duration, printable, roughly
 
 
 def predict(
@@ -57,37 +58,43 @@ def predict(
     request = room.Request(cpus, limit_of(time), memory_of(mem), gpus, nodes, partition, user)
     room.check_request(site, request)
     queue, now = _state(state, live, tz)
-    features = room.current_features(site, request, queue, now)
-    moment = room.moment_of(site, queue) if now is None else now
-    seconds = deadline_of(deadline, moment, tz)
-    for warning in room.drift(site, features, moment):
-        note(f"careful: {warning}")
+    now = room.moment_of(site, queue) if now is None else now
+    seconds = deadline_of(deadline, now, tz)
     if what_if:
-        choices = room.what_if(site, request, queue, seconds)
+        choices = room.what_if(site, request, queue, seconds, now)
         shown = _choices(choices, deadline is not None) if output is Format.TABLE else choices
         print_table(shown, output, "the same work, soonest first")
         return
-    answer = room.forecast(site, features, seconds)
-    if output is not Format.TABLE:
-        print_record(answer, output)
-        return
-    _print_forecast(answer, room.drivers(site, features))
+    said = answer(site, request, queue, now, seconds)
+    if output is Format.TABLE:
+        _print_answer(said)
+    elif output is Format.CSV:
+        print_record(said | {name: " ".join(said[name]) for name in ("because", "caution")}, output)
+    else:
+        print_record(said, output)
 
 
 def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
     """Return the ways to ask for the same work as people read them."""
 
     def between(share: int) -> list[str]:
-        ends = zip(choices[f"lower_{share}"], choices[f"upper_{share}"], strict=True)
-        return [f"{duration(low)} to {duration(high)}" for low, high in ends]
+        return [
+            "–" if one["lower_90"] is None else _between(one, share) for one in choices.to_dict("records")
+        ]
 
-    shown = choices[["cpus", "requested_time"]]
+    shown = choices[["cpus"]].assign(limit=[_limit(seconds) for seconds in choices["requested_time"]])
     if choices["partition"].astype(bool).any():
         shown = shown.assign(partition=choices["partition"])
-    shown = shown.assign(**{"median wait": choices["median"], "1 in 2": between(50), "9 in 10": between(90)})
+    shown = shown.assign(
+        **{"median wait": choices["median"].map(roughly), "1 in 2": between(50), "9 in 10": between(90)}
+    )
     if deadline:
         shown = shown.assign(**{"in time": [f"{chance:.0%}" for chance in choices["p_before_deadline"]]})
     return shown.assign(as_asked=choices["as_asked"])
+
+
+def _limit(seconds: int) -> str:
+    return duration(seconds) if seconds else "none"
 
 
 def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame | None, int | None]:
@@ -98,15 +105,25 @@ def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame
     return (None, None) if state is None else (read_state(state, tz), None)
 
 
-def _print_forecast(answer: dict[str, Any], drivers: list[dict[str, Any]]) -> None:
-    echo(f"starts in about {duration(answer['median'])} (as likely sooner as later)")
-    if answer["lower_90"] is not None:
-        echo(f"  1 in 2:  {duration(answer['lower_50'])} to {duration(answer['upper_50'])}")
-        echo(f"  9 in 10: {duration(answer['lower_90'])} to {duration(answer['upper_90'])}")
-    if answer["p_before_deadline"] is not None:
-        echo(f"  chance of a start by the deadline: {answer['p_before_deadline']:.0%}")
-    for driver in drivers:
-        echo(f"  {driver['feature']} = {driver['value']:,.6g} {driver['effect']} the wait")
+def _print_answer(said: dict[str, Any]) -> None:
+    median = said["median"]
+    echo(
+        f"starts {f'in about {roughly(median)}' if median >= 2.5 else 'at once'} (as likely sooner as later)"
+    )
+    if said["lower_90"] is not None:
+        echo(f"  1 in 2:  {_between(said, 50)}")
+        echo(f"  9 in 10: {_between(said, 90)}")
+    if said["p_before_deadline"] is not None:
+        echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
+    for sentence in said["because"]:
+        echo(sentence)
+    for sentence in said["caution"]:
+        echo(f"Careful: {sentence}")
+
+
+def _between(said: Any, share: int) -> str:
+    low, high = (roughly(said[f"{end}_{share}"]) for end in ("lower", "upper"))
+    return low if low == high else f"{low} to {high}"
 
 
 def trend(
@@ -135,9 +152,15 @@ def watch(
     state: Annotated[Path | None, typer.Option(help="Read this file again and again, not squeue.")] = None,
     every: Annotated[int, typer.Option(min=5, help="Seconds between two looks.")] = 60,
     count: Annotated[int, typer.Option(min=0, help="Stop after N looks; 0 = never.", metavar="N")] = 0,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Show at most N jobs, those that wait longest.", metavar="N")
+    ] = 30,
+    show_all: Annotated[bool, typer.Option("--all", help="Show all pending jobs.")] = False,
     tz: TzOption = None,
 ) -> None:
     """Show your pending jobs and when each may start, again every minute.
+
+    What is said of a job counts with the time that it has waited already.
 
     [bold]Examples[/bold]
 
@@ -150,24 +173,31 @@ def watch(
         while True:
             queue, now = _state(state, state is None, tz)
             assert queue is not None
-            live.update(_pending_table(site, queue, who, now), refresh=True)
+            live.update(_pending_table(site, queue, who, now, None if show_all else limit), refresh=True)
             looks += 1
             if count and looks >= count:
                 return
             clock.sleep(every)
 
 
-def _pending_table(site: store.SiteModel, queue: pd.DataFrame, user: str, now: int | None) -> Table:
-    table = Table(title=escape(printable(f"pending jobs of {user}")), title_justify="left")
-    for name in ("job", "CPUs", "limit", "partition", "may start in", "9 in 10"):
+def _pending_table(
+    site: store.SiteModel, queue: pd.DataFrame, user: str, now: int | None, most: int | None
+) -> Table:
+    waits = room.pending_waits(site, queue, user, now, most)
+    n = int(((queue["user"] == user) & queue["start_time"].isna()).sum())
+    left_out = f"{len(waits):,} of {n:,} shown, those that wait longest; --all or --limit N shows more"
+    table = Table(
+        title=escape(printable(f"pending jobs of {user}")), title_justify="left", caption_justify="left"
+    )
+    table.caption = left_out if len(waits) < n else None
+    for name in ("job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"):
         table.add_column(name)
-    waits = room.pending_waits(site, queue, user, now)
-    for job in waits.itertuples():
+    for job in waits.to_dict("records"):
         cells = (
-            job.job_id, str(job.cpus), duration(job.requested_time), job.partition, duration(job.median),
-            f"{duration(job.lower_90)} to {duration(job.upper_90)}",
+            job["job_id"], str(job["cpus"]), _limit(job["requested_time"]), job["partition"], roughly(job["waited"]),
+            roughly(job["median"]), "–" if job["lower_90"] is None else _between(job, 90),
         )  # fmt: skip
         table.add_row(*(escape(printable(text)) for text in cells))
     if waits.empty:
-        table.add_row("none", "", "", "", "", "")
+        table.add_row("none", "", "", "", "", "", "")
     return table

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.queue_time.booster import mean_of
-from procure.queue_time.calibrate import five
-from procure.queue_time.drift import warnings
+from procure.queue_time.calibrate import GRID
+from procure.queue_time.distribution import Distribution
 from procure.queue_time.features import site_features
+from procure.queue_time.metrics import LEVELS
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import nearest
@@ -20,7 +20,7 @@ from procure.text import nearest
 
 @dataclass(frozen=True)
 class Request:
-    """What a job asks for; memory in MB per node, time in seconds."""
+    """What a job asks for; memory in MB per node, time in seconds, 0 = no limit."""
 
     cpus: int
     requested_time: int
@@ -55,8 +55,8 @@ def check_request(site: SiteModel, request: Request) -> None:
             raise TableError(f"{value} {unit} was asked for; an amount cannot be negative")
         if value > most and (name != "mem" or most > 0):
             raise TableError(f"the job asks for {value:,} {unit}; the most seen on this site is {most:,.0f}")
-    if request.cpus < 1 or request.nodes < 1 or request.requested_time <= 0:
-        raise TableError("a job needs at least 1 CPU, 1 node and a positive time")
+    if request.cpus < 1 or request.nodes < 1 or request.requested_time < 0:
+        raise TableError("a job needs at least 1 CPU, 1 node and a time limit that is not negative")
     known = site.about["partitions"]
     if request.partition and request.partition not in known:
         raise TableError(f"unknown partition {request.partition!r}; {nearest(request.partition, known)}")
@@ -70,45 +70,105 @@ def moment_of(site: SiteModel, state: pd.DataFrame | None = None) -> int:
     return max(int(times.max()) for times in known if len(times)) + 1
 
 
-def current_features(
+@dataclass(frozen=True)
+class Situation:
+    """A job in the queue as it is.
+
+    Attributes
+    ----------
+    request, now
+        What it asks for, and Unix seconds.
+    table, row
+        All jobs that are known at its submission or now, and the place of this one among them.
+    features
+        Of this job at its submission; one row.
+    waited
+        How long it has waited by now, s.
+    """
+
+    request: Request
+    now: int
+    table: pd.DataFrame
+    row: int
+    features: pd.DataFrame
+    waited: int = 0
+
+
+def situation(
     site: SiteModel, request: Request, state: pd.DataFrame | None = None, now: int | None = None
-) -> pd.DataFrame:
-    """Compute the features of a job that is submitted now; one row.
+) -> Situation:
+    """Put a job that is submitted now into the queue.
 
     Parameters
     ----------
     site
         The model, whose history stands for the recent past.
     request
-        The job.
+        The job; without a partition it goes to the most used one.
     state
         The queue now, from `state.read_state`; without it the end of the model's history is now.
     now
         Unix seconds; by default `moment_of`.
     """
-    history = site.history
     now = moment_of(site, state) if now is None else now
-    if state is not None:
-        history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
-        history = pd.concat([history, state], ignore_index=True)
+    history = _known(site, state)
     history = history[history["submit_time"] <= now]
-    usual = next(iter(site.history["partition"].value_counts().index), "")
+    request = replace(request, partition=request.partition or usual_partition(site))
     job = {
-        "job_id": "?", "user": request.user, "partition": request.partition or str(usual),
+        "job_id": "?", "user": request.user, "partition": request.partition,
         "submit_time": now, "requested_time": request.requested_time, "run_time": 0, "n_nodes": request.nodes,
         "cpus_per_node": -(-request.cpus // request.nodes), "mem_mb_per_node": request.mem_mb,
         "gpus_per_node": -(-request.gpus // request.nodes),
     }  # fmt: skip
     table = pd.concat([history, pd.DataFrame([job])], ignore_index=True)
-    return site_features(
-        table, site.about["most"], site.about.get("replay", False), asked=np.array([len(table) - 1])
-    )
+    row = len(table) - 1
+    return Situation(request, now, table, row, _features(site, table, np.array([row])))
+
+
+def usual_partition(site: SiteModel) -> str:
+    """Return the partition of most of the jobs that the model keeps."""
+    return str(next(iter(site.history["partition"].value_counts().index), ""))
+
+
+def _known(site: SiteModel, state: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the model's history; with a state, its jobs that have ended, and those of the state."""
+    if state is None:
+        return site.history
+    history = site.history
+    history = history[history["end_time"].notna() & ~history["job_id"].isin(state["job_id"])]
+    return pd.concat([history, state], ignore_index=True)
+
+
+def _features(site: SiteModel, table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
+    return site_features(table, site.about["most"], site.about.get("replay", False), asked=rows)
+
+
+def current_features(
+    site: SiteModel, request: Request, state: pd.DataFrame | None = None, now: int | None = None
+) -> pd.DataFrame:
+    """Compute the features of a job that is submitted now, one row; see `situation`."""
+    return situation(site, request, state, now).features
 
 
 def forecast(
-    site: SiteModel, features: pd.DataFrame, deadline: float | None = None
+    site: SiteModel,
+    features: pd.DataFrame,
+    deadline: float | None = None,
+    waited: int = 0,
+    doubt: float = 0.0,
 ) -> dict[str, float | None]:
     """Predict when a job starts: seconds from now.
+
+    Parameters
+    ----------
+    site, features
+        The model, and one row of features of the job's submission.
+    deadline
+        Seconds from now; None = no chance is asked for.
+    waited
+        How long it has waited already, s.
+    doubt
+        Of `cautions.Caution`, in all: how much wider than stated the distribution is made.
 
     Returns
     -------
@@ -118,38 +178,33 @@ def forecast(
     """
     names = ("lower_90", "lower_50", "median", "upper_50", "upper_90")
     if not isinstance(site.model, QueueTimeModel):
-        point = max(float(site.model.predict(features)[0]), 0.0)
+        point = max(float(site.model.predict(features)[0]) - waited, 0.0)
         empty: dict[str, float | None] = dict.fromkeys(("lower_50", "upper_50", "lower_90", "upper_90"))
         return {"median": point} | empty | {"p_before_deadline": None}
-    curve = site.model.curve(features)
-    nothing = np.zeros(0)
-    reach = site.model.calibrator.reach(nothing, nothing.astype(bool))
-    values = dict(zip(names, five(curve, reach)[0].tolist(), strict=True))
-    chance = None if deadline is None else float(site.model.calibrator.chance(curve, deadline)[0])
+    said = site.model.distribution(features)
+    said = widened(said, doubt) if doubt else said
+    said = said.after(waited) if waited else said
+    values = dict(zip(names, said.quantile(LEVELS)[0].tolist(), strict=True))
+    chance = None if deadline is None else float(said.chance(deadline)[0])
     order = ("median", "lower_50", "upper_50", "lower_90", "upper_90")
     return {name: values[name] for name in order} | {"p_before_deadline": chance}
 
 
-def drivers(site: SiteModel, features: pd.DataFrame, n: int = 5) -> list[dict[str, Any]]:
-    """Return the features that move this forecast most, and whether they lengthen the wait."""
-    if not isinstance(site.model, QueueTimeModel) or not site.model.members:
-        return []
-    median = forecast(site, features)["median"] or 0.0
-    row = np.column_stack([site.model.matrix(features), [[np.log1p(median)]]]).astype(np.float32)
-    moved = mean_of(site.model.members, lambda member: member.chance.contributions(row)[0][:-1])
-    top = np.argsort(-np.abs(moved), kind="stable")[:n]
-    return [
-        {
-            "feature": site.model.names[i], "value": float(row[0, i]),
-            "effect": "lengthens" if moved[i] < 0 else "shortens",
-        }
-        for i in top
-    ]  # fmt: skip
+def widened(said: Distribution, doubt: float) -> Distribution:
+    """Return distributions whose quantiles lie further out: the share that an interval holds is left out less by
+    ``doubt``, so that with 0.5 the 90 % interval is what was the 95 % interval; the median stays.
+    """
+    keep = 1 - min(doubt, 0.9)
+    below = GRID < 0.5
+    outside = 2 * np.where(below, GRID, 1 - GRID)  # what is beyond an interval that reaches to this level
+    moved = outside * (keep + (1 - keep) * outside) / 2
+    return Distribution(said.quantile(np.where(below, moved, 1 - moved)))
 
 
 def what_if(
-    site: SiteModel, request: Request, state: pd.DataFrame | None = None, deadline: float | None = None
-) -> pd.DataFrame:
+    site: SiteModel, request: Request, state: pd.DataFrame | None = None, deadline: float | None = None,
+    now: int | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Rank the same work in other sizes, times and partitions by its expected start.
 
     Sizes keep CPUs × time; the soonest median is first.
@@ -157,14 +212,15 @@ def what_if(
     choices = [request]
     for factor in (0.25, 0.5, 2, 4):
         cpus = max(1, round(request.cpus * factor))
-        time = max(60, round(request.requested_time * request.cpus / cpus))
+        time = max(60, round(request.requested_time * request.cpus / cpus)) if request.requested_time else 0
         choices.append(replace(request, cpus=cpus, nodes=min(request.nodes, cpus), requested_time=time))
-    choices += [replace(request, requested_time=max(60, request.requested_time // d)) for d in (2, 4)]
+    if request.requested_time:
+        choices += [replace(request, requested_time=max(60, request.requested_time // d)) for d in (2, 4)]
     counts = site.history["partition"].value_counts()
     choices += [
         replace(request, partition=str(name))
         for name in counts.index[:6]
-        if name and name != request.partition
+        if name and name != (request.partition or usual_partition(site))
     ]
     rows = []
     for choice in dict.fromkeys(choices):
@@ -172,35 +228,36 @@ def what_if(
             check_request(site, choice)
         except TableError:
             continue
-        expected = forecast(site, current_features(site, choice, state), deadline)
+        expected = forecast(site, current_features(site, choice, state, now), deadline)
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
 
 
-def drift(site: SiteModel, features: pd.DataFrame, now: int) -> list[str]:
-    """Warn where the load now lies outside the training window's."""
-    return warnings(site.about["bounds"], features, (site.about["first"], site.about["last"]), now)
-
-
 def pending_waits(
-    site: SiteModel, state: pd.DataFrame, user: str, now: int | None = None, most: int = 30
+    site: SiteModel, state: pd.DataFrame, user: str, now: int | None = None, most: int | None = None
 ) -> pd.DataFrame:
-    """Predict when a user's pending jobs start: the first ``most`` of them.
+    """Predict when a user's pending jobs start, given how long each has waited: the first ``most`` of them, or all.
 
     Returns
     -------
     pandas.DataFrame
-        ``job_id cpus requested_time partition`` and what `forecast` returns, s; a row per job.
+        ``job_id cpus requested_time partition waited`` and what `forecast` returns, s from now; a row per job, in
+        order of submission.
     """
-    mine = state[(state["user"] == user) & state["start_time"].isna()]
+    now = moment_of(site, state) if now is None else now
+    table = _known(site, state)
+    mine = np.flatnonzero(
+        ((table["user"] == user) & table["start_time"].isna() & table["end_time"].isna()).to_numpy()
+    )
+    mine = mine[np.argsort(table["submit_time"].to_numpy()[mine], kind="stable")][:most]
+    features = _features(site, table, mine)
     rows = []
-    for job in mine.head(most).itertuples():
-        request = Request.of(job)
-        others = state[state["job_id"] != job.job_id]
+    for place, job in enumerate(table.iloc[mine].itertuples()):
+        request, waited = Request.of(job), max(now - int(job.submit_time), 0)
         row = {
             "job_id": str(job.job_id), "cpus": request.cpus, "requested_time": request.requested_time,
-            "partition": request.partition,
+            "partition": request.partition, "waited": waited,
         }  # fmt: skip
-        rows.append(row | forecast(site, current_features(site, request, others, now)))
+        rows.append(row | forecast(site, features.iloc[[place]], waited=waited))
     return pd.DataFrame(rows)

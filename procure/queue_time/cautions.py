@@ -1,0 +1,93 @@
+"""When does a forecast rest on little? What the model does not know of a job, said in a line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from procure.queue_time.drift import warnings
+from procure.queue_time.predict import Request, Situation
+from procure.queue_time.store import SiteModel
+from procure.queue_time.why import Neighbours
+from procure.text import be, counted, roughly
+
+FEW = 20
+"""Fewer starts of like jobs, or in a partition, are few."""
+CADENCE = 86_400
+"""How often a model is continued, s: its features look back over hours, a day and a week."""
+
+
+@dataclass(frozen=True)
+class Caution:
+    """A reason to believe a forecast less.
+
+    ``code`` names it, ``text`` says it in a sentence; ``doubt`` is how much wider it makes the distribution,
+    see `predict.widened`.
+    """
+
+    code: str
+    text: str
+    doubt: float = 0.0
+
+
+def cautions(
+    site: SiteModel, asked: Request, here: Situation, near: Neighbours, with_state: bool
+) -> list[Caution]:
+    """Return what the model does not know of a job that is submitted now.
+
+    Parameters
+    ----------
+    site
+        The model.
+    asked
+        What the user asked for.
+    here, near
+        The job in the queue, of `predict.situation`, and the jobs like it.
+    with_state
+        Whether the queue as it is was given.
+    """
+    found = [*_of_the_job(site, asked, here, near), *_of_the_model(site, here, with_state)]
+    known = (site.about["first"], site.about["last"])
+    for text in warnings(site.about["bounds"], here.features, known, site.about["last"]):
+        found.append(Caution("drift", f"The load is not what the model was trained on: {text}.", 0.2))
+    return found
+
+
+def _of_the_job(site: SiteModel, asked: Request, here: Situation, near: Neighbours) -> list[Caution]:
+    found = []
+    if near.n_like < FEW:
+        n = near.n_like
+        known = "No job like this one is" if n == 0 else f"Only {counted(n, 'job')} like this one {be(n)}"
+        found.append(Caution("few_like", f"{known} known ({near.what}); the interval is wider.", 0.3))
+    if asked.user and near.n_user == 0:
+        found.append(Caution("unknown_user", f"No job of {asked.user} is known to the model.", 0.1))
+    partitions = site.about["partitions"]
+    if not asked.partition and len(partitions) > 1:
+        text = f"Partition {here.request.partition} is assumed, the most used one; --partition names yours."
+        found.append(Caution("assumed_partition", text))
+    if asked.partition and near.n_partition < FEW:
+        text = f"Partition {asked.partition} is new to the model: {counted(near.n_partition, 'start')} known there."
+        found.append(Caution("new_partition", text, 0.3))
+    if asked.mem_mb and not site.about["most"]["mem"]:
+        found.append(Caution("no_memory", "The model's log says nothing of memory: --mem changes nothing."))
+    return found
+
+
+def _of_the_model(site: SiteModel, here: Situation, with_state: bool) -> list[Caution]:
+    behind = here.now - int(site.about["end"])
+    if not with_state:
+        return []
+    if behind < -60:
+        text = f"The state of the queue is {roughly(-behind)} older than the end of the model's log."
+        return [Caution("old_state", text, 0.2)]
+    if behind > CADENCE:
+        text = (
+            f"The model's log ends {roughly(behind)} before now, so that recent waits are not known; continue it with "
+            "`procure queue update`."
+        )
+        return [Caution("old_model", text, 0.2)]
+    return []
+
+
+def doubt_of(found: list[Caution]) -> float:
+    """Return how much wider these cautions make a distribution together."""
+    return min(sum(one.doubt for one in found), 0.6)

@@ -1,0 +1,306 @@
+"""Why is this forecast what it is? The topics that moved it most, each said in a sentence of what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.queue_time.booster import mean_of
+from procure.queue_time.events import NEVER
+from procure.queue_time.log import Log, read_jobs
+from procure.queue_time.meanings import meaning
+from procure.queue_time.model import QueueTimeModel
+from procure.queue_time.predict import Request, Situation, check_request, forecast, situation
+from procure.queue_time.store import SiteModel
+from procure.text import be, counted, roughly
+
+DAY = 86_400
+_LEAST = 0.06
+"""A topic that moves the forecast by a smaller share than this of all that moves it is not spoken of."""
+_MOST = 4
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The jobs that stand nearest to one, as the features group them.
+
+    Attributes
+    ----------
+    what
+        What like jobs ask for: ``16 CPUs, 8 h``.
+    n_like, n_user, n_partition
+        Starts known of like jobs, jobs known of the user, starts known in the partition.
+    like, last_like, own, lately
+        Waits, s: of like jobs that started in the last 7 days; of the last 5 like jobs to start; of the user's last 5,
+        and of the partition's last 20.
+    ahead, own_ahead
+        Jobs that wait in the partition, and those of them that are the user's.
+    n_partitions
+        Partitions known.
+    """
+
+    what: str
+    n_like: int
+    n_user: int
+    n_partition: int
+    like: np.ndarray
+    last_like: np.ndarray
+    own: np.ndarray
+    lately: np.ndarray
+    ahead: int
+    own_ahead: int
+    n_partitions: int
+
+
+def neighbours(here: Situation) -> Neighbours:
+    """Look at the jobs that stand nearest to one, from what was known when it was submitted."""
+    log = read_jobs(here.table)
+    me = int(np.flatnonzero(log.order == here.row)[0])
+    now = log.submit[me]
+    begun = log.start < now
+    shape, user, partition = (group == group[me] for group in (log.shape, log.user, log.partition))
+    waits = (log.left >= now) & (log.row < me) & partition
+
+    def last(group: np.ndarray, n: int) -> np.ndarray:
+        rows = np.flatnonzero(begun & group)
+        return log.wait[rows[np.argsort(log.start[rows], kind="stable")[-n:]]].astype(float)
+
+    this_week = begun & shape & (log.start >= now - 7 * DAY)
+    return Neighbours(
+        asked_for(here.request), int((begun & shape).sum()), int(user.sum()) - 1, int((begun & partition).sum()),
+        log.wait[this_week].astype(float), last(shape, 5), last(user, 5), last(partition, 20), int(waits.sum()),
+        int((waits & user).sum()), _n_groups(log),
+    )  # fmt: skip
+
+
+def _n_groups(log: Log) -> int:
+    return len(np.unique(log.partition[log.start < NEVER]))
+
+
+def asked_for(request: Request) -> str:
+    """Say what a job asks for: ``16 CPUs, 8 h``; GPUs too where it asks for some."""
+    gpus = f", {counted(request.gpus, 'GPU')}" if request.gpus else ""
+    limit = roughly(request.requested_time) if request.requested_time else "no limit"
+    return f"{counted(request.cpus, 'CPU')}{gpus}, {limit}"
+
+
+def topics(site: SiteModel, here: Situation, median: float) -> dict[str, float]:
+    """Return by how much the features of each topic move this forecast.
+
+    The chance booster's contributions at the median, as shares of all of them, signed: above 0 they lengthen
+    the wait. The largest comes first.
+    """
+    if not isinstance(site.model, QueueTimeModel) or not site.model.members:
+        return {}
+    row = np.column_stack([site.model.matrix(here.features), [[np.log1p(median)]]]).astype(np.float32)
+    moved = -mean_of(site.model.members, lambda member: member.chance.contributions(row)[0][:-1])
+    found: dict[str, float] = {}
+    for name, part in zip(site.model.names, moved, strict=True):
+        topic = meaning(name).topic
+        found[topic] = found.get(topic, 0.0) + float(part)
+    total = sum(map(abs, found.values())) or 1.0
+    return {topic: found[topic] / total for topic in sorted(found, key=lambda one: -abs(found[one]))}
+
+
+def because(
+    site: SiteModel, here: Situation, near: Neighbours, change: Callable[[Request], float | None]
+) -> list[str]:
+    """Explain a forecast in sentences.
+
+    Parameters
+    ----------
+    site
+        The model.
+    here, near
+        The job in the queue, and the jobs that stand nearest to it.
+    change
+        Returns the median wait of another request in its place, s; None where the site cannot run it.
+
+    Returns
+    -------
+    list of str
+        What was seen of the topics that moved the forecast most, then what another request would bring.
+    """
+    median = float(forecast(site, here.features)["median"] or 0.0)
+    features = {str(name): float(value) for name, value in here.features.iloc[0].items()}
+    said: list[str] = []
+    for topic, share in topics(site, here, median).items():
+        if abs(share) >= _LEAST and len(said) < _MOST:
+            said += _SENTENCES[topic](_Seen(here.request, near, features, share > 0))
+    return said + _other_requests(here.request, median, change)
+
+
+def _other_requests(asked: Request, median: float, change: Callable[[Request], float | None]) -> list[str]:
+    """Say which smaller request starts sooner, if one does by a minute and a fifth of the wait."""
+    choices: list[tuple[str, Request]] = []
+    for part in (2, 4):
+        if asked.requested_time >= part * 600:
+            shorter = replace(asked, requested_time=asked.requested_time // part)
+            choices.append(
+                (f"{roughly(shorter.requested_time)} instead of {roughly(asked.requested_time)}", shorter)
+            )
+    if asked.cpus >= 2:
+        cpus = asked.cpus // 2
+        fewer = replace(asked, cpus=cpus, nodes=max(1, min(asked.nodes, cpus)))
+        choices.append((f"{counted(cpus, 'CPU')} instead of {asked.cpus:,}", fewer))
+    better = [(value, text) for text, other in choices if (value := change(other)) is not None]
+    if not better:
+        return []
+    soonest, text = min(better, key=lambda one: one[0])
+    if soonest > min(0.8 * median, median - 60):
+        return []
+    brings = roughly(soonest)
+    what = (
+        "let it start at once, as likely as not" if brings == "at once" else f"bring the median to {brings}"
+    )
+    return [f"Asking for {text} would {what}."]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a sentence may speak of; ``longer`` says whether its topic lengthens the wait."""
+
+    request: Request
+    near: Neighbours
+    features: dict[str, float]
+    longer: bool
+
+
+def _ahead(seen: _Seen) -> list[str]:
+    where = "in this partition" if seen.near.n_partitions > 1 else "in the queue"
+    if seen.near.ahead == 0:
+        return [f"Nobody is ahead of you {where}."]
+    own = f", {seen.near.own_ahead:,} of your own" if seen.near.own_ahead else ""
+    text = f"{counted(seen.near.ahead, 'job')} {be(seen.near.ahead)} ahead of you {where}{own}"
+    lasts = seen.features["partition_drain_n_7d"]
+    pace = f"; at the last week's pace {'it starts' if seen.near.ahead == 1 else 'they start'} within {roughly(lasts)}"
+    return [text + (pace if 60 <= lasts < 7 * DAY else "") + "."]
+
+
+def _in_use(seen: _Seen) -> list[str]:
+    most, used = seen.features["capacity_seen"], seen.features["cpus_in_use"]
+    left = seen.features["running_mean_remaining"]
+    until = f"; by their limits the running jobs have {roughly(left)} left on average" if left >= 60 else ""
+    return [f"{used:,.0f} CPUs are in use, the most seen so far is {most:,.0f}{until}."]
+
+
+def _like(seen: _Seen) -> list[str]:
+    if len(seen.near.like) >= 5:
+        return [f"Jobs like yours ({seen.near.what}) {_waited(seen.near.like)} this week."]
+    n = len(seen.near.last_like)
+    if n == 0:
+        return []
+    which = "The last job" if n == 1 else f"The last {n} jobs"
+    return [f"{which} like yours ({seen.near.what}) {_waited(seen.near.last_like)}."]
+
+
+def _user(seen: _Seen) -> list[str]:
+    n = len(seen.near.own)
+    if not seen.request.user or n == 0:
+        return []
+    which = "Your last job" if n == 1 else f"Your last {n} jobs"
+    return [f"{which} to start {_waited(seen.near.own)}."]
+
+
+def _lately(seen: _Seen) -> list[str]:
+    n = len(seen.near.lately)
+    if n < 2:
+        return []
+    where = " in this partition" if seen.near.n_partitions > 1 else ""
+    return [f"The last {n} jobs to start{where} {_waited(seen.near.lately)}."]
+
+
+def _flow(seen: _Seen) -> list[str]:
+    for hours, text in ((1, "hour"), (6, "6 hours"), (24, "24 hours")):
+        started, submitted = seen.features[f"started_{hours}h"], seen.features[f"submitted_{hours}h"]
+        if started + submitted >= 5:
+            started_text = f"{counted(int(started), 'job')} started"
+            return [f"In the last {text} {counted(int(submitted), 'job')} came and {started_text}."]
+    return ["Hardly a job came or started in the last 24 hours."]
+
+
+def _usage(seen: _Seen) -> list[str]:
+    share, running = seen.features["user_share_7d"], seen.features["user_running_cpus"]
+    if not seen.request.user or (share == 0 and running == 0):
+        return []
+    holds = f"; your running jobs hold {counted(int(running), 'CPU')}" if running else ""
+    return [f"Your jobs took {share:.0%} of the CPU time of all that ended in the last week{holds}."]
+
+
+def _habits(seen: _Seen) -> list[str]:
+    mine, usual = seen.features["user_limit_used"], seen.features["limit_used"]
+    if seen.request.user and np.isfinite(mine):
+        return [f"Your last jobs ran for {mine:.0%} of the time that they asked for."]
+    return (
+        [f"The last jobs to end ran for {usual:.0%} of the time that they asked for."]
+        if np.isfinite(usual)
+        else []
+    )
+
+
+def _before(seen: _Seen) -> list[str]:
+    for label, whose in (("user", "Your last job"), ("all", "The last job")):
+        waits, ago = seen.features[f"{label}_before_1_waits"], seen.features[f"{label}_before_1_ago"]
+        if np.isnan(waits) or (label == "user" and not seen.request.user):
+            continue
+        so_far = float(np.expm1(seen.features[f"{label}_before_1_so_far"]))
+        submitted = f"{whose}, submitted {roughly(ago)} ago," if ago >= 2.5 else f"{whose}, just submitted,"
+        return [f"{submitted} {'still waits' if waits else _waited(np.array([so_far]))}."]
+    return []
+
+
+def _clock(seen: _Seen) -> list[str]:
+    day, hour = _DAYS[int(seen.features["weekday"])], int(seen.features["hour"])
+    effect = "later" if seen.longer else "sooner"
+    return [
+        f"Jobs submitted at this time ({day}, {hour:02d}:00 to {hour:02d}:59 UTC) tend to start {effect}."
+    ]
+
+
+def _request(seen: _Seen) -> list[str]:
+    effect = "wait longer" if seen.longer else "start sooner"
+    return [f"Jobs of this size ({seen.near.what}) tend to {effect} than others here."]
+
+
+def _replay(seen: _Seen) -> list[str]:
+    wait = roughly(seen.features["replay_wait"])
+    when = wait if wait == "at once" else f"in {wait}"
+    return [f"Played forward by EASY backfilling, the queue would start it {when}."]
+
+
+def _nothing(seen: _Seen) -> list[str]:
+    return []
+
+
+_SENTENCES = {
+    "ahead": _ahead, "in_use": _in_use, "like": _like, "user": _user, "lately": _lately, "flow": _flow, "usage": _usage,
+    "habits": _habits, "before": _before, "clock": _clock, "request": _request, "replay": _replay,
+    "priority": _nothing,
+}  # fmt: skip
+
+
+def _waited(waits: np.ndarray) -> str:
+    about, one = roughly(float(np.median(waits))), len(waits) == 1
+    if about == "at once":
+        return "started at once" if one else "mostly started at once"
+    return f"waited {about}" if one else f"waited {about} at the median"
+
+
+def changed_median(
+    site: SiteModel, state: pd.DataFrame | None, here: Situation
+) -> Callable[[Request], float | None]:
+    """Return a function that predicts the median wait of another request in a job's place; see `because`."""
+
+    def change(request: Request) -> float | None:
+        try:
+            check_request(site, request)
+        except TableError:
+            return None
+        return forecast(site, situation(site, request, state, here.now).features)["median"]
+
+    return change

@@ -1,0 +1,286 @@
+"""What `queue predict` and `watch` say in words: why, with what caution, and what each feature means."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.queue_time import answer as answers
+from procure.queue_time import predict as room
+from procure.queue_time import store, training, why
+from procure.queue_time.cautions import cautions
+from procure.queue_time.features import site_features
+from procure.queue_time.meanings import describe_features, feature_names, meaning
+from procure.queue_time.predict import Request, forecast, situation, widened
+from tests.test_queue_time_model import QUICK, busy_site
+
+RUN = CliRunner()
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "queue-features.md"
+
+
+@pytest.fixture(scope="module")
+def site() -> store.SiteModel:
+    """A quickly trained model of a busy site."""
+    return training.train(busy_site(900), settings=QUICK)
+
+
+def queue_of(site: store.SiteModel, n: int = 3) -> pd.DataFrame:
+    """A state: 60 CPUs run, and n jobs wait in batch, the first of alice."""
+    now = int(site.about["end"]) + 600
+    rows = [
+        {
+            "job_id": f"w{i}", "user": "alice" if i < 2 else "bob", "partition": "batch", "submit_time": now - 500 + i,
+            "requested_time": 7200, "run_time": 0, "n_nodes": 1, "cpus_per_node": 60 if i == 0 else 8,
+            "mem_mb_per_node": 0, "gpus_per_node": 0, "start_time": now - 400 if i == 0 else pd.NA, "end_time": pd.NA,
+        }
+        for i in range(n + 1)
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows)
+    return frame.astype({"start_time": "Int64", "end_time": "Int64"})
+
+
+def said_of(
+    site: store.SiteModel, request: Request, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """What is said where a single topic moves the forecast."""
+    monkeypatch.setattr(why, "topics", lambda *_: {topic: 1.0})
+    here = situation(site, request, queue_of(site))
+    return why.because(site, here, why.neighbours(here), lambda _: None)
+
+
+def test_sentences_speak_of_what_moved_the_forecast(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """Each topic's sentence holds the figures of the job table, and of no other topic is spoken."""
+    asked = Request(16, 8 * 3600, user="alice", partition="batch")
+    [ahead] = said_of(site, asked, "ahead", monkeypatch)
+    assert ahead.startswith("3 jobs are ahead of you in this partition, 1 of your own")
+    [used] = said_of(site, asked, "in_use", monkeypatch)
+    here = situation(site, asked, queue_of(site))
+    runs = (here.table["start_time"] < here.now) & ~(here.table["end_time"] < here.now).fillna(False)
+    assert used.startswith(
+        f"{int(here.table.loc[runs, 'cpus_per_node'].sum())} CPUs are in use, the most seen so far"
+    )
+    [like] = said_of(site, replace(asked, cpus=2, requested_time=4 * 3600), "like", monkeypatch)
+    history = site.history
+    same = history[
+        (history["partition"] == "batch") & (history["cpus_per_node"] == 2)
+        & (history["requested_time"] // 60 >= 64) & (history["requested_time"] // 60 < 256)
+    ]  # fmt: skip
+    week = same[same["start_time"] >= int(site.about["end"]) + 600 - 7 * 86400]
+    waits = (week["start_time"] - week["submit_time"]).astype(float)
+    assert "(2 CPUs, 4 h)" in like
+    assert ("this week" in like) == (len(waits) >= 5)
+    assert said_of(site, asked, "priority", monkeypatch) == []
+
+
+def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """No feature of the model is without words, and none raises for a plain or an unknown job."""
+    for topic in {meaning(name).topic for name in feature_names()} - {"replay", "priority"}:
+        for request in (
+            Request(4, 3600, user="a", partition="batch"),
+            Request(64, 0),
+            Request(1, 60, user="nobody"),
+        ):
+            for text in said_of(site, request, topic, monkeypatch):
+                assert not text[0].islower() and text.endswith(".") and "nan" not in text and "_" not in text
+
+
+def test_topics_are_shares_of_the_boosters_contributions(site) -> None:  # type: ignore[no-untyped-def]
+    """They add up to one in size, largest first."""
+    here = situation(site, Request(16, 7200, user="a"), queue_of(site))
+    shares = list(why.topics(site, here, 600.0).values())
+    assert sum(map(abs, shares)) == pytest.approx(1)
+    assert shares == sorted(shares, key=lambda one: -abs(one))
+
+
+@pytest.mark.parametrize(
+    ("medians", "text"),
+    [
+        (
+            {4 * 3600: 300.0, 2 * 3600: 290.0},
+            "Asking for 2 h instead of 8 h would bring the median to 5 min.",
+        ),
+        ({4 * 3600: 300.0}, "Asking for 4 h instead of 8 h would bring the median to 5 min."),
+        ({4 * 3600: 0.0}, "Asking for 4 h instead of 8 h would let it start at once, as likely as not."),
+        ({4 * 3600: 800.0}, None),
+    ],
+)
+def test_a_smaller_request_is_named_where_it_helps(site, monkeypatch, medians, text) -> None:  # type: ignore[no-untyped-def]
+    """The best of the shorter limits and fewer CPUs, predicted in the job's place; nothing where none helps."""
+    monkeypatch.setattr(why, "topics", lambda *_: {})
+    monkeypatch.setattr(why, "forecast", lambda *_: {"median": 840.0})
+    here = situation(site, Request(16, 8 * 3600))
+    found = why.because(site, here, why.neighbours(here), lambda other: medians.get(other.requested_time))
+    assert found == ([] if text is None else [text])
+
+
+def test_the_change_is_predicted(site) -> None:  # type: ignore[no-untyped-def]
+    """What another request would bring is the forecast of that request at the same moment; None if it cannot run."""
+    state = queue_of(site)
+    here = situation(site, Request(16, 8 * 3600), state)
+    change = why.changed_median(site, state, here)
+    other = Request(8, 3600)
+    assert change(other) == forecast(site, situation(site, other, state, here.now).features)["median"]
+    assert change(Request(10_000, 60)) is None
+
+
+def codes(
+    site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None
+) -> set[str]:
+    here = situation(site, request, state, now)
+    return {one.code for one in cautions(site, request, here, why.neighbours(here), state is not None)}
+
+
+def test_what_is_not_known_is_said(site) -> None:  # type: ignore[no-untyped-def]
+    """A line each: few like jobs, unknown user, assumed partition, memory, state and model out of step, drift."""
+    plain = Request(2, 4 * 3600, user="a", partition="batch")
+    state, end = queue_of(site), int(site.about["end"])
+    assert codes(site, plain, state) - {"drift"} == set()
+    assert "few_like" in codes(site, replace(plain, cpus=64, requested_time=60), state)
+    assert "unknown_user" in codes(site, replace(plain, user="zed"), state)
+    assert "assumed_partition" in codes(site, replace(plain, partition=""), state)
+    assert "no_memory" in codes(site, replace(plain, mem_mb=4000), state)
+    assert "old_model" in codes(site, plain, state, end + 3 * 86400)
+    assert "old_state" in codes(site, plain, state, end - 7200)
+    few = replace(site, history=site.history.assign(partition="long"))
+    assert "new_partition" in codes(few, plain, state)
+    bounds = {"queue_depth": [100.0, 200.0]}
+    assert "drift" in codes(replace(site, about=site.about | {"bounds": bounds}), plain, state)
+
+
+def test_doubt_makes_the_interval_wider(site) -> None:  # type: ignore[no-untyped-def]
+    """With the median where it was, and intervals and chances of one distribution."""
+    here = situation(site, Request(32, 7200, user="a"), queue_of(site))
+    sure, unsure = (forecast(site, here.features, 3600.0, doubt=doubt) for doubt in (0.0, 0.6))
+    assert unsure["median"] == pytest.approx(sure["median"])
+    assert unsure["lower_90"] <= sure["lower_90"] and unsure["upper_90"] > sure["upper_90"]
+    said = widened(site.model.distribution(here.features), 0.6)
+    assert said.chance(said.quantile(0.9))[0] == pytest.approx(0.9, abs=1e-6)
+    unknown = replace(Request(32, 60), user="zed")
+    wide = answers.answer(site, unknown, queue_of(site))
+    assert any("interval is wider" in text for text in wide["caution"])
+    narrow = forecast(site, situation(site, unknown, queue_of(site)).features)
+    assert wide["upper_90"] > narrow["upper_90"]
+
+
+def test_a_pending_jobs_wait_counts(site) -> None:  # type: ignore[no-untyped-def]
+    """What remains is the stated distribution given the wait so far, read off features of the job's own submission."""
+    state = queue_of(site)
+    for later in (600, 86400, 30 * 86400, 3000 * 86400):
+        now = int(state["submit_time"].max()) + later
+        job = room.pending_waits(site, state, "alice", now).iloc[0]
+        assert job["waited"] == now - int(state["submit_time"].iloc[1])
+        assert 0 <= job["lower_90"] <= job["median"] <= job["upper_90"] < np.inf
+    # Beyond everything seen only the time waited is left to go by.
+    assert job["median"] == pytest.approx(job["waited"], rel=0.05)
+    table = pd.concat([site.history[site.history["end_time"].notna()], state], ignore_index=True)
+    row = np.flatnonzero(table["job_id"] == "w1")
+    features = site_features(table, site.about["most"], asked=row)
+    waited = 600
+    now = int(state["submit_time"].iloc[1]) + waited
+    median = room.pending_waits(site, state, "alice", now).iloc[0]["median"]
+    said = site.model.distribution(features)
+    share = said.chance(waited) + (1 - said.chance(waited)) * said.chance(median)  # not yet: of the whole
+    assert said.chance(waited + median)[0] == pytest.approx(
+        float(0.5 + said.chance(waited)[0] / 2), abs=0.02
+    ), share
+
+
+def test_watch_says_what_it_leaves_out(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Thirty jobs by default, those that wait longest; --limit and --all show others, and a cut is said."""
+    store.save(site, tmp_path / "site.model")
+    line = "{i}|alice|batch|PENDING|None|4|1|500M|N/A|2:00:00|2020-10-20T08:00:{s:02}|N/A|100"
+    (tmp_path / "squeue.txt").write_text("\n".join(line.format(i=100 + i, s=59 - i) for i in range(40)))
+    words = ["queue", "watch", "--model", str(tmp_path / "site.model"), "--user", "alice", "--count", "1"]
+    words += ["--state", str(tmp_path / "squeue.txt")]
+    said = RUN.invoke(app, words).stdout
+    assert "30 of 40 shown" in said and "139" in said and "101" not in said
+    assert "5 of 40 shown" in RUN.invoke(app, [*words, "--limit", "5"]).stdout
+    whole = RUN.invoke(app, [*words, "--all"]).stdout
+    assert "shown" not in whole and "101" in whole
+
+
+def test_live_asks_what_if_of_now(site, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """--what-if ranks at the moment of the question, not at the last event of the queue."""
+    from procure.cli import queue_predict
+
+    store.save(site, tmp_path / "site.model")
+    monkeypatch.setattr(queue_predict, "live_state", lambda tz: queue_of(site))
+    asked: list[int] = []
+    plain = room.situation
+
+    def noted(site, request, state=None, now=None):  # type: ignore[no-untyped-def]
+        asked.append(now)
+        return plain(site, request, state, now)
+
+    monkeypatch.setattr(room, "situation", noted)
+    monkeypatch.setattr(queue_predict.clock, "time", lambda: 1_700_000_000.5)
+    words = [
+        "queue",
+        "predict",
+        "--model",
+        str(tmp_path / "site.model"),
+        "--cpus",
+        "4",
+        "--time",
+        "1h",
+        "--live",
+    ]
+    done = RUN.invoke(app, [*words, "--what-if", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(done.stdout)) > 2 and set(asked) == {1_700_000_000}
+
+
+def page_text() -> str:
+    """The reference page, made from the code."""
+    lines = ["# Features of queue time", ""]
+    lines += [
+        "Made from the code (`procure queue features` prints the same): what is known of a job at its submission.",
+        "Like jobs have the same partition, CPUs up to the same power of two, a limit within a factor of four, and",
+        "GPUs or none; nearly equal ones the same user, partition, CPUs and limit to ten minutes.", "",
+        "| Feature | Meaning | Unit |", "| --- | --- | --- |",
+    ]  # fmt: skip
+    rows = describe_features().itertuples()
+    return "\n".join([*lines, *(f"| `{row.feature}` | {row.meaning} | {row.unit} |" for row in rows)]) + "\n"
+
+
+def test_the_page_of_features_is_made_from_the_code() -> None:
+    """docs/reference/queue-features.md names every feature that is computed, with its meaning and unit."""
+    assert PAGE.read_text() == page_text()
+
+
+def test_features_command(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """All features, or those of a model, with a meaning and a topic each."""
+    store.save(site, tmp_path / "site.model")
+    every = json.loads(RUN.invoke(app, ["queue", "features", "--format", "json"]).stdout)
+    assert {row["feature"] for row in every} >= set(site_features(busy_site(30)).columns)
+    words = ["queue", "features", "--model", str(tmp_path / "site.model"), "--format", "json"]
+    assert [row["feature"] for row in json.loads(RUN.invoke(app, words).stdout)] == site.model.names
+
+
+def test_a_model_file_keeps_what_the_features_need() -> None:
+    """The last 30,000 jobs; of a busier site those of the last eight days, up to 100,000."""
+
+    def kept(n: int, every: float) -> int:
+        return len(store.recent(pd.DataFrame({"submit_time": (np.arange(n) * every).astype(np.int64)})))
+
+    assert kept(500, 60) == 500
+    assert kept(50_000, 60) == 30_000
+    assert kept(60_000, 20) == 8 * 86400 // 20 + 1
+    assert kept(150_000, 1) == 100_000
+
+
+def test_a_question_imports_no_booster_library() -> None:
+    """What takes most of a second to import is left alone by `queue predict` and `watch`."""
+    code = "import sys, procure.cli.queue_predict; print([m for m in sys.argv[1:] if m in sys.modules])"
+    heavy = ["xgboost", "sklearn", "scipy", "matplotlib", "numba"]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
