@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 from test_reports import HOSTILE, NAMES, reports
+
+from procure.text import duration
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
 axe = pytest.importorskip("axe_playwright_python.base", reason="the extra `browser` is not installed")
@@ -92,7 +95,16 @@ def test_every_control_of_the_list_works(browser, pages):
     assert page.locator("#compared thead th").count() == 3
     page.check('[aria-label="compare rank 3"]')  # the last two stay
     assert not page.is_checked('[aria-label="compare rank 1"]')
+    cells = page.locator("#compared tbody tr", has_text="mean wait").locator("td").all_inner_texts()
+    data = json.loads(page.inner_html("#data"))
+    assert cells == [duration(one["mean_wait_time"]) for one in data["list"][1:3]]  # as Python writes it
     page.select_option("#across", label="CPUs")
+    assert page.inner_text("#scales").startswith("Across: CPUs, ")
+    page.focus("#cloud")
+    page.keyboard.press("ArrowRight")
+    assert "mean wait" in page.inner_text("#point")
+    page.keyboard.press("Enter")
+    assert page.locator("#compared thead th").count() == 3
     box = page.locator("#cloud").bounding_box()
     page.mouse.move(box["x"] + 20, box["y"] + 20)
     page.mouse.move(box["x"] + 12, box["y"] + 20)

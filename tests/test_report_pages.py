@@ -7,6 +7,10 @@ import hashlib
 import html
 import json
 import re
+import shutil
+import subprocess
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pandas as pd
@@ -16,11 +20,14 @@ from typer.testing import CliRunner
 
 import procure
 from procure.cli.main import app
+from procure.errors import TableError
+from procure.packages.costs import Costs
 from procure.page.html import as_json
+from procure.page.pdf import write_pdf
 from procure.recommender.sensitivity import most_robust
 from procure.reports import Report
 from procure.reports.answer import compared
-from procure.reports.bill import bill
+from procure.reports.bill import bill, ended, totals
 from procure.sweep.results import load_results
 
 
@@ -93,10 +100,80 @@ def test_the_bill_is_a_table_that_a_purchasing_office_opens(tmp_path: Path):
     assert CliRunner().invoke(app, [*asked, "--bill", str(out)]).exit_code == 0
     table = pd.read_csv(out)
     assert table["type"].iloc[-1] == "total"
+    assert table["count"].iloc[-1] == table["count"].iloc[:-1].sum()
+    second = load_results(swept(), search=True)
+    listed = procure.recommend(second, k=3, verify=False)
+    lines = table.iloc[:-1]
+    beside = lines[lines["second_count"] > 0]
+    counts = ",".join(f"{one.type}={one.second_count}" for one in beside.itertuples(index=False))
+    assert sorted(counts.split(",")) == sorted(listed.ranking["package_id"].iloc[1].split(","))
     assert table["line_total_usd"].iloc[-1] == pytest.approx(table["line_total_usd"].iloc[:-1].sum())
     (tmp_path / "r.html").unlink()
     refused = CliRunner().invoke(app, [*asked, "--bill", str(tmp_path / "bill.xls")])
     assert refused.exit_code != 0 and not (tmp_path / "r.html").exists()
+
+
+def test_what_the_order_comes_to_is_told_beside_the_second_choice(made: Report):
+    """Totals are those of the list's first and second package; what no quote states, such as power, is left out."""
+    done = made.recommendation
+    told = {one["what"]: (one["first"], one["second"]) for one in totals(done)}
+    assert told["price"] == tuple(done.ranking["price_usd"].iloc[:2])
+    rows = done.ranking["row"].iloc[:2]
+    assert told["CPUs"] == tuple(done.case.packages["total_cpus"].iloc[rows])
+    assert told["servers"] == tuple(done.results.counts[rows].sum(axis=1))
+    assert not any("power" in what for what in told)
+
+
+def test_power_racks_and_years_are_told_where_they_are_known(made: Report):
+    """Watts and rack units are summed over the servers; a price per kWh gives the cost over the years."""
+    results = made.recommendation.results
+    quotes = results.plan.quotes.assign(power_w=500.0, idle_power_w=100.0, rack_units=2.0)
+    study = results.plan.study.model_copy(update={"costs": Costs(years=4, usd_per_kwh=0.2)})
+    plan = replace(results.plan, quotes=quotes, study=study)
+    done = replace(made.recommendation, results=replace(results, plan=plan))
+    told = {one["what"]: one["first"] for one in totals(done)}
+    n = told["servers"]
+    assert told["power, all servers busy"] == pytest.approx(n / 2)
+    assert told["height in racks"] == 2 * n
+    assert told["cost over 4 years"] == pytest.approx(told["price"] + told["of it energy, 4 years"])
+
+
+def test_an_offer_that_has_ended_is_named():
+    """A line whose last day is past is told; one without a date, or with another text, is not."""
+    lines = pd.DataFrame(
+        {"type": list("abcd"), "count": [1, 1, 1, 0], "valid_until": ["2020-01-31", "", "soon", "2020-01-31"]}
+    )
+    assert ended(lines, date(2020, 1, 31)) == []
+    assert ended(lines, date(2020, 2, 1)) == ["the offer of a ended on 2020-01-31: ask the vendor again"]
+
+
+def test_the_pdf_has_page_numbers_in_its_contents(made: Report, tmp_path: Path):
+    """WeasyPrint writes beside each line of the contents on which page its section begins."""
+    pytest.importorskip(
+        "weasyprint", reason="the extra `pdf` is not installed", exc_type=(ImportError, OSError)
+    )
+    reader = shutil.which("pdftotext")
+    if reader is None:
+        pytest.skip("no pdftotext on this machine")
+    path = write_pdf(tmp_path / "r.pdf", made.html)
+    pages = subprocess.run(
+        [reader, "-layout", path, "-"], capture_output=True, text=True, check=True
+    ).stdout.split("\f")
+    contents = next(page for page in pages if "The evidence" in page)
+    told = re.findall(r"\d+\. +(\S[^,]*?), page (\d+)", contents)
+    assert len(told) >= 8
+    for title, number in told:
+        assert re.search(rf"^ *{re.escape(title)}\s*$", pages[int(number) - 1], re.MULTILINE), title
+
+
+def test_without_weasyprint_a_pdf_is_one_error_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The error names the extra, and nothing is written."""
+    monkeypatch.setattr("procure.page.pdf.find_spec", lambda name: None)
+    with pytest.raises(TableError, match=r"procure-hpc\[pdf\]"):
+        procure.report(swept(), tmp_path / "r.html", pdf=tmp_path / "r.pdf")
+    assert not list(tmp_path.iterdir())
 
 
 def test_classes_of_jobs_hold_every_job_once(made: Report):

@@ -26,6 +26,12 @@ def report(
             metavar="FILE", help="Write the bill of quantities of the first choice too: .csv or .parquet."
         ),
     ] = None,
+    pdf: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write it as PDF too, with page numbers in its contents (extra pdf)."
+        ),
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Write the report and print its path. It refers to nothing outside itself, and prints well.
@@ -35,9 +41,10 @@ def report(
     \b
     procure report pipelines/example.toml
     procure report pipelines/example.toml -k 20 --out purchase.html --bill bill.csv
+    procure report pipelines/example.toml --pdf purchase.pdf
     """
     done = write_report(
-        study, out, k=k, verify=verify, workload=workload, policy=policy, bill=bill, note=common.note
+        study, out, k=k, verify=verify, workload=workload, policy=policy, bill=bill, pdf=pdf, note=common.note
     )
     if output is common.Format.JSON:
         common.print_json({"report": str(done.path), "bytes": len(done.html.encode())})

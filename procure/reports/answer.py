@@ -232,18 +232,18 @@ def _loads(done: Recommendation) -> pd.DataFrame | None:
 
 
 def _sure(done: Recommendation, loads: pd.DataFrame | None) -> list[str]:
-    lines, sure = [], done.confidence
+    parts, sure = [], done.confidence
     if sure is not None and len(sure.table) > 1 and sure.table["alike"].notna().all():
         n = int(sure.table["alike"].sum())
-        lines.append(
+        parts.append(
             f"one of {n:,} equally good packages" if n > 1 else "better than every other package looked at"
         )
     if loads is not None and loads.shape[1] > 1:
         held = loads.loc[[_LESS, _MORE]].to_numpy()
         worst = int((held < held[:, :1]).sum(axis=1).max()) + 1
-        stays = "it stays first" if worst == 1 else f"it stays among the first {worst}"
-        lines.append(f"{stays} of {loads.shape[1]} if load grows or falls by 30 %")
-    return lines or ["how sure this order is, is not known: the jobs were not resampled"]
+        stays = "this one stays first" if worst == 1 else f"this one stays among the first {worst}"
+        parts.append(f"{stays} of {loads.shape[1]} if load grows or falls by 30 %")
+    return ["; ".join(parts) or "how sure this order is, is not known: the jobs were not resampled"]
 
 
 def _changes(loads: pd.DataFrame | None) -> list[str]:
@@ -252,7 +252,7 @@ def _changes(loads: pd.DataFrame | None) -> list[str]:
     found = stability(loads.iloc[1:])
     moved = found[found["rank"] > 1]
     if moved.empty:
-        return ["none of the other loads that were tried"]
+        return [f"nothing that was tried: {', '.join(found['situation'])}"]
     worst = moved.loc[moved["regret_seconds"].idxmax()]
     return [f"{worst['situation']}, another package leads by {duration(worst['regret_seconds'])}"]
 

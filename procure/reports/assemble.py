@@ -21,6 +21,7 @@ from procure.models import FEATURE_SETS, Predicted
 from procure.objectives import OBJECTIVES
 from procure.packages.costs import Costs
 from procure.page.html import write_page
+from procure.page.pdf import check_pdf, write_pdf
 from procure.policies import catalog
 from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
@@ -31,8 +32,7 @@ from procure.recommender.sensitivity import stability
 from procure.recommender.summary import counts_of
 from procure.reports import confidence, days, explain, pareto
 from procure.reports.answer import answer, compared
-from procure.reports.bill import bill as bill_of
-from procure.reports.bill import write_bill
+from procure.reports.bill import with_second, write_bill
 from procure.reports.purchase import Section, render
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
@@ -84,6 +84,7 @@ def report(
     workload: str | None = None,
     policy: str | None = None,
     bill: str | Path | None = None,
+    pdf: str | Path | None = None,
     note: Note = lambda text: None,
 ) -> Report:
     """Recommend packages and write a report for the committee: one HTML file with the evidence.
@@ -101,7 +102,9 @@ def report(
     workload, policy
         One of the study's; None = all its workloads together, its first policy.
     bill
-        A table file for the bill of quantities, see `procure.reports.bill.bill`; None = none.
+        A table file for the bill of quantities, see `procure.reports.bill.with_second`; None = none.
+    pdf
+        A file for the report on A4 pages, whose contents have page numbers; None = none.
     note
         Called with a line on each step that takes long.
 
@@ -110,10 +113,12 @@ def report(
     ArgumentError
         The study has no such workload or policy, or k is below 1.
     TableError
-        There are no results yet, too few to learn from, or the file cannot be written.
+        There are no results yet, too few to learn from, the file cannot be written, or WeasyPrint is missing for a PDF.
     """
     if bill is not None:
         check_name(bill)
+    if pdf is not None:
+        check_pdf()
     results = load_results(study, policy, workload, search=True)
     note("ranking the packages")
     recommendation = recommend(results, k=k, verify=verify, note=note)
@@ -150,7 +155,9 @@ def report(
         workload_option=f" --workload {shlex.quote(workload)}" if workload else "",
     )
     if bill is not None:
-        write_bill(bill_of(recommendation), bill)
+        write_bill(with_second(recommendation), bill)
+    if pdf is not None:
+        write_pdf(pdf, html)
     path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
     return Report(path, html, recommendation, evaluation, explanations)
 
@@ -222,14 +229,10 @@ def _costs(done: Recommendation) -> list[str]:
     study, row = done.results.plan.study, int(done.ranking["row"].iloc[0])
     first = done.case.packages.iloc[row]
     price, cpus = float(first["price_usd"]), max(float(first["total_cpus"]), 1)
-    budget = float(study.packages.budget_usd)
-    lines = [f"US$ {price:,.0f} of US$ {budget:,.0f}, US$ {price / cpus:,.0f} per CPU"]
+    lines = [f"US$ {price:,.0f} of US$ {study.packages.budget_usd:,.0f}, US$ {price / cpus:,.0f} per CPU"]
     if study.costs != Costs():
-        total = done.results.costs().iloc[row]
-        lines.append(
-            f"over {study.costs.years:g} years US$ {total['tco_usd']:,.0f} in all, of it "
-            f"US$ {total['energy_usd']:,.0f} for energy; US$ {total['usd_per_core_hour']:,.3f} per core-hour used"
-        )
+        used = done.results.costs().iloc[row]["usd_per_core_hour"]
+        lines.append(f"over {study.costs.years:g} years US$ {used:,.3f} per core-hour used")
     return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from importlib.metadata import version
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -22,7 +22,7 @@ from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 from procure.reports import charts
 from procure.reports.answer import Answer, Compared, bars_chart
-from procure.reports.bill import bill
+from procure.reports.bill import ended, totals, with_second
 from procure.study import Plan
 from procure.workload.clock import has_dates
 from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
@@ -31,12 +31,14 @@ _EXAMPLES = 3
 _SHOWN_FIRST = 20
 _PROGRAMS = ("numpy", "pandas", "numba", "scikit-learn", "xgboost")
 _MOST_DRAWN = 4000
+_MOST_NODES = 200
 _TOLD = {
     "processor": "processor", "vendor": "vendor", "quote_number": "quote", "valid_until": "valid until",
 }  # fmt: skip
 _FIRST = [("waits", "Who waits"), ("change", "What would change the answer")]
 _LAST = [
-    ("common", "What the recommended packages have in common"), ("wrong", "How it might be wrong"),
+    ("common", "What the recommended packages have in common"), ("existing", "What there is already"),
+    ("wrong", "How it might be wrong"),
     ("predictions", "How good the predictions are"), ("drives", "What drives the wait"), ("jobs", "The jobs"),
     ("packages", "The packages"), ("limits", "What is not modelled"), ("repeat", "How to repeat it"),
 ]  # fmt: skip
@@ -81,13 +83,16 @@ def render(
     budget = float(study.packages.budget_usd - study.packages.fixed_cost_usd)
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
-    held, lines = [one for one in sections if one.html], bill(done)
+    held, lines = [one for one in sections if one.html], with_second(done)
     values = {
         "answer": answer,
         "bars": bars_chart(answer.bars) if answer else "",
         "compared": compared,
         "waits": compared.by_class().to_dict(orient="records") if compared else [],
         "bill": lines.to_dict(orient="records"),
+        "totals": totals(done),
+        "ended": ended(lines, date.today()),
+        "existing": _existing(plan.existing),
         "told": {title: name for name, title in _TOLD.items() if (lines[name] != "").any()},
         "without": _unstated(plan.quotes),
         "all_simulated": bool(top["simulated"].all()),
@@ -95,7 +100,7 @@ def render(
         "sections": [one.html for one in held],
         # Scripts look for these ids in every report.
         "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
-        "contents": [*_FIRST, *((one.id, one.title) for one in held), *_LAST],
+        "contents": [*_FIRST, *((one.id, one.title) for one in held), *_last(plan.existing)],
         "period": _period(plan, names, zones),
         "today": f"{datetime.now():%d %B %Y}".lstrip("0"),
         "data": page_data(done),
@@ -106,6 +111,7 @@ def render(
         "workloads": names,
         "ranked_by": _ranked_by(done),
         "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
+        "files": _files(plan),
         "inputs": plan.fingerprint | {"procure": __version__} | {name: version(name) for name in _PROGRAMS},
         "top": records(done),
         "shown_first": _SHOWN_FIRST,
@@ -142,8 +148,9 @@ def page_data(done: Recommendation) -> dict[str, object]:
     -------
     dict
         ``list``: the records of `procure.recommender.summary.records`. ``axes``: ``key label unit`` of the figures
-        by which packages are drawn. ``packages``: of each package of the list, and of at most `_MOST_DRAWN` others
-        that run every job and are simulated, evenly chosen by rank: its id, and its figure on each axis.
+        by which packages are drawn, and whether ``more`` is better. ``packages``: of each package of the list, and of
+        at most `_MOST_DRAWN` others that run every job and are simulated, evenly chosen by rank: its id, and its
+        figure on each axis.
     """
     results, ranking = done.results, done.ranking
     costs = results.costs()
@@ -174,9 +181,33 @@ def page_data(done: Recommendation) -> dict[str, object]:
     columns = [table["package_id"].tolist(), *(table[name].tolist() for name, _, _ in axes)]
     return {
         "list": records(done),
-        "axes": [{"key": name, "label": label, "unit": unit} for name, label, unit in axes],
+        "axes": [
+            {"key": name, "label": label, "unit": unit, "more": name.startswith("total_")}
+            for name, label, unit in axes
+        ],
         "packages": [list(one) for one in zip(*columns, strict=True)],
     }
+
+
+def _last(existing: pd.DataFrame | None) -> list[tuple[str, str]]:
+    there = existing is not None and len(existing) > 0
+    return [one for one in _LAST if one[0] != "existing" or there]
+
+
+def _existing(nodes: pd.DataFrame | None) -> list[dict[str, object]]:
+    """Return the existing nodes by what they are, a record per kind."""
+    if nodes is None or not len(nodes):
+        return []
+    alike = nodes.groupby(["kind", "cpus", "mem_mb", "gpus"], sort=False).size().rename("n_nodes")
+    return [{str(key): value for key, value in row.items()} for row in alike.reset_index().to_dict("records")]
+
+
+def _files(plan: Plan) -> dict[str, str]:
+    """Return the tables that the study reads, as CSV: its quotes, and the existing nodes where they are few."""
+    found = {"The quotes": plan.quotes.to_csv(index=False)}
+    if plan.existing is not None and 0 < len(plan.existing) <= _MOST_NODES:
+        found["The existing nodes"] = plan.existing.to_csv(index=False)
+    return found
 
 
 def _unstated(quotes: pd.DataFrame) -> list[str]:
