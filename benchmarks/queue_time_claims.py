@@ -4,6 +4,7 @@ python benchmarks/queue_time_claims.py features               seconds and memory
 python benchmarks/queue_time_claims.py pipeline LOG.swf       the published pipeline, 200,000 jobs, k = 57
 python benchmarks/queue_time_claims.py latency LOG.swf        size, loading and predicting
 python benchmarks/queue_time_claims.py intervals LOG.swf --last N     monthly coverage, width, calibration
+python benchmarks/queue_time_claims.py adapt LOG --split rolling      against each expert and baseline, by month
 python benchmarks/queue_time_claims.py trend LOG.swf --last N
 """
 
@@ -21,15 +22,17 @@ import numpy as np
 import pandas as pd
 
 from procure.queue_time import metrics, predict, store, training, trend
-from procure.queue_time.calibrate import quantiles_at
-from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs
+from procure.queue_time.calibrate import five, quantiles_at
+from procure.queue_time.evaluation import Evaluation, coverage_by, evaluate, queue_jobs
+from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
 from procure.queue_time.log import wait_times
 from procure.queue_time.model import Settings
 from procure.queue_time.published import Published
+from procure.queue_time.splits import bursts
 from procure.schemas import JOB
 from procure.tables import check
-from procure.workload import import_log
+from procure.workload import read_log
 
 
 def busy_year(n: int) -> pd.DataFrame:
@@ -122,6 +125,73 @@ def intervals(arguments: argparse.Namespace) -> dict[str, object]:
     return answer
 
 
+def adapt(arguments: argparse.Namespace) -> dict[str, object]:
+    """How far the mixture is from the best single expert or baseline, in all and in its worst month."""
+    split = arguments.split
+    found = evaluate(_log(arguments), [split], ["procure"], last=arguments.last, progress=_say)
+    return judge_adaptation(found, split)
+
+
+def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
+    """Compare our forecast with every expert's and baseline's, by month of submission; calibration by job and burst."""
+    rows, said = found.forecasts[split, "procure"]
+    asked, stated = found.stated[split]
+    wait, at = found.wait[rows], np.searchsorted(asked, rows)
+    month = pd.to_datetime(found.jobs["submit_time"].to_numpy()[rows], unit="s").to_period("M").astype(str)
+    points = {name: one.point for (part, name), one in found.forecasts.items() if part == split}
+    curves = {name: five(np.expm1(stated.experts[at, k].astype(float))) for k, name in enumerate(NAMES)}
+    curves |= {name: np.repeat(point[:, None], 5, 1) for name, point in points.items()} | {
+        "procure": said.quantiles
+    }
+    losses = {name: _pinballs(wait, curve) for name, curve in curves.items()}
+    errors = {name: np.abs(curve[:, 2] - wait) for name, curve in curves.items()}
+    answer: dict[str, object] = {"n": len(rows)}
+    for label, each in (("mae", errors), ("pinball", losses)):
+        ours = each.pop("procure")
+        frame = pd.DataFrame(each).groupby(month).mean()
+        frame["n"], frame["ours"] = (
+            pd.Series(ours).groupby(month).size(),
+            pd.Series(ours).groupby(month).mean(),
+        )
+        large = frame[frame["n"] >= 200]
+        best = min(each, key=lambda name: each[name].mean())
+        answer |= {
+            label: ours.mean(),
+            f"best_{label}": best,
+            f"{label}_ratio": ours.mean() / each[best].mean(),
+        }
+        answer[f"{label}_worst_month"] = (large["ours"] / large[list(each)].min(axis=1)).max()
+    inside = metrics.covered(wait, said.quantiles)
+    by_month = coverage_by(found.jobs, rows, inside, "M")
+    answer |= {"coverage": inside.mean(), "coverage_worst_month": by_month["coverage"].min()}
+    burst = bursts(found.jobs)[rows]
+    weight = 1 / np.unique(burst, return_counts=True)[1][np.unique(burst, return_inverse=True)[1]]
+    for hours in (1, 4, 12):
+        chance, did = said.chances[hours * 3600.0], wait <= hours * 3600
+        base = float((found.wait[found.splits[split][0].train] <= hours * 3600).mean())
+        rate = metrics.brier(np.full(len(did), base), did)
+        answer[f"brier_gain_{hours}h"] = 1 - metrics.brier(chance, did) / rate if rate else float("nan")
+        answer[f"gap_{hours}h"] = _worst_gap(chance, did, np.ones(len(did)))
+        answer[f"gap_by_burst_{hours}h"] = _worst_gap(chance, did, weight)
+    return answer
+
+
+def _pinballs(wait: np.ndarray, curve: np.ndarray) -> np.ndarray:
+    over = wait[:, None] - curve
+    return np.maximum(metrics.LEVELS * over, (metrics.LEVELS - 1) * over).mean(axis=1)
+
+
+def _worst_gap(chance: np.ndarray, did: np.ndarray, weight: np.ndarray) -> float:
+    """Return the worst gap in points between stated and observed over tenths with more than 2 % of the weight."""
+    tenth, worst = np.minimum((10 * chance).astype(int), 9), 0.0
+    for one in range(10):
+        own = tenth == one
+        if weight[own].sum() > 0.02 * weight.sum():
+            gap = np.average(did[own], weights=weight[own]) - np.average(chance[own], weights=weight[own])
+            worst = max(worst, 100 * abs(gap))
+    return worst
+
+
 def _constant_factor(wait: np.ndarray, curve: np.ndarray, coverage: float) -> tuple[float, np.ndarray]:
     """Widen the uncorrected interval about its median by one factor until it covers as much."""
     five_ = quantiles_at(curve, metrics.LEVELS)
@@ -145,7 +215,7 @@ def _say(text: str) -> None:
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
-    return import_log(arguments.log, format="swf", preset=arguments.preset).jobs
+    return read_log(arguments.log, preset=arguments.preset).jobs
 
 
 def main() -> None:
@@ -157,12 +227,14 @@ def main() -> None:
         "pipeline": pipeline,
         "latency": latency,
         "intervals": intervals,
+        "adapt": adapt,
         "trend": trend_,
     }
     parser.add_argument("what", choices=names)
     parser.add_argument("log", nargs="?", type=Path)
     parser.add_argument("--last", type=int)
     parser.add_argument("--preset")
+    parser.add_argument("--split", default="chronological", choices=("chronological", "rolling"))
     arguments = parser.parse_args()
     if arguments.what != "features" and arguments.log is None:
         parser.error(f"{arguments.what} needs a log")

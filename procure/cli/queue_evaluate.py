@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,12 @@ def evaluate(
         int | None, typer.Option(min=2, help="Groups of kmeans-gbt; chosen by validation otherwise.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of splits and models.")] = 0,
+    update_every: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn from outcomes only so often: 1h, 1d, or never. [default: as they become known]"
+        ),
+    ] = None,
     replay: ReplayOption = False,
     preset: PresetOption = None,
     tz: TzOption = None,
@@ -67,6 +74,7 @@ def evaluate(
     procure queue evaluate log.swf --split random --split chronological --report report.html
     """
     output, given = formats_of(formats or [])
+    every = _seconds_between(update_every)
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
     methods = names_of(method or METHODS, METHODS, "--method")
     seconds = None if deadline is None else float(seconds_of(deadline, "--deadline"))
@@ -78,14 +86,40 @@ def evaluate(
         jobs, cut = followed_by(jobs, jobs_of(test_log, given or log_format, preset, tz))
     found = evaluation.evaluate(
         jobs, splits, methods, seed=seed, last=last, test_from=cut, k=k, deadline=seconds,
-        replay=replay, progress=note,
+        replay=replay, every=every, progress=note,
     )  # fmt: skip
     if report is not None:
         write_report(found, report, seed=seed, tz=tz)
         note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
+    note(_cadence(update_every))
     if output is Format.JSON:
-        print_json(rows)
+        weights = {split: evaluation.weights_by_month(found, split) for split in found.stated}
+        print_json([row | _weights_of(row, weights) for row in rows])
     else:
         frame = pd.DataFrame(rows)
         print_table(frame if output is Format.CSV else frame[_SHOWN], output)
+    note(evaluation.verdict(found))
+
+
+def _seconds_between(update_every: str | None) -> float:
+    """Return the cadence of `evaluation.evaluate`."""
+    if update_every is None:
+        return 0.0
+    return math.inf if update_every == "never" else float(seconds_of(update_every, "--update-every"))
+
+
+def _cadence(update_every: str | None) -> str:
+    """Say how the model that was judged is used."""
+    how = {None: "learnt from each outcome as soon as it was known", "never": "was never updated"}
+    return (
+        "procure was trained at the cut and "
+        + how.get(update_every, f"learnt from outcomes every {update_every}")
+        + "; queue and history were those of each submission"
+    )
+
+
+def _weights_of(row: dict, weights: dict[str, dict]) -> dict:
+    """Return the weights by month beside our model's rows."""
+    known = row["method"] == "procure" and row["split"] in weights
+    return {"weights": weights[row["split"]]} if known else {}

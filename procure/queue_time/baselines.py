@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from procure.queue_time import recent
+from procure.queue_time.experts import guess
 from procure.queue_time.metrics import Forecast
+
+_WEEK = recent.columns("week")[int(np.searchsorted(recent.LEVELS, 0.5))]
 
 
 def guesses(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, train: np.ndarray, test: np.ndarray
@@ -17,14 +21,15 @@ def guesses(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, train:
     jobs
         The job table; ``slurm_wait`` (seconds, the scheduler's own estimate at submission) is used if logged.
     features
-        Of `site_features`: the last started like job's wait is known at submission.
+        Of `site_features`: recent waits known at submission.
     wait, train, test
         Waits in seconds and rows by position.
 
     Returns
     -------
     dict
-        ``zero``, ``mean``, ``median`` (per partition), ``last_like`` and, where logged, ``slurm``.
+        ``zero``, ``mean``, ``median`` (per partition), ``last_like``, ``user_5`` and ``partition_5`` (means of the last
+        five waits), ``recent`` (median of the week's starts in the partition) and, where logged, ``slurm``.
     """
     known = wait[train]
     n = len(test)
@@ -34,11 +39,12 @@ def guesses(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, train:
         "mean": Forecast(np.full(n, known.mean())),
         "median": Forecast(_by_partition(jobs, wait, train, test, middle)),
     }
-    if "like_log_wait_1" in features.columns:
-        last = features["like_log_wait_1"].to_numpy(dtype=float)[test]
-        user = features["user_log_wait_1"].to_numpy(dtype=float)[test]
-        last = np.where(np.isnan(last), user, last)
-        found["last_like"] = Forecast(np.where(np.isnan(last), middle, np.expm1(np.nan_to_num(last))))
+    asked = features.iloc[test]
+    for name in ("last_like", "user_5", "partition_5"):
+        found[name] = Forecast(guess(asked, name, middle))
+    if _WEEK in features.columns:
+        week = np.expm1(asked[_WEEK].to_numpy(dtype=float))
+        found["recent"] = Forecast(np.where(np.isnan(week), middle, week))
     if "slurm_wait" in jobs.columns:
         estimate = pd.to_numeric(jobs["slurm_wait"], errors="coerce").to_numpy(dtype=float, na_value=np.nan)[
             test

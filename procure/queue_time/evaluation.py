@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,12 +11,16 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.queue_time.baselines import guesses
-from procure.queue_time.calibrate import chance_by, five, roll_chance
+from procure.queue_time.booster import fit_plain, predict
+from procure.queue_time.distribution import Distribution
+from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
-from procure.queue_time.log import wait_times
-from procure.queue_time.metrics import HOURS, Forecast, judge
+from procure.queue_time.log import Outcomes, wait_times, without_starts
+from procure.queue_time.metrics import HOURS, LEVELS, Forecast, judge
+from procure.queue_time.mixture import Stated
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
+from procure.queue_time.recent import PREFIX
 from procure.queue_time.splits import Split, bursts, chronological, random_split, rolling
 
 Method = Literal["procure", "kmeans-gbt", "gbt"]
@@ -38,7 +42,8 @@ class Evaluation:
     """The result of an evaluation.
 
     ``rows`` is one row per split, method and deadline; ``forecasts`` by (split, method) with the test rows'
-    positions, so that a report can draw from them; ``curves`` the validation RMSE over k, by split.
+    positions, so that a report can draw from them; ``curves`` the validation RMSE over k, by split; ``stated`` what
+    our model's mixture said of all rows from the cut on, by split.
     """
 
     jobs: pd.DataFrame
@@ -48,10 +53,13 @@ class Evaluation:
     splits: dict[str, list[Split]] = field(default_factory=dict)
     forecasts: dict[tuple[str, str], tuple[np.ndarray, Forecast]] = field(default_factory=dict)
     curves: dict[str, pd.DataFrame] = field(default_factory=dict)
+    stated: dict[str, tuple[np.ndarray, Stated]] = field(default_factory=dict)
 
 
 def queue_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     """Keep the jobs whose time in the queue is known: started, ended without a start, or still pending.
+
+    A job cancelled in the queue has not started; it stands there until it gives up.
 
     Raises
     ------
@@ -65,7 +73,11 @@ def queue_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
         known |= jobs["end_time"].notna()
     if "state" in jobs.columns:
         known |= jobs["state"].astype(str).str.upper().isin(["PENDING", "PD"])
-    return jobs[known.to_numpy()].sort_values("submit_time", kind="stable").reset_index(drop=True)
+    return (
+        without_starts(jobs)[known.to_numpy()]
+        .sort_values("submit_time", kind="stable")
+        .reset_index(drop=True)
+    )
 
 
 def make_splits(
@@ -97,6 +109,7 @@ def evaluate(
     deadline: float | None = None,
     settings: Settings | None = None,
     replay: bool = False,
+    every: float = 0,
     progress: Progress = lambda text: None,
 ) -> Evaluation:
     """Evaluate methods on a job table.
@@ -121,6 +134,9 @@ def evaluate(
         Of our model.
     replay
         Add the replay's answer to our model's features.
+    every
+        Seconds between updates of our model after its training, at which outcomes are learnt; 0 learns each as
+        soon as it is known, infinity none. In rolling splits the boosters are trained again each month.
     progress
         Called with a sentence at each step.
     """
@@ -135,13 +151,13 @@ def evaluate(
         for split_name in dict.fromkeys(split.name for split in made):
             group = [split for split in made if split.name == split_name]
             found.splits[split_name] = group
-            _evaluate_split(found, split_name, group, methods, seed, k, deadline, settings, progress)
+            _evaluate_split(found, split_name, group, methods, seed, k, deadline, settings, every, progress)
     return found
 
 
 def _evaluate_split(
     found: Evaluation, name: str, group: list[Split], methods: Sequence[str], seed: int, k: int | None,
-    deadline: float | None, settings: Settings | None, progress: Progress,
+    deadline: float | None, settings: Settings | None, every: float, progress: Progress,
 ) -> None:  # fmt: skip
     test = np.concatenate([split.test for split in group])
     wait, base = found.wait[test], found.wait[group[0].train]
@@ -154,12 +170,14 @@ def _evaluate_split(
             curve = sweep_k(found.features.iloc[train], found.wait[train], COARSE_KS, seed + 1)
             found.curves[name], k = curve, best_k(curve)
             progress(f"{name}: k = {k} on a validation part of the training rows")
-        forecasts[method] = _forecast(
-            found, group, method, seed, k or 0, settings, list(deadlines.values()), progress
-        )
+        if method == "procure":
+            forecasts[method] = _ours(found, group, seed, settings, list(deadlines.values()), every, progress)
+        else:
+            forecasts[method] = _theirs(found, group, method, seed, k or 0, progress)
     naive = [guesses(found.jobs, found.features, found.wait, split.train, split.test) for split in group]
     for guess in naive[0]:
         forecasts[guess] = Forecast(np.concatenate([part[guess].point for part in naive]))
+    forecasts["hgb"] = Forecast(_plain(found, group, seed))
     for method, forecast in forecasts.items():
         found.forecasts[name, method] = (test, forecast)
         head = {"split": name, "method": method}
@@ -171,35 +189,75 @@ def _evaluate_split(
             found.rows.append(head | label | counts | row)
 
 
-def _forecast(
-    found: Evaluation, group: list[Split], method: str, seed: int, k: int, settings: Settings | None,
-    deadlines: list[float], progress: Progress,
-) -> Forecast:  # fmt: skip
-    points, curves = [], []
+def _theirs(
+    found: Evaluation, group: list[Split], method: str, seed: int, k: int, progress: Progress
+) -> Forecast:
+    points = []
     for split in group:
-        progress(
-            f"{split.name} {split.label}: {method}, {len(split.train):,} rows to train on".replace("  ", " ")
-        )
-        train, test = found.features.iloc[split.train], found.features.iloc[split.test]
-        if method == "procure":
-            submit = found.jobs["submit_time"].to_numpy()[split.train]
-            chosen = settings or Settings(seed=seed, **(MONTHLY if split.name == "rolling" else {}))  # type: ignore[arg-type]
-            model = QueueTimeModel(chosen).fit(train, found.wait[split.train], submit)
-            curves.append(model.curve(test))
-        else:
-            published = Published(k if method == "kmeans-gbt" else 0, seed + 1)
-            points.append(published.fit(train, found.wait[split.train]).predict(test))
-    if method != "procure":
-        return Forecast(np.concatenate(points))
-    curve = np.concatenate(curves)
+        _say(split, method, progress)
+        published = Published(k if method == "kmeans-gbt" else 0, seed + 1)
+        published.fit(found.features.iloc[split.train], found.wait[split.train])
+        points.append(published.predict(found.features.iloc[split.test]))
+    return Forecast(np.concatenate(points))
+
+
+def _plain(found: Evaluation, group: list[Split], seed: int) -> np.ndarray:
+    """Return what a plain booster of the median on our features says of the test rows."""
+    points = []
+    own = [name for name in found.features.columns if not name.startswith(PREFIX)]
+    matrix = found.features[own].to_numpy(dtype=np.float32)
+    for split in group:
+        booster = fit_plain(matrix[split.train], found.wait[split.train], seed)
+        points.append(np.maximum(predict(booster, matrix[split.test]).ravel(), 0.0))
+    return np.concatenate(points)
+
+
+def _ours(
+    found: Evaluation, group: list[Split], seed: int, settings: Settings | None, deadlines: list[float], every: float,
+    progress: Progress,
+) -> Forecast:  # fmt: skip
+    """Judge the product as it is used: boosters from before each cut, a mixture that learns as outcomes come in."""
+    name, outcomes = group[0].name, Outcomes.of(found.jobs)
+    monthly = {**MONTHLY, "holdout": 0.0} if name == "rolling" else {}
+    chosen = settings or Settings(seed=seed, **monthly)  # type: ignore[arg-type]
     if group[0].cut is None:
-        quantiles = five(curve)
-        return Forecast(quantiles[:, 2], quantiles, {d: chance_by(curve, d) for d in deadlines})
-    rows = np.concatenate([split.test for split in group])
-    submit, wait = found.jobs["submit_time"].to_numpy()[rows], found.wait[rows]
-    quantiles = five(curve, model.calibrator.roll(submit, wait, curve))
-    chances = {d: roll_chance(submit, wait, chance_by(curve, d), d) for d in deadlines}
-    return Forecast(quantiles[:, 2], quantiles, chances, curve)
+        return _at_random(found, group[0], chosen, deadlines, progress)
+    rows: list[np.ndarray] = []
+    parts: list[Stated] = []
+    mixture = None
+    cuts = [float(split.cut or 0) for split in group] + [float(outcomes.submit[group[-1].test[-1]] + 1)]
+    for split, cut, ends in zip(group, cuts[:-1], cuts[1:], strict=True):
+        _say(split, "procure", progress)
+        model = QueueTimeModel(chosen).learn(found.features, outcomes, split.train, cut)
+        mixture = mixture or model.mixture
+        asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
+        raw = model.experts(found.features.iloc[asked])
+        parts.append(mixture.roll(outcomes.take(asked), raw, model.top, ends, every))
+        rows.append(asked)
+    stated = Stated(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Stated)))
+    found.stated[name] = (np.concatenate(rows), stated)
+    at = np.searchsorted(found.stated[name][0], np.concatenate([split.test for split in group]))
+    said = Distribution(stated.curve[at])
+    quantiles = said.quantile(LEVELS)
+    return Forecast(quantiles[:, 2], quantiles, {d: said.chance(d) for d in deadlines}, said.curve)
+
+
+def _at_random(
+    found: Evaluation, split: Split, settings: Settings, deadlines: list[float], progress: Progress
+) -> Forecast:
+    """Judge the boosters alone: in a random split nothing is before or after."""
+    _say(split, "procure", progress)
+    train, submit = split.train, found.jobs["submit_time"].to_numpy()
+    model = QueueTimeModel(settings).fit(found.features.iloc[train], found.wait[train], submit[train])
+    said = Distribution(model.curve(found.features.iloc[split.test]))
+    quantiles = said.quantile(LEVELS)
+    return Forecast(quantiles[:, 2], quantiles, {d: said.chance(d) for d in deadlines})
+
+
+def _say(split: Split, method: str, progress: Progress) -> None:
+    progress(
+        f"{split.name} {split.label}: {method}, {len(split.train):,} rows to train on".replace("  ", " ")
+    )
 
 
 def coverage_by(jobs: pd.DataFrame, rows: np.ndarray, covered: np.ndarray, period: str = "W") -> pd.DataFrame:
@@ -208,3 +266,39 @@ def coverage_by(jobs: pd.DataFrame, rows: np.ndarray, covered: np.ndarray, perio
     frame = pd.DataFrame({"period": moment.to_period(period).astype(str), "covered": covered})
     grouped = frame.groupby("period")["covered"].agg(n="size", coverage="mean")
     return grouped.reset_index()
+
+
+def weights_by_month(found: Evaluation, split: str) -> dict[str, dict[str, float]]:
+    """Return the mixture's mean weight of each expert by month of submission (UTC)."""
+    rows, stated = found.stated[split]
+    moment = pd.to_datetime(found.jobs["submit_time"].to_numpy()[rows], unit="s")
+    table = (
+        pd.DataFrame(stated.weights, columns=list(NAMES)).groupby(moment.to_period("M").astype(str)).mean()
+    )
+    return {
+        str(month): {name: round(float(value), 4) for name, value in row.items()}
+        for month, row in table.iterrows()
+    }
+
+
+def verdict(found: Evaluation) -> str:
+    """Say in a sentence a split which method and which simple guess served best, and what the mixture went by."""
+    said = []
+    for split in found.splits:
+        rows = pd.DataFrame([row for row in found.rows if row["split"] == split])
+        error = rows.groupby("method")["mae"].first().sort_values(kind="stable")
+        words = (
+            f"{split}: {error.index[0]} served best on this log, wrong by {error.iloc[0]:,.0f} s on average"
+        )
+        if "procure" in error.index:
+            place = error.drop("procure")
+            if error.index[0] == "procure":
+                words += f"; next is {place.index[0]}, {place.iloc[0]:,.0f} s"
+            else:
+                words += f"; procure, {error['procure']:,.0f} s"
+        if split in found.stated:
+            mean = found.stated[split][1].weights.mean(axis=0)
+            top = [f"{NAMES[i]} {mean[i]:.0%}" for i in np.argsort(-mean, kind="stable")[:3]]
+            words += f"; it went by {', '.join(top)}"
+        said.append(words + ".")
+    return "\n".join(said)

@@ -15,6 +15,8 @@ import pandas as pd
 
 from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.log import Log, read_jobs
+from procure.queue_time.recent import KINDS, recent_waits
+from procure.queue_time.recent import columns as recent_columns
 
 HOUR, DAY = 3600, 86400
 PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minutes", "owns_resources"]
@@ -69,6 +71,9 @@ def site_features(
         # Its kernels import Numba, for which only those wait who ask for a replay.
         room = importlib.import_module("procure.queue_time.replay")
         columns["replay_wait"] = room.replay_feature(log, capacity)[ask.row]
+    lately = recent_waits(log, ask)
+    for position, kind in enumerate(KINDS):
+        columns |= dict(zip(recent_columns(kind), lately[:, position].T, strict=True))
     found = np.empty((ask.n, len(columns)), np.float32, order="F")
     for position, values in enumerate(columns.values()):
         found[:, position] = values

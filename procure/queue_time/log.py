@@ -58,6 +58,63 @@ class Log:
         return replace(self, **taken, optional={name: values[at] for name, values in self.optional.items()})
 
 
+UNKNOWN = 2.0**50
+"""A moment after every other, in Unix seconds: what has not happened yet."""
+
+
+@dataclass
+class Outcomes:
+    """What became of jobs, in submission order; Unix seconds.
+
+    ``left`` is when each left the queue, `UNKNOWN` while it waits; ``started`` is False for a job that gave up or
+    still waits; ``name`` its id.
+    """
+
+    submit: np.ndarray
+    left: np.ndarray
+    started: np.ndarray
+    name: np.ndarray
+
+    @classmethod
+    def of(cls, jobs: pd.DataFrame) -> Outcomes:
+        """Take them out of a job table."""
+        start = jobs["start_time"].to_numpy(dtype="float64", na_value=np.nan)
+        end = jobs["end_time"].to_numpy(dtype="float64", na_value=np.nan)
+        left = np.nan_to_num(np.where(np.isnan(start), end, start), nan=UNKNOWN)
+        name = jobs["job_id"].astype(str).to_numpy().astype("U")
+        return cls(jobs["submit_time"].to_numpy(dtype="float64"), left, ~np.isnan(start), name)
+
+    @classmethod
+    def none(cls) -> Outcomes:
+        """Return those of no job."""
+        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"))
+
+    def take(self, rows: np.ndarray) -> Outcomes:
+        """Return those of some rows."""
+        return Outcomes(self.submit[rows], self.left[rows], self.started[rows], self.name[rows])
+
+    def then(self, later: Outcomes) -> Outcomes:
+        """Return these and those of later jobs."""
+        return Outcomes(
+            *(np.concatenate([getattr(self, f.name), getattr(later, f.name)]) for f in fields(self))
+        )
+
+    def __len__(self) -> int:
+        """Return how many jobs there are."""
+        return len(self.submit)
+
+
+def without_starts(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Take the start from jobs that were cancelled in the queue: their state says so and they never ran.
+
+    They stand in the queue until their end, when they gave up, and are no example of a wait.
+    """
+    if "state" not in jobs.columns or "end_time" not in jobs.columns:
+        return jobs
+    gave_up = jobs["state"].astype(str).str.upper().str.startswith("CANCELLED") & (jobs["run_time"] == 0)
+    return jobs.assign(start_time=jobs["start_time"].mask(gave_up.to_numpy()))
+
+
 def wait_times(jobs: pd.DataFrame) -> np.ndarray:
     """Return start − submit in seconds, float64, NaN where a job never started."""
     if "start_time" not in jobs.columns:

@@ -1,25 +1,37 @@
-"""Our predictor: a whole distribution of the wait, from two boosters that err differently.
+"""Our predictor: a whole distribution of the wait, from boosters, naive guesses and recent waits together.
 
-One boosts quantiles of the square root of the wait, so that long waits weigh more than on a log scale and
-less than in seconds. The other boosts the chance of a start by a deadline, with the deadline as a feature
+One booster learns quantiles of the square root of the wait, so that long waits weigh more than on a log scale and
+less than in seconds. Another learns the chance of a start by a deadline, with the deadline as a feature
 that may only raise it: its answer at zero is the hurdle of jobs that start at once, and the rest of it is
-the distribution's shape. Both are turned into one quantile curve per job and averaged with a weight
-that is the same for every log. On a small log the seed matters; there several such
-pairs of boosters, a seed each, are averaged.
+the distribution's shape. Plain boosters of the median, the mean and the log wait stand beside them. On a small log the
+seed matters; there several members, a seed each, are averaged. What is stated is the online mixture of them all
+and of guesses that need no training (`experts`, `mixture`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
 from procure.progress import step
-from procure.queue_time.booster import Booster, fit_chances, fit_members, fit_quantiles, mean_of, predict
-from procure.queue_time.calibrate import GRID, Calibrator, quantiles_at
+from procure.queue_time.booster import (
+    Booster,
+    fit_chances,
+    fit_members,
+    fit_plain,
+    fit_quantiles,
+    mean_of,
+    predict,
+)
+from procure.queue_time.calibrate import GRID, quantiles_at
 from procure.queue_time.distribution import Distribution
+from procure.queue_time.experts import broad, stack
+from procure.queue_time.log import Outcomes
 from procure.queue_time.metrics import LEVELS
+from procure.queue_time.mixture import Mixture
+from procure.queue_time.recent import PREFIX
 
 
 @dataclass(frozen=True)
@@ -28,9 +40,9 @@ class Settings:
 
     ``power`` is the exponent of the wait that the quantile booster learns (0 = log); ``least_weight`` the
     fewest rows in a leaf, twice that for pairs; ``max_rows`` keeps the latest rows; ``max_pairs`` bounds the
-    pairs of a job and a deadline; ``holdout`` is the last share of the training rows that first judges the
-    intervals of a model fitted on the rest (0 = none); ``weight`` is the quantile booster's in the average.
-    ``members`` is the most pairs of boosters, of seeds from ``seed`` up, whose curves are averaged.
+    pairs of a job and a deadline; ``holdout`` is the last share of the training rows on which the mixture first
+    weighs the experts, fitted on the rest (0 = none); ``weight`` is the quantile booster's in the plain average
+    `QueueTimeModel.curve`. ``members`` is the most pairs of boosters, of seeds from ``seed`` up, that are averaged.
     """
 
     power: float = 0.5
@@ -45,7 +57,7 @@ class Settings:
     max_rows: int = 100_000
     max_pairs: int = 400_000
     n_deadlines: int = 24
-    holdout: float = 0.0
+    holdout: float = 0.15
     weight: float = 0.6
     members: int = 5
     seed: int = 0
@@ -65,17 +77,53 @@ class Member:
 
 @dataclass
 class QueueTimeModel:
-    """A fitted predictor of waits; `fit`, then `curve`, `quantiles`, `chances`."""
+    """A fitted predictor of waits; `learn`, then `distribution`, which `mixture` moves as outcomes come in.
+
+    ``plain`` holds the boosters of a single number by name; ``usual`` the training waits' quantiles at
+    `calibrate.GRID` and ``mean`` their mean, s.
+    """
 
     settings: Settings = field(default_factory=Settings)
     names: list[str] = field(default_factory=list)
     deadlines: np.ndarray = field(default_factory=lambda: np.zeros(0))
     longest: float = 0.0
     members: list[Member] = field(default_factory=list)
-    calibrator: Calibrator = field(default_factory=Calibrator)
+    plain: dict[str, Booster] = field(default_factory=dict)
+    usual: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID)))
+    mean: float = 0.0
+    mixture: Mixture = field(default_factory=Mixture)
+
+    def learn(
+        self, features: pd.DataFrame, outcomes: Outcomes, train: np.ndarray, cut: float
+    ) -> QueueTimeModel:
+        """Weigh the experts on the last of the training rows, then fit them on all of them.
+
+        Parameters
+        ----------
+        features, outcomes
+            Of the whole log, in submission order.
+        train
+            Rows that had started by the cut.
+        cut
+            Now: what became of jobs later is not known.
+        """
+        wait, submit = outcomes.left - outcomes.submit, outcomes.submit
+        train = train[np.argsort(submit[train], kind="stable")]
+        first = submit[train[int(len(train) * (1 - self.settings.holdout))]] if self.settings.holdout else cut
+        early = train[outcomes.left[train] < first]
+        self.mixture.until = min(first, cut)
+        if self.settings.holdout and len(early) >= 100:
+            weighed = np.flatnonzero((submit >= first) & (submit < cut))
+            with step(f"weighing the experts on the last {len(weighed):,} jobs"):
+                judge = QueueTimeModel(replace(self.settings, members=1))
+                judge.fit(features.iloc[early], wait[early], submit[early])
+                raw = judge.experts(features.iloc[weighed])
+                self.mixture.roll(outcomes.take(weighed), raw, judge.top, cut)
+        self.mixture.until = cut
+        return self.fit(features.iloc[train], wait[train], submit[train])
 
     def fit(self, features: pd.DataFrame, wait: np.ndarray, submit: np.ndarray) -> QueueTimeModel:
-        """Fit on jobs that have started.
+        """Fit the boosters on jobs that have started.
 
         Parameters
         ----------
@@ -86,19 +134,16 @@ class QueueTimeModel:
         submit
             (n,) seconds; tells which rows came last.
         """
-        spread = features.max() > features.min()
-        self.names = [name for name in features.columns if spread[name]] or list(features.columns)
+        varies = features.max() > features.min()
+        own = [name for name in features.columns if not name.startswith(PREFIX)]
+        self.names = [name for name in own if varies[name]] or own
         order = np.argsort(submit, kind="stable")[-self.settings.max_rows :]
-        matrix = features[self.names].to_numpy(dtype=np.float32)[order]
-        wait, submit = wait[order], submit[order]
-        count = self.settings.n_members(len(order))
-        first = int(len(order) * (1 - self.settings.holdout))
-        early = np.arange(first)[submit[:first] + wait[:first] < submit[min(first, len(order) - 1)]]
-        if self.settings.holdout and len(early) >= 100:
-            self._boost(matrix[early], wait[early], count)
-            with step(f"judging the intervals on the last {len(order) - first:,} jobs"):
-                self.calibrator.fit(wait[first:], self._curve(matrix[first:]))
-        self._boost(matrix, wait, count)
+        matrix, wait = features[self.names].to_numpy(dtype=np.float32)[order], wait[order]
+        self._boost(matrix, wait, self.settings.n_members(len(order)))
+        targets = {"hgb": wait, "hgb_mean": wait, "hgb_log": np.log1p(wait)}
+        for name, target in targets.items():
+            self.plain[name] = fit_plain(matrix, target, self.settings.seed, mean=name == "hgb_mean")
+        self.usual, self.mean = broad(wait), float(wait.mean())
         return self
 
     def _boost(self, matrix: np.ndarray, wait: np.ndarray, count: int) -> None:
@@ -171,15 +216,31 @@ class QueueTimeModel:
         return features[self.names].to_numpy(dtype=np.float32)
 
     def curve(self, features: pd.DataFrame) -> np.ndarray:
-        """Return each row's wait in seconds at the levels `calibrate.GRID`, uncorrected."""
+        """Return each row's wait in seconds at the levels `calibrate.GRID` as the booster pairs alone state it."""
         return self._curve(self.matrix(features))
 
+    @property
+    def top(self) -> float:
+        """The longest log wait that an expert is moved to."""
+        return float(np.log1p(self.usual[-1]))
+
+    def experts(self, features: pd.DataFrame) -> np.ndarray:
+        """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds)."""
+        matrix = self.matrix(features)
+        pairs = [self._curves(member, matrix) for member in self.members]
+        boosted = {
+            name: np.mean([pair[i] for pair in pairs], axis=0)
+            for i, name in enumerate(("quantile", "chance"))
+        }
+        boosted |= {
+            name: np.maximum(predict(booster, matrix).ravel(), 0.0) for name, booster in self.plain.items()
+        }
+        boosted["hgb_log"] = np.expm1(np.minimum(boosted["hgb_log"], self.top))
+        return stack(boosted, features, self.usual, self.mean)
+
     def distribution(self, features: pd.DataFrame) -> Distribution:
-        """Return each row's distribution of the wait, corrected by what came of recent jobs."""
-        nothing = np.zeros(0)
-        reach = self.calibrator.reach(nothing, nothing.astype(bool))
-        levels = 0.5 + (GRID - 0.5) * np.where(np.abs(GRID - 0.5) < 0.5, min(reach / 0.9, 1.0), 1.0)
-        return Distribution(quantiles_at(self.curve(features), levels))
+        """Return each row's distribution of the wait: the mixture's, corrected by what came of recent jobs."""
+        return Distribution(self.mixture.say(self.experts(features), self.top))
 
 
 def _deadlines(wait: np.ndarray, count: int) -> np.ndarray:

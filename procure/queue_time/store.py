@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,17 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
 from procure.queue_time.forest import Booster, from_bytes
+from procure.queue_time.log import Outcomes
+from procure.queue_time.mixture import Mixture
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
 SCHEMA = "procure-queue-time/4"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
-CORRECTIONS = ("prior", "shifts", "slopes", "gaps")
-"""The arrays of `calibrate.Calibrator` that its fit sets."""
+_STATE = ("weights", "errors", "moved", "scale", "curve", "experts")
+_COUNTS = ("n_errors", "seen", "until")
+"""The arrays and numbers of a `mixture.Mixture`."""
 _TEXT = ("job_id", "user", "partition")
 _NUMBER = (
     "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node",
@@ -83,16 +86,16 @@ def _parts(
     model: QueueTimeModel | Published,
 ) -> tuple[dict[str, np.ndarray], dict[str, Booster], dict[str, Any]]:
     if isinstance(model, QueueTimeModel):
-        arrays = {"deadlines": model.deadlines, "longest": np.array(model.longest)}
-        arrays |= {name: getattr(model.calibrator, name) for name in CORRECTIONS}
-        boosters: dict[str, Booster] = {}
+        mixture = model.mixture
+        arrays = {"deadlines": model.deadlines, "longest": np.array(model.longest), "usual": model.usual}
+        arrays |= {f"mixture_{name}": getattr(mixture, name) for name in _STATE}
+        arrays |= {f"jobs_{name}": values for name, values in vars(mixture.jobs).items()}
+        boosters: dict[str, Booster] = {f"plain_{name}": booster for name, booster in model.plain.items()}
         for position, member in enumerate(model.members):
             boosters |= {f"quantile{position}": member.quantile, f"chance{position}": member.chance}
-        return (
-            arrays,
-            boosters,
-            asdict(model.settings) | {"names": model.names, "n_members": len(model.members)},
-        )
+        settings = asdict(model.settings) | {"names": model.names, "n_members": len(model.members)}
+        settings |= {"mean": model.mean, "mixture": {name: getattr(mixture, name) for name in _COUNTS}}
+        return arrays, boosters, settings
     arrays = {"low": model.low, "high": model.high, "centres": model.centres}
     boosters = {"base": model.base} | {f"group{value}": booster for value, booster in model.boosters.items()}
     return arrays, boosters, {"k": model.k, "seed": model.seed}
@@ -108,13 +111,19 @@ def _assemble(
 
     if method == "procure":
         names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
+        mean, counts = float(settings.pop("mean")), settings.pop("mixture")
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
+        model.usual, model.mean = arrays["usual"], mean
         model.members = [
             Member(*(read(f"{kind}{position}") for kind in ("quantile", "chance")))
             for position in range(n_members)
         ]
-        for name in CORRECTIONS:
-            setattr(model.calibrator, name, arrays[name])
+        plain = [name for name in arrays if name.startswith("plain_")]
+        model.plain = {name.removeprefix("plain_"): read(name) for name in plain}
+        state = {name: arrays[f"mixture_{name}"] for name in _STATE} | {
+            name: counts[name] for name in _COUNTS
+        }
+        model.mixture = Mixture(**state, jobs=Outcomes(*(arrays[f"jobs_{f.name}"] for f in fields(Outcomes))))
         return model
     published = Published(settings["k"], settings["seed"])
     published.low, published.high, published.centres = arrays["low"], arrays["high"], arrays["centres"]

@@ -14,7 +14,7 @@ from procure.progress import step
 from procure.queue_time.drift import bounds, warnings
 from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.features import site_features
-from procure.queue_time.log import wait_times
+from procure.queue_time.log import UNKNOWN, Outcomes, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.store import SiteModel, recent
@@ -39,7 +39,7 @@ def train(
     k
         Groups of ``kmeans-gbt``.
     settings
-        Of our model; the last 15 % of the rows first judge its intervals by default.
+        Of our model; on the last 15 % of the rows its experts are weighed by default.
     replay
         Add the replay's answer to the features; every later question is replayed, too.
     """
@@ -49,11 +49,10 @@ def train(
     rows = np.flatnonzero(~np.isnan(wait))
     if len(rows) < 100:
         raise TableError(f"{len(rows)} jobs with a start are too few to learn from; at least 100 are needed")
-    submit = jobs["submit_time"].to_numpy()
     model: QueueTimeModel | Published
     if method == "procure":
-        model = QueueTimeModel(settings or Settings(holdout=0.15))
-        model.fit(features.iloc[rows], wait[rows], submit[rows])
+        outcomes = Outcomes.of(jobs)
+        model = QueueTimeModel(settings or Settings()).learn(features, outcomes, rows, _known_until(outcomes))
     else:
         model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
     about = _about(jobs, features, len(rows), method) | {"replay": replay}
@@ -79,11 +78,17 @@ def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str)
     }  # fmt: skip
 
 
+def _known_until(outcomes: Outcomes) -> float:
+    """Return the moment after the last that a log tells of."""
+    return float(max(outcomes.submit.max(), outcomes.left[outcomes.left < UNKNOWN].max(initial=0))) + 1
+
+
 def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[SiteModel, list[str], int]:
     """Continue a model from a newer log.
 
-    The jobs after the training window join the history, from which the next features are made; our model's
-    intervals are calibrated again on them; with ``refit`` the boosters are trained again on the whole log given.
+    The jobs after those seen join the history, from which the next features are made; what became of jobs that
+    waited is filled in; our model's mixture learns from both. With ``refit`` the boosters are trained again on the
+    whole log given.
 
     Returns
     -------
@@ -104,22 +109,44 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
         )
         k = site.model.k if isinstance(site.model, Published) else 0
         return train(both, site.method, k, replay=site.about.get("replay", False)), [], int(new.sum())
-    joined = pd.concat([site.history, jobs[new]], ignore_index=True).sort_values("submit_time", kind="stable")
-    joined = joined.reset_index(drop=True)
+    joined = _joined(site.history, jobs, new)
     features = site_features(joined, site.about["most"], site.about.get("replay", False))
-    fresh = np.flatnonzero(
-        (joined["submit_time"] > site.about["last"]).to_numpy() & ~np.isnan(wait_times(joined))
-    )
+    fresh = np.flatnonzero(joined["submit_time"] > site.about["last"])
     window = (site.about["first"], site.about["last"])
     drifts = warnings(site.about["bounds"], features, window, int(joined["submit_time"].iloc[-1]))
-    if isinstance(site.model, QueueTimeModel) and len(fresh) >= 50:
-        site.model.calibrator.fit(wait_times(joined)[fresh], site.model.curve(features.iloc[fresh]))
-    about = _about(joined, features, site.about["n_rows"] + len(fresh), site.method)
+    if isinstance(site.model, QueueTimeModel):
+        _learn_more(site.model, joined, features, fresh)
+    n_known = int((~np.isnan(wait_times(joined)[fresh])).sum())
+    about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
     about |= {name: site.about[name] for name in ("first", "bounds", "replay") if name in site.about}
     about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = fit_trend(joined, features) or site.trend
     return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, int(new.sum())
+
+
+def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.DataFrame:
+    """Return the history, its rows as the newer log has them where it does, and the new rows."""
+    keys = ["job_id", "submit_time"]
+    seen = pd.MultiIndex.from_frame(history[keys].astype({"job_id": str}))
+    again = pd.MultiIndex.from_frame(jobs[keys].astype({"job_id": str})).isin(seen)
+    joined = pd.concat([history, jobs[new | again]], ignore_index=True)
+    joined = joined[~joined.astype({"job_id": str}).duplicated(keys, keep="last")]
+    return joined.sort_values("submit_time", kind="stable").reset_index(drop=True)
+
+
+def _learn_more(
+    model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFrame, fresh: np.ndarray
+) -> None:
+    """Let a model's mixture see what became of the jobs it followed, and the new jobs."""
+    outcomes, followed = Outcomes.of(joined), model.mixture.jobs
+    now = dict(zip(zip(outcomes.name, outcomes.submit, strict=True), range(len(outcomes)), strict=True))
+    for position, key in enumerate(zip(followed.name, followed.submit, strict=True)):
+        if key in now:
+            followed.left[position] = outcomes.left[now[key]]
+            followed.started[position] = outcomes.started[now[key]]
+    raw = model.experts(features.iloc[fresh])
+    model.mixture.roll(outcomes.take(fresh), raw, model.top, _known_until(outcomes))
 
 
 def choose_k(

@@ -1,0 +1,107 @@
+"""The forecasts that the mixture weighs: boosters, naive guesses, and quantiles of what happened lately."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from procure.queue_time import recent
+from procure.queue_time.calibrate import GRID
+
+PRIOR = {
+    "pair": 0.30, "quantile": 0.12, "chance": 0.12, "hgb": 0.12, "hgb_mean": 0.04, "hgb_log": 0.04,
+    "pair_moved": 0.06, "hgb_moved": 0.04, "zero": 0.01, "mean": 0.01, "last_like": 0.02, "user_5": 0.01,
+    "partition_5": 0.01, "day": 0.02, "week": 0.02, "month": 0.02, "shape": 0.02, "user": 0.02, "broad": 0.01,
+}  # fmt: skip
+"""The experts and their weights before any outcome. ``pair`` is the average of the quantile and the chance booster
+on a log scale; ``moved`` experts are shifted by the median of their recent errors; `recent.KINDS` gives five."""
+NAMES = tuple(PRIOR)
+POINTS = ("hgb", "hgb_mean", "hgb_log", "zero", "mean", "last_like", "user_5", "partition_5")
+"""Experts that give one number, to which the spread of their recent errors is added."""
+MOVED = ("pair_moved", "hgb_moved")
+IS_POINT = np.array([name in POINTS or name == "hgb_moved" for name in NAMES])
+IS_MOVED = np.array([name in MOVED for name in NAMES])
+PRIOR_WEIGHTS = np.array(list(PRIOR.values())) / sum(PRIOR.values())
+MIDDLE = int(np.searchsorted(GRID, 0.5))
+N_ERRORS = 200
+"""The recent errors, in log seconds, that spread a point expert."""
+SPREAD = np.log(2) * np.interp(GRID, [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1], [-4, -2, -0.7, 0, 0.7, 2, 3])
+"""Their quantiles at `calibrate.GRID` before there are any."""
+_LEVELS = np.concatenate([[0.0], recent.LEVELS, [1.0]])
+_FALLBACKS = {"last_like": ("like_log_wait_1", "user_log_wait_1")} | {
+    f"{label}_5": (f"{label}_wait_5",) for label in ("user", "partition")
+}
+
+
+def broad(wait: np.ndarray) -> np.ndarray:
+    """Return the quantiles of all waits at `calibrate.GRID`, with room beyond the longest; (len(GRID),) seconds."""
+    curve = np.quantile(wait, GRID)
+    curve[-1] = 2 * curve[-1] + 3600
+    return curve
+
+
+def guess(features: pd.DataFrame, name: str, otherwise: float) -> np.ndarray:
+    """Return a naive guess that the features hold, in seconds: ``last_like``, ``user_5`` or ``partition_5``."""
+    found = np.full(len(features), np.nan)
+    for column in _FALLBACKS[name]:
+        if column in features.columns:
+            values = features[column].to_numpy(dtype=float)
+            found = np.where(np.isnan(found), np.expm1(values) if "log_wait" in column else values, found)
+    return np.where(np.isnan(found), otherwise, found)
+
+
+def stack(
+    boosted: Mapping[str, np.ndarray], features: pd.DataFrame, usual: np.ndarray, mean: float
+) -> np.ndarray:
+    """Return every expert's quantiles of every row.
+
+    Parameters
+    ----------
+    boosted
+        ``quantile`` and ``chance`` (n, len(GRID)) and the plain boosters (n,), seconds.
+    features
+        Of `features.site_features` with `recent.COLUMNS`.
+    usual
+        Of `broad`: the training part's waits.
+    mean
+        Their mean.
+
+    Returns
+    -------
+    numpy.ndarray
+        (n, len(NAMES), len(GRID)) float32, the logarithm of 1 + seconds; a point expert's quantiles are all its
+        point.
+    """
+    n, middle = len(features), float(np.interp(0.5, GRID, usual))
+    found = np.empty((n, len(NAMES), len(GRID)), np.float32)
+    lately = _lately(features, np.log1p(usual))
+    curves = {name: np.log1p(boosted[name]) for name in ("quantile", "chance")}
+    curves["pair"] = curves["pair_moved"] = 0.6 * curves["quantile"] + 0.4 * curves["chance"]
+    curves["broad"] = np.broadcast_to(np.log1p(usual), (n, len(GRID)))
+    points = {"zero": np.zeros(n), "mean": np.full(n, mean)}
+    points |= {name: boosted[name] for name in ("hgb", "hgb_mean", "hgb_log")} | {"hgb_moved": boosted["hgb"]}
+    points |= {name: guess(features, name, middle) for name in _FALLBACKS}
+    curves |= {name: np.log1p(np.maximum(values, 0))[:, None] for name, values in points.items()} | lately
+    for position, name in enumerate(NAMES):
+        found[:, position] = curves[name]
+    return found
+
+
+def _lately(features: pd.DataFrame, usual: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the recent quantiles at `calibrate.GRID`; where a window is empty, those of the next wider one."""
+    found = {}
+    wider = {"month": None, "week": "month", "day": "week", "shape": "week", "user": "week"}
+    seven: dict[str | None, np.ndarray] = {
+        None: np.tile(np.interp(recent.LEVELS, GRID, usual), (len(features), 1))
+    }
+    for name, other in wider.items():
+        columns = features[recent.columns(name)].to_numpy(dtype=float)
+        seven[name] = np.where(np.isnan(columns), seven[other], columns)
+        first, last = np.zeros(len(features)), np.maximum(seven[name][:, -1] + 0.5, usual[-1])
+        whole = np.column_stack([first, seven[name], last])
+        at = np.clip(np.searchsorted(_LEVELS, GRID), 1, len(_LEVELS) - 1)
+        part = (GRID - _LEVELS[at - 1]) / (_LEVELS[at] - _LEVELS[at - 1])
+        found[name] = whole[:, at - 1] * (1 - part) + whole[:, at] * part
+    return found

@@ -1,0 +1,177 @@
+"""An online mixture of experts: quantile curves averaged with weights that follow the recent loss of each.
+
+Exponential weights with fixed share (Herbster and Warmuth 1998, "Tracking the best expert") over the pinball loss,
+summed over the levels. Loss accrues while a job waits, since a job that still waits after s seconds is known to
+wait longer: what is certain of it by then counts then, and the rest when the job starts. While many forecasts are
+unresolved the weights move slowly, as learning from delayed outcomes must (Joulani, György and Szepesvári 2013):
+jobs that wait together share one fate. At each level the stated quantile is the mean, on a log scale, over
+the middle third of the weight, so that an expert far off in either direction cannot move it until it has earned
+the weight.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from procure.queue_time.calibrate import EVERY, GRID, N_WINDOW, levels_for, quantiles_at, scores
+from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAMES, PRIOR_WEIGHTS, SPREAD
+from procure.queue_time.log import UNKNOWN, Outcomes
+
+MOST_WAITING = 5000
+"""A job that still waits after so many later submissions is no longer followed."""
+_AGES = np.concatenate([[0.0], 300 * 2.0 ** np.arange(16)])
+"""Seconds at which a waiting job's loss so far is looked at."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What was said of jobs as they were submitted.
+
+    ``curve`` (n, len(GRID)) corrected quantiles in seconds; ``weights`` (n, len(NAMES)); ``experts`` (n, len(NAMES),
+    len(GRID)) each expert's own quantiles as log(1 + seconds).
+    """
+
+    curve: np.ndarray
+    weights: np.ndarray
+    experts: np.ndarray
+
+
+@dataclass
+class Mixture:
+    """The state of the mixture: what it has learnt, and the jobs whose outcomes it awaits or has just seen.
+
+    ``weights`` (K,); ``errors`` (K, N_ERRORS) recent log errors of which ``n_errors`` have been seen; ``moved``
+    (K, G) their quantiles; ``scale`` (G,) and ``seen``: the discounted loss and number of outcomes; ``until`` the
+    moment up to which outcomes are known; ``jobs``, ``curve`` (m, G) log quantiles and ``experts`` (m, K, G): the
+    last jobs and those that wait, as they were stated, which `roll` goes on from.
+    """
+
+    weights: np.ndarray = field(default_factory=PRIOR_WEIGHTS.copy)
+    errors: np.ndarray = field(default_factory=lambda: np.zeros((len(NAMES), N_ERRORS)))
+    n_errors: int = 0
+    moved: np.ndarray = field(default_factory=lambda: np.tile(SPREAD, (len(NAMES), 1)))
+    scale: np.ndarray = field(default_factory=lambda: np.ones(len(GRID)))
+    seen: float = 1.0
+    until: float = -UNKNOWN
+    jobs: Outcomes = field(default_factory=Outcomes.none)
+    curve: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
+    experts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(NAMES), len(GRID)), np.float32))
+
+    def say(self, raw: np.ndarray, top: float) -> np.ndarray:
+        """Return the corrected curves (n, len(GRID)), seconds, that are stated now for the experts ``raw``."""
+        curve = combine(raw, self.weights, self.moved, top)
+        return _corrected(curve, self._levels(len(self.jobs), self.until))
+
+    def _levels(self, end: int, now: float) -> np.ndarray:
+        """Return the levels of the uncorrected curve that are to be stated as `GRID`, from what is known at ``now``."""
+        window = slice(max(0, end - N_WINDOW), end)
+        submit, left = self.jobs.submit[window], self.jobs.left[window]
+        ended = (left < now) & self.jobs.started[window]
+        curve = np.expm1(self.curve[window])
+        final = scores(np.where(ended, left - submit, 0.0), curve)
+        least = scores(np.maximum(np.minimum(left, now) - submit, 0.0), curve, at_least=True)
+        return levels_for(np.where(ended, final, least), ended)
+
+    def roll(
+        self, jobs: Outcomes, raw: np.ndarray, top: float, until: float = UNKNOWN, every: float = 0
+    ) -> Stated:
+        """State the distribution of jobs as they come, and learn from each outcome when it is known.
+
+        Parameters
+        ----------
+        jobs
+            (n,) jobs submitted after those seen so far.
+        raw
+            (n, len(NAMES), len(GRID)) of `experts.stack`.
+        top
+            The longest log wait that an expert may be moved to.
+        until
+            What is known by then is learnt before it returns.
+        every
+            Outcomes are known at multiples of so many seconds after ``self.until``; 0 at once, infinity never.
+        """
+        first, n = len(self.jobs), len(self.jobs) + len(jobs)
+        both = self.jobs.then(jobs)
+        news = _news(both, self.until, until, every)
+        spread = np.concatenate([self.experts, np.empty_like(raw)])
+        curve = np.concatenate([self.curve, np.empty((len(jobs), len(GRID)))])
+        said = np.empty((n, len(NAMES)))
+        waiting = int((self.jobs.left >= self.until).sum())
+        self.n_errors, self.seen = importlib.import_module("procure.queue_time.weighing").roll(
+            both.submit, raw, IS_POINT, IS_MOVED, *news, self.weights, self.errors, self.n_errors, self.moved,
+            self.scale, self.seen, first, waiting, spread, curve, said, top,
+        )  # fmt: skip
+        began, self.jobs, self.curve = self.until, both, curve
+        stated = np.empty((len(jobs), len(GRID)))
+        for begin in range(first, n, EVERY):
+            rows = slice(begin, min(begin + EVERY, n))
+            now = _last_news(both.submit[begin], began, every)
+            stated[begin - first : rows.stop - first] = _corrected(curve[rows], self._levels(begin, now))
+        self.until = until
+        age = n - np.arange(n)
+        keep = np.flatnonzero((age <= N_WINDOW) | ((both.left >= until) & (age <= MOST_WAITING)))
+        self.jobs = both.take(keep)
+        self.curve, self.experts = curve[keep], spread[keep]
+        return Stated(stated, said[first:], spread[first:])
+
+
+def combine(raw: np.ndarray, weights: np.ndarray, moved: np.ndarray, top: float) -> np.ndarray:
+    """Return the log curves (n, G) of experts ``raw`` (n, K, G) with weights (K,), as `weighing.roll` makes them."""
+    middle = moved[:, MIDDLE]
+    off = moved - np.where(IS_MOVED, middle, 0.0)[:, None]
+    off = np.where(np.arange(len(GRID)) < MIDDLE, np.minimum(off, 0), np.maximum(off, 0))
+    off[:, MIDDLE] = 0.0
+    spread = raw + np.where(IS_MOVED, middle, 0.0)[:, None] + np.where(IS_POINT[:, None], off, 0.0)
+    spread = np.where((IS_POINT | IS_MOVED)[:, None], np.clip(spread, 0.0, top), raw)
+    order = np.argsort(spread, axis=1, kind="stable")
+    up_to = np.cumsum(weights[order], axis=1)
+    inside = np.minimum(up_to, 2 / 3) - np.maximum(up_to - weights[order], 1 / 3)
+    curve = 3 * (np.maximum(inside, 0.0) * np.take_along_axis(spread, order, axis=1)).sum(axis=1)
+    curve[:, 0] = 0.0
+    curve[:, -1] = np.maximum(curve[:, -1], top)
+    return np.maximum.accumulate(curve, axis=1)
+
+
+def _corrected(curve: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Read log curves (n, len(GRID)) at other levels, as seconds."""
+    return quantiles_at(np.expm1(curve), levels)
+
+
+def _last_news(now: float, began: float, every: float) -> float:
+    """Return when outcomes were last looked at."""
+    if now <= began or every == 0:
+        return now
+    return began if np.isinf(every) else began + (now - began) // every * every
+
+
+def _news(
+    jobs: Outcomes, since: float, until: float, every: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """List what becomes known of jobs after ``since``: when, of which row, between which ages, and how it ends.
+
+    A job that waits is looked at again each time its age has doubled. The kind is 0 while it waits, 1 as it
+    starts, 2 as it gives up.
+    """
+    age = jobs.left - jobs.submit
+    parts = []
+    for low, high in pairwise(_AGES):
+        on = np.flatnonzero(age > high)
+        parts.append((jobs.submit[on] + high, on, np.full(len(on), low), np.full(len(on), high), 0 * on))
+        off = np.flatnonzero((age <= high) & ((age > low) | (low == 0)))
+        kind = np.where(jobs.started[off], 1, 2)
+        parts.append((jobs.left[off], off, np.full(len(off), low), age[off], kind))
+    time, row, begin, end, kind = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if every and np.isfinite(since):
+        late = (
+            since + np.ceil((time - since) / every) * every
+            if np.isfinite(every)
+            else np.full(len(time), UNKNOWN)
+        )
+        time = np.where(time > since, late, time)
+    order = np.lexsort((end, row, time))
+    order = order[(time[order] >= since) & (time[order] < until)]
+    return time[order], row[order], begin[order], end[order], kind[order]

@@ -1,0 +1,215 @@
+"""The online mixture: it learns only what is known, notices a change, and never contradicts itself."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from procure.queue_time import calibrate, mixture, weighing
+from procure.queue_time.calibrate import GRID
+from procure.queue_time.distribution import Distribution
+from procure.queue_time.evaluation import queue_jobs
+from procure.queue_time.experts import NAMES, PRIOR
+from procure.queue_time.log import UNKNOWN, Outcomes
+from procure.queue_time.mixture import Mixture
+from procure.schemas import JOB
+from procure.tables import check
+
+TOP = float(np.log1p(1e6))
+
+
+def outcomes_of(submit: np.ndarray, wait: np.ndarray, started: np.ndarray | None = None) -> Outcomes:
+    names = np.arange(len(submit)).astype("U")
+    on = np.isfinite(wait) if started is None else started
+    return Outcomes(submit.astype(float), np.where(np.isfinite(wait), submit + wait, UNKNOWN), on, names)
+
+
+def random_case(seed: int, n: int = 150) -> tuple[Outcomes, np.ndarray]:
+    """Jobs of which some wait for ever and some give up, and what random experts say of them."""
+    rng = np.random.default_rng(seed)
+    submit = np.sort(rng.integers(0, 40_000, n))
+    wait = np.where(rng.random(n) < 0.1, np.inf, rng.exponential(3000, n) * (rng.random(n) < 0.7))
+    started = np.isfinite(wait) & (rng.random(n) < 0.9)
+    raw = np.sort(rng.uniform(0, 11, (n, len(NAMES), len(GRID))), axis=2).astype(np.float32)
+    return outcomes_of(submit, wait, started), raw
+
+
+def slow_weights(outcomes: Outcomes, raw: np.ndarray, stated: mixture.Stated, until: float) -> np.ndarray:
+    """Return the weights after all that is known by ``until``: a plain loop over news in the order of time."""
+    news = []
+    for row, (submit, left) in enumerate(zip(outcomes.submit, outcomes.left, strict=True)):
+        age, looks = left - submit, [0.0, *(300 * 2.0**k for k in range(16))]
+        for low, high in pairwise(looks):
+            if age > high:
+                news.append((submit + high, row, high, low, 0))
+            elif age > low or low == 0:
+                news.append((left, row, age, low, 1 if outcomes.started[row] else 2))
+    prior = np.array(list(PRIOR.values())) / sum(PRIOR.values())
+    weights, scale, seen, levels = prior.copy(), np.ones(len(GRID)), 1.0, np.clip(GRID, 0.005, 0.995)
+    curves = slow_curves(raw, stated)
+
+    def losses(quantiles: np.ndarray, low: float, high: float, starts: bool) -> np.ndarray:
+        over = levels * (np.maximum(high - quantiles, 0) - np.maximum(low - quantiles, 0))
+        return over + (starts * (1 - levels)) * np.maximum(quantiles - high, 0)
+
+    resolved = 0
+    for time, row, high, low, kind in sorted(news):
+        if time >= until:
+            break
+        submitted = int((outcomes.submit <= time).sum())
+        slow = weighing.DELAY / (weighing.DELAY + submitted - resolved)
+        if kind:
+            seen, scale = weighing.MEMORY * seen + 1, weighing.MEMORY * scale
+        scale = scale + losses(np.expm1(curves[row]), low, high, kind == 1)
+        each = losses(np.expm1(stated.experts[row].astype(float)), low, high, kind == 1)
+        each = np.minimum(each / (scale / seen + 1e-9), weighing.MOST_LOSS)[:, 1:-1].mean(axis=1)
+        weights = weights * np.exp(-weighing.RATE * slow * (each - each.min()))
+        share = weighing.SHARE * slow if kind else 0.0
+        weights = (1 - share) * weights / weights.sum() + share * prior
+        resolved += kind > 0
+    return weights
+
+
+def slow_curves(raw: np.ndarray, stated: mixture.Stated) -> np.ndarray:
+    """Average the middle third of the weight at each level, by laying the weights side by side."""
+    curves = np.empty((len(raw), len(GRID)))
+    for row in range(len(raw)):
+        for g in range(len(GRID)):
+            z = stated.experts[row, :, g].astype(float)
+            order = np.argsort(z, kind="stable")
+            edges = np.concatenate([[0], np.cumsum(stated.weights[row][order])])
+            part = np.clip(np.minimum(edges[1:], 2 / 3) - np.maximum(edges[:-1], 1 / 3), 0, None)
+            curves[row, g] = 3 * (part @ z[order]) if g else 0.0
+        curves[row] = np.maximum.accumulate(curves[row])
+        curves[row, -1] = max(curves[row, -1], TOP)
+    return curves
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_the_kernel_weighs_as_its_slow_twin(seed: int) -> None:
+    """The compiled pass ends with the weights that a loop over all news in the order of time finds."""
+    outcomes, raw = random_case(seed)
+    mixed = Mixture()
+    stated = mixed.roll(outcomes, raw, TOP, 30_000.0)
+    cut = outcomes.submit < 30_000
+    early = Mixture()
+    said = early.roll(outcomes.take(cut), raw[cut], TOP, 30_000.0)
+    np.testing.assert_allclose(said.curve, stated.curve[cut])
+    found = slow_weights(outcomes.take(cut), raw[cut], said, 30_000.0)
+    np.testing.assert_allclose(early.weights, found, rtol=1e-5, atol=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_one_question_is_answered_as_the_pass_would(seed: int) -> None:
+    """The curves of a question asked now are those that the compiled pass states for the next submission."""
+    outcomes, raw = random_case(seed)
+    mixed = Mixture()
+    mixed.roll(outcomes, raw, TOP, 45_000.0)
+    asked = mixed.say(raw[:1], TOP)
+    later = Outcomes(np.array([45_000.0]), np.array([UNKNOWN]), np.array([False]), np.array(["x"]))
+    np.testing.assert_allclose(mixed.roll(later, raw[:1], TOP, 45_000.0).curve, asked, rtol=1e-5, atol=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), at=st.integers(20, 140))
+def test_what_is_stated_uses_nothing_that_comes_later(seed: int, at: int) -> None:
+    """Whatever becomes of jobs from a submission on, nothing said by then changes."""
+    outcomes, raw = random_case(seed)
+    now = outcomes.submit[at]
+    rng = np.random.default_rng(seed + 1)
+    open_ = outcomes.left >= now
+    left = np.where(
+        open_, np.maximum(now, outcomes.submit) + rng.exponential(9000, len(open_)), outcomes.left
+    )
+    later = Outcomes(outcomes.submit, left, outcomes.started | open_, outcomes.name)
+    block = at // calibrate.EVERY * calibrate.EVERY + 1
+    one, other = Mixture().roll(outcomes, raw, TOP), Mixture().roll(later, raw, TOP)
+    np.testing.assert_array_equal(one.weights[: at + 1], other.weights[: at + 1])
+    np.testing.assert_array_equal(one.curve[:block], other.curve[:block])
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), at=st.integers(30, 120))
+def test_a_state_goes_on_where_it_stopped(seed: int, at: int) -> None:
+    """Two passes, the second with what became of the jobs that waited, weigh as one pass does."""
+    outcomes, raw = random_case(seed)
+    now = float(outcomes.submit[at])
+    whole, parts = Mixture(), Mixture()
+    said = whole.roll(outcomes, raw, TOP, 60_000.0)
+    first, rest = np.arange(len(outcomes)) < at, np.arange(len(outcomes)) >= at
+    parts.roll(outcomes.take(first), raw[first], TOP, now)
+    after = parts.roll(outcomes.take(rest), raw[rest], TOP, 60_000.0)
+    np.testing.assert_allclose(parts.weights, whole.weights, rtol=1e-9)
+    np.testing.assert_allclose(after.weights, said.weights[rest], rtol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_every_distribution_of_a_mixture_is_one(seed: int) -> None:
+    """Quantiles and chances of whatever the mixture has learnt ascend and invert each other; all start some day."""
+    outcomes, raw = random_case(seed)
+    mixed = Mixture()
+    said = Distribution(mixed.roll(outcomes, raw, TOP, 30_000.0).curve)
+    now = Distribution(mixed.say(raw, TOP))
+    for one in (said, now):
+        quantiles = one.quantile(np.linspace(0, 1, 21))
+        assert (np.diff(quantiles, axis=1) >= -1e-6).all()
+        for level, quantile in zip(np.linspace(0, 1, 21), quantiles.T, strict=True):
+            assert (one.chance(quantile * (1 + 1e-9) + 1e-6) >= level - 1e-4).all()
+        assert (one.chance(8000 * 365 * 86400.0) == 1).all()
+
+
+def test_an_emptied_queue_is_noticed_within_an_hour() -> None:
+    """Where every job suddenly starts at once, sixty starts later the median is seconds, not the old hour."""
+    submit = np.arange(600) * 60
+    wait = np.where(np.arange(600) < 400, 3600.0, 0.0)
+    raw = np.full((600, len(NAMES), len(GRID)), np.log1p(3600), np.float32)
+    raw[:, NAMES.index("zero")] = 0.0
+    raw[:, NAMES.index("last_like")] = np.log1p(np.where(np.arange(600) < 401, 3600.0, 0.0))[:, None]
+    said = Distribution(Mixture().roll(outcomes_of(submit, wait), raw, TOP).curve).quantile(0.5)
+    assert said[390] == pytest.approx(3600, rel=0.01)
+    assert said[530] < 60
+
+
+def test_jobs_that_still_wait_are_news() -> None:
+    """Before any outcome is known, jobs that wait longer and longer move the weight to who said so."""
+    submit, starts = np.arange(500) * 60, np.arange(500) < 200
+    raw = np.zeros((500, len(NAMES), len(GRID)), np.float32)
+    raw[:, NAMES.index("hgb_mean")] = np.log1p(5e5)
+    mixed = Mixture()
+    mixed.roll(outcomes_of(submit, np.where(starts, 5.0, np.inf)), raw, TOP, 500 * 60.0)
+    assert mixed.weights[NAMES.index("hgb_mean")] > 0.9
+
+
+def test_outcomes_count_from_the_next_update() -> None:
+    """With updates every six hours weights stay between them; never updated, they stay for good."""
+    outcomes, raw = random_case(5, 300)
+    for every, moves in ((6 * 3600.0, 2), (np.inf, 0)):
+        mixed = Mixture(until=0.0)
+        weights = mixed.roll(outcomes, raw, TOP, every=every).weights
+        assert (np.diff(weights, axis=0) != 0).any(axis=1).sum() <= moves
+        assert mixed.until == UNKNOWN
+
+
+def test_a_job_cancelled_in_the_queue_has_not_started() -> None:
+    """It is no wait to learn from, and stands in the queue until it gave up."""
+    jobs = check(
+        pd.DataFrame(
+            {
+                "job_id": ["1", "2", "3"], "submit_time": [0, 5, 9], "run_time": [60, 0, 0], "cpus_per_node": 1,
+                "requested_time": 60, "state": ["COMPLETED", "CANCELLED", "COMPLETED"],
+                "start_time": [10, 500, 20], "end_time": [70, 500, 20],
+            }
+        ),
+        JOB,
+    )  # fmt: skip
+    found = Outcomes.of(queue_jobs(jobs))
+    assert found.started.tolist() == [True, False, True]
+    assert found.left.tolist() == [10, 500, 20]
