@@ -68,5 +68,6 @@ def _quantiles(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.nda
     below = place.astype(np.int64)
     above = np.minimum(below + 1, np.maximum(n[:, None] - 1, 0))
     rows = np.arange(len(n))[:, None]
+    kept[n == 0, 0] = np.nan
     low, high = kept[rows, below], kept[rows, above]
-    return np.where(n[:, None] > 0, low + (place - below) * (high - low), np.nan)
+    return low + (place - below) * (high - low)
