@@ -248,6 +248,12 @@ def test_workers_leave_before_the_limit(walltime, lifetime, stagger):
     assert lifetime_arguments(walltime) == ["--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s"]
 
 
+def test_two_fields_are_minutes_and_seconds_to_slurm():
+    """LSF reads 10:30 as hours and minutes, sbatch as minutes and seconds: so do workers leave."""
+    assert lifetime_arguments("10:30", "slurm") == lifetime_arguments("0:10:30")
+    assert lifetime_arguments("10:30", "lsf") == lifetime_arguments("10:30:00")
+
+
 @pytest.mark.parametrize("walltime", ["soon", "0:00:00", "-5", "1:x"])
 def test_senseless_walltime(walltime):
     """A limit that cannot be read is refused with an example."""

@@ -46,9 +46,10 @@ def cautions(
         Whether the queue as it is was given.
     """
     found = [*_of_the_job(site, asked, here, near), *_of_the_model(site, here, with_state)]
-    known = (site.about["first"], site.about["last"])
-    for text in warnings(site.about["bounds"], here.features, known, site.about["last"]):
-        found.append(Caution("drift", f"The load is not what the model was trained on: {text}.", 0.2))
+    window = (site.about["first"], site.about["last"])
+    if unlike := warnings(site.about["bounds"], here.features, window, site.about["last"]):
+        text = f"The load is not what the model was trained on: {'; '.join(unlike)}."
+        found.append(Caution("drift", text, 0.2))
     return found
 
 

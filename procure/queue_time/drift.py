@@ -5,10 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from procure.text import roughly
+
 WATCHED = {
-    "queue_depth": "jobs in the queue", "cpus_in_use": "CPUs in use", "queued_cpu_seconds": "queued CPU-seconds",
-    "submitted_24h": "submissions in 24 hours", "log_wait_mean_24h": "mean log wait of the last 24 hours' starts",
+    "queue_depth": "jobs in the queue", "cpus_in_use": "CPUs in use", "queued_cpu_seconds": "CPU-hours in the queue",
+    "submitted_24h": "submissions in 24 hours", "log_wait_mean_24h": "typical wait of the last 24 hours' starts",
 }  # fmt: skip
+
+
+def _written(name: str, value: float) -> str:
+    if name == "log_wait_mean_24h":
+        return roughly(float(np.expm1(value)))
+    return f"{value / 3600 if name == 'queued_cpu_seconds' else value:,.0f}"
 
 
 def bounds(features: pd.DataFrame) -> dict[str, list[float]]:
@@ -40,9 +48,8 @@ def warnings(
     for name, (low, high) in known.items():
         value = float(now[name].iloc[-1])
         if value < low or value > high:
-            lines.append(
-                f"{WATCHED[name]} now {value:,.1f}, outside the training window's {low:,.1f} to {high:,.1f}"
-            )
+            given, least, most = (_written(name, one) for one in (value, low, high))
+            lines.append(f"{WATCHED[name]} {given} now, {least} to {most} in training")
     old = (moment - window[1]) / 86400
     if old > 60:
         lines.append(f"the training window ended {old:,.0f} days ago; `procure queue update` continues it")

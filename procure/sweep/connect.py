@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import logging
+import re
 import signal
 import subprocess
 import tempfile
@@ -197,7 +198,7 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
     walltime = options.walltime or site("walltime")
     arguments = [*(site("worker-extra-args") or ()), *HEADLESS]
     if walltime is not None:
-        arguments += lifetime_arguments(str(walltime))
+        arguments += lifetime_arguments(str(walltime), farm)
     of_site = dict(site("scheduler-options") or {})
     if options.interface:
         of_site = {key: value for key, value in of_site.items() if key not in ("host", "interface")}
@@ -242,14 +243,18 @@ def _import_dask_jobqueue(farm: str) -> Any:
     return dask_jobqueue
 
 
-def lifetime_arguments(walltime: str) -> list[str]:
+def lifetime_arguments(walltime: str, farm: str = "") -> list[str]:
     """Let a worker leave before its job's limit, and not all workers at one moment.
 
     Parameters
     ----------
     walltime
         ``D-HH:MM:SS``, ``HH:MM:SS``, ``HH:MM`` (hours and minutes, as LSF writes it) or minutes.
+    farm
+        For ``slurm``, two fields are minutes and seconds, as `sbatch` reads them.
     """
+    if farm == "slurm" and re.fullmatch(r"\d+:\d+", walltime):
+        walltime = f"0:{walltime}"
     days, _, rest = walltime.rpartition("-")
     try:
         fields = [int(part) for part in rest.split(":")]
