@@ -3,6 +3,7 @@
 python benchmarks/forward_claims.py cell --data ../shared/data --budget 1000000 --cut 2021-05-05 --packages 200
 python benchmarks/forward_claims.py cell --budget 1000000 --cut 2021-04-04 2021-04-18 2021-05-05 2021-05-19 --keep 20
 python benchmarks/forward_claims.py wagap --data ../shared/data --budget 300000 --cut 2013-01-29
+python benchmarks/forward_claims.py hpc2n --data ../shared/data --budget 1500000 --cut 2004-04-01 2005-04-01
 python benchmarks/forward_claims.py race --data ../shared/data --packages 150
 python benchmarks/forward_claims.py saturation
 python benchmarks/forward_claims.py embedded
@@ -27,10 +28,11 @@ from procure.sweep.results import load_results
 from procure.sweep.runner import make_bench, simulate_batch
 from procure.tables import write
 from procure.workload import merge
+from procure.workload.clock import day_bounds
 from procure.workload.scale import cpu_seconds
 
 QUOTES = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
-CHICAGO, PRAGUE = "America/Chicago", "Europe/Prague"
+CHICAGO, PRAGUE, STOCKHOLM = "America/Chicago", "Europe/Prague", "Europe/Stockholm"
 MONTHS = ("20210304", "20210404", "20210505")
 
 
@@ -82,9 +84,29 @@ def wagap(arguments: argparse.Namespace) -> None:
     _forward(path, arguments)
 
 
-def _forward(path: Path, arguments: argparse.Namespace) -> None:
-    began = time.process_time()
+def hpc2n(arguments: argparse.Namespace) -> None:
+    """Buy for HPC2N by whole nodes: each two processors that a job had are a node of 24 CPUs, with their memory."""
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    jobs = import_log(arguments.data / "pwa" / "HPC2N-2002-2.1-cln.swf.xz", "swf", skip_bad_rows=True).jobs
+    attrs, mem = dict(jobs.attrs), 2 * jobs["mem_mb_per_node"]
+    jobs = jobs.assign(n_nodes=-(-jobs["n_nodes"] // 2), cpus_per_node=24, mem_mb_per_node=mem)
+    path = arguments.out / f"hpc2n-{arguments.budget}.toml"
     for cut in arguments.cut:
+        at = day_bounds(cut, STOCKHOLM)[0]
+        near = jobs[jobs["submit_time"].between(at - 91 * 86_400, at + 28 * 86_400)].reset_index(drop=True)
+        near.attrs = attrs
+        write(near, arguments.out / "hpc2n.parquet")
+        path.write_text(
+            f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\nmin_gpu_nodes = 0\n'
+            f'[[workloads]]\nname = "hpc2n"\njobs = "hpc2n.parquet"\nwarm_up = "3d"\ntz = "{STOCKHOLM}"\n'
+            f'[futures]\ntz = "{STOCKHOLM}"\n'
+        )
+        _forward(path, arguments, [cut])
+
+
+def _forward(path: Path, arguments: argparse.Namespace, cuts: list[str] | None = None) -> None:
+    began = time.process_time()
+    for cut in cuts or arguments.cut:
         found = forward(path, [cut], n_packages=arguments.packages, runs=arguments.runs, note=print)
         print(found.summary())
         print(f"{time.process_time() - began:.1f} s CPU")
@@ -178,11 +200,17 @@ def embedded(arguments: argparse.Namespace) -> None:
               f"{wait[ranking[0]] / wait.min():.1f} times as long as the best")  # fmt: skip
 
 
+WHAT = {
+    "cell": cell, "wagap": wagap, "hpc2n": hpc2n, "cells": cells, "race": races, "saturation": saturation,
+    "embedded": embedded,
+}  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["cell", "wagap", "race", "saturation", "embedded", "cells"])
+    parser.add_argument("what", choices=list(WHAT))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward"))
     parser.add_argument("--budget", type=int, default=1_000_000)
@@ -191,15 +219,7 @@ def main() -> None:
     parser.add_argument("--packages", type=int, default=200)
     parser.add_argument("--runs", type=int)
     arguments = parser.parse_args()
-    what = {
-        "cell": cell,
-        "wagap": wagap,
-        "race": races,
-        "saturation": saturation,
-        "embedded": embedded,
-        "cells": cells,
-    }
-    what[arguments.what](arguments)
+    WHAT[arguments.what](arguments)
 
 
 if __name__ == "__main__":
