@@ -37,9 +37,10 @@ def explain(
     [bold]Examples[/bold]
 
     \b
-    procure explain pipelines/example.toml ComputeNode3=92,BigMemNode2=14,GPUNode4=4
-    procure explain pipelines/example.toml ComputeNode3=92,BigMemNode2=14,GPUNode4=4 ComputeNode1=100,GPUNode15=3
-    procure explain pipelines/example.toml ComputeNode3=92,BigMemNode2=14,GPUNode4=4 --format json
+    procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17
+    procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17 \\
+        ComputeNode4=56,BigMemNode2=7,GPUNode8=16
+    procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17 --format json
     """
     with common.named(package_id="ID", other="ID2"):
         explanation = explain_packages(

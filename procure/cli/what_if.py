@@ -46,8 +46,8 @@ def what_if(
     [bold]Examples[/bold]
 
     \b
-    procure what-if pipelines/example.toml --package ComputeNode3=92,BigMemNode2=14,GPUNode4=4 --growth 1.3
-    procure what-if pipelines/example.toml --package ComputeNode3=92,BigMemNode2=14,GPUNode4=4 \\
+    procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 --growth 1.3
+    procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 \\
         --gpu-share 2x --policy easy --budget 1.2M --format json
     """
     with common.named(budget_usd="--budget"):
