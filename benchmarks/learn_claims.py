@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.learn.days import Day, day_span, lay_out_days, mean_wait, on_day, quick_wait
+from procure.learn.days import Day, day_span, lay_out_days, mean_wait, on_day, quick_wait, simulate_day
 from procure.learn.features import FEATURES, QUEUE_FEATURES
-from procure.learn.judge import LEARNED, evaluate
+from procure.learn.judge import LEARNED, evaluate, utilization_between
 from procure.learn.policy import expected_before
 from procure.learn.run_times import RunTimes
 from procure.learn.scores import PLACES
@@ -59,10 +59,55 @@ def judge(logs: Path, policies: list[Path], span: str, **options) -> None:
         show(evaluate(read_policy(path), like_paper, **options))
 
 
+def windows(logs: Path, policies: list[Path]) -> None:
+    """CPUs in use over other spans than each policy's makespan; the mean over the test days, %, and by day."""
+    days = lay_out_days(beocat(logs), nodes_of_the_paper(), *day_span(TEST), ZONE)
+    rows = []
+    for day in days:
+        found = {name: run_prepared(day.ready, name) for name in ("best-fit", "sjf")}
+        found |= {path.stem: simulate_day(day, read_policy(path)) for path in policies}
+        ends = {name: one.end.max() for name, one in found.items()}
+        first, last = day.ready.jobs.submit.min(), day.ready.jobs.submit.max()
+        for name, one in found.items():
+            spans = {
+                "makespan": ends[name],
+                "till the first ends": min(ends.values()),
+                "till the last ends": max(ends.values()),
+            }
+            spans |= {"submissions": last}
+            used = {
+                span: 100 * utilization_between(day.ready, one, first, end) for span, end in spans.items()
+            }
+            used |= {
+                "while jobs wait": 100 * in_use_while_waiting(day, one),
+                "makespan, h": (ends[name] - first) / 3600,
+            }
+            rows.append({"day": day.name, "policy": name, **used})
+    table = pd.DataFrame(rows)
+    print(table.groupby("policy", sort=False).mean(numeric_only=True).round(2).to_string())
+    for column in ("makespan", "makespan, h", "submissions"):
+        print(f"\n{column}\n{table.pivot_table(column, 'day', 'policy').round(1).to_string()}")
+
+
+def in_use_while_waiting(day: Day, found) -> float:
+    """Share of the CPUs in use over all seconds in which a job waits under this policy itself."""
+    jobs = day.ready.jobs
+    moments = np.unique(np.concatenate([jobs.submit, found.start, found.end]))
+    n_waiting = np.searchsorted(np.sort(jobs.submit), moments, "right") - np.searchsorted(
+        np.sort(found.start), moments, "right"
+    )
+    spans = [(a, b) for a, b, n in zip(moments[:-1], moments[1:], n_waiting[:-1], strict=True) if n > 0]
+    seconds = sum(b - a for a, b in spans)
+    return sum(utilization_between(day.ready, found, a, b) * (b - a) for a, b in spans) / max(seconds, 1)
+
+
 def show(found) -> None:
     means = (found.days[list(found.utilization)].mean() / 60).round(1)
     print("mean wait, min", means.to_dict())
     print("utilization", {name: round(100 * value, 2) for name, value in found.utilization.items()})
+    print(
+        "while submitted", {k: round(100 * value, 2) for k, value in found.utilization_of_submissions.items()}
+    )
     print("of nodes", {name: round(100 * value, 2) for name, value in found.utilization_of_nodes.items()})
     for name, value in found.figures.items():
         print(f"  {name}: {value}")
@@ -225,7 +270,8 @@ def last_two_that_ended(jobs: pd.DataFrame) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "part", choices=["judge", "rollout", "ablation", "without", "cost", "transfer", "estimates"]
+        "part",
+        choices=["judge", "windows", "rollout", "ablation", "without", "cost", "transfer", "estimates"],
     )
     parser.add_argument("logs", type=Path, help="folder of all_jobs_202103.csv.xz and the two that follow")
     parser.add_argument("policies", type=Path, nargs="*")
@@ -239,6 +285,8 @@ def main() -> None:
         judge(given.logs, given.policies, given.span)
     elif given.part == "rollout":
         judge(given.logs, given.policies, given.span, ahead=86_400, every=3600)
+    elif given.part == "windows":
+        windows(given.logs, given.policies)
     elif given.part == "ablation":
         ablation(given.logs, given.generations)
     elif given.part == "without":

@@ -202,6 +202,10 @@ def evaluate(
     print_table(found.days, output, f"mean wait, s, on {counted(len(chosen), 'day')}")
     if output is Format.TABLE:
         utilization = {f"utilization_cpu {name}": value for name, value in found.utilization.items()}
+        utilization |= {
+            f"utilization_cpu {name}, first to last submission": value
+            for name, value in found.utilization_of_submissions.items()
+        }
         print_record(found.figures | utilization, output, "over all days")
 
 

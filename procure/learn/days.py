@@ -223,15 +223,7 @@ class OnDay(Parameters):
 
 
 def quick_wait(day: Day, policy: Parameters) -> float:
-    """Return a day's mean wait, s, under a compiled policy."""
-    return quick_figures(day, policy)[0]
-
-
-def quick_figures(day: Day, policy: Parameters) -> tuple[float, float]:
-    """Return a day's mean wait, s, and the share of CPUs in use over its makespan, under a compiled policy.
-
-    `simulate_day` without what only a report needs.
-    """
+    """Return a day's mean wait, s, under a compiled policy: `simulate_day` without what only a report needs."""
     took = day.ready.durations
     world, state = simulator_state.build(
         day.ready.jobs, day.ready.kinds, day.ready.fits, day.ready.kind_of, took.took,
@@ -240,10 +232,7 @@ def quick_figures(day: Day, policy: Parameters) -> tuple[float, float]:
     made = policy.make(state)
     drive(world, state, made, name="learned")
     ran = state.start >= 0
-    start, end, submit = state.start[ran], world.end[ran], state.submit[ran]
-    busy = ((end - start) * state.cpus[ran] * state.n_nodes[ran]).sum()
-    span = end.max() - submit.min()
-    return float((start - submit).mean()), float(busy / max(span * state.total_cpus.sum(), 1))
+    return float((state.start - state.submit)[ran].mean())
 
 
 def simulate_day(day: Day, trained: TrainedPolicy, ahead: int = 0, every: int = 600) -> Outcome:

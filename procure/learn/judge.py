@@ -32,8 +32,10 @@ class Judgement:
         Per day: ``day n_jobs``, the mean wait, s, per policy of `POLICIES`, and ``ratio_to_sjf``.
     utilization
         Mean over days of the share of CPUs in use, integrated over the makespan, per policy.
+    utilization_of_submissions
+        The same from the first submission to the last: one span for all policies, whoever ends when.
     utilization_of_nodes
-        The same of `node_utilization`.
+        The mean over days of `node_utilization`.
     figures
         ``mean_ratio_to_sjf`` (sum of the daily mean waits / the same under SJF) with ``interval``,
         ``geometric_ratio_to_sjf`` (of the days' ratios) with ``geometric_interval``, ``ratio_to_best_fit``
@@ -43,6 +45,7 @@ class Judgement:
 
     days: pd.DataFrame
     utilization: dict[str, float]
+    utilization_of_submissions: dict[str, float]
     utilization_of_nodes: dict[str, float]
     figures: dict[str, Any]
 
@@ -63,6 +66,7 @@ class Judgement:
             "days": self.days.to_dict("records"),
             **self.figures,
             "utilization": self.utilization,
+            "utilization_of_submissions": self.utilization_of_submissions,
             "utilization_of_nodes": self.utilization_of_nodes,
         }
 
@@ -89,7 +93,7 @@ def evaluate(
     progress
         Called with the name of each day.
     """
-    rows, in_use, of_nodes = [], [], []
+    rows, in_use = [], []
     for day in days:
         progress(day.name)
         if day.exact is None:
@@ -102,14 +106,27 @@ def evaluate(
         waits = {name: mean_wait(day.ready, found[name]) for name in POLICIES}
         ratio = waits[LEARNED] / waits["sjf"] if waits["sjf"] else float("nan")
         rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})
-        cpus = METRIC_NAMES.index("utilization_cpu")
-        in_use.append([measured(day.ready, found[name])[cpus] for name in POLICIES])
-        of_nodes.append([node_utilization(day.ready, found[name]) for name in POLICIES])
+        in_use.append([_utilizations(day.ready, found[name]) for name in POLICIES])
     table = pd.DataFrame(rows)
-    used, of_node = (
-        dict(zip(POLICIES, np.mean(values, axis=0).tolist(), strict=True)) for values in (in_use, of_nodes)
+    used = [dict(zip(POLICIES, each, strict=True)) for each in np.mean(in_use, axis=0).T.tolist()]
+    return Judgement(table, *used, _figures(table, seed))
+
+
+def _utilizations(ready: Prepared, found: Outcome) -> tuple[float, float, float]:
+    submit = ready.jobs.submit
+    return (
+        measured(ready, found)[METRIC_NAMES.index("utilization_cpu")],
+        utilization_between(ready, found, int(submit.min()), int(submit.max())),
+        node_utilization(ready, found),
     )
-    return Judgement(table, used, of_node, _figures(table, seed))
+
+
+def utilization_between(ready: Prepared, found: Outcome, begin: int, end: int) -> float:
+    """Return the share of all CPUs in use from one second to another, on the clock of the prepared jobs."""
+    ran = found.start >= 0
+    inside = np.clip(found.end[ran], begin, end) - np.clip(found.start[ran], begin, end)
+    busy = (inside * ready.jobs.cpus[ran] * ready.jobs.n_nodes[ran]).sum()
+    return float(busy / max(ready.kinds.cpus[ready.kind_of].sum() * (end - begin), 1))
 
 
 def node_utilization(ready: Prepared, found: Outcome) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.learn.days import Day, known_at, on_day, quick_figures, thinned
+from procure.learn.days import Day, known_at, on_day, quick_wait, thinned
 from procure.learn.features import FEATURES, QUEUE_FEATURES
 from procure.learn.scores import PLACES
 from procure.learn.store import TrainedPolicy
@@ -27,7 +27,7 @@ CAUTION = 1.0
 KEPT = 0.9
 """Share of a day's jobs that a generation sees: other ones each time, so that no accident is learnt."""
 BLOCKS = 3
-"""Blocks in which a generation's days are simulated; after each, the worst quarter of the candidates ends."""
+"""A generation's days are simulated in so many blocks; after each, the worst quarter of the candidates ends."""
 CHECK_EVERY = 10
 """Generations after which the centre of the search is judged on all days, whole."""
 
@@ -46,8 +46,6 @@ class Settings:
         Of the search, the days of each generation and the jobs left out.
     n_hidden
         Hidden units of the network beside the linear part; 0 = linear only.
-    utilization
-        What all CPUs in use over the makespan are worth, beside the log ratio of waits; see `objective_of`.
     population
         Candidates in a generation.
     days
@@ -63,7 +61,6 @@ class Settings:
     minutes: float = 10.0
     seed: int = 1
     n_hidden: int = 0
-    utilization: float = 0.0
     population: int = 16
     days: int = 24
     processes: int = 2
@@ -95,21 +92,13 @@ class Found:
     generations: int
 
 
-def objective_of(figures: np.ndarray, references: np.ndarray, utilization: float = 0.0) -> float:
+def objective_of(waits: np.ndarray, references: np.ndarray) -> float:
     """Return the mean over days of log(wait / reference), positive ones weighing 1 + `CAUTION` times.
 
     A minute is added to both, so that a day without waits is no infinity; no single day rules.
-
-    Parameters
-    ----------
-    figures, references
-        float64[n_days, 2]: mean waits, s, and shares of CPUs in use, of a candidate and of SJF.
-    utilization
-        So many times the mean difference of the shares is taken off.
     """
-    logs = np.log((figures[:, 0] + 60.0) / (references[:, 0] + 60.0))
-    more = (figures[:, 1] - references[:, 1]).mean()
-    return float(np.where(logs > 0, (1.0 + CAUTION) * logs, logs).mean() - utilization * more)
+    logs = np.log((waits + 60.0) / (references + 60.0))
+    return float(np.where(logs > 0, (1.0 + CAUTION) * logs, logs).mean())
 
 
 def free_numbers(settings: Settings) -> tuple[np.ndarray, Callable[[np.ndarray], dict[str, np.ndarray]]]:
@@ -180,15 +169,14 @@ def search(
     strategy = cma.CMAEvolutionStrategy(begin, 0.3, options | {"maxiter": settings.generations, "tolfun": 0})
     rng = np.random.default_rng(settings.seed)
     began = time.monotonic()
-    with _workers(days, settings.processes) as figures_of:
+    with _workers(days, settings.processes) as waits_of:
         whole = [(i, None) for i in range(len(days))]
-        references = figures_of([None], whole)[0]
+        references = np.array([day.reference for day in days])
 
         def judged(numbers: np.ndarray) -> float:
-            found = figures_of([arrays_of(numbers)], whole)[0]
-            return objective_of(found, references, settings.utilization)
+            return objective_of(waits_of([arrays_of(numbers)], whole)[0], references)
 
-        best, least, n_simulations, generation = begin, judged(begin), 2 * len(days), 0
+        best, least, n_simulations, generation = begin, judged(begin), len(days), 0
         curve = [(0, least)]
         while generation < settings.generations and time.monotonic() - began < 60 * settings.minutes:
             generation += 1
@@ -198,8 +186,7 @@ def search(
                 (int(i), int(seed))
                 for i, seed in zip(chosen, rng.integers(0, 2**31, len(chosen)), strict=True)
             ]
-            candidates = [arrays_of(numbers) for numbers in asked]
-            values, simulated = _race(candidates, parts, figures_of, settings.utilization)
+            values, simulated = _race([arrays_of(numbers) for numbers in asked], parts, waits_of)
             strategy.tell(asked, values)
             n_simulations += simulated
             if generation % CHECK_EVERY == 0 or generation == settings.generations:
@@ -220,7 +207,6 @@ def _check(settings: Settings) -> None:
         "processes": settings.processes < 1,
         "days": settings.days < BLOCKS,
         "n_hidden": settings.n_hidden < 0,
-        "utilization": not 0 <= settings.utilization < np.inf,
         "without": not set(settings.without) <= {"run_times", "queue", "places"},
     }
     for name, is_wrong in wrong.items():
@@ -229,14 +215,11 @@ def _check(settings: Settings) -> None:
 
 
 SJF = Skipping.model_validate({"order": "sjf"})
-Figures = Callable[[list[dict[str, np.ndarray] | None], list[tuple[int, Any]]], np.ndarray]
-"""float64[n_candidates, n_days, 2], as `quick_figures`: candidates (None = SJF) on days, each given by its number
-and the seed of the jobs left out."""
+Waits = Callable[[list[dict[str, np.ndarray] | None], list[tuple[int, Any]]], np.ndarray]
+"""Mean waits [candidate, day] of candidates (None = SJF) on days given by (number, seed of the jobs left out)."""
 
 
-def _race(
-    candidates: list[dict[str, np.ndarray]], parts: list, figures_of: Figures, utilization: float = 0.0
-) -> tuple[list[float], int]:
+def _race(candidates: list[dict[str, np.ndarray]], parts: list, waits_of: Waits) -> tuple[list[float], int]:
     """Return the objective of each candidate, and how many days were simulated.
 
     After each block of days a quarter of the candidates ends, those that are worst so far; they rank
@@ -244,17 +227,17 @@ def _race(
     """
     size = -(-len(parts) // BLOCKS)
     going = list(range(len(candidates)))
-    figures = np.full((len(candidates), len(parts), 2), np.nan)
+    waits = np.full((len(candidates), len(parts)), np.nan)
     values = np.zeros(len(candidates))
-    reference = np.empty((len(parts), 2))
+    reference = np.empty(len(parts))
     simulated = 0
     for block in range(BLOCKS):
         columns = slice(block * size, min((block + 1) * size, len(parts)))
-        found = figures_of([None, *(candidates[i] for i in going)], parts[columns])
-        reference[columns], figures[going, columns] = found[0], found[1:]
-        simulated += found[..., 0].size
+        found = waits_of([None, *(candidates[i] for i in going)], parts[columns])
+        reference[columns], waits[going, columns] = found[0], found[1:]
+        simulated += found.size
         for i in going:
-            values[i] = objective_of(figures[i, : columns.stop], reference[: columns.stop], utilization)
+            values[i] = objective_of(waits[i, : columns.stop], reference[: columns.stop])
         if columns.stop == len(parts):
             break
         ranked = sorted(going, key=lambda i: (values[i], i))
@@ -272,10 +255,10 @@ def _take(days: list[Day]) -> None:
     _DAYS[:] = days
 
 
-def _figures(
+def _waits(
     candidates: list[dict[str, np.ndarray] | None], days: Sequence[Day], part: tuple[int, Any]
 ) -> np.ndarray:
-    """Return the figures of candidates on one day, float64[n_candidates, 2]."""
+    """Return the mean waits of candidates on one day, float64[n_candidates]."""
     number, seed = part
     day = (days or _DAYS)[number]
     if seed is not None:
@@ -285,22 +268,22 @@ def _figures(
     found = []
     for arrays in candidates:
         if arrays is None:
-            found.append(quick_figures(day, SJF))
+            found.append(quick_wait(day, SJF))
         else:
-            found.append(quick_figures(day, on_day(day, TrainedPolicy("search", arrays))))
+            found.append(quick_wait(day, on_day(day, TrainedPolicy("search", arrays))))
     return np.array(found)
 
 
 @contextmanager
-def _workers(days: Sequence[Day], processes: int) -> Iterator[Figures]:
-    """Give a function that simulates candidates on days, in this process or in several; what comes is the same."""
+def _workers(days: Sequence[Day], processes: int) -> Iterator[Waits]:
+    """Give a function that simulates candidates on days, in this process or in several; the waits are the same."""
     if processes == 1:
-        yield lambda candidates, parts: np.stack([_figures(candidates, days, part) for part in parts], axis=1)
+        yield lambda candidates, parts: np.stack([_waits(candidates, days, part) for part in parts], axis=1)
         return
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_take, initargs=(list(days),)) as pool:
         yield lambda candidates, parts: np.stack(
-            list(pool.map(partial(_figures, candidates, ()), parts)), axis=1
+            list(pool.map(partial(_waits, candidates, ()), parts)), axis=1
         )
 
 
@@ -333,7 +316,6 @@ def train_by_search(
         "generations": found.generations,
         "seed": settings.seed,
         "n_hidden": settings.n_hidden,
-        "utilization": settings.utilization,
         "population": settings.population,
         "without": list(settings.without),
         "n_jobs": sum(day.n_jobs for day in days),
