@@ -108,8 +108,10 @@ def evaluate(
         rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})
         in_use.append([_utilizations(day.ready, found[name]) for name in POLICIES])
     table = pd.DataFrame(rows)
-    used = [dict(zip(POLICIES, each, strict=True)) for each in np.mean(in_use, axis=0).T.tolist()]
-    return Judgement(table, *used, _figures(table, seed))
+    used, of_submissions, of_nodes = (
+        dict(zip(POLICIES, each, strict=True)) for each in np.mean(in_use, axis=0).T.tolist()
+    )
+    return Judgement(table, used, of_submissions, of_nodes, _figures(table, seed))
 
 
 def _utilizations(ready: Prepared, found: Outcome) -> tuple[float, float, float]:
