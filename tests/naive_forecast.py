@@ -114,16 +114,15 @@ class HeldPool:
         """(from, until, nodes) of running jobs and of what is held; notes for which forecasts anything is."""
         found = [(now, self.start[j] + self.jobs[j]["est"], self.jobs[j]["n"]) for j in self.running(now)]
         for f in self.open:
-            f["held"] = 0
-            if f["sure"] < self.b or f["copies"] <= 0:
-                continue
-            begin, n = max(now, f["moment"] - f["tolerance"]), self.jobs[f["job"]]["n"]
-            until = f["moment"] + f["tolerance"] + f["length"]
-            wanted = f["copies"] - (f is less)
-            while f["held"] < wanted and self.room(found, begin, until) >= n:
-                found.append((begin, until, n))
-                f["held"] += 1
-            f["held"] += f is less
+            held = 0
+            if f["sure"] >= self.b and f["copies"] > 0:
+                begin, n = max(now, f["moment"] - f["tolerance"]), self.jobs[f["job"]]["n"]
+                until = f["moment"] + f["tolerance"] + f["length"]
+                while held < f["copies"] - (f is less) and self.room(found, begin, until) >= n:
+                    found.append((begin, until, n))
+                    held += 1
+            if less is None:
+                f["held"] = held
         return found
 
     def room(self, blocks, begin, until):
@@ -183,3 +182,83 @@ class HeldPool:
                 self.start[j] = now
                 if f is not None:
                     f["copies"] -= 1
+
+
+class HeldNodes(HeldPool):
+    """The same on shared nodes of any kind: what is free on each node is a function of time.
+
+    A job has cpus, mem, gpus and types (bits) besides, a node the same; every job fits on the empty nodes.
+    """
+
+    def __init__(self, jobs, nodes, forecasts, a, b, eta):
+        super().__init__(jobs, forecasts, len(nodes), a, b, eta)
+        self.nodes = nodes
+        self.where = [()] * len(jobs)
+
+    def blocks(self, now, less=None):
+        """(from, until, job, node) of running jobs and of what is held for good."""
+        found = [
+            (now, self.start[j] + self.jobs[j]["est"], j, n) for j in self.running(now) for n in self.where[j]
+        ]
+        for f in self.open:
+            chosen = f["sure"] >= self.b
+            held = self.hold(f, found, now, f["copies"] - (f is less)) if chosen else 0
+            if less is None:
+                f["held"] = held
+        return found
+
+    def hold(self, f, blocks, now, wanted):
+        """Add to ``blocks`` the highest nodes with room for each expected job; returns for how many there is room."""
+        j, held = f["job"], 0
+        begin, until = max(now, f["moment"] - f["tolerance"]), f["moment"] + f["tolerance"] + f["length"]
+        while held < wanted and len(nodes := self.fitting(j, blocks, begin, until)) >= self.jobs[j]["n"]:
+            blocks += [(begin, until, j, n) for n in nodes[-self.jobs[j]["n"] :]]
+            held += 1
+        return held
+
+    def fitting(self, j, blocks, begin, until):
+        """The nodes that have room for a job throughout."""
+        job, found = self.jobs[j], []
+        for n, node in enumerate(self.nodes):
+            own = [block for block in blocks if block[3] == n]
+            moments = {begin} | {block[0] for block in own if begin < block[0] < until}
+            if node["types"] & job["types"] and all(
+                node[r] - sum(self.jobs[k][r] for low, high, k, _ in own if low <= t < high) >= job[r]
+                for t in moments
+                for r in ("cpus", "mem", "gpus")
+            ):
+                found.append(n)
+        return found
+
+    def decide(self, now):
+        waiting = [j for j, s in enumerate(self.start) if s is None and self.jobs[j]["submit"] <= now]
+        if not waiting:
+            return None
+
+        def nodes_for(j, blocks):
+            nodes = self.fitting(j, blocks, now, now + self.jobs[j]["est"])
+            return tuple(nodes[: self.jobs[j]["n"]]) if len(nodes) >= self.jobs[j]["n"] else None
+
+        def begin(j, nodes):
+            self.where[j] = nodes
+            return j
+
+        blocks = self.blocks(now)
+        for j in waiting:
+            f = self.met_by(j)
+            if f is not None and f["held"] > 0 and (nodes := nodes_for(j, self.blocks(now, f))):
+                return begin(j, nodes)
+        head, job = waiting[0], self.jobs[waiting[0]]
+        if not nodes_for(head, blocks):
+            for start in sorted({high for _, high, _, _ in blocks if high > now}):
+                nodes = self.fitting(head, blocks, start, start + job["est"])
+                if len(nodes) >= job["n"]:
+                    blocks += [(start, start + job["est"], head, n) for n in nodes[-job["n"] :]]
+                    break
+        for j in waiting:
+            if nodes := nodes_for(j, blocks):
+                for f in self.open:
+                    if self.a <= f["sure"] < self.b and f["copies"] > 0:
+                        self.hold(f, blocks, now, f["copies"])
+                return begin(j, nodes_for(j, blocks) or nodes)
+        return None

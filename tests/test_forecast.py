@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from naive_forecast import bursts_of, hazard_of
 
 from procure.errors import ArgumentError, TableError
-from procure.forecast import Forecaster, Patterns, PatternSettings, find_patterns
+from procure.forecast import Forecaster, Patterns, PatternSettings, boosted, find_patterns
+from procure.forecast.calibration import recalibrated
 from procure.forecast.confidence import MODES, by_length, hazard, make_forecasts
-from procure.forecast.evaluation import auc, evaluate, judge, shuffle_days
+from procure.forecast.evaluation import auc, auc_within, evaluate, judge, shuffle_days
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.hurst import hurst
 from procure.forecast.known import NEVER
@@ -97,9 +98,17 @@ def test_published_confidence_on_paper():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_only_what_was_known_counts(mode):
-    """Cutting the log at a moment changes no confidence of a forecast made until then."""
-    jobs = habits()
+def test_only_what_was_known_counts(mode, monkeypatch):
+    """Cutting the log at a moment changes no confidence of a forecast made until then, recalibrated ones too."""
+    n_moved = []
+
+    def watched(chance, earlier, came):
+        found = recalibrated(chance, earlier, came)
+        n_moved.append((found != chance).sum())
+        return found
+
+    monkeypatch.setattr(boosted, "recalibrated", watched)
+    jobs = habits(n_users=24)
     cut = MONDAY + 27 * DAY + 5 * HOUR
     whole, part = find_patterns(jobs), find_patterns(jobs[jobs["submit_time"] <= cut])
     for name in ("day", "week"):
@@ -107,6 +116,37 @@ def test_only_what_was_known_counts(mode):
         until = confidence_of(part, make_forecasts(part, name), mode)
         assert (all_of_it[: len(until)] == until).all()
         assert ((all_of_it >= 0) & (all_of_it <= 1)).all()
+    assert mode != "boosted" or sum(n_moved) > 200
+
+
+def test_recalibration_on_paper():
+    """Stated 0.8 of which half came becomes the middle, in the logit, of 0.8 and nearly a half; few change nothing."""
+    stated, came = np.full(3000, 0.8), np.tile([1.0, 0.0], 1500)
+    line = (0.5 * 3000 + 0.8 * 30) / 3030
+    odds = (0.8 / 0.2 * line / (1 - line)) ** 0.5
+    assert recalibrated(np.array([0.8]), stated, came) == pytest.approx([odds / (1 + odds)])
+    assert recalibrated(np.array([0.8]), stated[:199], came[:199]) == [0.8]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), power=st.sampled_from([0.5, 1.0, 2.0]), n=st.integers(0, 6000))
+def test_recalibration_keeps_order_and_comes_nearer(seed, power, n):
+    """Order stays; where what comes is a power of what is stated, chances move towards it."""
+    rng = np.random.default_rng(seed)
+    earlier = rng.uniform(0, 1, n)
+    came = (rng.uniform(0, 1, n) < earlier**power).astype(float)
+    chance = np.linspace(0, 1, 101)
+    found = recalibrated(chance, earlier, came)
+    assert (np.diff(found) >= 0).all() and ((found >= 0) & (found <= 1)).all()
+    if n >= 3000 and power != 1:
+        assert np.abs(found - chance**power).mean() < np.abs(chance - chance**power).mean()
+
+
+def test_rank_within_groups_on_paper():
+    """Of the pairs within a group one is right and one is tied; the pairs across groups do not count."""
+    sure, came = np.array([0.9, 0.1, 0.5, 0.5, 0.99]), np.array([True, False, True, False, False])
+    assert auc_within(sure, came, np.array([4, 4, 7, 7, 1])) == 0.75
+    assert np.isnan(auc_within(sure, came, np.arange(5)))
 
 
 def test_habits_are_forecast_and_shuffled_ones_are_not():
@@ -115,6 +155,8 @@ def test_habits_are_forecast_and_shuffled_ones_are_not():
     by_mode = {row["confidence"]: row for row in found.rows if row["period"] == "day"}
     for row in by_mode.values():
         assert row["auc"] > 0.7
+        assert row["auc_days_shuffled"] > 0.55  # who comes often still does
+        assert abs(row["auc_within_days_shuffled"] - 0.5) < 0.1
         assert row["brier"] < row["brier_constant"]
         assert abs(row["auc_outcomes_shuffled"] - 0.5) < 0.1
     assert {"n_forecasts", "n_hits", "base_rate", "worst_tenth"} <= by_mode["boosted"].keys()

@@ -89,3 +89,23 @@ def test_log_without_dates(tmp_path):
     assert RUN.invoke(app, ["forecast", "patterns", str(path), "--tz", "UTC"]).exit_code == 2
     found = RUN.invoke(app, ["forecast", "patterns", str(path)])
     assert found.exit_code == 0 and "no dates" in found.stderr
+
+
+def test_days_follow_the_clock_of_the_zone(tmp_path):
+    """What comes at nine on a zone's clock is one pattern through a clock change, and expected at nine after it."""
+    nine = pd.date_range("2026-03-23 09:00", periods=9, freq="D", tz="Europe/Berlin")
+    six = pd.date_range("2026-03-23 06:30", periods=9, freq="D", tz="UTC")
+    path = tmp_path / "jobs.csv"
+    rows = [(int(day.timestamp()), user) for days, user in ((nine, "a"), (six, "b")) for day in days]
+    frame = pd.DataFrame(sorted(rows), columns=["submit_time", "user"])
+    frame.assign(job_id=range(18), run_time=60, cpus_per_node=1, requested_time=600).to_csv(path, index=False)
+
+    def expected(*zone):
+        when = ["--days", "1", "--confidence", "hazard", "--least", "0", "--format", "json"]
+        found = json.loads(ok("next", str(path), "--at", "2026-03-28T12:00", *when, *zone))
+        return {row["user"]: pd.Timestamp(row["submit_time"], unit="s").strftime("%H:%M") for row in found}
+
+    assert expected("--tz", "Europe/Berlin") == {"a": "07:00", "b": "05:30"}
+    assert expected() == {"a": "08:00", "b": "06:30"}
+    listed = json.loads(ok("patterns", str(path), "--tz", "Europe/Berlin", "--format", "json"))
+    assert {row["user"]: row["at"] for row in listed if row["every"] == "day"} == {"a": "09:00", "b": "08:30"}

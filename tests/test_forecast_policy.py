@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from naive_forecast import HeldPool
-from policy_cases import job_table, node_table, pool_case, shared_case
+from naive_forecast import HeldNodes, HeldPool
+from policy_cases import as_dicts, found, job_table, node_table, pool_case, shared_case
 
 from procure.errors import TableError
 from procure.forecast.policies import Forecast
@@ -117,6 +117,51 @@ def test_pool_equals_its_twin(control):
         assert found == HeldPool(plain, forecast_rows(e), n_nodes, 0.1, 0.3, 0.02).simulate()
         changed += found != starts(jobs, node_table(n_nodes), "easy")
     assert changed  # what was expected mattered
+
+
+@pytest.mark.parametrize("control", ["learnt", "exact", "shuffled"])
+def test_shared_nodes_equal_their_twin(control):
+    """On shared nodes of several kinds starts and nodes are those of the slow twin, whatever was expected."""
+    n_unlike_easy = n_kept_clear = 0
+    for seed in range(8):
+        jobs, nodes = shared_habits(seed)
+        watched = Watched(confidence="hazard", control=control, a=0.1, b=0.3, seed=seed)
+        schedule = simulate(jobs, nodes, watched)
+        e = Watched.kept[-1]
+        rows, servers = as_dicts(jobs, nodes, True)
+        plain = [row | {"key": key} for row, key in zip(rows, e.key_of.tolist(), strict=True)]
+        twin = HeldNodes(plain, servers, forecast_rows(e), 0.1, 0.3, 0.02)
+        start = twin.simulate()
+        assert found(schedule, jobs) == (start, [tuple(f"n{n}" for n in where) for where in twin.where]), seed
+        easy = found(simulate(jobs, nodes, "easy"), jobs)
+        n_unlike_easy += easy[0] != start
+        only_hard, both = (
+            found(
+                simulate(jobs, nodes, Forecast(confidence="hazard", control=control, a=a, b=0.3, eta=0)), jobs
+            )
+            for a in (0.3, 0)
+        )
+        n_kept_clear += only_hard != both
+    assert n_unlike_easy  # what was expected mattered
+    assert n_kept_clear or control != "learnt"  # so did the middle band
+
+
+def shared_habits(seed):
+    jobs, n_nodes = habitual(seed, days=7)
+    rng = np.random.default_rng(seed)
+    shape = jobs["user"].str[1:].astype(int).to_numpy()
+    jobs = jobs.assign(
+        n_nodes=np.minimum(jobs["n_nodes"], 2), cpus_per_node=rng.integers(1, 4, 4)[shape],
+        mem_mb_per_node=rng.choice([0, 300], 4)[shape], gpus_per_node=rng.choice([0, 0, 1], 4)[shape],
+        gpu_type=rng.choice(["", "a100"], 4)[shape],
+    )  # fmt: skip
+    return jobs, node_table(
+        n_nodes,
+        cpus=[3, 5, 4, 3],
+        mem_mb=[600, 1000, 600, 1000],
+        gpus=[2, 2, 1, 0],
+        gpu_type=["a100", "a100", "", ""],
+    )
 
 
 def habitual(seed, days=9):

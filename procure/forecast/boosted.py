@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import xgboost
-from scipy.special import expit, logit
 
+from procure.forecast.calibration import recalibrated
 from procure.forecast.confidence import Forecasts, hazard
 from procure.forecast.features import features
 from procure.forecast.periods import DAY, Patterns
@@ -23,20 +23,13 @@ _SETTINGS = {
     "objective": "binary:logistic", "max_depth": 3, "eta": 0.05, "min_child_weight": 10, "subsample": 0.7,
     "colsample_bytree": 0.5, "reg_lambda": 5.0, "nthread": 1, "verbosity": 0,
 }  # fmt: skip
-_STIFFNESS = 5.0
-"""How many forecasts' worth of doubt holds the calibration at what it is without."""
-_CALIBRATED_ON = 2_000
-"""The last forecasts that the calibration is fitted to."""
-_FEWEST_CALIBRATED = 1_000
-"""Of fewer earlier predictions a line follows accidents: on short logs the model's own chances were better."""
 
 
 def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarray:
     """Return the confidence of each forecast, float64[n], from a model of what was known at that day's beginning.
 
     Days are counted from the log's first submission. A model learns from the forecasts whose outcome was
-    known; its predictions are then moved by a line in the logit, fitted to those earlier ones whose outcome
-    was known, as soon as these are enough.
+    known; its predictions are then recalibrated on those earlier ones whose outcome was known.
     """
     f = forecasts
     rows = features(patterns, f).to_numpy()
@@ -46,7 +39,6 @@ def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarr
     known = f.known[by_known]
     came = f.came.astype(np.float64)
     model, n_fitted = None, 0
-    by_model = np.zeros(len(raw), bool)
     day = (f.issued - patterns.first) // DAY
     edges = np.searchsorted(day, np.arange(int(day[-1]) + 2)) if len(day) else np.zeros(1, np.int64)
     for number, (low, high) in enumerate(pairwise(edges.tolist())):
@@ -58,13 +50,7 @@ def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarr
             model, n_fitted = _fit(rows[learnt], came[learnt], seed), n_known
         if model is not None:
             raw[low:high] = model.inplace_predict(rows[low:high])
-            by_model[low:high] = True
-        earlier = by_known[max(0, n_known - _CALIBRATED_ON) : n_known]
-        earlier = earlier[by_model[earlier]]
-        if len(earlier) >= _FEWEST_CALIBRATED:
-            found[low:high] = calibrated(raw[low:high], raw[earlier], came[earlier])
-        else:
-            found[low:high] = raw[low:high]
+        found[low:high] = recalibrated(raw[low:high], raw[learnt], came[learnt])
     return found
 
 
@@ -86,23 +72,3 @@ def fit_quantiles(rows: np.ndarray, target: np.ndarray, seed: int) -> xgboost.Bo
 def predict_quantiles(model: xgboost.Booster, rows: np.ndarray) -> np.ndarray:
     """Return the quantiles of each row, float64[n, 3]."""
     return np.asarray(model.inplace_predict(rows), np.float64)
-
-
-def calibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray) -> np.ndarray:
-    """Move chances by the line a + b x in the logit that fits earlier chances best, held near 0 + 1 x.
-
-    Platt's scaling with a normal prior: the penalty is ``_STIFFNESS`` / 2 · (a² + (b − 1)²).
-    """
-    x = logit(np.clip(earlier, 1e-4, 1 - 1e-4))
-    design = np.column_stack([np.ones_like(x), x])
-    target = np.array([0.0, 1.0])
-    line = target.copy()
-    for _ in range(20):
-        p = expit(design @ line)
-        slope = design.T @ (p - came) + _STIFFNESS * (line - target)
-        curve = (design * (p * (1 - p))[:, None]).T @ design + _STIFFNESS * np.eye(2)
-        step = np.linalg.solve(curve, slope)
-        line = line - step
-        if np.abs(step).max() < 1e-9:
-            break
-    return np.asarray(expit(line[0] + line[1] * logit(np.clip(chance, 1e-4, 1 - 1e-4))))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from procure.forecast.reservations import LOW, N_OPEN, Expected, follow, is_held, matching, next_release
+from procure.forecast.reservations import N_OPEN, Expected, follow, is_held, matching, next_release
 from procure.forecast.steps import empty_steps, find_nodes, free_nodes, hold, step_at
 from procure.policies.profile import Profile, build_profile, find_start, take
 from procure.simulator.drive import kernel_loop
@@ -124,7 +124,8 @@ def _hold_in_pool(state, own, less):
     Parameters
     ----------
     less
-        The forecast of which one job fewer is expected, being about to start; −1 = none.
+        The forecast of which one job fewer is expected, being about to start; −1 = none. Only without one it
+        is noted in ``n_held`` for how many jobs nodes are held.
 
     Returns
     -------
@@ -135,18 +136,19 @@ def _hold_in_pool(state, own, less):
     any_held = False
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
-        e.n_held[f] = 0
+        if less < 0:
+            e.n_held[f] = 0
         if not is_held(state, e, f, True):
             continue
         n = state.n_nodes[e.job[f]]
         start = max(now, e.moment[f] - e.tolerance[f])
         end = e.moment[f] + e.tolerance[f] + e.length[f]
         wanted = e.copies[f] - (1 if f == less else 0)
-        e.n_held[f] = min(wanted, max(0, _least_free(profile, start, end)) // n)
-        take(profile, start, end, n * e.n_held[f])
-        if f == less:
-            e.n_held[f] += 1
-        any_held = any_held or e.n_held[f] > 0
+        held = min(wanted, max(0, _least_free(profile, start, end)) // n)
+        take(profile, start, end, n * held)
+        if less < 0:
+            e.n_held[f] = held
+        any_held = any_held or held > 0
     return any_held
 
 
@@ -165,37 +167,79 @@ def _least_free(profile, start, end):
 @njit(cache=True, nogil=True)
 def _on_nodes(state, own):
     now, n_jobs = state.now[0], state.submit.size
-    line = _lay_line(state, own, False)
-    if _hold_on_nodes(state, own, line, -1, True):
-        job, f = _first_meeting(state, own, n_jobs)
-        while job != n_jobs:
-            other = _lay_line(state, own, False)
-            _hold_on_nodes(state, own, other, f, True)
-            if find_nodes(state, other, job, now) == now:
+    line = _lay_held(state, own, -1)
+    first = _next_with_room(state, n_jobs)
+    if first == n_jobs:  # the usual end, long before anything else need be laid out
+        return WAIT
+    others, less = line, -1
+    job, f = _first_meeting(state, own, n_jobs)
+    while job != n_jobs:
+        if _has_room(state, job):
+            if f != less:
+                others, less = _lay_held(state, own, f), f
+            if find_nodes(state, others, job, now) == now:
                 return job
-            job, f = _first_meeting(state, own, job)
-        line = _lay_line(state, own, False)
-        _hold_on_nodes(state, own, line, -1, True)
+        job, f = _first_meeting(state, own, job)
     head = state.next_waiting[n_jobs]
-    job = head
-    while job != n_jobs and find_nodes(state, line, job, now) != now:
-        job = state.next_waiting[job]
+    job = _first_on(state, line, first)
     if job == n_jobs:
         return WAIT
-    if job == head:
-        return _keep_clear(state, own, line, head)
-    line = _with_head(state, own, head)
-    while job != n_jobs:
-        if find_nodes(state, line, job, now) == now:
-            return _keep_clear(state, own, line, job)
-        job = state.next_waiting[job]
+    if job != head:
+        line = _lay_with_head(state, own, head, False)
+        job = _first_on(state, line, job)
+    if job != n_jobs:
+        _keep_clear(state, own, job, head)
+        return job
     return WAIT
 
 
 @njit(cache=True, nogil=True)
-def _with_head(state, own, head):
+def _has_room(state, job):
+    """Say whether enough nodes have room for a job now, whatever is held."""
+    found = 0
+    for node in range(state.free_cpus.size):
+        if (
+            state.free_cpus[node] >= state.cpus[job]
+            and state.free_mem[node] >= state.mem[job]
+            and state.free_gpus[node] >= state.gpus[job]
+            and (state.node_types[node] & state.types[job]) != 0
+        ):
+            found += 1
+            if found == state.n_nodes[job]:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _next_with_room(state, after):
+    """Return the next waiting job that has room now, whatever is held; n_jobs if there is none."""
+    job = state.next_waiting[after]
+    while job != state.submit.size and not _has_room(state, job):
+        job = state.next_waiting[job]
+    return job
+
+
+@njit(cache=True, nogil=True)
+def _first_on(state, line, job):
+    """Return the first waiting job from ``job`` on that can start now on a timeline; its nodes are ``chosen``."""
+    now = state.now[0]
+    while job != state.submit.size and find_nodes(state, line, job, now) != now:
+        job = _next_with_room(state, job)
+    return job
+
+
+@njit(cache=True, nogil=True)
+def _lay_held(state, own, less):
+    """Return the timeline on which nodes are held for good; see `_hold_in_pool` for ``less``."""
+    line = _lay_line(state, own, False, False)
+    _hold_on_nodes(state, own, line, less, True)
+    return line
+
+
+@njit(cache=True, nogil=True)
+def _lay_with_head(state, own, head, soft):
     """Return the timeline on which the first waiting job holds its reservation, too."""
-    line = _lay_line(state, own, True)
+    line = _lay_line(state, own, True, soft)
     _hold_on_nodes(state, own, line, -1, True)
     start = find_nodes(state, line, head, 2 * FAR)
     if start < FAR:
@@ -206,24 +250,32 @@ def _with_head(state, own, head):
 
 
 @njit(cache=True, nogil=True)
-def _keep_clear(state, own, line, job):
-    """Move a job whose nodes are in ``chosen`` off the nodes of the middle band, if it can; returns the job."""
-    n = state.n_nodes[job]
+def _keep_clear(state, own, job, head):
+    """Move a job whose nodes are in ``chosen`` off the nodes of the middle band, if it can."""
+    e, n = own.expected, state.n_nodes[job]
+    soft = False
+    for i in range(e.notes[N_OPEN]):
+        soft = soft or is_held(state, e, e.open[i], False)
+    if not soft:
+        return
     own.picked[:n] = state.chosen[:n]
-    moved = _hold_on_nodes(state, own, line, -1, False)
-    if moved and find_nodes(state, line, job, state.now[0]) != state.now[0]:
+    if job == head:
+        line = _lay_line(state, own, False, True)
+        _hold_on_nodes(state, own, line, -1, True)
+    else:
+        line = _lay_with_head(state, own, head, True)
+    _hold_on_nodes(state, own, line, -1, False)
+    if find_nodes(state, line, job, state.now[0]) != state.now[0]:
         state.chosen[:n] = own.picked[:n]
-    return job
 
 
 @njit(cache=True, nogil=True)
 def _hold_on_nodes(state, own, line, less, hard):
     """Take the highest rows that have room for every forecast of a band; see `_hold_in_pool`."""
     e, now = own.expected, state.now[0]
-    any_held = False
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
-        if hard:
+        if hard and less < 0:
             e.n_held[f] = 0
         if not is_held(state, e, f, hard):
             continue
@@ -237,10 +289,8 @@ def _hold_on_nodes(state, own, line, less, hard):
             hold(state, line, job, own.nodes[: state.n_nodes[job]], start, end, -1)
             held += 1
             top = own.nodes[0]  # what was too full above it still is
-        if hard:
-            e.n_held[f] = held + (1 if f == less else 0)
-        any_held = any_held or held > 0
-    return any_held
+        if hard and less < 0:
+            e.n_held[f] = held
 
 
 @njit(cache=True, nogil=True)
@@ -275,8 +325,10 @@ def _highest_rows(state, own, line, job, start, end, top):
 
 
 @njit(cache=True, nogil=True)
-def _lay_line(state, own, every_end):
-    """Lay out what the running jobs leave, with a step wherever something may be held from or until.
+def _lay_line(state, own, every_end, soft):
+    """Lay out what the running jobs leave, with a step wherever something is held from or until.
+
+    With ``soft`` the forecasts of the middle band, too.
 
     Without ``every_end`` jobs that end between two such moments count from the later one on. What a job that starts
     now may meet is least at these moments, so for such a job nothing is lost.
@@ -286,7 +338,7 @@ def _lay_line(state, own, every_end):
     own.times[0] = now
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
-        if e.copies[f] > 0 and e.sure[f] >= e.borders[LOW]:
+        if is_held(state, e, f, True) or (soft and is_held(state, e, f, False)):
             own.times[n_times] = max(now, e.moment[f] - e.tolerance[f])
             own.times[n_times + 1] = e.moment[f] + e.tolerance[f] + e.length[f]
             n_times += 2

@@ -78,7 +78,8 @@ def evaluate(
             sure = confidence_of(patterns, f, mode)
             row = {"period": name, "confidence": mode} | judge(sure[judged], f.came[judged], seed)
             row |= reserved(sure, f, hours, judged)
-            row["auc_days_shuffled"] = _auc_of(shuffled, name, mode)
+            row["auc_within"] = auc_within(sure[judged], f.came[judged], f.key[judged])
+            row |= _shuffled(shuffled, name, mode)
             rows.append(row)
             bins.append(calibration(sure[judged], f.came[judged]).assign(period=name, confidence=mode))
     if not rows:
@@ -93,10 +94,14 @@ def _judged(patterns: Patterns, forecasts: Forecasts, name: str) -> np.ndarray:
     return (forecasts.known < NEVER) & (forecasts.issued >= patterns.first + 2 * PERIODS[name])
 
 
-def _auc_of(patterns: Patterns, name: str, mode: str) -> float:
+def _shuffled(patterns: Patterns, name: str, mode: str) -> dict[str, float]:
+    """Judge the ranking of the control, all in all and within each key."""
     f = make_forecasts(patterns, name)
     judged = _judged(patterns, f, name)
-    return auc(confidence_of(patterns, f, mode)[judged], f.came[judged])
+    sure, came = confidence_of(patterns, f, mode)[judged], f.came[judged]
+    return {
+        "auc_days_shuffled": auc(sure, came), "auc_within_days_shuffled": auc_within(sure, came, f.key[judged]),
+    }  # fmt: skip
 
 
 def judge(sure: np.ndarray, came: np.ndarray, seed: int = 0) -> dict[str, Any]:
@@ -128,6 +133,24 @@ def auc(sure: np.ndarray, came: np.ndarray) -> float:
         return float("nan")
     ranks = rankdata(sure)[np.asarray(came, bool)].sum()
     return float((ranks - hits * (hits + 1) / 2) / (hits * (n - hits)))
+
+
+def auc_within(sure: np.ndarray, came: np.ndarray, group: np.ndarray) -> float:
+    """Return the same of the pairs within one group; who comes often then counts for nothing.
+
+    Parameters
+    ----------
+    group
+        int64[n].
+    """
+    order = np.lexsort((sure, group))
+    right = pairs = 0.0
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        hits = int(came[rows].sum())
+        if n := hits * (len(rows) - hits):
+            right += auc(sure[rows], came[rows]) * n
+            pairs += n
+    return right / pairs if pairs else float("nan")
 
 
 def calibration(sure: np.ndarray, came: np.ndarray) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from procure.workload.clock import has_dates
 
 _QUALITY = [
     "period", "confidence", "n_forecasts", "n_hits", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
-    "auc_days_shuffled", "auc_outcomes_shuffled",
+    "auc_days_shuffled", "auc_within", "auc_within_days_shuffled", "auc_outcomes_shuffled",
 ]  # fmt: skip
 
 
