@@ -146,7 +146,10 @@ def _note(text: str) -> None:
 def telling(steps: Sequence[Step]) -> Sequence[Step]:
     """Return the steps down to the outermost that can say how far it is: the others are parts of that."""
     counting = [i for i, one in enumerate(steps) if one.total and one.total > 1]
-    return steps[: counting[0] + 1] if counting else steps
+    if not counting:
+        return steps
+    # A share of work does not tell what is being done now: the next step does.
+    return steps[: counting[0] + (2 if steps[counting[0]].unit == "%" else 1)]
 
 
 def line(one: Step) -> str:
@@ -155,7 +158,8 @@ def line(one: Step) -> str:
     if not one.total or one.total == 1:
         so_far = f": {counted(one.done, one.unit)} so far" if one.done and one.unit else ""
         return one.what + so_far + (f", for {took:,.0f} s" if took >= _EVERY else "")
-    text = f"{one.what}: {one.done:,} of {counted(one.total, one.unit)}"
+    how_far = f"{one.done} %" if one.unit == "%" else f"{one.done:,} of {counted(one.total, one.unit)}"
+    text = f"{one.what}: {how_far}"
     rate = _rate(one)
     left = f", {took * (one.total - one.done) / one.done:,.0f} s left" if one.done else ""
     return text + (f", {rate}" if rate else "") + left

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from procure.files import check_booster
-from procure.progress import Step, step, track
+from procure.progress import Step, step, track, worked
 from procure.queue_time.forest import Booster, of_learner
 
 Member = TypeVar("Member")
@@ -71,17 +71,23 @@ def fit_booster(
         "max_depth": 5, "eta": 0.06, "min_child_weight": 20, "subsample": 0.7, "colsample_bytree": 0.5,
         "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "verbosity": 0, "seed": seed,
     }  # fmt: skip
+    n_trees = np.size(settings.get("quantile_alpha", 0))
     with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
-        return _taken(xgboost.train(parameters | settings, data, n_rounds, callbacks=[_counter(one)]))
+        return _taken(
+            xgboost.train(
+                parameters | settings, data, n_rounds, callbacks=[_counter(one, n_trees * len(target))]
+            )
+        )
 
 
-def _counter(one: Step) -> Any:
-    """Return what XGBoost calls after each round to count it."""
+def _counter(one: Step, rows: int) -> Any:
+    """Return what XGBoost calls after each round to count it, and the rows that its trees went through."""
     from xgboost.callback import TrainingCallback
 
     class Count(TrainingCallback):
         def after_iteration(self, model: object, epoch: int, evals_log: object) -> bool:
             one.done += 1
+            worked(rows)
             return False  # go on
 
     return Count()
