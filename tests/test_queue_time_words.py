@@ -11,13 +11,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store, training, why
+from procure.queue_time.calibrate import GRID
 from procure.queue_time.cautions import cautions
+from procure.queue_time.distribution import LEAST, USUAL, Distribution
+from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
 from procure.queue_time.meanings import describe_features, feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
@@ -93,12 +98,21 @@ def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[
                 assert not text[0].islower() and text.endswith(".") and "nan" not in text and "_" not in text
 
 
-def test_topics_are_shares_of_the_boosters_contributions(site) -> None:  # type: ignore[no-untyped-def]
-    """They add up to one in size, largest first."""
+def test_topics_follow_the_weights_of_the_mixture(site) -> None:  # type: ignore[no-untyped-def]
+    """Boosters share their weight out by their features; an expert that looks at one thing counts for it."""
     here = situation(site, Request(16, 7200, user="a"), queue_of(site))
-    shares = list(why.topics(site, here, 600.0).values())
-    assert sum(map(abs, shares)) == pytest.approx(1)
-    assert shares == sorted(shares, key=lambda one: -abs(one))
+    before = site.model.mixture.weights.copy()
+    try:
+        site.model.mixture.weights = np.eye(len(NAMES))[NAMES.index("pair")]
+        shares = list(why.topics(site, here, 600.0).values())
+        assert sum(map(abs, shares)) == pytest.approx(1)
+        assert shares == sorted(shares, key=lambda one: -abs(one))
+        for name, topic in (("last_like", "like"), ("user_5", "user"), ("day", "lately")):
+            site.model.mixture.weights = np.eye(len(NAMES))[NAMES.index(name)]
+            found = why.topics(site, here, 600.0)
+            assert next(iter(found)) == topic and found[topic] == pytest.approx(1)
+    finally:
+        site.model.mixture.weights = before
 
 
 @pytest.mark.parametrize(
@@ -182,16 +196,31 @@ def test_a_pending_jobs_wait_counts(site) -> None:  # type: ignore[no-untyped-de
     # Beyond everything seen only the time waited is left to go by.
     assert job["median"] == pytest.approx(job["waited"], rel=0.05)
     table = pd.concat([site.history[site.history["end_time"].notna()], state], ignore_index=True)
-    row = np.flatnonzero(table["job_id"] == "w1")
-    features = site_features(table, site.about["most"], asked=row)
-    waited = 600
-    now = int(state["submit_time"].iloc[1]) + waited
+    features = site_features(table, site.about["most"], asked=np.flatnonzero(table["job_id"] == "w1"))
+    now = int(state["submit_time"].iloc[1]) + 600
     median = room.pending_waits(site, state, "alice", now).iloc[0]["median"]
-    said = site.model.distribution(features)
-    share = said.chance(waited) + (1 - said.chance(waited)) * said.chance(median)  # not yet: of the whole
-    assert said.chance(waited + median)[0] == pytest.approx(
-        float(0.5 + said.chance(waited)[0] / 2), abs=0.02
-    ), share
+    said = site.model.distribution(features).after(600, site.model.usual)
+    assert median == pytest.approx(float(said.quantile(0.5)[0]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 1e7))
+def test_what_remains_is_the_rest_of_both_curves(seed: int, waited: float) -> None:
+    """The quantile p of what remains is where the pooled chance has come p of the way from now to certainty."""
+    rng = np.random.default_rng(seed)
+    own, usual = (np.sort(np.expm1(rng.uniform(0, 14, len(GRID)))) for _ in range(2))
+    left = Distribution(own[None]).after(waited, usual)
+    assert (np.diff(left.curve[0]) >= -1e-6).all() and left.curve[0, 0] >= -1e-6
+
+    def pooled(at: float) -> float:
+        chances = (float(Distribution(curve[None]).chance(at)[0]) for curve in (own, usual))
+        first, second = chances
+        return (1 - USUAL) * first + USUAL * second
+
+    gone = pooled(waited)
+    if gone < 1 - LEAST:
+        for place, level in enumerate(GRID[1:-1], 1):
+            assert pooled(waited + left.curve[0, place]) == pytest.approx(gone + (1 - gone) * level, abs=0.01)
 
 
 def test_watch_says_what_it_leaves_out(site, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -21,6 +21,7 @@ from procure.errors import TableError
 from procure.queue_time import predict as room
 from procure.queue_time import store
 from procure.queue_time.answer import answer
+from procure.queue_time.cautions import age_of
 from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
 from procure.text import duration, printable, roughly
@@ -183,13 +184,16 @@ def watch(
 def _pending_table(
     site: store.SiteModel, queue: pd.DataFrame, user: str, now: int | None, most: int | None
 ) -> Table:
+    now = room.moment_of(site, queue) if now is None else now
     waits = room.pending_waits(site, queue, user, now, most)
     n = int(((queue["user"] == user) & queue["start_time"].isna()).sum())
-    left_out = f"{len(waits):,} of {n:,} shown, those that wait longest; --all or --limit N shows more"
+    notes = [f"Careful: {one.text}" for one in age_of(site, now)]
+    if len(waits) < n:
+        notes.append(f"{len(waits):,} of {n:,} shown, those that wait longest; --all or --limit N shows more")
     table = Table(
         title=escape(printable(f"pending jobs of {user}")), title_justify="left", caption_justify="left"
     )
-    table.caption = left_out if len(waits) < n else None
+    table.caption = "\n".join(notes) or None
     for name in ("job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"):
         table.add_column(name)
     for job in waits.to_dict("records"):

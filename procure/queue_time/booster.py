@@ -15,6 +15,7 @@ from procure.progress import Step, step, track, worked
 from procure.queue_time.forest import Booster, of_learner
 
 Member = TypeVar("Member")
+PLAIN_ROUNDS = 100
 
 
 def fit_quantiles(
@@ -50,13 +51,13 @@ def fit_chances(
 
 
 def fit_plain(features: np.ndarray, target: np.ndarray, seed: int, mean: bool = False) -> Booster:
-    """Boost the median of a target, or its mean, as libraries do by default: 100 rounds of 31 leaves, step 0.1."""
+    """Boost the median of a target, or its mean, as libraries do by default: `PLAIN_ROUNDS` of 31 leaves, step 0.1."""
     settings: dict[str, object] = {"objective": "reg:quantileerror", "quantile_alpha": 0.5}
     if mean:
         settings = {"objective": "reg:squarederror"}
     return fit_booster(
-        features, target, 100, seed, eta=0.1, max_depth=0, max_leaves=31, grow_policy="lossguide", subsample=1.0,
-        colsample_bytree=1.0, reg_lambda=0.0, **settings,
+        features, target, PLAIN_ROUNDS, seed, eta=0.1, max_depth=0, max_leaves=31, grow_policy="lossguide",
+        subsample=1.0, colsample_bytree=1.0, reg_lambda=0.0, **settings,
     )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def fit_booster(
         "max_depth": 5, "eta": 0.06, "min_child_weight": 20, "subsample": 0.7, "colsample_bytree": 0.5,
         "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "verbosity": 0, "seed": seed,
     }  # fmt: skip
-    n_trees = np.size(settings.get("quantile_alpha", 0))
+    n_trees = np.asarray(settings.get("quantile_alpha", 0.0)).size
     with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
         return _taken(
             xgboost.train(

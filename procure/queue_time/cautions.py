@@ -45,7 +45,7 @@ def cautions(
     with_state
         Whether the queue as it is was given.
     """
-    found = [*_of_the_job(site, asked, here, near), *_of_the_model(site, here, with_state)]
+    found = [*_of_the_job(site, asked, here, near), *(age_of(site, here.now) if with_state else [])]
     window = (site.about["first"], site.about["last"])
     if unlike := warnings(site.about["bounds"], here.features, window, site.about["last"]):
         text = f"The load is not what the model was trained on: {'; '.join(unlike)}."
@@ -73,10 +73,9 @@ def _of_the_job(site: SiteModel, asked: Request, here: Situation, near: Neighbou
     return found
 
 
-def _of_the_model(site: SiteModel, here: Situation, with_state: bool) -> list[Caution]:
-    behind = here.now - int(site.about["end"])
-    if not with_state:
-        return []
+def age_of(site: SiteModel, now: int) -> list[Caution]:
+    """Return a caution where the state of the queue and the end of the model's log lie apart."""
+    behind = now - int(site.about["end"])
     if behind < -60:
         text = f"The state of the queue is {roughly(-behind)} older than the end of the model's log."
         return [Caution("old_state", text, 0.2)]

@@ -8,6 +8,8 @@ import numpy as np
 
 from procure.queue_time.calibrate import GRID, chance_by, quantiles_at
 
+USUAL = 0.2
+"""The weight of all waits known in what remains for a job that waits already."""
 LEAST = 0.005
 """Where a smaller chance than this is left, the stated tail is a guess, and the time waited says more."""
 
@@ -33,13 +35,41 @@ class Distribution:
         beyond = np.asarray(deadline, dtype=float) >= self.curve[:, -1]
         return np.where(beyond, 1.0, chance_by(self.curve, deadline))
 
-    def after(self, waited: float) -> Distribution:
+    def after(self, waited: float, usual: np.ndarray | None = None) -> Distribution:
         """Return what remains for jobs that have waited so many seconds already.
 
         Beyond all but `LEAST` of a curve only the time waited is left to go by: the chance to wait t times as
         long is then 1/t, so that the median of what remains is what has been waited.
+
+        Parameters
+        ----------
+        waited
+            Seconds.
+        usual
+            (len(calibrate.GRID),) quantiles of all waits known. Of a job that has outwaited most of its own
+            distribution they know more than that distribution's end: what remains follows both, `USUAL` to them.
         """
+        if usual is not None:
+            return Distribution(np.array([_pooled(curve, usual, waited) for curve in self.curve]))
         gone = chance_by(self.curve, waited)
         left = quantiles_at(self.curve, gone[:, None] + (1 - gone[:, None]) * GRID) - waited
-        tail = waited / np.maximum(1 - GRID, LEAST) - waited
-        return Distribution(np.where((gone > 1 - LEAST)[:, None], tail, np.maximum(left, 0.0)))
+        return Distribution(
+            np.where((gone > 1 - LEAST)[:, None], _as_long_again(waited), np.maximum(left, 0.0))
+        )
+
+
+def _as_long_again(waited: float) -> np.ndarray:
+    return waited / np.maximum(1 - GRID, LEAST) - waited
+
+
+def _pooled(curve: np.ndarray, usual: np.ndarray, waited: float) -> np.ndarray:
+    """Return the quantiles at `calibrate.GRID` of what remains after a wait by two curves together."""
+    ends = np.concatenate([curve, usual])
+    knots = np.concatenate([[waited], np.unique(ends[ends > waited])])
+    own, other = (
+        np.interp(np.log1p(knots), np.log1p(one), GRID, left=0.0, right=1.0) for one in (curve, usual)
+    )
+    gone = (1 - USUAL) * own + USUAL * other
+    if len(knots) == 1 or gone[0] > 1 - LEAST * USUAL:
+        return _as_long_again(waited)
+    return np.asarray(np.expm1(np.interp(gone[0] + (1 - gone[0]) * GRID, gone, np.log1p(knots))) - waited)

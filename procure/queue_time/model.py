@@ -17,6 +17,7 @@ import pandas as pd
 
 from procure.progress import step
 from procure.queue_time.booster import (
+    PLAIN_ROUNDS,
     Booster,
     fit_chances,
     fit_members,
@@ -121,6 +122,19 @@ class QueueTimeModel:
                 self.mixture.roll(outcomes.take(weighed), raw, judge.top, cut)
         self.mixture.until = cut
         return self.fit(features.iloc[train], wait[train], submit[train])
+
+    def work(self, n_rows: int) -> float:
+        """Return how many rows all trees together go through when ``n_rows`` are learnt: what `learn` takes."""
+        chosen = self.settings
+
+        def member(n: float) -> float:
+            pairs = n * np.clip(chosen.max_pairs / max(n, 1), 3, chosen.n_deadlines)
+            return n * len(LEVELS) * chosen.quantile_rounds + pairs * chosen.chance_rounds
+
+        n = float(min(n_rows, chosen.max_rows))
+        plain, early = 3 * PLAIN_ROUNDS * n, n * (1 - chosen.holdout)
+        judged = member(early) + plain * (1 - chosen.holdout) if chosen.holdout else 0.0
+        return judged + chosen.n_members(int(n)) * member(n) + plain
 
     def fit(self, features: pd.DataFrame, wait: np.ndarray, submit: np.ndarray) -> QueueTimeModel:
         """Fit the boosters on jobs that have started.

@@ -183,7 +183,7 @@ def forecast(
         return {"median": point} | empty | {"p_before_deadline": None}
     said = site.model.distribution(features)
     said = widened(said, doubt) if doubt else said
-    said = said.after(waited) if waited else said
+    said = said.after(waited, site.model.usual) if waited else said
     values = dict(zip(names, said.quantile(LEVELS)[0].tolist(), strict=True))
     chance = None if deadline is None else float(said.chance(deadline)[0])
     order = ("median", "lower_50", "upper_50", "lower_90", "upper_90")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.progress import step
+from procure.progress import step, work
 from procure.queue_time.drift import bounds, warnings
 from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.features import site_features
@@ -52,7 +52,9 @@ def train(
     model: QueueTimeModel | Published
     if method == "procure":
         outcomes = Outcomes.of(jobs)
-        model = QueueTimeModel(settings or Settings()).learn(features, outcomes, rows, _known_until(outcomes))
+        model = QueueTimeModel(settings or Settings())
+        with work(f"training on {len(rows):,} jobs", model.work(len(rows))):
+            model.learn(features, outcomes, rows, _known_until(outcomes))
     else:
         model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
     about = _about(jobs, features, len(rows), method) | {"replay": replay}

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.queue_time import experts
 from procure.queue_time.booster import mean_of
 from procure.queue_time.events import NEVER
 from procure.queue_time.log import Log, read_jobs
@@ -22,6 +23,12 @@ DAY = 86_400
 _LEAST = 0.06
 """A topic that moves the forecast by a smaller share than this of all that moves it is not spoken of."""
 _MOST = 4
+_TOPIC_OF_EXPERT = {
+    "last_like": "like", "shape": "like", "user_5": "user", "user": "user", "partition_5": "lately", "day": "lately",
+    "week": "lately", "month": "lately",
+}  # fmt: skip
+_WITHOUT_TOPIC = ("zero", "mean", "broad")
+"""Experts that look at nothing of the job; those that stand nowhere here are boosters."""
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -90,21 +97,29 @@ def asked_for(request: Request) -> str:
 
 
 def topics(site: SiteModel, here: Situation, median: float) -> dict[str, float]:
-    """Return by how much the features of each topic move this forecast.
+    """Return by how much each topic moves this forecast, the largest first.
 
-    The chance booster's contributions at the median, as shares of all of them, signed: above 0 they lengthen
-    the wait. The largest comes first.
+    Experts that look at one thing count for its topic with their weight in the mixture; the boosters' weight is
+    shared out as the chance booster's contributions at the median, summed over the features of a topic, signed:
+    above 0 they lengthen the wait.
     """
-    if not isinstance(site.model, QueueTimeModel) or not site.model.members:
+    model = site.model
+    if not isinstance(model, QueueTimeModel) or not model.members:
         return {}
-    row = np.column_stack([site.model.matrix(here.features), [[np.log1p(median)]]]).astype(np.float32)
-    moved = -mean_of(site.model.members, lambda member: member.chance.contributions(row)[0][:-1])
-    found: dict[str, float] = {}
-    for name, part in zip(site.model.names, moved, strict=True):
+    row = np.column_stack([model.matrix(here.features), [[np.log1p(median)]]]).astype(np.float32)
+    moved = -mean_of(model.members, lambda member: member.chance.contributions(row)[0][:-1])
+    boosted: dict[str, float] = {}
+    for name, part in zip(model.names, moved, strict=True):
         topic = meaning(name).topic
-        found[topic] = found.get(topic, 0.0) + float(part)
-    total = sum(map(abs, found.values())) or 1.0
-    return {topic: found[topic] / total for topic in sorted(found, key=lambda one: -abs(found[one]))}
+        boosted[topic] = boosted.get(topic, 0.0) + float(part)
+    weight = dict(zip(experts.NAMES, model.mixture.weights.tolist(), strict=True))
+    own = 1 - sum(weight[name] for name in (*_TOPIC_OF_EXPERT, *_WITHOUT_TOPIC))
+    total = sum(map(abs, boosted.values())) or 1.0
+    found = {topic: own * part / total for topic, part in boosted.items()}
+    for name, topic in _TOPIC_OF_EXPERT.items():
+        part = found.get(topic, 0.0)
+        found[topic] = part + (weight[name] if part >= 0 else -weight[name])
+    return {topic: found[topic] for topic in sorted(found, key=lambda one: -abs(found[one]))}
 
 
 def because(
