@@ -19,6 +19,7 @@ from procure.policies import catalog
 from procure.run import simulate
 from procure.study import Plan, load_study
 from procure.study.study import Simulate
+from procure.sweep.manifest import refuse_other_inputs, write_manifest
 from procure.sweep.results import policy_of
 from procure.tables import JOB, read, write
 
@@ -186,15 +187,26 @@ def test_a_study_names_a_policys_file_from_its_own_folder(files, monkeypatch):
     assert policy_of(study, "learned:file=trained/a.policy") == study.simulate.policies[1]
     assert catalog.spec("learned:file=trained/a.policy").label == "learned:file=trained/a.policy"
 
-    def fingerprint():
-        policies = study.simulate.policies[:4]
-        some = study.model_copy(update={"simulate": study.simulate.model_copy(update={"policies": policies})})
-        return Plan(some, study.read_quotes(), pd.DataFrame(), {}, None).fingerprint
-
-    before = fingerprint()
+    study.folder.mkdir(parents=True)
+    before = _plan(study, 4)
+    write_manifest(before)
+    refuse_other_inputs(before)
     write_policy(folder / "mine/trained/b.policy", other)
-    after = fingerprint()
-    assert {name for name in before if before[name] != after[name]} == {f"file {at}/b.policy"}
+    after = _plan(study, 4)
+    changed = {name for name, value in before.fingerprint.items() if after.fingerprint[name] != value}
+    assert changed == {f"policy file {at}/b.policy"}
+    with pytest.raises(TableError, match="changed"):
+        refuse_other_inputs(after)
+    refuse_other_inputs(_plan(study, 1))  # policies may go
+
+
+def _plan(study, n_policies):
+    some = study.simulate.model_copy(update={"policies": study.simulate.policies[:n_policies]})
+    jobs = pd.DataFrame({"submit_time": [0]})
+    packages = pd.DataFrame({"distinct": [True]})
+    return Plan(
+        study.model_copy(update={"simulate": some}), study.read_quotes(), packages, {"day": jobs}, None
+    )
 
 
 def _fit(files):

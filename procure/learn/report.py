@@ -23,6 +23,10 @@ def write_report(judgement: Judgement, policy: TrainedPolicy, path: str | Path, 
     about_policy = described(policy)
     shown = {heading(name): _as_text(value) for name, value in judgement.figures.items()}
     shown |= {f"CPUs used under {name}": f"{value:.1%}" for name, value in judgement.utilization.items()}
+    shown |= {
+        f"CPUs used under {name}, first to last submission": f"{value:.1%}"
+        for name, value in judgement.utilization_of_submissions.items()
+    }
     text = render(
         Path(__file__).with_name("report.html"),
         about=about,

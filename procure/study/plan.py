@@ -32,6 +32,9 @@ from procure.workload.futures import say_futures
 from procure.workload.presets import load_preset
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
+POLICY_FILE = "policy file"
+"""Before the name of each such file in a plan's fingerprint."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -92,7 +95,9 @@ class Plan:
         watts = [] if self.existing is None else list(self.existing.filter(regex="^(idle_)?power_w$"))
         policies = [catalog.spec(policy).parameters for policy in self.study.simulate.policies]
         files = {name: existing_file(name).read_bytes() for policy in policies for name in policy.files()}
-        digests = {f"file {name}": hashlib.sha256(held).hexdigest()[:16] for name, held in files.items()}
+        digests = {
+            f"{POLICY_FILE} {name}": hashlib.sha256(held).hexdigest()[:16] for name, held in files.items()
+        }
         return (
             digests
             | {

@@ -11,6 +11,7 @@ from procure._version import __version__
 from procure.errors import TableError
 from procure.files import whole_file
 from procure.study import Plan
+from procure.study.plan import POLICY_FILE
 
 MANIFEST = "manifest.json"
 _PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "xgboost", "scikit-learn")
@@ -29,7 +30,8 @@ def refuse_other_inputs(plan: Plan) -> None:
         ) from None
     now = plan.fingerprint
     changed = [name for name in now if name in before and before[name] != now[name]]
-    gone = [name for name in before if name not in now]
+    # Policies may come and go, with what they read; every part of the results names its own.
+    gone = [name for name in before if name not in now and not name.startswith(POLICY_FILE)]
     if changed or gone:
         what = "; ".join(
             [f"{name} changed (was {before[name]}, is {now[name]})" for name in changed]
