@@ -61,10 +61,11 @@ def judge(logs: Path, policies: list[Path], span: str, **options) -> None:
 
 def windows(logs: Path, policies: list[Path]) -> None:
     """CPUs in use over other spans than each policy's makespan; the mean over the test days, %, and by day."""
-    days = lay_out_days(beocat(logs), nodes_of_the_paper(), *day_span(TEST), ZONE)
+    days = lay_out_days(beocat(logs), nodes_of_the_paper(), *day_span(TEST), ZONE, with_exact=True)
     rows = []
     for day in days:
-        found = {name: run_prepared(day.ready, name) for name in ("best-fit", "sjf")}
+        found = {name: run_prepared(day.ready, name) for name in ("best-fit", "sjf", "fcfs")}
+        found["sjf@oracle"] = run_prepared(day.exact, "sjf")
         found |= {path.stem: simulate_day(day, read_policy(path)) for path in policies}
         ends = {name: one.end.max() for name, one in found.items()}
         first, last = day.ready.jobs.submit.min(), day.ready.jobs.submit.max()
@@ -80,6 +81,7 @@ def windows(logs: Path, policies: list[Path]) -> None:
             }
             used |= {
                 "while jobs wait": 100 * in_use_while_waiting(day, one),
+                "of nodes, by event": 100 * utilization_by_event(day, one),
                 "makespan, h": (ends[name] - first) / 3600,
             }
             rows.append({"day": day.name, "policy": name, **used})
@@ -87,6 +89,20 @@ def windows(logs: Path, policies: list[Path]) -> None:
     print(table.groupby("policy", sort=False).mean(numeric_only=True).round(2).to_string())
     for column in ("makespan", "makespan, h", "submissions"):
         print(f"\n{column}\n{table.pivot_table(column, 'day', 'policy').round(1).to_string()}")
+
+
+def utilization_by_event(day: Day, found) -> float:
+    """The published measure: of each node the mean share of memory, CPUs and GPUs, meaned over starts and ends."""
+    jobs, kinds = day.ready.jobs, day.ready.kinds
+    of_job = np.repeat(np.arange(day.n_jobs), jobs.n_nodes)
+    kind = day.ready.kind_of[found.node_list]
+    shares = sum(
+        asked[of_job] / np.maximum(total[kind], 1)
+        for asked, total in ((jobs.mem, kinds.mem), (jobs.cpus, kinds.cpus), (jobs.gpus, kinds.gpus))
+    )
+    weight = np.bincount(of_job, shares) / (3 * len(day.ready.kind_of))
+    changes, moments = np.concatenate([weight, -weight]), np.concatenate([found.start, found.end])
+    return float(np.cumsum(changes[np.lexsort((changes, moments))]).mean())
 
 
 def in_use_while_waiting(day: Day, found) -> float:
