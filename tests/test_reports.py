@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -35,6 +36,7 @@ from procure.reports import days, explain
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
+from procure.text import duration
 from procure.topology.fat_tree import make_nodes
 from procure.topology.report import write_report as write_network
 from procure.window.compare import Comparison as Windows
@@ -43,11 +45,16 @@ from tests.test_forecast import habits
 from tests.test_queue_time_model import busy_site
 
 HOSTILE = "<script>alert(1)</script>"
-QUOTES = f"""name,category,cpus,mem_gb,gpus,price_usd
-{HOSTILE},<b>thin</b>,8,32,0,1000
-"$a$ & $b$",<b>thin</b>,16,64,0,1900
-fat,fat,16,256,1,4000
+COLUMNS = (
+    "name,category,cpus,mem_gb,gpus,price_usd,spec_rate,vendor,quote_number,valid_until,power_w,idle_power_w,"
+    "rack_units"
+)
+QUOTES = f"""{COLUMNS}
+{HOSTILE},<b>thin</b>,8,32,0,1000,5,{HOSTILE},{HOSTILE},2020-01-31,300,90,1
+"$a$ & $b$",<b>thin</b>,16,64,0,1900,4,{HOSTILE},7,2020-01-31,500,90,2
+fat,fat,16,256,1,4000,6,,8,2999-01-01,900,200,4
 """
+NODES = f"node_id,kind,cpus,mem_mb,gpus\nold1,{HOSTILE},4,8000,0\nold2,{HOSTILE},4,8000,0\n"
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +62,11 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Every report, each of something with hostile names."""
     folder = tmp_path_factory.mktemp("reports")
     (folder / "quotes.csv").write_text(QUOTES)
+    (folder / "old.csv").write_text(NODES)
     (folder / "s.toml").write_text(
-        'quotes = "quotes.csv"\n[packages]\nbudget_usd = 24_000\n[[workloads]]\nname = "day"\n'
-        "generate = { seed = 1, n_jobs = 60 }\n[model]\nfolds = 2\n"
+        'quotes = "quotes.csv"\n[packages]\nbudget_usd = 24_000\nexisting_nodes = "old.csv"\n'
+        '[[workloads]]\nname = "day"\ngenerate = { seed = 1, n_jobs = 60 }\nlogged_speed = 4.5\nwarm_up = "1h"\n'
+        "[costs]\nusd_per_kwh = 0.2\n[model]\nfolds = 2\n"
     )
     run_sweep(load_plan(load_study(folder / "s.toml")), "serial")
     purchase = procure.report(folder / "s.toml", k=3)
@@ -122,6 +131,20 @@ def test_a_report_escapes_hostile_names(reports: dict[str, str], name: str):
     assert not re.search(r"<script|<b>|https?://|@import|<link|url\((?!#)| on[a-z]+=", text)
     ids = re.findall(r'\bid="([^"]+)"', reports[name])
     assert ids and len(ids) == len(set(ids))
+
+
+def test_jobs_of_the_warm_up_count_nowhere(reports: dict[str, str]):
+    """The first page's text, its picture and the list tell one mean wait, and classes hold the jobs that count."""
+    text = reports["purchase"]
+    data = json.loads(re.findall(r'id="data">(.*?)</script>', text)[0])
+    wait = duration(data["list"][0]["mean_wait_time"])
+    first = text[: text.index('id="bill"')]
+    assert f"Jobs wait {wait} on average" in first and f"first choice {wait}" in first
+    counted = int(re.findall(r"· ([\d,]+) jobs?", first)[0].replace(",", ""))
+    assert counted < 60
+    waits = text[text.index('id="waits"') : text.index('id="change"')]
+    sizes = re.findall(r'<td class="line">CPUs</td>.*?<td class="n">(\d+)</td>', waits)
+    assert sum(map(int, sizes)) == counted
 
 
 def test_all_reports_extend_one_base_template(reports: dict[str, str]):

@@ -46,6 +46,12 @@ _UNITS |= dict.fromkeys(
 )  # fmt: skip
 
 
+def servers(package_id: str) -> str:
+    """Write ``A=2,B=1`` as ``2 × A, 1 × B``."""
+    parts = (part.rpartition("=") for part in package_id.split(","))
+    return ", ".join(f"{count} × {name}" for name, _, count in parts)
+
+
 def heading(column: object) -> str:
     """Return what a column is called: ``mean_wait_time`` is the mean wait."""
     name = str(column)

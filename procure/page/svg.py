@@ -97,7 +97,10 @@ def inline(made: Any, name: str, label: str) -> Markup:
     """
     if not re.fullmatch(r"[A-Za-z][\w-]*", name, re.ASCII):
         name = f"figure-{zlib.crc32(name.encode()):08x}"
-    out = io.StringIO()
+    out, layout = io.StringIO(), made.get_layout_engine()
+    if layout is not None:  # here once: matplotlib would draw the figure twice, and place its parts each time
+        layout.execute(made)
+        made.set_layout_engine("none")
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         made.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     text = out.getvalue()

@@ -19,6 +19,7 @@ from procure.recommender.sensitivity import load_name, most_robust, stability, w
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed
 from procure.text import duration
+from procure.workload.replay import counted_jobs
 
 _TRIED = 10
 _LESS, _MORE = load_name(0.7), load_name(1.3)
@@ -40,8 +41,8 @@ class Compared:
     against
         What the first package is compared with, as a clause.
     jobs
-        The job table with ``wait``, s, on the first package and ``before``, s, on the other; NaN where a job did
-        not run. ``before`` is missing where there is nothing to compare with.
+        The jobs that count (those of the warm-up do not) with ``wait``, s, on the first package and ``before``, s, on
+        the other; NaN where a job did not run. ``before`` is missing where there is nothing to compare with.
     """
 
     workload: str
@@ -105,12 +106,14 @@ def compared(done: Recommendation) -> Compared:
     """
     results = done.results
     workload = longest_waiting(results.cases)
-    jobs = results.plan.workloads[workload].reset_index(drop=True)
+    every = results.plan.workloads[workload].reset_index(drop=True)
+    jobs = counted_jobs(every.assign(row=np.arange(len(every))), results.plan.warm_up(workload))
+    rows = jobs.pop("row").to_numpy()
     first = results.counts[int(done.ranking["row"].iloc[0])]
-    table = jobs.assign(wait=_wait_of(results, first, workload))
+    table = jobs.assign(wait=_wait_of(results, first, workload, rows))
     existing = results.plan.existing
     if existing is not None and len(existing):
-        alone = _wait_of(results, np.zeros_like(first), workload)
+        alone = _wait_of(results, np.zeros_like(first), workload, rows)
         if not np.isnan(alone).any():
             return Compared(workload, "without a purchase", table.assign(before=alone))
     if "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
@@ -121,12 +124,13 @@ def compared(done: Recommendation) -> Compared:
     if not len(able):
         return Compared(workload, "", table)
     middle = able[np.argsort(case.wait[able], kind="stable")[len(able) // 2]]
-    before = _wait_of(results, results.counts[middle], workload)
+    before = _wait_of(results, results.counts[middle], workload, rows)
     return Compared(workload, "on a middling package of the same budget", table.assign(before=before))
 
 
-def _wait_of(results: StudyResults, counts: np.ndarray, workload: str) -> np.ndarray:
-    schedule = replayed(results.plan, counts, workload, results.policy)[0].schedule
+def _wait_of(results: StudyResults, counts: np.ndarray, workload: str, rows: np.ndarray) -> np.ndarray:
+    """Return the waits, s, of some rows of a workload's jobs, NaN where one did not run."""
+    schedule = replayed(results.plan, counts, workload, results.policy)[0].schedule.iloc[rows]
     return (schedule["start_time"] - schedule["submit_time"]).astype("float64").to_numpy(na_value=np.nan)
 
 
@@ -217,7 +221,7 @@ def _brings(done: Recommendation, against: Compared, here: dict[str, float]) -> 
         text += f"; {against.against}, {duration(here['before_mean'])} and {duration(here['before_p95'])}"
     lines.append(text)
     if (gains := against.gains_most()) is not None:
-        lines.append(f"jobs of {gains} CPU{'' if gains == '1' else 's'} gain most")
+        lines.append(f"jobs of {gains.replace('-', ' to ')} CPU{'' if gains == '1' else 's'} gain most")
     return lines
 
 

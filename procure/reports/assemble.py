@@ -21,6 +21,7 @@ from procure.models import FEATURE_SETS, Predicted
 from procure.objectives import OBJECTIVES
 from procure.packages.costs import Costs
 from procure.page.html import write_page
+from procure.page.names import servers
 from procure.page.pdf import check_pdf, write_pdf
 from procure.policies import catalog
 from procure.recommender.coverage import coverage_notes
@@ -218,7 +219,8 @@ def _changes(loads: pd.DataFrame | None) -> list[str]:
         where = (
             f"it stays the first of the {n} best"
             if row.rank == 1
-            else f"it falls to rank {row.rank} of the {n} best, {duration(row.regret_seconds)} behind {row.leader}"
+            else f"it falls to rank {row.rank} of the {n} best, {duration(row.regret_seconds)} behind "
+            f"{servers(row.leader)}"
         )
         lines.append(f"{row.situation}, jobs wait {duration(row.mean_wait_time)}, and {where}")
     return lines

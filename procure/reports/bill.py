@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from datetime import date
 from pathlib import Path
 
@@ -109,12 +108,12 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
 
 def ended(lines: pd.DataFrame, today: date) -> list[str]:
     """Name the lines whose offer is valid no longer."""
-    said = []
-    for line in lines[lines["count"] > 0].itertuples():
-        with contextlib.suppress(ValueError):
-            if date.fromisoformat(str(line.valid_until)) < today:
-                said.append(f"the offer of {line.type} ended on {line.valid_until}: ask the vendor again")
-    return said
+    dated = lines[(lines["count"] > 0) & (lines["valid_until"] != "")]
+    return [
+        f"the offer of {line.type} ended on {line.valid_until}: ask the vendor again"
+        for line in dated.itertuples()
+        if date.fromisoformat(line.valid_until) < today
+    ]
 
 
 def write_bill(lines: pd.DataFrame, path: str | Path) -> Path:

@@ -13,6 +13,7 @@ from procure.explanation.bottleneck import CAUSES, WORDS, Bottleneck
 from procure.explanation.package import PackageExplanation
 from procure.explanation.wording import comparison_sentences, sentences
 from procure.page.html import render
+from procure.page.names import servers
 from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, figure, inline, literal
 
 _MOST_ROWS = 8
@@ -26,13 +27,21 @@ def section(explanations: Sequence[PackageExplanation]) -> Markup:
     return render(
         Path(__file__).with_name("why.html"),
         why=sentences(first),
-        against=comparison_sentences(*explanations) if len(explanations) == 2 else [],
+        against=_named(explanations) if len(explanations) == 2 else [],
         factors=factor_chart(first.grouped) if len(first.factors) else "",
         lacked={
             name: lacked_chart(one, name) for name, one in first.bottlenecks.items() if one.total_seconds
         },
         marginal=first.marginal.head(_MOST_ROWS).to_dict(orient="records"),
     )
+
+
+def _named(explanations: Sequence[PackageExplanation]) -> list[str]:
+    """Compare two packages, named as people read them."""
+    lines = comparison_sentences(*explanations)
+    for one in explanations:
+        lines = [line.replace(one.package_id, servers(one.package_id)) for line in lines]
+    return lines
 
 
 def lacked_chart(bottleneck: Bottleneck, name: str) -> Markup:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from procure.objectives import Quantity
 from procure.page.html import render
+from procure.page.names import servers
 from procure.page.svg import BLUE, GREY, ORANGE, RED, figure, inline, wait_axis
 
 _MOST_POINTS = 20_000
@@ -48,7 +49,7 @@ def section(
         n_simulated=int(simulated.sum()),
         is_on_front=(front[[axis.name for axis in axes]].to_numpy() == values[recommended]).all(axis=1).any(),
         chart=chart(front, axes, values, simulated, recommended),
-        rows=[row | {"servers": _servers(row["package_id"])} for row in shown.to_dict(orient="records")],
+        rows=[row | {"servers": servers(row["package_id"])} for row in shown.to_dict(orient="records")],
     )
 
 
@@ -56,12 +57,6 @@ def _thinned(knee: np.ndarray) -> list[int]:
     """Return the rows of a front that are shown: evenly along it, and the knee."""
     even = np.linspace(0, len(knee) - 1, min(len(knee), _MOST_ROWS)).round().astype(int)
     return sorted({*even.tolist(), *np.flatnonzero(knee).tolist()})
-
-
-def _servers(package_id: str) -> str:
-    """Write ``A=2,B=1`` as ``2 × A, 1 × B``."""
-    parts = (part.rpartition("=") for part in package_id.split(","))
-    return ", ".join(f"{count} × {name}" for name, _, count in parts)
 
 
 def chart(

@@ -25,6 +25,7 @@ from procure.reports.answer import Answer, Compared, bars_chart
 from procure.reports.bill import ended, totals, with_second
 from procure.study import Plan
 from procure.workload.clock import has_dates
+from procure.workload.replay import counted_jobs
 from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
 
 _EXAMPLES = 3
@@ -222,10 +223,10 @@ def _unstated(quotes: pd.DataFrame) -> list[str]:
 
 
 def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
-    """Say from which day to which the jobs were submitted; empty where a log has no dates."""
+    """Say from which day to which the jobs that count were submitted; empty where a log has no dates."""
     ends = []
     for name in names:
-        jobs = plan.workloads[name]
+        jobs = counted_jobs(plan.workloads[name], plan.warm_up(name))
         if not has_dates(jobs):
             return ""
         zone = ZoneInfo(zones[name] or "UTC")

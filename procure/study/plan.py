@@ -65,6 +65,11 @@ class Plan:
         distinct = np.flatnonzero(self.packages["distinct"].to_numpy())
         return pd.Series(distinct, index=self.packages["package_id"].to_numpy()[distinct])
 
+    @cached_property
+    def benches(self) -> dict[tuple[str, str], Any]:
+        """What `procure.sweep.trial` has laid out, by workload and policy: filled there, so that it is done once."""
+        return {}
+
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Every workload with every policy, in study order."""

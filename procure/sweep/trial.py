@@ -77,11 +77,15 @@ def simulate_counts(
     pandas.DataFrame
         Result rows in the order given. A run that failed is a row with its status and reason.
     """
-    if jobs is not None:
-        plan = replace(plan, workloads=plan.workloads | {workload: jobs})
+    if jobs is None:
+        if (workload, policy) not in plan.benches:
+            plan.benches[workload, policy] = make_bench(plan, workload, policy)
+        bench = plan.benches[workload, policy]
+    else:
+        bench = make_bench(replace(plan, workloads=plan.workloads | {workload: jobs}), workload, policy)
     ids = [name or "nothing" for name in package_ids(counts, plan.types)]
     counts = np.ascontiguousarray(counts, dtype=np.int64)
-    bench, found = make_bench(plan, workload, policy), []
+    found = []
     size = _BATCH if bench.bits is not None else 1
     with step(f"simulating packages on {workload}", len(counts), "run") as one:
         for at in range(0, max(1, len(counts)), size):
