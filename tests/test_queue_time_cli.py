@@ -201,3 +201,33 @@ def test_an_swf_logs_own_clock_names_the_cut(folder: Path) -> None:
     words = ["--test-from", "30000", "--method", "gbt", "--format", "json"]
     rows = json.loads(ask(folder, "evaluate", str(folder / "own.swf"), *words))
     assert rows[0]["n_test"] == 101
+
+
+def test_ready_made_features_are_refused_whatever_else_is_asked_for(folder: Path) -> None:
+    """--format features is bad usage, so that no option beside it is ignored in silence."""
+    words = [
+        "queue",
+        "evaluate",
+        str(folder / "jobs.parquet"),
+        "--format",
+        "features",
+        "--last",
+        "500",
+        "--replay",
+    ]
+    done = RUN.invoke(app, words)
+    assert done.exit_code == 2 and "queue_time_published.py" in done.stderr
+
+
+def test_limits_and_memory_are_read_as_sbatch_reads_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--time 480 is eight hours, --mem 64G is 65,536 MiB, UNLIMITED is no limit."""
+    asked = []
+    monkeypatch.setattr(room, "check_request", lambda site, request, state: asked.append(request))
+    words = ["predict", "--model", str(folder / "site.model"), "--cpus", "4", "--format", "json"]
+    for time, mem in (("480", "64G"), ("2-00", "4000"), ("UNLIMITED", "1T")):
+        ask(folder, *words, "--time", time, "--mem", mem)
+    assert [(one.requested_time, one.mem_mb) for one in asked] == [
+        (28_800, 65_536), (172_800, 4000), (0, 1_048_576),
+    ]  # fmt: skip

@@ -164,6 +164,9 @@ def test_what_is_not_known_is_said(site) -> None:  # type: ignore[no-untyped-def
     assert "no_memory" in codes(site, replace(plain, mem_mb=4000), state)
     assert "old_model" in codes(site, plain, state, end + 3 * 86400)
     assert "old_state" in codes(site, plain, state, end - 7200)
+    new = queue_of(site).assign(partition="new")
+    room.check_request(site, replace(plain, partition="new"), new)
+    assert "new_partition" in codes(site, replace(plain, partition="new"), new)
     few = replace(site, history=site.history.assign(partition="long"))
     assert "new_partition" in codes(few, plain, state)
     bounds = {"queue_depth": [100.0, 200.0]}

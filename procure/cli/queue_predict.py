@@ -57,8 +57,8 @@ def predict(
     """
     site = store.load(model)
     request = room.Request(cpus, limit_of(time), memory_of(mem), gpus, nodes, partition, user)
-    room.check_request(site, request)
     queue, now = _state(state, live, tz)
+    room.check_request(site, request, queue)
     now = room.moment_of(site, queue) if now is None else now
     seconds = deadline_of(deadline, now, tz)
     if what_if:

@@ -39,8 +39,8 @@ class Request:
         )  # fmt: skip
 
 
-def check_request(site: SiteModel, request: Request) -> None:
-    """Refuse a request that this site cannot run or does not know.
+def check_request(site: SiteModel, request: Request, state: pd.DataFrame | None = None) -> None:
+    """Refuse a request that this site cannot run or does not know, from its log or from the queue as it is.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def check_request(site: SiteModel, request: Request) -> None:
             raise TableError(f"the job asks for {value:,} {unit}; the most seen on this site is {most:,.0f}")
     if request.cpus < 1 or request.nodes < 1 or request.requested_time < 0:
         raise TableError("a job needs at least 1 CPU, 1 node and a time limit that is not negative")
-    known = site.about["partitions"]
+    known = [*site.about["partitions"], *([] if state is None else state["partition"].unique())]
     if request.partition and request.partition not in known:
         raise TableError(f"unknown partition {request.partition!r}; {nearest(request.partition, known)}")
 
@@ -225,7 +225,7 @@ def what_if(
     rows = []
     for choice in dict.fromkeys(choices):
         try:
-            check_request(site, choice)
+            check_request(site, choice, state)
         except TableError:
             continue
         expected = forecast(site, current_features(site, choice, state, now), deadline)

@@ -313,7 +313,7 @@ def changed_median(
 
     def change(request: Request) -> float | None:
         try:
-            check_request(site, request)
+            check_request(site, request, state)
         except TableError:
             return None
         return forecast(site, situation(site, request, state, here.now).features)["median"]
