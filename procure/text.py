@@ -153,6 +153,8 @@ def roughly(seconds: float) -> str:
         return f"{hours} h" + (f" {10 * tens} min" if tens else "")
     if seconds < 47.5 * 3600:
         return f"{round(seconds / 3600)} h"
+    if seconds >= 2 * 31_557_600:
+        return f"{seconds / 31_557_600:,.0f} years"
     days = round(seconds / 43_200) / 2 if seconds < 9.75 * 86_400 else round(seconds / 86_400)
     return f"{days:,g} days"
 

@@ -127,3 +127,10 @@ def test_what_a_real_squeue_printed_is_watched(model: Path, squeue, shared_data)
     user = live_state("UTC")["user"].iloc[0]
     words = ["queue", "watch", "--model", str(model), "--user", user, "--count", "1"]
     assert RUN.invoke(app, words).exit_code == 0
+
+
+@pytest.mark.parametrize("reason", ["PartitionTimeLimit", "PartitionNodeLimit", "Dependency", "JobHeldAdmin"])
+def test_jobs_that_cannot_start_do_not_compete(squeue, reason: str) -> None:  # type: ignore[no-untyped-def]
+    """A pending job beyond its partition's limits waits for nothing that ends by itself, as a held one does."""
+    squeue(PRINTED.replace("|Resources|", f"|{reason}|"))
+    assert "102" not in set(live_state()["job_id"])

@@ -23,6 +23,7 @@ from procure.text import (
     file_name,
     listed,
     money,
+    roughly,
     seconds,
 )
 
@@ -156,6 +157,18 @@ def test_a_length_of_time_without_sense_is_refused(text):
     """Neither negative, nor with a decimal comma, nor of two spellings."""
     with pytest.raises(ValueError, match="is not a length of time"):
         seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "at once"), (12, "10 s"), (58, "1 min"), (843, "14 min"), (3590, "1 h"), (6000, "1 h 40 min"),
+        (21_300, "6 h"), (100_000, "28 h"), (216_000, "2.5 days"), (1_000_000, "12 days"), (2e8, "6 years"),
+    ],
+)  # fmt: skip
+def test_a_length_of_time_is_rounded_as_people_say_it(value, text):
+    """No more digits than anybody would say of a wait."""
+    assert roughly(value) == text
 
 
 @pytest.mark.parametrize(

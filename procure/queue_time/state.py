@@ -32,7 +32,9 @@ _LAYOUTS = {len(_HEADER): _HEADER, len(_ALL): _ALL}
 _STATES = {"PENDING": True, "PD": True, "RUNNING": False, "R": False, "COMPLETING": False, "CG": False,
            "SUSPENDED": False, "CONFIGURING": False, "CF": False, "STOPPED": False, "RESIZING": False}  # fmt: skip
 _DIGITS = 9
-_NOT_WAITING = ("JobHeld", "Dependency", "BeginTime", "PartitionConfig", "Reservation")
+_NOT_WAITING = (
+    "JobHeld", "Dependency", "BeginTime", "PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "Reservation",
+)  # fmt: skip
 
 
 def read_state(path: Path, tz: str | None = None) -> pd.DataFrame:

@@ -190,7 +190,8 @@ def _ahead(seen: _Seen) -> list[str]:
     where = "in this partition" if seen.near.n_partitions > 1 else "in the queue"
     if seen.near.ahead == 0:
         return [f"Nobody is ahead of you {where}."]
-    own = f", {seen.near.own_ahead:,} of your own" if seen.near.own_ahead else ""
+    n_own = "all" if seen.near.own_ahead == seen.near.ahead else f"{seen.near.own_ahead:,}"
+    own = f", {n_own} of your own" if seen.near.own_ahead else ""
     text = f"{counted(seen.near.ahead, 'job')} {be(seen.near.ahead)} ahead of you {where}{own}"
     lasts = seen.features["partition_drain_n_7d"]
     pace = f"; at the last week's pace {'it starts' if seen.near.ahead == 1 else 'they start'} within {roughly(lasts)}"
