@@ -16,7 +16,7 @@ from procure.topology.fabric import empty_fabric, empty_grant, give_back, no_hol
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.interference import speed_up
 from procure.topology.isolated import allocate_isolated
-from procure.topology.metrics import hops_of_jobs, utilization_nodes, utilization_while_waiting
+from procure.topology.metrics import hops_of_jobs, utilization_while_waiting
 from procure.topology.search import make_search
 from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify
@@ -282,7 +282,7 @@ def logs(folder: Path, n_jobs: int) -> None:
             hops = hops[hops["n_nodes"] > 1]
             waiting = utilization_while_waiting(run.schedule, len(nodes)) or 0
             print(
-                f"| {name} | `{policy}` | {len(jobs):,} | {100 * utilization_nodes(run.schedule, len(nodes)):.1f} "
+                f"| {name} | `{policy}` | {len(jobs):,} | {100 * run.metrics['utilization_nodes']:.1f} "
                 f"| {100 * waiting:.1f} | {run.metrics['mean_wait_time'] / 3600:.2f} | {hops['aph'].mean():.2f} "
                 f"| {hops['ideal_aph'].mean():.2f} | {run.elapsed:.1f} |", flush=True
             )  # fmt: skip

@@ -33,7 +33,7 @@ from procure.simulator.arrays import (
 )
 from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
-from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
+from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure, utilization_nodes
 from procure.simulator.state import FAR, Options, State
 from procure.tables import check
 from procure.text import Answer, counted
@@ -51,7 +51,8 @@ class Run(Answer):
         The job table in its own row order with simulated ``start_time``, ``end_time`` (Unix seconds,
         empty for unrunnable jobs) and ``node_ids``.
     metrics
-        `procure.tables.METRICS` by name; None where undefined.
+        `procure.tables.METRICS` by name, and ``utilization_nodes``, the share of the nodes that run at least one job
+        over the makespan; None where undefined.
     elapsed
         Seconds that the simulation itself took (a measurement, not a result).
     killed
@@ -214,7 +215,11 @@ def simulate(
     killed = np.empty(len(jobs), dtype=bool)
     killed[ready.jobs.row] = found.killed
     schedule = _schedule(jobs, nodes, ready.jobs, found)
-    return Run(schedule, as_record(measured(ready, found)), found.elapsed, killed)
+    placed = (found.start, found.end, found.node_list, found.node_first)
+    metrics = as_record(measured(ready, found)) | {
+        "utilization_nodes": utilization_nodes(*placed, len(nodes))
+    }
+    return Run(schedule, metrics, found.elapsed, killed)
 
 
 def measured(ready: Prepared, found: Outcome) -> np.ndarray:

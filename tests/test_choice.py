@@ -21,7 +21,7 @@ from procure.objectives.pareto import front
 from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
 from procure.recommender.notes import model_errors, no_better_than_mean, ties
-from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
+from procure.recommender.rank import confirm_list, pareto, ranking_table
 from procure.recommender.summary import records
 from procure.recommender.values import PackageValues
 from procure.study import load_study
@@ -63,9 +63,9 @@ def truth_of(**columns: list[list[float]]):
 
 def choose(values, objective, constraints=(), k=50, simulate=None, rule="runs-all"):
     """Confirm a list and return its table, and what confirmed it."""
-    criteria, confirmation = Criteria(objective, tuple(constraints)), Confirmation(values, simulate)
-    confirm_list(confirmation, criteria, k, rule)
-    return ranking_table(confirmation, criteria, rule), confirmation
+    criteria, values.simulate = Criteria(objective, tuple(constraints)), simulate
+    confirm_list(values, criteria, k, rule)
+    return ranking_table(values, criteria, rule), values
 
 
 def names(found) -> list[str]:
@@ -174,7 +174,8 @@ def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch
     simulate, asked = truth_of(mean_wait_time=[[70, 50, 25, 31, 9]])
     bound = [parse("A<=3", KNOWN)]
     axes = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])
-    found = pareto(Confirmation(figures, simulate), Criteria(constraints=tuple(bound), axes=axes))
+    figures.simulate = simulate
+    found = pareto(figures, Criteria(constraints=tuple(bound), axes=axes))
     assert asked == [[0, 2, 3]]
     assert found["package_id"].tolist() == ["p2", "p3"]
     assert found["mean-wait"].tolist() == [25, 31] and found["price"].tolist() == [98, 97]
@@ -188,7 +189,8 @@ def test_the_best_by_an_axis_are_simulated_though_no_layer_of_the_front_holds_th
     figures._predicted = {"mean_wait_time mean": np.array([30.0, 30, 10, 9, 50])}
     simulate, asked = truth_of(mean_wait_time=[[70, 70, 5, 9, 50]])
     axes = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])
-    found = pareto(Confirmation(figures, simulate), Criteria(axes=axes))
+    figures.simulate = simulate
+    found = pareto(figures, Criteria(axes=axes))
     assert asked == [[2]]
     assert found["package_id"].tolist() == ["p2", "p3", "p4"]
 

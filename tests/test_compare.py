@@ -20,6 +20,7 @@ from procure.comparison.paired import anova, paired_tests
 from procure.errors import TableError
 from procure.page.gantt import gantt_text
 from procure.run import simulate
+from procure.simulator.metrics import METRIC_NAMES, utilization_nodes
 
 
 def workload(n: int = 80) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -154,11 +155,39 @@ def test_classes_repeat_the_runs_own_metrics():
     run = simulate(jobs, nodes, "easy")
     assert run.metrics["n_unrunnable"] > 0 and run.metrics["n_killed"] > 0
     whole = metrics_by(run, nodes, pd.Series(pd.Categorical(["all"] * len(jobs)))).iloc[0]
-    for name, value in run.metrics.items():
+    for name in METRIC_NAMES:
+        value = run.metrics[name]
         assert whole[name] == pytest.approx(value, nan_ok=True) if value is not None else pd.isna(whole[name])
     classes = metrics_by(run, nodes, size_class(jobs))
     for name in ("n_jobs", "n_completed", "n_unrunnable", "n_killed", "utilization_cpu"):
         assert classes[name].sum() == pytest.approx(run.metrics[name])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_busy_nodes_are_those_that_run_a_job_second_by_second(seed):
+    """Jobs that share a node count it once, jobs that never ran not at all; nothing ran: unknown."""
+    rng = np.random.default_rng(seed)
+    start = np.where(rng.random(12) < 0.2, -1, rng.integers(0, 30, 12))
+    end = np.where(start < 0, -1, start + rng.integers(0, 9, 12))
+    wanted = np.where(start < 0, 0, rng.integers(1, 4, 12))
+    nodes = [rng.permutation(5)[:n] for n in wanted]
+    first = np.concatenate([[0], np.cumsum(wanted)])
+    found = utilization_nodes(start, end, np.concatenate(nodes).astype(np.int32), first, 5)
+    busy = np.zeros((5, 40), bool)
+    for own, low, high in zip(nodes, start, end, strict=True):
+        busy[own, max(low, 0) : max(high, 0)] = True
+    assert found == pytest.approx(busy.sum() / (5 * end.max()))
+    never = np.full(2, -1)
+    assert utilization_nodes(never, never, np.zeros(2, np.int32), np.arange(3), 5) is None
+
+
+def test_compare_shows_busy_nodes_in_a_network():
+    """Where nodes stand in a tree, the table that people read holds the share of nodes that are busy."""
+    jobs = job_table(submit_time=[0, 0], run_time=[60, 30]).assign(user="")
+    nodes = node_table(3)
+    assert "utilization_nodes" not in compare(jobs, nodes, ["fcfs"]).shown()
+    shown = compare(jobs, nodes.assign(leaf=0, pod=0), ["fcfs"]).shown()
+    assert shown["utilization_nodes"].tolist() == [pytest.approx(90 / 180)]
 
 
 def test_text_chart():

@@ -20,7 +20,7 @@ from procure.errors import ArgumentError
 from procure.models import Case, Predicted, Surrogate
 from procure.objectives.aggregate import best_first
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.rank import Confirmation, confirm_list, ranking_table
+from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.summary import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import PackageValues
 
@@ -51,9 +51,9 @@ def confirmed(case: Case, guess: list[float], k: int, simulate=None):
     model = Predicted(np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, errors)
     assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
     looked_up = None if simulate is None else lambda rows: {"mean_wait_time": simulate(rows)[None, :]}
-    confirmation = Confirmation(values, looked_up)
-    confirm_list(confirmation, Criteria(), k)
-    return ranking_table(confirmation, Criteria()), confirmation
+    values.simulate = looked_up
+    confirm_list(values, Criteria(), k)
+    return ranking_table(values, Criteria()), values
 
 
 def test_packages_that_run_every_job_come_first_whatever_they_wait():

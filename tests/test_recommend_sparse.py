@@ -15,7 +15,7 @@ from procure.errors import TableError
 from procure.models import Case
 from procure.recommender.criteria import Criteria
 from procure.recommender.notes import about_results
-from procure.recommender.rank import Confirmation, confirm_list, rank, ranking_table
+from procure.recommender.rank import confirm_list, rank, ranking_table
 from procure.recommender.values import PackageValues
 from procure.sweep import trial
 from procure.sweep.results import StudyResults, load_results
@@ -141,11 +141,11 @@ def test_a_failed_run_is_tried_once_and_falls_to_the_end_without_a_prediction():
         asked.append(rows.tolist())
         return {"mean_wait_time": np.full((1, len(rows)), np.nan)}
 
-    confirmation = Confirmation(PackageValues([case], {"mean_wait_time": case.wait[None, :]}), simulate)
-    confirm_list(confirmation, Criteria(), 2)
+    values = PackageValues([case], {"mean_wait_time": case.wait[None, :]}, simulate=simulate)
+    confirm_list(values, Criteria(), 2)
     assert asked == [[0]]
-    assert ranking_table(confirmation, Criteria())["package_id"].tolist() == ["b", "a"]
-    assert (confirmation.failed.tolist(), confirmation.now.any()) == ([True, False], False)
+    assert ranking_table(values, Criteria())["package_id"].tolist() == ["b", "a"]
+    assert (values.failed.tolist(), values.now.any()) == ([True, False], False)
 
 
 def test_the_published_rule_ranks_by_the_jobs_that_ran():

@@ -191,7 +191,7 @@ def test_metrics_of_a_case_solved_by_hand():
         "mean_bounded_slowdown": (1 + 60 / 10 + 35 / 25) / 3, "mean_turnaround_time": (30 + 60 + 35) / 3,
         "makespan": 60.0, "utilization_cpu": 1.0,
         "utilization_mem": (500 * 30 + 500 * 5 + 1000 * 25) / (1000 * 60), "max_queue_depth": 2,
-        "work_left": (10 + 25 + 5) / 60, "saturated": 0,
+        "work_left": (10 + 25 + 5) / 60, "saturated": 0, "utilization_nodes": 1.0,
     }  # fmt: skip
     assert run.metrics.pop("utilization_gpu") is None
     assert run.metrics == pytest.approx(expected, rel=1e-15)

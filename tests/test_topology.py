@@ -20,7 +20,6 @@ from procure.topology.metrics import (
     ideal_hops,
     idle_links,
     utilization_by_minute,
-    utilization_nodes,
     utilization_while_waiting,
 )
 from procure.topology.search import make_search
@@ -430,10 +429,6 @@ def test_utilization():
             "node_ids": ["n1,n2", "n1", "n2"],
             "links": ["L0=1 L1=1", "", ""],
         }
-    )
-    assert utilization_nodes(schedule, 4) == pytest.approx((120 + 60 + 120) / (4 * 180))
-    assert utilization_nodes(schedule.assign(node_ids=["n1,n2", "n1", "n1"]), 4) == pytest.approx(
-        (120 + 60 + 60) / (4 * 180)
     )
     assert utilization_by_minute(schedule, 4).tolist() == [0.5, 0.5, 0.25, 0]
     assert utilization_while_waiting(schedule, 4) == 0.5

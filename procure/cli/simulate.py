@@ -12,7 +12,6 @@ from procure.cli import common
 from procure.policies import catalog
 from procure.run import simulate as run_simulation
 from procure.text import counted, limit_note, listed
-from procure.topology.metrics import utilization_nodes
 from procure.workload.speed import exact_speed
 
 
@@ -96,8 +95,7 @@ def simulate(
         tables.write(run.schedule, out)
         common.note(f"schedule written to {out}")
     common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
-    busy = utilization_nodes(run.schedule, len(node_table))
-    record = run.metrics | {"utilization_nodes": busy, "elapsed": run.elapsed}
+    record = run.metrics | {"elapsed": run.elapsed}
     common.print_record(
         record if output is common.Format.TABLE else record | {"kernel_seconds": run.elapsed},
         output,

@@ -55,6 +55,8 @@ class Comparison(Answer):
         Whether jobs ended at their limit, and how many were cut under each policy.
     caveat
         What the paired tests can tell.
+    on_tree
+        Whether the nodes stand in a network, where allocators are compared by the nodes that they keep busy.
     """
 
     table: pd.DataFrame
@@ -68,6 +70,7 @@ class Comparison(Answer):
     fidelity: pd.DataFrame = field(default_factory=pd.DataFrame)
     limits: str = ""
     caveat: str = ""
+    on_tree: bool = False
 
     title = "side by side"
 
@@ -77,8 +80,8 @@ class Comparison(Answer):
         return [self.limits, *([f"paired tests: {self.caveat}"] if self.caveat else [])]
 
     def shown(self) -> pd.DataFrame:
-        """Return the columns of the table that people read first."""
-        return self.table[list(_SHOWN)]
+        """Return the columns of the table that people read first; in a network also the share of busy nodes."""
+        return self.table[[*_SHOWN, *(["utilization_nodes"] if self.on_tree else [])]]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return a record per policy, as ``procure compare --format json`` prints them."""
@@ -174,6 +177,7 @@ def compare(
         _stacked({name: replay(jobs, run) for name, run in runs.items()}) if with_replay else pd.DataFrame(),
         limit_note(options.get("kill_at_limit", True), killed, len(jobs)),
         caveat,
+        "leaf" in nodes and bool(nodes["leaf"].notna().any()),
     )
 
 

@@ -30,12 +30,7 @@ from procure.tables import whole_file
 
 
 class SearchPlan(Plan):
-    """A plan of the packages that a search has proposed: all are simulated."""
-
-    @cached_property
-    def sampled_rows(self) -> np.ndarray:
-        """Every row."""
-        return np.arange(len(self.packages))
+    """A plan of the packages that a search has proposed."""
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
@@ -84,7 +79,7 @@ class Simulator:
         self._plan = SearchPlan(
             inner,
             plan.quotes,
-            package_table(np.zeros((0, len(plan.types)), np.int64), space),
+            plan.packages,
             plan.workloads,
             plan.existing,
             plan.notes,

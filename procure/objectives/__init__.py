@@ -1,11 +1,12 @@
 """What makes one package better than another? Quantities, constraints, aggregates, Pareto fronts."""
 
 from procure.objectives.aggregate import CVAR_SHARE, HOW, REGRET_FLOOR, aggregate, regrets
-from procure.objectives.quantities import OBJECTIVES, Quantity, available, objective
+from procure.objectives.quantities import MEAN_WAIT, OBJECTIVES, Quantity, available, objective
 
 __all__ = [
     "CVAR_SHARE",
     "HOW",
+    "MEAN_WAIT",
     "OBJECTIVES",
     "REGRET_FLOOR",
     "Quantity",

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from procure.errors import ArgumentError, argument
-from procure.objectives import OBJECTIVES, Quantity
+from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.constraints import Constraint, parse_all, quantities
 from procure.study import Study
 from procure.study.rules import objective_of, own_constraints
 
-MEAN_WAIT = OBJECTIVES["mean-wait"]
 SHORT = {"wait": "mean-wait", "cost": "tco"}
 """Short names that an axis of a front may have."""
 

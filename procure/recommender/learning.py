@@ -13,8 +13,7 @@ from procure.models import Case, Predicted, Surrogate
 from procure.models.case import simulated_values
 from procure.objectives import OBJECTIVES, objective
 from procure.recommender.criteria import MEAN_WAIT, Criteria
-from procure.recommender.rank import Confirmation, Simulate
-from procure.recommender.values import Learn, PackageValues
+from procure.recommender.values import Learn, PackageValues, Simulate
 from procure.schemas import COST_UNITS
 from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
@@ -66,7 +65,7 @@ def simulator(results: StudyResults, columns: Sequence[str], failures: list[str]
 
 
 def learn_values(
-    confirmation: Confirmation,
+    values: PackageValues,
     results: StudyResults,
     criteria: Criteria,
     rule: str = RUNS_ALL,
@@ -78,7 +77,7 @@ def learn_values(
     Models learn from the sweep's sample, as long as that is large enough; what searches have simulated is
     entered after that.
     """
-    values, folds = confirmation.package_values, results.plan.study.model.folds
+    folds = results.plan.study.model.folds
     whole, every = values.whole, np.arange(len(values.packages))
     left_out = np.zeros_like(whole.left_out) if rule == PUBLISHED else whole.left_out
     leading = left_out == left_out.min()
@@ -89,7 +88,7 @@ def learn_values(
     outright = verify and int(missing.sum()) <= MOST_WITHOUT_MODEL
     enough = can_learn(int((leading & values.simulated).sum()), folds)
     if criteria.need_runs and missing.any() and outright and not enough:
-        confirmation.simulate(np.flatnonzero(missing))
+        values.confirm(lambda: np.flatnonzero(missing))
     elif criteria.need_runs:
         learn = learner(results, rule)
         wanted = {of: None for of in (*criteria.quantities, MEAN_WAIT) if of.source == "result"}

@@ -14,7 +14,7 @@ from procure.packages.runnable import jobs_left_out
 from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.learning import learn_values, simulator
-from procure.recommender.rank import Confirmation, confirm_list, rank
+from procure.recommender.rank import confirm_list, rank
 from procure.recommender.values import PackageValues
 from procure.settings import validated
 from procure.study import Plan, Study
@@ -88,15 +88,17 @@ def best_package(
         for case in results.cases
     ]
     results = StudyResults(plan, catalog.DEFAULT, pd.DataFrame(), cases, keep=False)
-    values = PackageValues(cases, {MEAN_WAIT.column: np.stack([case.wait for case in cases])})
-    confirmation = Confirmation(values, simulator(results, [MEAN_WAIT.column], []))
+    simulate = simulator(results, [MEAN_WAIT.column], [])
+    values = PackageValues(
+        cases, {MEAN_WAIT.column: np.stack([case.wait for case in cases])}, simulate=simulate
+    )
     if (values.whole.left_out >= values.whole.n_jobs).all():
         raise TableError(_no_job(results))
     able = np.flatnonzero(values.whole.left_out == 0)
     among = able if len(able) else np.arange(len(packages))
-    confirmation.simulate(among[:: max(1, len(among) // first_runs)])
-    learn_values(confirmation, results, Criteria())
-    confirm_list(confirmation, Criteria(), 1)
+    values.confirm(lambda: among[:: max(1, len(among) // first_runs)])
+    learn_values(values, results, Criteria())
+    confirm_list(values, Criteria(), 1)
     head = rank(values, Criteria())[:SLOW_HEAD]
     if catalog.is_batched(policy):
         return results.counts[head[0]]

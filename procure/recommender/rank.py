@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 
@@ -15,41 +13,8 @@ from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import PackageValues
 from procure.sweep.results import PUBLISHED, RUNS_ALL
 
-MOST_ROUNDS = 10
-"""Rounds of simulating the head of the list; what is left there then stays predicted."""
-
 FEWEST_CONFIRMED = 50
 """Packages at the head that are simulated at least, so that a short list is no worse than a long one's head."""
-
-Simulate = Callable[[np.ndarray], dict[str, np.ndarray]]
-"""From rows of packages to simulated values by result column, float64[workloads, rows]; NaN where a run failed."""
-
-
-class Confirmation:
-    """Simulates packages that are predicted, and remembers which were simulated and whose runs failed."""
-
-    def __init__(self, values: PackageValues, simulate: Simulate | None) -> None:
-        """Begin with nothing simulated; without ``simulate`` nothing ever is."""
-        self.package_values, self._simulate = values, simulate
-        self.now, self.failed = (np.zeros(len(values.packages), dtype=bool) for _ in range(2))
-        # A package that runs no job has no values to find.
-        self._idle = values.whole.left_out >= values.whole.n_jobs
-
-    def simulate(self, rows: np.ndarray) -> bool:
-        """Simulate those of some packages that are predicted and did not fail; return whether there were any."""
-        rows = rows[~(self.package_values.simulated | self.failed | self._idle)[rows]]
-        if self._simulate is None or not len(rows):
-            return False
-        self.package_values.add(rows, self._simulate(rows))
-        ran = self.package_values.simulated[rows]
-        self.now[rows[ran]] = self.failed[rows[~ran]] = True
-        return True
-
-    def until_known(self, head: Callable[[], np.ndarray]) -> None:
-        """Simulate the head of a list, order it anew, and so on until nothing in it is predicted."""
-        for _ in range(MOST_ROUNDS):
-            if not self.simulate(head()):
-                return
 
 
 def rank(
@@ -70,13 +35,13 @@ def violation_of(values: PackageValues, criteria: Criteria) -> np.ndarray:
     return criteria.violation(lambda of: values.value(of)[0], len(values.packages))
 
 
-def confirm_list(confirmation: Confirmation, criteria: Criteria, k: int, rule: str = RUNS_ALL) -> None:
+def confirm_list(values: PackageValues, criteria: Criteria, k: int, rule: str = RUNS_ALL) -> None:
     """Simulate the first max(k, `FEWEST_CONFIRMED`) packages until none of them is predicted."""
     head = max(k, FEWEST_CONFIRMED)
-    confirmation.until_known(lambda: rank(confirmation.package_values, criteria, rule, hopeful=True)[:head])
+    values.confirm(lambda: rank(values, criteria, rule, hopeful=True)[:head])
 
 
-def ranking_table(confirmation: Confirmation, criteria: Criteria, rule: str = RUNS_ALL) -> pd.DataFrame:
+def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_ALL) -> pd.DataFrame:
     """Return every distinct package, best first.
 
     Returns
@@ -92,7 +57,6 @@ def ranking_table(confirmation: Confirmation, criteria: Criteria, rule: str = RU
     TableError
         No package satisfies the constraints: why, a line each; or the objective is unknown for all.
     """
-    values = confirmation.package_values
     order, ok = rank(values, criteria, rule), violation_of(values, criteria) == 0
     able = values.whole.runs_all
     if not (ok & able if rule == RUNS_ALL and able.any() else ok).any():
@@ -103,7 +67,7 @@ def ranking_table(confirmation: Confirmation, criteria: Criteria, rule: str = RU
         "mean_wait_time": values.value(MEAN_WAIT)[0],
     }
     columns["low_wait_time"], columns["high_wait_time"] = values.interval(MEAN_WAIT)
-    columns |= {"simulated": values.simulated, "simulated_now": confirmation.now}
+    columns |= {"simulated": values.simulated, "simulated_now": values.now}
     columns["jobs_left_out"] = values.whole.left_out
     if criteria != Criteria():
         columns["satisfies"] = ok
@@ -121,7 +85,7 @@ def ranking_table(confirmation: Confirmation, criteria: Criteria, rule: str = RU
     return table
 
 
-def pareto(confirmation: Confirmation, criteria: Criteria) -> pd.DataFrame:
+def pareto(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
     """Find the packages that no other beats in every axis, among those that run every job.
 
     The front, the front of what is left without it, and so on are simulated, at least `FEWEST_CONFIRMED`
@@ -138,7 +102,7 @@ def pareto(confirmation: Confirmation, criteria: Criteria) -> pd.DataFrame:
     TableError
         As `ranking_table`.
     """
-    values, axes = confirmation.package_values, criteria.axes
+    axes = criteria.axes
 
     def layers(least: int) -> np.ndarray:
         left = np.flatnonzero(eligible(values, criteria))
@@ -159,7 +123,7 @@ def pareto(confirmation: Confirmation, criteria: Criteria) -> pd.DataFrame:
                 found.append(left[np.argsort(value[left], kind="stable")[:FEWEST_CONFIRMED]])
         return np.unique(np.concatenate(found))
 
-    confirmation.until_known(heads)
+    values.confirm(heads)
     rows = layers(1)
     if not len(rows):
         raise TableError(_nothing(values, criteria, RUNS_ALL))

@@ -19,7 +19,7 @@ from procure.recommender.confidence import assess
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.outlook import about_futures, about_saturation
-from procure.recommender.rank import Confirmation, confirm_list, pareto, ranking_table
+from procure.recommender.rank import confirm_list, pareto, ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
@@ -113,24 +113,23 @@ def recommend_by(
     """Do as `recommend`, with results and criteria that were read before."""
     asked, values = k or results.plan.study.recommend.k, values_of(results, criteria)
     failures: list[str] = []
-    simulate = simulator(results, list(values.results), failures) if verify else None
-    confirmation = Confirmation(values, simulate)
+    values.simulate = simulator(results, list(values.results), failures) if verify else None
     n_sampled = int(values.simulated.sum())
-    learn_values(confirmation, results, criteria, rule, verify, note)
-    n_before = int((values.simulated & ~confirmation.now).sum())
+    learn_values(values, results, criteria, rule, verify, note)
+    n_before = int((values.simulated & ~values.now).sum())
     if criteria.axes:
-        front = pareto(confirmation, criteria)
+        front = pareto(values, criteria)
         ranking, n = (
-            ranking_table(confirmation, replace(criteria, objective=criteria.axes[0]), rule),
+            ranking_table(values, replace(criteria, objective=criteria.axes[0]), rule),
             len(front),
         )
     else:
         front = None
-        confirm_list(confirmation, criteria, asked, rule)
-        ranking = ranking_table(confirmation, criteria, rule)
+        confirm_list(values, criteria, asked, rule)
+        ranking = ranking_table(values, criteria, rule)
         n = min(asked, int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking))
     done = Recommendation(
-        results, criteria, rule, ranking, n, front, values, None, (), verify, int(confirmation.failed.sum())
+        results, criteria, rule, ranking, n, front, values, None, (), verify, int(values.failed.sum())
     )
     if front is None:
         done = replace(done, confidence=assess(results, values, criteria, ranking, n, resamples, seed))
@@ -143,14 +142,13 @@ def with_front(
     """Find the front between other axes, from what a recommendation has simulated and learnt."""
     criteria = replace(done.criteria, axes=tuple(axes))
     wider, failures = values_of(done.results, criteria), list[str]()
-    simulate = simulator(done.results, list(wider.results), failures) if done.verified else None
-    confirmation = Confirmation(wider, simulate)
+    wider.simulate = simulator(done.results, list(wider.results), failures) if done.verified else None
     if done.rule == RUNS_ALL:
         wider.adopt(done.package_values)
-    learn_values(confirmation, done.results, criteria, RUNS_ALL, done.verified, note)
+    learn_values(wider, done.results, criteria, RUNS_ALL, done.verified, note)
     # What was simulated to confirm the list is known here, too, but no model has learnt from it.
     wider.add(np.arange(len(wider.packages)), done.package_values.results)
-    return replace(done, criteria=criteria, front=pareto(confirmation, criteria), package_values=wider)
+    return replace(done, criteria=criteria, front=pareto(wider, criteria), package_values=wider)
 
 
 def _notes(

@@ -11,14 +11,19 @@ import pandas as pd
 from procure.errors import TableError
 from procure.models import Case, Predicted, together
 from procure.models.intervals import Spread
-from procure.objectives import OBJECTIVES, Quantity
+from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import CVAR_SHARE, aggregate, pooled_mean
 
 Learn = Callable[[Case], tuple[Predicted | None, np.ndarray] | None]
 """From a case to a cross-validated model, if one was needed, and a predicted value per package, NaN where there
 is none; None = too few were simulated."""
 
-MEAN_WAIT = OBJECTIVES["mean-wait"]
+
+Simulate = Callable[[np.ndarray], dict[str, np.ndarray]]
+"""From rows of packages to simulated values by result column, float64[workloads, rows]; NaN where a run failed."""
+
+MOST_ROUNDS = 10
+"""After so many rounds of simulating the head of a list, what is left there stays predicted."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,12 @@ class PackageValues:
         From `procure.packages.costs.total_costs`, a row per package.
     cvar_share
         See `procure.objectives.aggregate`.
+    simulate
+        Simulates packages that are predicted; None = nothing ever is.
     models
         What `learn` has fitted.
+    now, failed
+        Which packages `confirm` has simulated, and of which a run failed, bool[packages].
 
     Notes
     -----
@@ -58,6 +67,7 @@ class PackageValues:
     results: dict[str, np.ndarray]
     costs: pd.DataFrame = field(default_factory=pd.DataFrame)
     cvar_share: float = CVAR_SHARE
+    simulate: Simulate | None = None
     models: list[Model] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -67,6 +77,7 @@ class PackageValues:
         self.ran = np.array([case.n_ran for case in self.cases], dtype="float64")
         self.weight = np.array([case.weight for case in self.cases])
         self.results = {column: values.copy() for column, values in self.results.items()}
+        self.now, self.failed = (np.zeros(len(self.packages), dtype=bool) for _ in range(2))
         self._predicted: dict[str, np.ndarray] = {}
         self._by_workload: dict[str, np.ndarray] = {}
         self._spreads: dict[str, Spread] = {}
@@ -152,6 +163,19 @@ class PackageValues:
         for name in ("_predicted", "_by_workload", "_spreads", "_calibrated"):
             getattr(self, name).update(getattr(other, name))
         self.models += other.models
+
+    def confirm(self, head: Callable[[], np.ndarray]) -> None:
+        """Simulate what is predicted in the head of a list, order it anew, and so on until nothing in it is."""
+        # A package that runs no job has no values to find.
+        idle = self.whole.left_out >= self.whole.n_jobs
+        for _ in range(MOST_ROUNDS if self.simulate is not None else 0):
+            rows = head()
+            rows = rows[~(self.simulated | self.failed | idle)[rows]]
+            if self.simulate is None or not len(rows):
+                return
+            self.add(rows, self.simulate(rows))
+            ran = self.simulated[rows]
+            self.now[rows[ran]] = self.failed[rows[~ran]] = True
 
     def add(self, rows: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
         """Enter simulated values, float64[workloads, rows] by result column; a NaN changes nothing."""

@@ -127,3 +127,34 @@ def as_record(values: np.ndarray) -> dict[str, Any]:
         name: None if math.isnan(value) else int(value) if name in _COUNTS else float(value)
         for name, value in zip(METRIC_NAMES, values, strict=True)
     }
+
+
+def utilization_nodes(
+    start: np.ndarray, end: np.ndarray, node_list: np.ndarray, node_first: np.ndarray, n_nodes: int
+) -> float | None:
+    """Return busy node-seconds / (nodes × makespan); a node is busy while it runs at least one job.
+
+    Parameters
+    ----------
+    start, end
+        s after the first submission, int64[n_jobs]; −1 = never.
+    node_list, node_first
+        Nodes of job j: ``node_list[node_first[j]:node_first[j + 1]]``.
+
+    Returns
+    -------
+    float or None
+        None where nothing ran or the makespan is 0.
+    """
+    ran = np.repeat(start >= 0, np.diff(node_first))
+    makespan = int(end[start >= 0].max(initial=0))
+    if makespan <= 0:
+        return None
+    job = np.repeat(np.arange(len(start)), np.diff(node_first))[ran]
+    # Nodes one behind the other on one axis, so that the latest end so far is never another node's.
+    shift = node_list[: len(ran)][ran].astype(np.int64) * (makespan + 1)
+    begin, last = start[job] + shift, end[job] + shift
+    order = np.argsort(begin, kind="stable")
+    begin, latest = begin[order], np.maximum.accumulate(last[order])
+    begin[1:] = np.maximum(begin[1:], latest[:-1])
+    return float(np.maximum(last[order] - begin, 0).sum() / (n_nodes * makespan))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -17,6 +16,7 @@ from procure.policies import catalog
 from procure.progress import step
 from procure.run import prepare, simulate
 from procure.simulator.fast_lane import check_fast_lane
+from procure.sweep.protocol import n_local_workers
 from procure.sweep.runner import Bench, simulate_rows
 
 BEHIND = "easy:depth=2"
@@ -57,10 +57,9 @@ def warm(policies: Sequence[str] | None = None, processes: int | None = None) ->
     names = list(policies or compiled_policies())
     for name in names:
         catalog.spec(name)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     rows = []
     with (
-        ProcessPoolExecutor(processes or cores, multiprocessing.get_context("spawn")) as pool,
+        ProcessPoolExecutor(processes or n_local_workers(), multiprocessing.get_context("spawn")) as pool,
         step("compiling", len(names), "policy") as one,
     ):
         began = {pool.submit(_compile, name): name for name in names}

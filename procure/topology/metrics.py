@@ -72,30 +72,6 @@ def hops_by_size(hops: pd.DataFrame, sizes: Sequence[int] = SIZES) -> pd.DataFra
     return pd.DataFrame(rows, columns=columns)
 
 
-def utilization_nodes(schedule: pd.DataFrame, n_nodes: int) -> float | None:
-    """Return busy node-seconds / (nodes × makespan); a node is busy while it runs at least one job.
-
-    None where nothing ran or the makespan is 0.
-    """
-    ran = schedule[schedule["start_time"].notna()]
-    if ran.empty:
-        return None
-    makespan = int(ran["end_time"].max()) - int(schedule["submit_time"].min())
-    if makespan <= 0:
-        return None
-    names = ran["node_ids"].str.split(",")
-    each = pd.DataFrame(
-        {
-            "node": names.explode().to_numpy(),
-            "start": np.repeat(ran["start_time"].to_numpy(np.int64), names.str.len()),
-            "end": np.repeat(ran["end_time"].to_numpy(np.int64), names.str.len()),
-        }
-    ).sort_values(["node", "start"], kind="stable")
-    before = each.groupby("node", sort=False)["end"].cummax().groupby(each["node"], sort=False).shift()
-    begin = np.maximum(each["start"], before.fillna(each["start"]).astype(np.int64))
-    return float(np.maximum(each["end"] - begin, 0).sum() / (n_nodes * makespan))
-
-
 def utilization_while_waiting(schedule: pd.DataFrame, n_nodes: int) -> float | None:
     """Return the mean share of busy nodes over the time in which at least one runnable job waits.
 
