@@ -14,7 +14,6 @@ from procure.evaluation.ranking import (
     cheapest_per_cpu,
     evaluate,
     evaluate_case,
-    evaluate_random,
     find_hits,
     order,
     random_at_k,
@@ -85,7 +84,7 @@ def test_an_exact_model_is_perfect_and_the_random_one_is_not():
     wait = np.arange(200.0)
     exact = evaluate(wait * 2, wait, np.ones(200), ks=(10,)).iloc[0]
     assert (exact["precision"], exact["spearman"]) == (1, pytest.approx(1))
-    assert evaluate_random(wait, ks=(10,))["precision"].iloc[0] == pytest.approx(0.05)
+    assert evaluate(None, wait, wait, ks=(10,))["precision"].iloc[0] == pytest.approx(0.05)
 
 
 def make_case(n: int = 200) -> Case:

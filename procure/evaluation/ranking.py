@@ -6,7 +6,7 @@ was predicted for it, and its price.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -149,7 +149,7 @@ def rank_correlation(predicted: np.ndarray, wait: np.ndarray) -> float:
 
 
 def evaluate(
-    predicted: np.ndarray,
+    predicted: np.ndarray | None,
     wait: np.ndarray,
     price: np.ndarray,
     ks: Sequence[int] = (10, 50, 100, 500, 1000),
@@ -161,7 +161,8 @@ def evaluate(
     Parameters
     ----------
     predicted
-        Predicted mean wait of each ranked package, s: lower is recommended first. Any score will do.
+        Predicted mean wait of each ranked package, s: lower is recommended first. Any score will do. None is a
+        random order: its expected values, so that no seed is needed.
     wait
         True mean wait, s.
     price
@@ -180,8 +181,15 @@ def evaluate(
         `AtK`'s figures and ``spearman``.
     """
     hits = find_hits(wait, hit_share)
-    ranking, rho = order(predicted, price), rank_correlation(predicted, wait)
-    return _rows(lambda k: at_k(ranking, wait, hits, k), ks, hits, labels, rho)
+    ranking, rho = None, 0.0
+    if predicted is not None:
+        ranking, rho = order(predicted, price), rank_correlation(predicted, wait)
+    counted = {"n_hits": hits.n_hits, "n_hits_real": hits.n_real, "n_ranked": len(hits.is_hit)}
+    rows = []
+    for k in sorted({*ks, hits.n_hits} - {0}):
+        judged = random_at_k(wait, hits, k) if ranking is None else at_k(ranking, wait, hits, k)
+        rows.append(labels | {"k": k} | counted | asdict(judged) | {"spearman": rho})
+    return pd.DataFrame(rows)
 
 
 class Agreement(NamedTuple):
@@ -218,29 +226,10 @@ def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
     return Agreement(float(spearmanr(here, there).statistic), k, len(shared), rank, int(first_there[0]))
 
 
-def evaluate_random(
-    wait: np.ndarray,
-    ks: Sequence[int] = (10, 50, 100, 500, 1000),
-    hit_share: float = 0.05,
-    **labels: object,
-) -> pd.DataFrame:
-    """Return `evaluate`'s rows for a random order: expected values, so no seed is needed."""
-    hits = find_hits(wait, hit_share)
-    return _rows(lambda k: random_at_k(wait, hits, k), ks, hits, labels, 0.0)
-
-
 def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:
     """Return the naive score of a package: US$ per CPU core."""
     cpus = np.maximum(packages["total_cpus"].to_numpy(dtype="float64"), 1e-9)
     return packages["price_usd"].to_numpy(dtype="float64") / cpus
-
-
-def _rows(
-    judge: Callable[[int], AtK], ks: Sequence[int], hits: Hits, labels: dict[str, object], rho: float
-) -> pd.DataFrame:
-    counted = {"n_hits": hits.n_hits, "n_hits_real": hits.n_real, "n_ranked": len(hits.is_hit)}
-    rows = [labels | {"k": k} | counted | asdict(judge(k)) for k in sorted({*ks, hits.n_hits} - {0})]
-    return pd.DataFrame(row | {"spearman": rho} for row in rows)
 
 
 def evaluate_case(
@@ -281,22 +270,20 @@ def evaluate_case(
     every = np.flatnonzero(~np.isnan(wait))
     ranked = every if rule == "published" else np.flatnonzero(case.runs_all & ~np.isnan(wait))
     price, per_cpu = case.packages["price_usd"].to_numpy(dtype="float64"), cheapest_per_cpu(case.packages)
+    naive = {("none", "cheapest-per-cpu"): (per_cpu, per_cpu), ("none", "random"): (None, None)}
     tables = []
-    for (feature_set, model), (inner, outer) in {
-        **predictions,
-        ("none", "cheapest-per-cpu"): (per_cpu, per_cpu),
-    }.items():
+    for (feature_set, model), (inner, outer) in {**predictions, **naive}.items():
         inner = outer if rule == "published" else inner
         labels = {"workload": case.name, "feature_set": feature_set, "model": model}
-        table = evaluate(inner[ranked], wait[ranked], price[ranked], ks, hit_share, **labels)
-        beside = evaluate(outer[every], wait[every], price[every], table["k"].tolist(), hit_share)
+        mine, all_of_them = (
+            None if one is None else one[rows] for one, rows in ((inner, ranked), (outer, every))
+        )
+        table = evaluate(mine, wait[ranked], price[ranked], ks, hit_share, **labels)
+        beside = evaluate(all_of_them, wait[every], price[every], table["k"].tolist(), hit_share)
         table = _beside(table, beside)
-        if wider:
+        if wider and inner is not None:
             table["bought_regret_share"] = _bought(case, inner, wait, ranked, price, table["k"].tolist())
         tables.append(table)
-    labels = {"workload": case.name, "feature_set": "none", "model": "random"}
-    table = evaluate_random(wait[ranked], ks, hit_share, **labels)
-    tables.append(_beside(table, evaluate_random(wait[every], table["k"].tolist(), hit_share)))
     return pd.concat(tables, ignore_index=True)
 
 
