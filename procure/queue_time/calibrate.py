@@ -51,8 +51,11 @@ def product_limit(level: np.ndarray, ended: np.ndarray, weight: np.ndarray, at: 
 
 EVERY = 10
 """After so many submissions the correction of the levels is renewed."""
-N_WINDOW, N_PRIOR = 1000, 100.0
-"""The last submissions that correct the levels, and the weight of the levels as they are beside them."""
+N_WINDOW, HALF_LIFE, N_PRIOR = 1000, 200.0, 50.0
+"""The last submissions that correct the outer levels; how many later ones halve their weight; the weight of the levels
+as they are beside them."""
+KEPT, HELD = 0.5, 0.92
+"""The interval that is never corrected, and the coverage beyond which the one of nine in ten is narrowed."""
 _KNOTS = np.linspace(0.0, 1.0, 201)
 _PRIOR = (np.arange(200) + 0.5) / 200
 
@@ -60,25 +63,26 @@ _PRIOR = (np.arange(200) + 0.5) / 200
 def levels_for(score: np.ndarray, ended: np.ndarray) -> np.ndarray:
     """Return the levels of stated curves that are to be given as `GRID`.
 
-    A wait's score is the least s for which the interval between the levels (1 − s)/2 and (1 + s)/2 holds it.
-    The interval that is given as the c one is that whose score a share c of the recent jobs kept, so that
-    intervals widen and narrow about a median that stays.
+    A wait's score is the least s for which the interval between the levels (1 − s)/2 and (1 + s)/2 holds it. The
+    interval that is given as the one of nine in ten widens to the score that nine in ten recent jobs kept, and
+    narrows only to that which `HELD` of them kept: waits that are equal make too wide an interval look too good.
+    Within the interval `KEPT` nothing moves: to correct that as well made forecasts worse on every log tried.
 
     Parameters
     ----------
     score, ended
-        (n,) of recent jobs, by `scores`; ``ended`` is False for a job that still waits.
+        (n,) of recent jobs in submission order, by `scores`; ``ended`` is False for a job that still waits.
     """
+    weight = 0.5 ** (np.arange(len(score))[::-1] / HALF_LIFE)
     kept = product_limit(
         np.concatenate([score, _PRIOR]),
         np.concatenate([ended, np.ones(len(_PRIOR), bool)]),
-        np.concatenate([np.ones(len(score)), np.full(len(_PRIOR), N_PRIOR / len(_PRIOR))]),
+        np.concatenate([weight, np.full(len(_PRIOR), N_PRIOR / len(_PRIOR))]),
         _KNOTS,
     )
-    wanted = np.abs(2 * GRID - 1)
-    reach = _KNOTS[np.minimum(np.searchsorted(kept, wanted - 1e-9), len(_KNOTS) - 1)]
-    reach = np.where(wanted <= 0.9, np.minimum(reach, FURTHEST), np.minimum(reach, 0.995))
-    reach = np.where(wanted == 1, 1.0, np.where(wanted == 0, 0.0, reach))
+    wide, narrow = (_KNOTS[min(int(np.searchsorted(kept, c - 1e-9)), len(_KNOTS) - 1)] for c in (0.9, HELD))
+    outer = np.clip(wide if wide > 0.9 else min(narrow, 0.9), KEPT + 0.02, FURTHEST)
+    reach = np.interp(np.abs(2 * GRID - 1), [0.0, KEPT, 0.9, 1.0], [0.0, KEPT, outer, 1.0])
     return 0.5 + np.sign(GRID - 0.5) * reach / 2
 
 

@@ -11,7 +11,7 @@ from procure.queue_time import recent
 from procure.queue_time.calibrate import GRID
 
 PRIOR = {
-    "pair": 0.30, "quantile": 0.12, "chance": 0.12, "hgb": 0.12, "hgb_mean": 0.04, "hgb_log": 0.04,
+    "pair": 0.20, "quantile": 0.15, "chance": 0.15, "hgb": 0.20, "hgb_mean": 0.04, "hgb_log": 0.04,
     "pair_moved": 0.06, "hgb_moved": 0.04, "zero": 0.01, "mean": 0.01, "last_like": 0.02, "user_5": 0.01,
     "partition_5": 0.01, "day": 0.02, "week": 0.02, "month": 0.02, "shape": 0.02, "user": 0.02, "broad": 0.01,
 }  # fmt: skip

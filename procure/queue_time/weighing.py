@@ -11,12 +11,12 @@ from numba import njit
 from procure.queue_time.calibrate import EVERY, GRID
 from procure.queue_time.experts import MIDDLE, N_ERRORS, PRIOR_WEIGHTS, SPREAD
 
-RATE, SHARE, DELAY = 0.1, 0.002, 10.0
+RATE, SHARE, DELAY = 0.1, 0.005, 30.0
 """Learning rate per unit of relative loss; share of the weight that returns to the prior after an outcome; and
 the unresolved forecasts at which both are halved."""
 MOST_LOSS = 100.0
 """One outcome counts at most so many times the mixture's usual loss."""
-MEMORY = 0.995
+MEMORY = 0.95
 """What is left of the usual loss after an outcome."""
 _LOSS_LEVELS = np.clip(GRID, 0.005, 0.995)
 
