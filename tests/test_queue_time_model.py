@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.queue_time import calibrate, metrics, splits, store, trend
-from procure.queue_time.evaluation import evaluate
+from procure.queue_time.evaluation import evaluate, verdict, weights_by_month
 from procure.queue_time.features import PUBLISHED, site_features
-from procure.queue_time.log import wait_times
+from procure.queue_time.log import UNKNOWN, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import (
     Request,
@@ -27,6 +27,7 @@ from procure.queue_time.predict import (
     what_if,
 )
 from procure.queue_time.published import Published, best_k, sweep_k
+from procure.queue_time.report_mixture import pictures
 from procure.queue_time.training import train, update
 from procure.schemas import JOB
 from procure.tables import check
@@ -253,6 +254,27 @@ def test_a_request_the_site_cannot_run_is_refused(
         check_request(site, request_)
 
 
+def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) -> None:
+    """Jobs pending when the model was trained are followed; the mixture after an update knows what became of them."""
+    submit, start = jobs["submit_time"].to_numpy(), jobs["start_time"].to_numpy(dtype=float)
+    pending = [int((start[:row] >= submit[row]).sum()) for row in range(600, 1000)]
+    row = 600 + int(np.argmax(pending))
+    now, seen = int(submit[row]), jobs.iloc[:row].copy()
+    for name in ("start_time", "end_time"):
+        seen[name] = seen[name].astype("Int64").mask(seen[name] >= now)
+    seen["state"] = np.where(seen["start_time"].isna(), "PENDING", "COMPLETED")
+    site = train(seen, settings=QUICK)
+    followed = site.model.mixture.jobs  # type: ignore[union-attr]
+    waiting = set(followed.name[followed.left == UNKNOWN])
+    assert waiting
+    before = site.model.mixture.weights.copy()  # type: ignore[union-attr]
+    later, _, _ = update(site, jobs.iloc[row - 100 :])
+    mixed = later.model.mixture  # type: ignore[union-attr]
+    assert not waiting & set(mixed.jobs.name[mixed.jobs.left == UNKNOWN])
+    assert not np.allclose(mixed.weights, before)
+    assert mixed.until > now
+
+
 def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     """Newer rows join the history; a log without any is refused."""
     site = train(jobs.iloc[:1000], settings=QUICK)
@@ -272,6 +294,12 @@ def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None
     assert (rows.groupby(["split", "method"]).size() == 5).all()
     mae = rows[rows["split"] == "chronological"].groupby("method")["mae"].first()
     assert mae["procure"] < mae["mean"]
+    weights = weights_by_month(found, "chronological")
+    assert all(sum(month.values()) == pytest.approx(1, abs=0.01) for month in weights.values())
+    assert "served best on this log" in verdict(found)
+    [drawn] = pictures(found)
+    assert drawn["split"] == "chronological"
+    assert all("<svg" in drawn[name] for name in ("weights", "losses", "intervals"))
 
 
 def test_a_trend_of_noise_is_called_noise() -> None:

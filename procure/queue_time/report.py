@@ -11,9 +11,10 @@ from markupsafe import Markup
 from procure.errors import TableError
 from procure.page import svg
 from procure.page.html import render, write_page
-from procure.queue_time.evaluation import Evaluation, coverage_by
+from procure.queue_time.evaluation import Evaluation, coverage_by, verdict
 from procure.queue_time.features import PUBLISHED
 from procure.queue_time.metrics import HOURS, calibration_bins, confusion, covered
+from procure.queue_time.report_mixture import pictures
 from procure.queue_time.trend import fit_line, judge_trend, steps, windows
 from procure.text import counted, duration
 from procure.workload.clock import has_dates
@@ -60,6 +61,8 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | No
         elbows={name: _elbow(name, curve) for name, curve in evaluation.curves.items()},
         use=_use(evaluation, tz),
         intervals=_intervals(evaluation),
+        mixtures=pictures(evaluation),
+        verdict=verdict(evaluation).splitlines(),
         trend=_trend(evaluation, seed),
     )
     return write_page(path, text)

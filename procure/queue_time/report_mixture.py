@@ -1,0 +1,90 @@
+"""Pictures of the mixture over an evaluation's weeks: who was right, who was trusted, and whether intervals held."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from procure.page import svg
+from procure.queue_time.calibrate import GRID
+from procure.queue_time.evaluation import Evaluation
+from procure.queue_time.experts import MIDDLE, NAMES
+
+_SHOWN = 6
+"""So many experts have a line of their own: those that were trusted most."""
+
+
+def pictures(evaluation: Evaluation) -> list[dict[str, str]]:
+    """Return, for each split that has a mixture, its name and three drawings."""
+    found = []
+    for split, (rows, stated) in evaluation.stated.items():
+        wait = evaluation.wait[rows]
+        known = ~np.isnan(wait)
+        moment = pd.to_datetime(evaluation.jobs["submit_time"].to_numpy()[rows], unit="s")
+        week = moment.to_period("W").start_time
+        top = np.argsort(-stated.weights.mean(axis=0), kind="stable")[:_SHOWN]
+        found.append(
+            {
+                "split": split,
+                "weights": _weights(split, week, stated.weights, top),
+                "losses": _losses(
+                    split, week[known], wait[known], stated.experts[known], stated.curve[known], top
+                ),
+                "intervals": _intervals(split, week[known], wait[known], stated.curve[known]),
+            }
+        )
+    return found
+
+
+def _weights(split: str, week: pd.DatetimeIndex, weights: np.ndarray, top: np.ndarray) -> Markup:
+    table = pd.DataFrame(weights[:, top], columns=[NAMES[i] for i in top]).groupby(week).mean()
+    figure, axes = svg.figure()
+    colours = [svg.PALETTE[i % len(svg.PALETTE)] for i in range(len(top))]
+    axes.stackplot(table.index, 100 * table.to_numpy().T, labels=list(table.columns), colors=colours)
+    axes.set(xlabel="week of submission", ylabel="weight in the mixture (%)", ylim=(0, 100))
+    axes.legend(frameon=False, fontsize=7, loc="lower left")
+    return svg.inline(
+        figure, f"weights-{split}", f"weight of each expert by week, {split}; white is all others"
+    )
+
+
+def _losses(
+    split: str,
+    week: pd.DatetimeIndex,
+    wait: np.ndarray,
+    experts: np.ndarray,
+    curve: np.ndarray,
+    top: np.ndarray,
+) -> Markup:
+    said = {NAMES[i]: np.expm1(experts[:, i, MIDDLE].astype(float)) for i in top} | {
+        "mixture": curve[:, MIDDLE]
+    }
+    table = pd.DataFrame({name: np.abs(point - wait) for name, point in said.items()}).groupby(week).mean()
+    figure, axes = svg.figure()
+    for place, name in enumerate(table.columns):
+        ours = name == "mixture"
+        colour = "black" if ours else svg.PALETTE[place % len(svg.PALETTE)]
+        axes.plot(table.index, table[name], label=name, color=colour, linewidth=2 if ours else 1)
+    axes.set(xlabel="week of submission", ylabel="mean error (s)", yscale="symlog")
+    axes.legend(frameon=False, fontsize=7)
+    return svg.inline(figure, f"losses-{split}", f"mean error of each expert by week, {split}")
+
+
+def _intervals(split: str, week: pd.DatetimeIndex, wait: np.ndarray, curve: np.ndarray) -> Markup:
+    low, high = (int(np.flatnonzero(np.isclose(GRID, level))[0]) for level in (0.05, 0.95))
+    frame = {"low": curve[:, low], "median": curve[:, MIDDLE], "high": curve[:, high]}
+    stated = pd.DataFrame(frame).groupby(week).median()
+    weeks = pd.Series(wait).groupby(week)
+    came = pd.DataFrame({level: weeks.quantile(level) for level in (0.05, 0.5, 0.95)})
+    figure, axes = svg.figure()
+    axes.fill_between(
+        stated.index, stated["low"], stated["high"], color=svg.BLUE, alpha=0.25, label="stated, 9 in 10"
+    )
+    axes.plot(stated.index, stated["median"], color=svg.BLUE, label="stated median")
+    axes.plot(came.index, came[0.5], color=svg.ORANGE, marker=".", label="median of the waits")
+    for level in (0.05, 0.95):
+        axes.plot(came.index, came[level], color=svg.ORANGE, linewidth=0.8, linestyle=":")
+    axes.set(xlabel="week of submission", ylabel="wait (s); dotted: 5 and 95 % of the waits", yscale="symlog")
+    axes.legend(frameon=False, fontsize=7)
+    return svg.inline(figure, f"stated-{split}", f"stated interval and waits by week, {split}")
