@@ -306,8 +306,8 @@ def _note_context(own, job):
 def _expect(state, own, model, donor, guest, losses):
     """Fill ``losses`` with what each quota would bring if it stayed.
 
-    A guest is let in though it is expected to overrun its limit by the share ``admit`` (which is the loss then);
-    so its limit is taken to be that much lower, and is kept all the same.
+    A guest is let in though it may be expected to overrun its limit by the share ``admit``, the loss of which
+    is just that; so its limit is taken to be that much lower.
     """
     limit, limit_left, work_left = _left(state, own, donor)
     limit_2, limit_left_2, work_left_2 = _left(state, own, guest)
