@@ -174,7 +174,7 @@ def forward(
         budget = runs or RUNS_PER_PACKAGE * len(bench.ids)
         chosen = [*_simulating(bench, before, asked, warm_up, budget, note), *_naive(bench)]
         tables.append(_judge(day, chosen, bench, after, warm_up))
-        notes.append(_about(tables[-1], bench, length))
+        notes.append(_about(tables[-1], bench, min(length, int(jobs["submit_time"].max()) - cut)))
     return Forward(pd.concat(tables, ignore_index=True), notes)
 
 
