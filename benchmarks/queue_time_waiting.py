@@ -42,7 +42,7 @@ def rests(jobs: pd.DataFrame, moments: int, members: int, seed: int) -> pd.DataF
     site = training.train(past, settings=Settings(members=members))
     assert isinstance(site.model, QueueTimeModel)
     rng = np.random.default_rng(seed)
-    wait = (jobs["start_time"] - jobs["submit_time"]).astype("float64").fillna(0).to_numpy()
+    wait = (jobs["start_time"] - jobs["submit_time"]).astype("float64").fillna(0).to_numpy(copy=True)
     wait[:cut] = 0
     rows = []
     for i in rng.choice(len(jobs), moments, replace=False, p=wait / wait.sum()):

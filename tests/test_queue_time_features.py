@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from procure.errors import TableError
 from procure.queue_time.events import NEVER, Events, Queue
 from procure.queue_time.features import site_features
+from procure.queue_time.log import read_jobs
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -165,3 +166,31 @@ def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
     assert by_group.earlier(1).tolist() == [-1, -1, 0, 2]
     assert by_group.earlier(2).tolist() == [-1, -1, -1, 0]
     assert by_group.earlier(9).tolist() == [-1, -1, -1, -1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 400), stretch=st.sampled_from([1, 3000, 100_000]))
+def test_one_question_needs_few_jobs(seed: int, n: int, stretch: int) -> None:
+    """A job asked about alone has the features that it has among all jobs, though most of a long log is left out."""
+    jobs = random_jobs(seed, n, 40 * n)
+    first = jobs["submit_time"].min()
+    jobs["submit_time"] = first + (jobs["submit_time"] - first) * stretch
+    wait = jobs["start_time"] - first - (jobs["submit_time"] - first) // stretch
+    jobs["start_time"], jobs["end_time"] = (
+        jobs["submit_time"] + wait,
+        jobs["submit_time"] + wait + jobs["run_time"],
+    )
+    most = {"cpus": 1e5, "mem": 1e9, "gpus": 1e4}
+    whole = site_features(jobs, most)
+    for position in {n - 1, n // 2}:
+        alone = site_features(jobs, most, asked=np.array([position]))
+        pd.testing.assert_frame_equal(alone, whole.iloc[[position]], rtol=1e-4, atol=1e-2, check_exact=False)
+
+
+def test_a_long_log_is_left_out_for_one_question() -> None:
+    """Of a log of years, a question about its last job looks at the last month and the last jobs of each group."""
+    jobs = random_jobs(1, 5000, 5000)
+    jobs["submit_time"] = 1_500_000_000 + np.arange(5000) * 40_000
+    jobs["start_time"], jobs["end_time"] = jobs["submit_time"] + 60, jobs["submit_time"] + 660
+    kept, place = read_jobs(jobs).near(4999, 31 * 86400, 100)
+    assert 100 < kept.n < 1000 and kept.order[np.argmax(kept.submit)] == place

@@ -24,6 +24,9 @@ PUBLISHED = ["cpus_in_use", "mem_in_use", "queue_depth", "cpus", "mem_mb", "minu
 GROUPS = ("partition", "user", "shape", "like")
 """Whose jobs are looked at apart: the job's partition and user, jobs of its size, and those much like it."""
 
+NEEDED_SECONDS, NEEDED_LAST = 31 * DAY, 100
+"""No feature looks further back than so many seconds, but for the last so many jobs of a group."""
+
 Starts: TypeAlias = dict[str, tuple[Events, np.ndarray | None]]
 """Sorted starts by grouping, and beside them the groups of the jobs asked about."""
 
@@ -56,6 +59,10 @@ def site_features(
     """
     log = read_jobs(jobs)
     asked = np.arange(log.n) if asked is None else asked
+    index = jobs.index[asked]
+    if len(asked) == 1 and most is not None and not replay:
+        log, place = log.near(int(asked[0]), NEEDED_SECONDS, NEEDED_LAST)
+        asked = np.array([place])
     ask = log.take(asked)
     columns: dict[str, np.ndarray] = {}
     _request(ask, columns)
@@ -77,7 +84,7 @@ def site_features(
     found = np.empty((ask.n, len(columns)), np.float32, order="F")
     for position, values in enumerate(columns.values()):
         found[:, position] = values
-    return pd.DataFrame(found, columns=list(columns), index=jobs.index[asked], copy=False)
+    return pd.DataFrame(found, columns=list(columns), index=index, copy=False)
 
 
 def _request(ask: Log, out: dict[str, np.ndarray]) -> None:

@@ -57,6 +57,35 @@ class Log:
         taken: dict[str, Any] = {name: getattr(self, name)[at] for name in arrays}
         return replace(self, **taken, optional={name: values[at] for name, values in self.optional.items()})
 
+    def near(self, position: int, seconds: int, n_last: int) -> tuple[Log, int]:
+        """Leave out the jobs that a question about one of them does not need.
+
+        Kept are those that had not ended so many seconds before its submission, and of all jobs and of each of
+        its groups the last ``n_last`` to be submitted, to start and to end.
+
+        Returns
+        -------
+        tuple
+            The log of these jobs, and the asked one's position among them.
+        """
+        me = int(np.flatnonzero(self.order == position)[0])
+        now = self.submit[me]
+        keep = self.end >= now - seconds
+        keep[me] = True
+        groups = [group == group[me] for group in (self.user, self.partition, self.shape, self.like)]
+        for rows in map(np.flatnonzero, (np.ones(self.n, bool), *groups)):
+            keep[rows[rows < me][-n_last:]] = True
+            for moment in (self.start, self.end):
+                past = rows[moment[rows] < now]
+                if len(past) > n_last:  # all that share the moment of the last one kept are kept
+                    past = past[moment[past] >= np.partition(moment[past], -n_last)[-n_last]]
+                keep[past] = True
+        kept = self.take(self.order[keep])
+        order = np.argsort(np.argsort(kept.order))
+        return replace(kept, row=np.arange(kept.n), order=order), int(
+            order[np.flatnonzero(kept.row == me)[0]]
+        )
+
 
 UNKNOWN = 2.0**50
 """A moment after every other, in Unix seconds: what has not happened yet."""
