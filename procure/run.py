@@ -329,7 +329,7 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
 
 def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outcome) -> pd.DataFrame:
     start, end, ran = found.start, found.end, found.start >= 0
-    names = nodes["node_id"].astype(str).to_list()
+    names = nodes["node_id"].astype(str).to_numpy(dtype=object)
     first = int(jobs["submit_time"].to_numpy()[arrays.row[0]])
     columns = {
         "start_time": pd.array(np.where(ran, start + first, 0), dtype="Int64"),
@@ -337,11 +337,12 @@ def _schedule(jobs: pd.DataFrame, nodes: pd.DataFrame, arrays: Jobs, found: Outc
     }
     for values in columns.values():
         values[~ran] = pd.NA
-    flat, bounds = found.node_list, found.node_first.tolist()
-    node_ids = [
-        ",".join([names[n] for n in flat[low:high].tolist()]) if runs else ""
-        for low, high, runs in zip(bounds, bounds[1:], ran.tolist(), strict=False)
-    ]
+    flat, bounds = found.node_list, found.node_first
+    alone = ran & (np.diff(bounds) == 1)
+    node_ids = np.full(len(ran), "", dtype=object)
+    node_ids[alone] = names[flat[bounds[:-1][alone]]]
+    for job in np.flatnonzero(ran & ~alone).tolist():
+        node_ids[job] = ",".join(names[flat[bounds[job] : bounds[job + 1]]])
     schedule = jobs.reset_index(drop=True).copy()
     back = np.argsort(arrays.row, kind="stable")
     for name, values in columns.items():

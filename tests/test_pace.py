@@ -267,7 +267,9 @@ def test_what_cannot_be_is_an_error():
                 state.chosen[:] = 0
                 return pausing(state)[0]
 
-            return CompiledPolicy(decide, lambda *given: kernel_loop(*given[:2], decide, given[2]), ())
+            return CompiledPolicy(
+                decide, lambda *given: kernel_loop.py_func(*given[:2], decide, given[2]), ()
+            )
 
     with pytest.raises(PolicyError, match=r"to change the pace of job 0.*`kernel_loop` changes no paces"):
         procure_run.simulate(jobs, node_table(1), Unheard())

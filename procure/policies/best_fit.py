@@ -9,7 +9,7 @@ import numpy as np
 from procure.policies.fit import keep_least, margin
 from procure.policies.parameters import Parameters
 from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import WAIT, State
 
 
@@ -19,7 +19,7 @@ class BestFitOwn(NamedTuple):
     margins: np.ndarray  # float64[n_nodes]
 
 
-@kernel
+@part
 def _least_on(state, own, job, of_node):
     """Return the least mean margin of a job on its nodes, laid into ``chosen``; infinite if it does not fit."""
     found = 0
@@ -45,7 +45,7 @@ def _least_on(state, own, job, of_node):
     return keep_least(state.chosen, own.margins, found, state.n_nodes[job])
 
 
-@kernel
+@part
 def _best_pair(state, own, of_node):
     n_jobs = state.submit.size
     least = np.inf

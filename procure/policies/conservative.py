@@ -10,7 +10,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from procure.policies.fit import Room, choose, make_room
-from procure.policies.lines import numbered
 from procure.policies.order import Order, Ordered, lay_out
 from procure.policies.profile import (
     Plan,
@@ -32,8 +31,9 @@ from procure.policies.timeline import (
     plan_nodes,
     soonest,
 )
+from procure.simulator.arrays import numbered
 from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import FAR, NEVER, WAIT, State
 
 
@@ -79,7 +79,7 @@ def conservative(state, own):
     return own.notes[DUE]
 
 
-@kernel
+@part
 def due(state, plan, room):
     """Return the first job in the queue that is planned to start now, or WAIT."""
     n_jobs, now, starts = state.submit.size, state.now[0], plan.start
@@ -104,7 +104,7 @@ def due(state, plan, room):
     return WAIT
 
 
-@kernel
+@part
 def follow(state, own):
     """Bring the promises up to what ended, was submitted or outlasted its estimate since the last call."""
     notes = own.notes
@@ -130,7 +130,7 @@ def follow(state, own):
     notes[N_PLANNED] = state.n_submitted[0]
 
 
-@kernel
+@part
 def _first_unplanned(state, notes):
     """Return the first waiting job that was submitted since the last call, or the number of jobs."""
     n_jobs = state.submit.size
@@ -142,7 +142,7 @@ def _first_unplanned(state, notes):
     return job
 
 
-@kernel
+@part
 def _follow_in_pool(state, own, anew, early):
     notes, plan, now = own.notes, own.plan, state.now[0]
     if anew:
@@ -166,7 +166,7 @@ def _follow_in_pool(state, own, anew, early):
         job = state.next_waiting[job]
 
 
-@kernel
+@part
 def _move_forward(state, own, freed_until):
     """Move promises forward in the order until none can move; nodes were freed before ``freed_until``."""
     plan = own.plan
@@ -188,7 +188,7 @@ def _move_forward(state, own, freed_until):
                 freed_until = max(freed_until, min(planned + state.estimate[job], FAR))
 
 
-@kernel
+@part
 def _note_starts(state, own):
     """Say whether nothing started but what was answered; if so, the timeline knows of it."""
     notes = own.notes
@@ -200,7 +200,7 @@ def _note_starts(state, own):
     return changes == state.n_changes[0]
 
 
-@kernel
+@part
 def _follow_on_nodes(state, own, anew, early):
     notes, plan, line, now = own.notes, own.plan, own.line, state.now[0]
     foreseen = _note_starts(state, own)
@@ -221,7 +221,7 @@ def _follow_on_nodes(state, own, anew, early):
             plan_nodes(state, plan, line, job, find_nodes(state, line, job, 2 * FAR))
 
 
-@kernel
+@part
 def _lay_promises(state, plan, line, anew):
     """Lay out the timeline again, without the promises if they are to be made anew."""
     n_jobs = state.submit.size
@@ -234,7 +234,7 @@ def _lay_promises(state, plan, line, anew):
         job = state.next_waiting[job]
 
 
-@kernel
+@part
 def _mark(state, job, node_list, nodes):
     """Put a job's nodes into a set."""
     for i in range(state.node_first[job], state.node_first[job + 1]):
@@ -249,14 +249,14 @@ def _mark(state, job, node_list, nodes):
             nodes.n[0] += 1
 
 
-@kernel
+@part
 def _clear(nodes):
     for i in range(nodes.n[0]):
         nodes.marked[nodes.list[i]] = False
     nodes.n[0] = 0
 
 
-@kernel
+@part
 def _move_forward_on_nodes(state, own):
     """Move promises forward in the order until none can move, one earlier than the other."""
     plan, line, freed, freed_next = own.plan, own.line, own.freed, own.freed_next
@@ -289,7 +289,7 @@ def _move_forward_on_nodes(state, own):
         _clear(freed_next)
 
 
-@kernel
+@part
 def _may_move(state, own, job):
     """Say whether a job might start earlier than planned; only what was freed can have made room for it.
 

@@ -30,7 +30,7 @@ from procure.policies.profile import Plan, make_plan
 from procure.policies.reserve import backfill_behind, backfill_behind_loop
 from procure.policies.timeline import Timeline, make_timeline
 from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import WAIT, State
 
 
@@ -74,18 +74,16 @@ def easy(state, own):
     if head == n_jobs:
         return WAIT
     job, beside = head, False
-    if fits(state, lines, lines.line_of[head]):
-        choose(state, head, own.room, False)
-    else:
+    if not fits(state, lines, lines.line_of[head]):
         job, beside = _first_behind(state, own, head)
         if job == n_jobs:
             return WAIT
-        _backfill(state, own, job, beside)
+    _take_nodes(state, own, job, beside)
     lines.counters[DECIDED] = own.queue.counters[DECIDED] = job
     return job
 
 
-@kernel
+@part
 def _first_behind(state, own, head):
     """Return the first job in the backfill order that may start, and whether only beside the reservation."""
     n_jobs = state.submit.size
@@ -114,12 +112,12 @@ def _first_behind(state, own, head):
     return best, beside
 
 
-@kernel
+@part
 def _reserve(state, own, head):
     """Make the first job's reservation, unless the one that stands is still right.
 
     A job that is backfilled moves no reservation, it only takes from what that leaves; so only what
-    `_backfill` did not foresee makes it wrong.
+    `_take_nodes` did not foresee makes it wrong.
     """
     notes = own.notes
     if notes[HEAD] == head and notes[CHANGES] == state.n_changes[0]:
@@ -132,7 +130,7 @@ def _reserve(state, own, head):
         notes[SHADOW] = _shadow_on_nodes(state, own.room, head)
 
 
-@kernel
+@part
 def _fits_beside(state, own, line):
     """Say whether a line's jobs fit beside the reservation, however long they run."""
     lines, notes, denied = own.lines, own.notes, own.denied
@@ -160,9 +158,9 @@ def _fits_beside(state, own, line):
     return False
 
 
-@kernel
-def _backfill(state, own, job, beside):
-    """Choose the nodes of a job that overtakes, and take from what the reservation leaves."""
+@part
+def _take_nodes(state, own, job, beside):
+    """Choose the nodes of a job, and take from what the reservation leaves if it starts beside that."""
     room, notes = own.room, own.notes
     choose(state, job, room, beside and not state.pool)
     notes[CHANGES] = state.n_changes[0] + 1
@@ -179,7 +177,7 @@ def _backfill(state, own, job, beside):
             room.spare_gpus[node] -= state.gpus[job]
 
 
-@kernel
+@part
 def _shadow_in_pool(state, head):
     """Return when the head can start and how many nodes are left then."""
     free = state.n_idle[0]
@@ -194,7 +192,7 @@ def _shadow_in_pool(state, head):
     return shadow, free - state.n_nodes[head]
 
 
-@kernel
+@part
 def _shadow_on_nodes(state, room, head):
     """Return when the head can start; fill ``spare_…`` with what is left then beside it.
 

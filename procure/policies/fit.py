@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.policies.names import BEST, FIRST, FITS
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import part
 
 
 class Room(NamedTuple):
@@ -27,7 +27,7 @@ def make_room(state, fit: str) -> Room:
     return Room(FITS.index(fit), np.zeros(n_nodes), *spare)
 
 
-@kernel
+@part
 def margin(state, job, node, of_node):
     """Return the mean share of a node's resources that a job would leave, over the counted resources.
 
@@ -48,7 +48,7 @@ def margin(state, job, node, of_node):
     return total / counted if counted else 0.0
 
 
-@kernel
+@part
 def choose(state, job, room, spared):
     """Choose the nodes for a job by the room's fit and lay their rows into ``chosen``.
 
@@ -94,7 +94,7 @@ def choose(state, job, room, spared):
     return True
 
 
-@kernel
+@part
 def keep_least(chosen, margins, found, wanted):
     """Keep the ``wanted`` of ``found`` nodes with the least margins, ascending; returns their mean margin."""
     if wanted == 1:
@@ -113,7 +113,7 @@ def keep_least(chosen, margins, found, wanted):
     return total / wanted
 
 
-@kernel
+@part
 def sort_by(margins, nodes, n):
     """Sort the first ``n`` nodes (or anything that is numbered) by (margin, node), in place: a heapsort."""
     for begin in range(n // 2 - 1, -1, -1):
@@ -124,7 +124,7 @@ def sort_by(margins, nodes, n):
         _sink(margins, nodes, 0, end)
 
 
-@kernel
+@part
 def _sink(margins, nodes, i, n):
     """Let the entry at ``i`` of a heap of ``n``, the greatest on top, sink to its place."""
     left, node = margins[i], nodes[i]

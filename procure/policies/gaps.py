@@ -26,7 +26,7 @@ from procure.policies.timeline import (
     plan_nodes,
 )
 from procure.simulator.drive import CompiledPolicy, Policy, kernel_loop
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import FAR, WAIT, State
 
 
@@ -41,6 +41,8 @@ class GapsOwn(NamedTuple):
     plan: Plan
     line: Timeline  # of the running jobs and the plan; not used in a pool
     totals: np.ndarray  # float64[n_jobs + 1], expected bounded slowdowns of the first jobs of the plan
+    starts: np.ndarray  # int64[n_jobs], s, the gap of each job as it was planned last
+    slowdowns: np.ndarray  # float64[n_jobs], its expected bounded slowdown there
     kept: np.ndarray  # int64[n_jobs], room for an order
     recent: np.ndarray  # int64[10], the jobs that were moved last
     room: Room
@@ -55,25 +57,43 @@ FLOOR = 10.0
 """Seconds, as in the bounded slowdown."""
 
 
-@kernel
-def _plan(state, own, job, total):
-    """Plan a job at its earliest gap; returns ``total`` with its expected bounded slowdown."""
-    plan = own.plan
+@part
+def _find(state, own, job):
+    """Return a job's earliest gap, s; on nodes, those stand in ``chosen`` then."""
     if state.pool:
-        start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
-        reserve(state, plan, job, start)
+        return find_start(own.plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
+    return find_nodes(state, own.line, job, 2 * FAR)
+
+
+@part
+def _hold(state, own, job, start):
+    """Plan a job at the gap that `_find` found; returns its expected bounded slowdown."""
+    if state.pool:
+        reserve(state, own.plan, job, start)
     else:
-        plan_nodes(state, plan, own.line, job, find_nodes(state, own.line, job, 2 * FAR))
-    return total + _slowdown(state, plan, job)
+        plan_nodes(state, own.plan, own.line, job, start)
+    own.starts[job] = start
+    own.slowdowns[job] = _slowdown(state, own.plan, job)
+    return own.slowdowns[job]
 
 
-@kernel
+@part
+def _stands(state, own, job, start):
+    """Say whether the gap that `_find` found is where the job was planned last."""
+    plan, same = own.plan, own.starts[job] == start
+    first = state.node_first[job]
+    for i in range(0 if state.pool else state.n_nodes[job]):
+        same = same and plan.nodes[first + i] == state.chosen[i]
+    return same
+
+
+@part
 def _slowdown(state, plan, job):
     run = float(state.estimate[job])
     return max(1.0, (plan.start[job] - state.submit[job] + run) / max(run, FLOOR))
 
 
-@kernel
+@part
 def _take_back(state, own, job):
     if state.pool:
         unreserve(state, own.plan, job)
@@ -81,60 +101,91 @@ def _take_back(state, own, job):
         hold_plan(state, own.plan, own.line, job, 1)
 
 
-@kernel
+@part
 def _lay(state, own, first, n):
     """Plan the jobs of the order from a place on."""
     for i in range(first, n):
-        own.totals[i + 1] = _plan(state, own, own.plan.jobs[i], own.totals[i])
+        job = own.plan.jobs[i]
+        own.totals[i + 1] = own.totals[i] + _hold(state, own, job, _find(state, own, job))
 
 
-@kernel
+@part
 def _unlay(state, own, first, n):
     """Take back the plans of the jobs of the order from a place on."""
     for i in range(first, n):
         _take_back(state, own, own.plan.jobs[i])
 
 
-@kernel
-def _try(state, own, job, place, n, least):
-    """Return the plan's expected slowdowns with a job at a place; once they reach ``least``, at least that.
+@part
+def _try(state, own, job, place, n, reached, least):
+    """Find the plan's expected slowdowns with a job at a place.
 
-    What stands before the place is laid out, and so it is afterwards.
+    What stands before the place is laid out, and so it is afterwards. If the job and the one behind it get
+    the gaps that they had when it was tried one place farther back, so does everyone behind them.
+
+    Returns
+    -------
+    tuple
+        The slowdowns, at least ``least`` once they reach that, and up to where in the order they were
+        added up; ``reached`` is that place of the trial one place farther back, −1 if there was none.
     """
-    order = own.plan.jobs
-    total = _plan(state, own, job, own.totals[place])
+    order, total = own.plan.jobs, own.totals[place]
+    start = _find(state, own, job)
+    same = reached >= 0 and _stands(state, own, job, start)
+    total += _hold(state, own, job, start)
     end = place
     while end < n and total < least:
-        total = _plan(state, own, order[end], total)
+        start = _find(state, own, order[end])
+        same = same and _stands(state, own, order[end], start)
+        total += _hold(state, own, order[end], start)
         end += 1
+        if same:
+            break
     _unlay(state, own, place, end)
     _take_back(state, own, job)
-    return total
+    if not same or end == place:
+        return total, end
+    for i in range(end, reached):
+        total += own.slowdowns[order[i]]
+    return (total if reached == n else max(total, least)), reached
 
 
-@kernel
-def _insert(state, own, job, n, best):
-    """Put a job behind the ``n`` of the order or, with ``best``, where the plan's expected slowdowns are least.
+@part
+def _best_place(state, own, job, n, least, but):
+    """Return where among the last places of the order a job makes the expected slowdowns least; ties go to the back.
 
-    Then the last places are tried; ties go to the back.
+    −1 if nowhere below ``least``; the place ``but`` is not tried. What stands before the first place that
+    is tried is laid out then.
     """
-    order, place, first = own.plan.jobs, n, n
-    if best:
-        least = np.inf
-        for tried in range(n, max(-1, n - POSITIONS), -1):
-            if tried < n:
-                _take_back(state, own, order[tried])
-            first = tried
-            total = _try(state, own, job, tried, n, least)
-            if total < least:
-                place, least = tried, total
+    place, reached = -1, -1
+    for tried in range(n, _first_tried(n) - 1, -1):
+        if tried < n:
+            _take_back(state, own, own.plan.jobs[tried])
+        if tried == but:
+            reached = -1
+            continue
+        total, reached = _try(state, own, job, tried, n, reached, least)
+        if total < least:
+            place, least = tried, total
+    return place
+
+
+@part
+def _first_tried(n):
+    return max(0, n - POSITIONS + 1)
+
+
+@part
+def _insert(state, own, job, n, place, laid):
+    """Put a job at a place of the order, whose first ``laid`` jobs are laid out, and lay out all."""
+    order = own.plan.jobs
     for i in range(n, place, -1):
         order[i] = order[i - 1]
     order[place] = job
-    _lay(state, own, first, n + 1)
+    _lay(state, own, laid, n + 1)
 
 
-@kernel
+@part
 def _foreseen(state, notes):
     """Say whether all that happened since the last call is that the answered job started, and others ended when due."""
     if notes[MOMENT] != state.now[0]:
@@ -187,7 +238,10 @@ def follow_plan(state, own, best):
         job = state.previous_waiting[job]
     while job != n_jobs:
         if job >= notes[N_SEEN]:
-            _insert(state, own, job, n, best)
+            place, laid = n, n
+            if best:
+                place, laid = _best_place(state, own, job, n, np.inf, -1), _first_tried(n)
+            _insert(state, own, job, n, place, laid)
             n += 1
         job = state.next_waiting[job]
     notes[N_KEPT], notes[N_SEEN] = n, state.n_submitted[0]
@@ -241,12 +295,14 @@ def search(state, own, places):
         for i in range(place, n - 1):
             order[i] = order[i + 1]
         _lay(state, own, place, n - 1)
-        _insert(state, own, job, n - 1, True)
-        if not own.totals[n] < least:
-            _put_back(state, own, n)
+        better = _best_place(state, own, job, n - 1, least, place)
+        if better >= 0:
+            _insert(state, own, job, n - 1, better, _first_tried(n - 1))
+        else:
+            _put_back(state, own, place, n)
 
 
-@kernel
+@part
 def _is_among(recent, n, job):
     for i in range(n):  # noqa: SIM110 - a kernel has no generators
         if recent[i] == job:
@@ -254,16 +310,14 @@ def _is_among(recent, n, job):
     return False
 
 
-@kernel
-def _put_back(state, own, n):
-    """Make the kept order the plan again."""
-    order, first = own.plan.jobs, 0
-    while first < n and order[first] == own.kept[first]:
-        first += 1
-    _unlay(state, own, first, n)
-    for i in range(first, n):
-        order[i] = own.kept[i]
-    _lay(state, own, first, n)
+@part
+def _put_back(state, own, place, n):
+    """Make the kept order, which differs from a place on, the plan again after `_best_place`."""
+    laid = _first_tried(n - 1)
+    _unlay(state, own, place, laid)
+    for i in range(place, n):
+        own.plan.jobs[i] = own.kept[i]
+    _lay(state, own, min(place, laid), n)
 
 
 def tabu_search(state, own, rounds, seconds):
@@ -315,6 +369,8 @@ def _own(state: State) -> GapsOwn:
         plan=make_plan(state),
         line=make_timeline(state, not state.pool),
         totals=np.zeros(n_jobs + 1),
+        starts=np.full(n_jobs, -1, np.int64),
+        slowdowns=np.zeros(n_jobs),
         kept=np.zeros(n_jobs, np.int64),
         recent=np.full(10, -1, np.int64),
         room=make_room(state, "first"),

@@ -19,9 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from procure.policies.names import F1, F2, F3, F4, PRIORITY, SJF, UNICEF, WFP3
+from procure.policies.names import F1, F2, F3, F4, FCFS, PRIORITY, SJF, UNICEF, WFP3
 from procure.policies.order import Order, score
-from procure.simulator.kernel import kernel
+from procure.simulator.arrays import numbered
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import State
 
 NEVER = 1 << 62
@@ -67,15 +68,6 @@ def _scores(state, order):
     return scores
 
 
-def numbered(*columns: np.ndarray) -> np.ndarray:
-    """Number the distinct rows of some columns."""
-    number = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        distinct, row = np.unique(column, return_inverse=True)
-        number = np.unique(number * len(distinct) + row, return_inverse=True)[1]
-    return number
-
-
 def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarray, ...] = ()) -> Lines:
     """Lay out the lines of a run in which nothing has been submitted yet.
 
@@ -92,7 +84,8 @@ def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarr
     ranked = order.rule not in (WFP3, UNICEF, PRIORITY) and not unknown
     rank = np.arange(n_jobs)
     if ranked:
-        rank[np.argsort(_scores(state, order), kind="stable")] = np.arange(n_jobs)
+        if order.rule != FCFS:
+            rank[np.argsort(_scores(state, order), kind="stable")] = np.arange(n_jobs)
         alike = np.zeros((1, n_jobs), np.int64)
     elif unknown:  # an estimate is made at the submission, so nobody is known to be like another
         alike = np.arange(n_jobs)[None]
@@ -135,7 +128,7 @@ def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarr
     )
 
 
-@kernel
+@part
 def first_within(root, width, least, job_at, line, bound):
     """Return the first job of a line whose estimate is at most ``bound``, s; −1 if there is none."""
     top = root[line]
@@ -149,7 +142,7 @@ def first_within(root, width, least, job_at, line, bound):
     return job_at[top + k]
 
 
-@kernel
+@part
 def _set(top, leaf, least, value):
     """Write an estimate to a place of a line, and bring the knots above it up to date."""
     least[leaf] = value
@@ -162,7 +155,7 @@ def _set(top, leaf, least, value):
         k >>= 1
 
 
-@kernel
+@part
 def _join(state, lines, job):
     line = lines.line_of[job]
     _set(lines.root[line], lines.leaf_of[job], lines.least, state.estimate[job])
@@ -179,7 +172,7 @@ def _join(state, lines, job):
         lines.first[line] = job
 
 
-@kernel
+@part
 def _quit(state, lines, job):
     line = lines.line_of[job]
     _set(lines.root[line], lines.leaf_of[job], lines.least, NEVER)
@@ -197,7 +190,7 @@ def _quit(state, lines, job):
     lines.place[last] = lines.place[line]
 
 
-@kernel
+@part
 def _count(state, lines, line):
     """Count the nodes on which a line's shape fits."""
     shapes, shape = state.shapes, lines.shape[line]
@@ -215,7 +208,7 @@ def _count(state, lines, line):
     lines.n_fitting[line] = n
 
 
-@kernel
+@part
 def _look_again(state, lines, node):
     """Bring the counts of the filled lines up to what a node has free now."""
     shapes, filled, shape_of, n_fitting = state.shapes, lines.filled, lines.shape, lines.n_fitting
@@ -262,7 +255,7 @@ def follow_queue(state, lines):
         _drop_started(state, lines)
 
 
-@kernel
+@part
 def _drop_started(state, lines):
     """Take out the jobs that somebody else has started."""
     for job in range(state.n_submitted[0]):
@@ -270,14 +263,14 @@ def _drop_started(state, lines):
             _quit(state, lines, job)
 
 
-@kernel
+@part
 def fits(state, lines, line):
     """Say whether the jobs of a line fit now."""
     wanted = state.shapes.n_nodes[lines.shape[line]]
     return (state.n_idle[0] if state.pool else lines.n_fitting[line]) >= wanted
 
 
-@kernel
+@part
 def precedes(state, lines, job, other):
     """Say whether the order serves a job before another; ties go to the earlier queued one."""
     if lines.ranked:
@@ -286,7 +279,7 @@ def precedes(state, lines, job, other):
     return value < least or (value == least and job < other)
 
 
-@kernel
+@part
 def first_of(state, lines, fitting_only):
     """Return the job that the order serves first, of all or of those that fit; n_jobs if there is none."""
     filled, first, rank, shape, n_fitting = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from procure.policies.fit import sort_by
@@ -25,8 +26,10 @@ from procure.policies.names import (
     WFP3,
 )
 from procure.policies.parameters import Natural, OrderName, Parameters
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import Options
+
+_LOG2 = np.array([0.0] + [math.log2(n) for n in range(1, 257)])  # a third of the time of UNICEF otherwise
 
 
 class Order(NamedTuple):
@@ -72,7 +75,7 @@ class Ordered(Parameters):
         return super().options()._replace(half_life=self.half_life if "priority" in self.orders else 0.0)
 
 
-@kernel
+@part
 def usage_now(accounts, half_life, now, account):
     """Return an account's decayed use, CPU-seconds."""
     if half_life <= 0.0:
@@ -81,7 +84,7 @@ def usage_now(accounts, half_life, now, account):
     return accounts.usage[account] * kept + accounts.rate[account] * half_life / math.log(2.0) * (1.0 - kept)
 
 
-@kernel
+@part
 def fair_share(accounts, half_life, now, user):
     """Return 2^(−use / share): 1 for a user without past use, 1/2 for one who used an equal share.
 
@@ -95,7 +98,7 @@ def fair_share(accounts, half_life, now, user):
     return 2.0 ** (-usage_now(accounts, half_life, now, user) / total * everybody)
 
 
-@kernel
+@part
 def _priority(order, age, size, share):
     age = min(1.0, age / order.max_age)
     return order.weight_age * age + order.weight_fair_share * share + order.weight_size * size
@@ -117,7 +120,8 @@ def score(state, job, order):
     run = float(state.estimate[job])
     if rule == SJF:
         return run
-    size = float(max(state.cpus[job], 1) * state.n_nodes[job])
+    n_cpus = max(state.cpus[job], 1) * state.n_nodes[job]
+    size = float(n_cpus)
     if rule == SMALLEST:
         return size
     if rule == LARGEST:
@@ -133,7 +137,8 @@ def score(state, job, order):
         ratio = wait / run
         return -(ratio * ratio * ratio) * size
     if rule == UNICEF:
-        return -wait / (max(math.log2(size), 1.0) * run)
+        logarithm = _LOG2[n_cpus] if n_cpus < _LOG2.size else math.log2(size)
+        return -wait / (max(logarithm, 1.0) * run)
     submitted = math.log10(max(float(state.submit[job]), 1.0))
     if rule == F1:
         return math.log10(run) * size + 870.0 * submitted
@@ -144,7 +149,7 @@ def score(state, job, order):
     return run * math.sqrt(size) + 530_000.0 * submitted
 
 
-@kernel
+@part
 def lay_out(state, order, jobs, scores):
     """Lay the waiting jobs into ``jobs`` in an order; returns how many. ``scores`` float64[n_jobs] is room."""
     n_jobs = state.submit.size

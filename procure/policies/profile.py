@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import part
 from procure.simulator.state import FAR, NEVER
 
 
@@ -44,7 +44,7 @@ def make_plan(state, needed: bool = True) -> Plan:
     )
 
 
-@kernel
+@part
 def build_profile(state, profile):
     """Begin again with the running jobs only."""
     time, free, n_steps = profile
@@ -62,7 +62,7 @@ def build_profile(state, profile):
     n_steps[0] = last + 1
 
 
-@kernel
+@part
 def drop_past(profile, now):
     """Let the first step begin now."""
     time, free, n_steps = profile
@@ -77,7 +77,7 @@ def drop_past(profile, now):
     time[0] = now
 
 
-@kernel
+@part
 def find_start(profile, n, length, before, below):
     """Find the earliest moment from which ``n`` nodes are idle for ``length`` s, or until ``before``.
 
@@ -105,7 +105,7 @@ def find_start(profile, n, length, before, below):
     return -1
 
 
-@kernel
+@part
 def longest_idle(profile, n):
     """Say for how long ``n`` nodes are idle from now on: s, NEVER − 1 for ever, 0 if they are not now."""
     for k in range(profile.n[0]):
@@ -114,7 +114,7 @@ def longest_idle(profile, n):
     return NEVER - 1
 
 
-@kernel
+@part
 def _step_at(profile, moment):
     """Return the step that begins at ``moment``; one is made where there is none."""
     time, free, n_steps = profile
@@ -136,7 +136,7 @@ def _step_at(profile, moment):
     return low
 
 
-@kernel
+@part
 def _merge(profile, step):
     """Take a step away that changes nothing."""
     time, free, n_steps = profile
@@ -147,7 +147,7 @@ def _merge(profile, step):
             free[i] = free[i + 1]
 
 
-@kernel
+@part
 def take(profile, start, end, n):
     """Hold ``n`` nodes (give back, if negative) from ``start`` until ``end``, s, both not before now."""
     if start >= end:
@@ -160,7 +160,7 @@ def take(profile, start, end, n):
     _merge(profile, first)
 
 
-@kernel
+@part
 def reserve(state, plan, job, start):
     """Plan a job; one that could start only after a job without a limit holds nothing."""
     plan.start[job] = min(start, FAR)
@@ -169,7 +169,7 @@ def reserve(state, plan, job, start):
         take(plan.profile, start, min(start + state.estimate[job], FAR), state.n_nodes[job])
 
 
-@kernel
+@part
 def unreserve(state, plan, job):
     """Take a job's plan back."""
     start = plan.start[job]

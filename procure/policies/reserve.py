@@ -9,7 +9,7 @@ from procure.policies.order import lay_out
 from procure.policies.profile import build_profile, find_start, longest_idle, reserve
 from procure.policies.timeline import find_nodes, lay_running, longest_now, plan_nodes
 from procure.simulator.drive import kernel_loop
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import FAR, WAIT
 
 
@@ -35,7 +35,7 @@ def backfill_behind(state, own):
     return job
 
 
-@kernel
+@part
 def _any_fits(state, lines):
     for i in range(lines.counters[N_FILLED]):  # noqa: SIM110 - a kernel has no generators
         if fits(state, lines, lines.filled[i]):
@@ -43,7 +43,7 @@ def _any_fits(state, lines):
     return False
 
 
-@kernel
+@part
 def _reserve_first(state, own):
     """Plan the first ``own.depth`` jobs; returns the first that can start now, or WAIT.
 
@@ -70,7 +70,7 @@ def _reserve_first(state, own):
     return WAIT
 
 
-@kernel
+@part
 def _lay_first(state, own):
     """Lay the first jobs of the queue order into ``plan.jobs``; returns how many."""
     if own.queue_order.rule != FCFS:
@@ -84,7 +84,7 @@ def _lay_first(state, own):
     return n
 
 
-@kernel
+@part
 def _first_behind(state, own):
     """Return the first job in the backfill order that the plan leaves room for from now on, or WAIT.
 

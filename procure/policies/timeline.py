@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import part
 from procure.simulator.state import FAR, NEVER
 
 
@@ -44,7 +44,7 @@ def make_timeline(state, needed: bool = True) -> Timeline:
     return Timeline(*steps, np.zeros(2, np.int64), np.arange(n_nodes), *room)  # type: ignore[call-arg]
 
 
-@kernel
+@part
 def lay_running(state, line):
     """Begin again with the running jobs only."""
     line.spare[0], line.spare[1] = -1, state.free_cpus.size
@@ -59,7 +59,7 @@ def lay_running(state, line):
         hold(state, line, job, state.node_list, state.now[0], state.expected_end[job], -1)
 
 
-@kernel
+@part
 def hold(state, line, job, node_list, start, end, sign):
     """Take a job's amounts on its nodes from ``start`` until ``end`` (``sign`` −1), or give them back (1)."""
     if start < end:
@@ -67,7 +67,7 @@ def hold(state, line, job, node_list, start, end, sign):
             _change(state, line, job, node_list[i], start, end, sign)
 
 
-@kernel
+@part
 def _change(state, line, job, node, start, end, sign):
     time, behind = line.time, line.behind
     before, k = -1, node
@@ -94,7 +94,7 @@ def _change(state, line, job, node, start, end, sign):
         _merge(line, before)
 
 
-@kernel
+@part
 def _split(line, k, moment):
     """Let a step end at a moment; returns the new one behind it, in which nothing is different."""
     new = line.spare[0]
@@ -112,7 +112,7 @@ def _split(line, k, moment):
     return new
 
 
-@kernel
+@part
 def _merge(line, k):
     """Take the step behind a step away if it changes nothing."""
     after = line.behind[k]
@@ -124,14 +124,14 @@ def _merge(line, k):
         _take_away(line, k, after)
 
 
-@kernel
+@part
 def _take_away(line, k, after):
     line.behind[k] = line.behind[after]
     line.behind[after] = line.spare[0]
     line.spare[0] = after
 
 
-@kernel
+@part
 def drop_past(line, node, now):
     """Let a node's first step be the one that holds now."""
     after = line.behind[node]
@@ -144,7 +144,7 @@ def drop_past(line, node, now):
         after = line.behind[node]
 
 
-@kernel
+@part
 def _next_start(state, line, job, k, start, before):
     """Find the first moment from ``start`` on, in step ``k`` or behind it, at which a node holds a job throughout.
 
@@ -169,7 +169,7 @@ def _next_start(state, line, job, k, start, before):
     return k, NEVER
 
 
-@kernel
+@part
 def soonest(state, line, job, nodes, n, before):
     """Find the earliest moment, not after ``before``, at which one of ``nodes[:n]`` holds a job as long as it lasts.
 
@@ -191,7 +191,7 @@ def soonest(state, line, job, nodes, n, before):
     return found
 
 
-@kernel
+@part
 def find_nodes(state, line, job, before):
     """Find the earliest moment, not after ``before``, at which enough nodes hold a job as long as it lasts.
 
@@ -227,7 +227,7 @@ def find_nodes(state, line, job, before):
         start = later
 
 
-@kernel
+@part
 def longest_now(state, line, shape):
     """Say for how long enough nodes hold a shape from now on: s, NEVER − 1 for ever, 0 if not now."""
     shapes, wanted = state.shapes, state.shapes.n_nodes[shape]
@@ -252,7 +252,7 @@ def longest_now(state, line, shape):
     return most[wanted - 1] if found == wanted else 0
 
 
-@kernel
+@part
 def plan_nodes(state, plan, line, job, start):
     """Plan a job on the ``chosen`` nodes from ``start``; with −1 it is not planned."""
     first = state.node_first[job]
@@ -264,7 +264,7 @@ def plan_nodes(state, plan, line, job, start):
     hold_plan(state, plan, line, job, -1)
 
 
-@kernel
+@part
 def hold_plan(state, plan, line, job, sign):
     """Hold what a waiting job's plan needs (``sign`` −1), or give it back (1)."""
     start = plan.start[job]

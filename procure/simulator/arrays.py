@@ -57,6 +57,15 @@ def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
     return {name: 1 << bit for bit, name in enumerate(names)}
 
 
+def numbered(*columns: np.ndarray) -> np.ndarray:
+    """Number the distinct rows of some columns, in their order by the first column, then the second, …: int64[n]."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        row, distinct = pd.factorize(column, sort=True)
+        number = pd.factorize(number * len(distinct) + row, sort=True)[0].astype(np.int64)
+    return number
+
+
 def _masks(names: pd.Series, bits: dict[str, int]) -> np.ndarray:
     return names.str.casefold().map({"": int(ANY_TYPE)} | bits).fillna(int(ANY_TYPE)).to_numpy(np.int64)
 
@@ -96,9 +105,10 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
             np.where(gpus > 0, _masks(ordered["gpu_type"], bits), ANY_TYPE),
         ]
     )
-    shapes, shape_of = np.unique(asked, axis=1, return_inverse=True)
-    shape_of = shape_of.ravel()
-    lengths = np.bincount(shape_of, minlength=shapes.shape[1])
+    shape_of = numbered(*asked)
+    lengths = np.bincount(shape_of)
+    shapes = np.empty((len(asked), len(lengths)), np.int64)
+    shapes[:, shape_of] = asked
     return Jobs(  # type: ignore[call-arg]
         order,
         submit - submit[0],

@@ -39,7 +39,8 @@ def best_fit_batch(
     was_killed = np.zeros(n_jobs, np.bool_)
     for p in range(counts.shape[0]):
         kind_of = np.empty(n_existing + counts[p].sum(), np.uint32)
-        kind_of[:n_existing] = existing_kind_of
+        for n in range(n_existing):
+            kind_of[n] = existing_kind_of[n]
         filled = n_existing
         for t in range(counts.shape[1]):
             for _ in range(counts[p, t]):

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import typeof
+from numba import njit, typeof
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
-from numba.extending import register_jitable
 
 from procure.errors import TableError
 from procure.progress import step
@@ -59,7 +58,7 @@ class PolicyError(TableError):
     """A policy decided what cannot be, or failed; says what, when and in which state."""
 
 
-@register_jitable(inline="always")
+@njit(inline="always")
 def loop(world, state, decide, own):
     """Run to the end; returns (status, job, nodes), the last two being what was refused."""
     while advance(world, state):
@@ -79,7 +78,7 @@ def loop(world, state, decide, own):
     return (OK if done else STUCK), WAIT, state.chosen[:0]
 
 
-@register_jitable(inline="always")
+@njit(inline="always")
 def kernel_loop(world, state, decide, own):
     """Do the same with a policy that is a `procure.simulator.kernel.kernel`: it answers only the job.
 
@@ -96,6 +95,9 @@ def kernel_loop(world, state, decide, own):
             return PACE_IN_KERNEL, state.asked[0]
     done = state.n_waiting[0] == 0 and world.n_heap[0] == 0
     return (OK if done else STUCK), WAIT
+
+
+_loop_in_python = getattr(loop, "py_func", loop)  # without Numba's compiler, the function itself
 
 
 def policy_name(policy: Callable) -> str:
@@ -193,7 +195,7 @@ def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None
         nodes = refused[0] if refused else _chosen(state, job)
     else:
         decide = checked(policy, name)
-        status, job, nodes = loop(world, state, lambda state, own: decide(state), None)
+        status, job, nodes = _loop_in_python(world, state, lambda state, own: decide(state), None)
     if status == OK:
         return
     what = f" to start job {job} on nodes {np.asarray(nodes).tolist()}"

@@ -228,8 +228,11 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
         n_looking = 0
         if n_touched > 0:
             for i in range(n_waiting):
-                looking[i] = waiting[i]
-            n_looking = n_waiting
+                for k in range(n_touched):
+                    if ((free[touched[k]] - asked[waiting[i]]) & guards) == guards:
+                        looking[n_looking] = waiting[i]
+                        n_looking += 1
+                        break
 
         # Submissions join their line; a shape without one until now looks at all nodes.
         first_fresh = n_waiting

@@ -61,7 +61,9 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
     out : numpy.ndarray
         float64[len(METRIC_NAMES)], modified.
     """
-    first = np.searchsorted(submit, counts_from)
+    first = 0
+    while first < submit.size and submit[first] < counts_from:  # np.searchsorted takes a second to compile
+        first += 1
     n_jobs = submit.size - first
     waits = np.empty(n_jobs, np.int64)
     n_waited = n_killed = n_ran = 0
@@ -102,7 +104,8 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
     out[INDEX.work_left] = work_left
     out[INDEX.saturated] = saturated
     ordered = np.zeros(n_ran, np.int64)  # those that did not wait come first
-    ordered[n_ran - n_waited :] = np.sort(waits[:n_waited])
+    for i, wait in enumerate(np.sort(waits[:n_waited])):  # to assign to a slice takes two seconds to compile
+        ordered[n_ran - n_waited + i] = wait
     makespan = last_end - first_submit
     out[INDEX.mean_wait_time] = total_wait / n_ran
     out[INDEX.median_wait_time] = quantile_of_sorted(ordered, 0.5)

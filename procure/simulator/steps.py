@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import FAR, NEVER
 
 FIRST_CORRECTION = 60
@@ -33,12 +33,12 @@ REASONS = {
 }
 
 
-@kernel
+@part
 def _before(end, a, b):
     return end[a] < end[b] or (end[a] == end[b] and a < b)
 
 
-@kernel
+@part
 def _push(heap, size, end, job):
     i = size
     while i > 0:
@@ -50,7 +50,7 @@ def _push(heap, size, end, job):
     heap[i] = job
 
 
-@kernel
+@part
 def _pop(heap, size, end):
     first = heap[0]
     last = heap[size - 1]
@@ -68,7 +68,7 @@ def _pop(heap, size, end):
     return first
 
 
-@kernel
+@part
 def _place_among(running, n_running, expected_end, job):
     """Find where a job stands, or would stand, among the running jobs by (expected_end, job)."""
     low, high = 0, n_running
@@ -81,7 +81,7 @@ def _place_among(running, n_running, expected_end, job):
     return low
 
 
-@kernel
+@part
 def _enter(running, n_running, expected_end, job):
     """Put a job among the running ones; returns how many there are."""
     place = _place_among(running, n_running, expected_end, job)
@@ -91,7 +91,7 @@ def _enter(running, n_running, expected_end, job):
     return n_running + 1
 
 
-@kernel
+@part
 def _leave(running, n_running, expected_end, job):
     """Take a job from among the running ones; returns how many there are."""
     for i in range(_place_among(running, n_running, expected_end, job), n_running - 1):
@@ -99,7 +99,7 @@ def _leave(running, n_running, expected_end, job):
     return n_running - 1
 
 
-@kernel
+@part
 def _charge(accounts, half_life, now, account, n_cpus):
     """Bring an account's decayed use up to now; from here on it grows by ``n_cpus`` more or less."""
     passed = now - accounts.at[account]
@@ -111,7 +111,7 @@ def _charge(accounts, half_life, now, account, n_cpus):
     accounts.rate[account] += n_cpus
 
 
-@kernel
+@part
 def _touch(touched, node):
     if not touched.marked[node]:
         touched.marked[node] = True
@@ -119,7 +119,7 @@ def _touch(touched, node):
         touched.n[0] += 1
 
 
-@kernel
+@part
 def _release(world, state, job):
     for i in range(state.node_first[job], state.node_first[job + 1]):
         node = state.node_list[i]
@@ -144,7 +144,7 @@ def _release(world, state, job):
     world.last_run[user, 1] = world.end[job] - state.start[job]
 
 
-@kernel
+@part
 def _append(next_waiting, previous_waiting, job):
     end = next_waiting.size - 1
     last = previous_waiting[end]
@@ -154,7 +154,7 @@ def _append(next_waiting, previous_waiting, job):
     previous_waiting[end] = job
 
 
-@kernel
+@part
 def _correct(running, n_running, expected_end, start, requested, now):
     """Raise the expected end of jobs that outlast their estimate: by as long as they ran, at least a minute.
 
@@ -178,7 +178,7 @@ def _correct(running, n_running, expected_end, start, requested, now):
     return n_raised
 
 
-@kernel
+@part
 def _may_wake(world, state, now):
     """Say whether a policy's wake counts: not if nobody waits or runs, nor for ever if nothing is done."""
     if now < NEVER:
@@ -239,7 +239,7 @@ def advance(world, state):
     return True
 
 
-@kernel
+@part
 def _refusal(world, state, job, nodes):
     if job < 0 or job >= state.submit.size:
         return UNKNOWN_JOB
@@ -268,7 +268,7 @@ def _refusal(world, state, job, nodes):
     return OK
 
 
-@kernel
+@part
 def _occupy(world, state, job, nodes):
     """Take the nodes; returns the durations' row of the node on which the job takes longest."""
     speed = world.speed_of_node[nodes[0]]
