@@ -94,11 +94,13 @@ def is_pool(sim) -> bool:
     )
 
 
-def compare(policy: str, twin, seed: int, n_jobs: int) -> None:
+def compare(policy: str, twin, seed: int, n_jobs: int, foreseen: float = 0.0) -> None:
     rng = np.random.default_rng(seed)
     kill = bool(rng.integers(2))
     jobs, nodes = crowded_case(rng, n_jobs, kill)
     jobs = jobs.assign(due_time=jobs["submit_time"] + rng.integers(0, 30, n_jobs))
+    as_asked = rng.random(n_jobs) < foreseen
+    jobs["run_time"] = jobs["run_time"].where(~as_asked, jobs["requested_time"])
     run = procure_run.simulate(jobs, nodes, policy, kill_at_limit=kill)
     rows, servers = as_dicts(jobs, nodes, kill)
     sim = naive.Sim(rows, servers)
@@ -144,6 +146,38 @@ def test_policy_equals_its_slow_twin_with_a_thousand_equal_requests(policy):
     """The same where a thousand jobs of at most four requests wait at once."""
     for seed in range(2):
         compare(policy, TWINS[policy](), seed, 1_000)
+
+
+CROWDS = {
+    "conservative": (1_000, lambda: naive.SwiftConservative(16_000)),
+    "earliest-gap": (150, lambda: naive.Gaps(2_000)),
+    "best-gap": (45, lambda: naive.Gaps(600, best=True)),
+    "tabu:rounds=3": (35, lambda: naive.Gaps(600, best=True, rounds=3)),
+    "easy:depth=2": (60, lambda: naive.Reserving(1_000, 2)),
+    "easy:depth=3,order=sjf": (60, lambda: naive.Reserving(1_000, 3, estimate)),
+}
+
+
+def test_swift_twin_of_conservative_equals_the_plain_one():
+    """The twin for a thousand jobs promises what the one over dense time does."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        jobs, nodes = crowded_case(rng, 7, bool(seed % 2))
+        found = []
+        for twin in (naive.Conservative(600), naive.SwiftConservative(1_200)):
+            sim = naive.Sim(*as_dicts(jobs, nodes, bool(seed % 2)))
+            sim.pool = is_pool(sim)
+            found.append([list(map(repr, part)) for part in sim.simulate(twin)])
+        assert found[0][0] == found[1][0], seed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", CROWDS)
+def test_plan_equals_its_slow_twin_with_equal_requests(policy):
+    """The same where as many jobs of at most four requests wait at once as the twin can plan in seconds."""
+    n_jobs, twin = CROWDS[policy]
+    for seed in range(4):
+        compare(policy, twin(), seed, n_jobs, foreseen=0.98)
 
 
 def decided_by_scores(kind):
