@@ -20,7 +20,7 @@ The state is a tuple of some 60 arrays, each of which would be counted at every 
 queue policy's time. Whoever calls a kernel holds the arrays; a kernel itself may not make or return any.
 A division by zero is NumPy's, no exception.
 """
-part: Any = njit(**_OPTIONS, no_cpython_wrapper=True)
+part: Any = njit(**_OPTIONS | {"no_cpython_wrapper": True})
 """Compile a kernel that only other kernels call: from Python such a function can't be called.
 
 What takes a state apart that comes from Python is a third of what there is to compile of a kernel.
