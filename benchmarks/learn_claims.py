@@ -247,7 +247,9 @@ def estimates(logs: Path, archive: Path) -> None:
         first = from_day or int(jobs["submit_time"].quantile(0.9))
         rows = []
         history = RunTimes(by_user=from_day is None).fit(jobs, first)
-        mean_two = last_two_that_ended(jobs)
+        submit = jobs["submit_time"].to_numpy()
+        midnights = first + (submit - first) // 86_400 * 86_400
+        two = {"two": last_two_that_ended(jobs, submit), "two before": last_two_that_ended(jobs, midnights)}
         for moment in range(first, int(jobs["submit_time"].max()), 86_400):
             history = history.updated(jobs[jobs["submit_time"] < moment + 86_400], moment)
             day = jobs[(jobs["submit_time"] >= moment) & (jobs["submit_time"] < moment + 86_400)]
@@ -256,12 +258,12 @@ def estimates(logs: Path, archive: Path) -> None:
                     "run": day["run_time"],
                     "request": day["requested_time"].where(day["requested_time"] > 0, 30 * 86_400),
                     "mean": history.predict(day), "median": history.predict(day, 0.5),
-                    "two": mean_two[day.index.to_numpy()],
-                }))  # fmt: skip
+                } | {name: values[day.index.to_numpy()] for name, values in two.items()}))  # fmt: skip
         table = pd.concat(rows)
-        table["two"] = np.minimum(table["two"].fillna(table["request"]), table["request"])
+        for kind in two:
+            table[kind] = np.minimum(table[kind].fillna(table["request"]), table["request"])
         print(f"{name}: {len(table):,} jobs")
-        for kind in ("request", "two", "mean", "median"):
+        for kind in ("request", *two, "mean", "median"):
             factor = np.exp(np.abs(np.log((table[kind] + 60) / (table["run"] + 60))).median())
             wrong = np.abs(table[kind] - table["run"]).mean() / 60
             print(
@@ -269,14 +271,14 @@ def estimates(logs: Path, archive: Path) -> None:
             )
 
 
-def last_two_that_ended(jobs: pd.DataFrame) -> np.ndarray:
-    """Mean run time of the last two of the same user, shape and request that had ended at the submission, or NaN."""
+def last_two_that_ended(jobs: pd.DataFrame, moments: np.ndarray) -> np.ndarray:
+    """Mean run time of the last two of the same user, shape and request that had ended at each job's moment, or NaN."""
     submit, run = jobs["submit_time"].to_numpy(), jobs["run_time"].to_numpy(np.float64)
     found = np.full(len(jobs), np.nan)
     alike = ["user", "requested_time", "cpus_per_node", "n_nodes", "mem_mb_per_node", "gpus_per_node"]
     for rows in jobs.groupby(alike).indices.values():
         by_end = rows[np.argsort(submit[rows] + run[rows], kind="stable")]
-        n_ended = np.searchsorted((submit + run)[by_end], submit[rows], side="right")
+        n_ended = np.searchsorted((submit + run)[by_end], moments[rows], side="right")
         last = run[by_end]
         first, second = last[np.maximum(n_ended - 1, 0)], last[np.maximum(n_ended - 2, 0)]
         found[rows] = np.where(n_ended > 0, (first + second) / 2, np.nan)
