@@ -63,20 +63,19 @@ def named(**arguments: str) -> Iterator[None]:
         ) from None
 
 
-def table_file(path: Path | None) -> Path | None:
-    """Refuse a file name whose ending is no table format, before anything is computed."""
-    if path is not None:
-        with bad_option():
-            check_name(path)
-    return path
+def checked(check: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """Make an option's callback that refuses, before anything is computed, what a function of the library refuses."""
+
+    def callback(value):  # type: ignore[no-untyped-def]  # Typer reads the types
+        if value is not None:
+            with bad_option():
+                check(value)
+        return value
+
+    return callback
 
 
-def time_zone(name: str | None) -> str | None:
-    """Refuse a time zone that does not exist."""
-    if name is not None:
-        with bad_option():
-            zone(name)
-    return name
+table_file, time_zone = checked(check_name), checked(zone)
 
 
 JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]

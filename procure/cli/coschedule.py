@@ -37,9 +37,7 @@ app = command_group(
 @app.command()
 def example(
     cores: Annotated[int, typer.Option(help="Cores of the system: 64, 128 or 256.")],
-    out: Annotated[
-        Path, typer.Option("--out", callback=table_file, help="The job table to write, .parquet or .csv.")
-    ],
+    out: Annotated[Path, typer.Option(callback=table_file, help="The job table to write, .parquet or .csv.")],
     nodes: Annotated[
         Path | None,
         typer.Option(callback=table_file, help="Write the node table of the system here."),

@@ -40,25 +40,22 @@ def days(
     tz: Annotated[
         str,
         typer.Option(
-            "--tz",
-            callback=common.time_zone,
-            help="Time zone of the days, and of the log's dates without an offset.",
+            callback=common.time_zone, help="Time zone of the days, and of the log's dates without an offset."
         ),
     ] = "UTC",
     by: Annotated[
         Rule | None,
         typer.Option(
-            "--by",
             help="calendar: evenly spaced. clustering: groups of similar days, one day of each with the number of "
-            "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study).",
+            "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study)."
         ),
     ] = None,
     day: Annotated[
-        list[str] | None, typer.Option("--day", metavar="YYYY-MM-DD", help="Choose this day; repeat.")
+        list[str] | None, typer.Option(metavar="YYYY-MM-DD", help="Choose this day; repeat.")
     ] = None,
     n: Annotated[int, typer.Option("-n", "--n", min=1, help="How many days; at most those there are.")] = 25,
     per_month: Annotated[
-        int | None, typer.Option("--per-month", min=1, help="calendar: days of each month, instead of -n.")
+        int | None, typer.Option(min=1, help="calendar: days of each month, instead of -n.")
     ] = None,
     study: Annotated[
         Path | None,
@@ -78,7 +75,7 @@ def days(
             help="Where the probe runs: serial, local, or as `procure sweep` takes it.",
         ),
     ] = "local",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="clustering: of the first centres.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="clustering: of the first centres.")] = 1,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -145,7 +142,7 @@ def load(
         float, typer.Option("--load", help="CPU-seconds of the result, as a multiple of the table's own.")
     ],
     out: common.JobsOutOption,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same jobs.")] = 1,
     gap: Annotated[
         int,
         typer.Option(

@@ -13,19 +13,7 @@ from procure.sweep.protocol import check_farm
 _QUEUE = "For the farms slurm, pbs, lsf and sge; what is not given is taken from ~/.config/dask/jobqueue.yaml"
 
 
-def farm_name(name: str) -> str:
-    """Refuse a farm that does not exist."""
-    with common.bad_option():
-        check_farm(name)
-    return name
-
-
-def walltime(text: str | None) -> str | None:
-    """Refuse a limit that cannot be read."""
-    if text is not None:
-        with common.bad_option():
-            lifetime_arguments(text)
-    return text
+farm_name, walltime = common.checked(check_farm), common.checked(lifetime_arguments)
 
 
 FarmOption = Annotated[

@@ -31,37 +31,25 @@ def packages(
         ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
+        str | None, typer.Option(metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
     ] = None,
     study: Annotated[
-        Path | None,
-        typer.Option("--study", help="Take rules, and quotes if none are given, from a study file."),
+        Path | None, typer.Option(help="Take rules, and quotes if none are given, from a study file.")
     ] = None,
     fixed_cost: Annotated[
-        str | None,
-        typer.Option("--fixed-cost", metavar="USD", callback=usd, help="US$ taken off the budget first."),
+        str | None, typer.Option(metavar="USD", callback=usd, help="US$ taken off the budget first.")
     ] = None,
     min_gpu_nodes: Annotated[
-        int | None,
-        typer.Option(
-            "--min-gpu-nodes", help="Least number of nodes with a GPU (default 1; 0 lifts the rule)."
-        ),
+        int | None, typer.Option(help="Least number of nodes with a GPU (default 1; 0 lifts the rule).")
     ] = None,
     types_per_category: Annotated[
-        str | None,
-        typer.Option(
-            "--types-per-category", metavar="N|any", help="At most this many types of a category (default 1)."
-        ),
+        str | None, typer.Option(metavar="N|any", help="At most this many types of a category (default 1).")
     ] = None,
     max_power_w: Annotated[float | None, typer.Option("--max-power", metavar="W", help="Cap in W.")] = None,
-    max_rack_units: Annotated[
-        float | None, typer.Option("--max-rack-units", metavar="U", help="Cap in rack units.")
-    ] = None,
+    max_rack_units: Annotated[float | None, typer.Option(metavar="U", help="Cap in rack units.")] = None,
     as_of: Annotated[
         str | None,
-        typer.Option(
-            "--as-of", metavar="DATE|today", help="Leave out quotes whose valid_until is before this day."
-        ),
+        typer.Option(metavar="DATE|today", help="Leave out quotes whose valid_until is before this day."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="An expired quote is an error instead of being left out.")
@@ -75,23 +63,16 @@ def packages(
     max_packages: Annotated[
         int,
         typer.Option(
-            "--max-packages",
-            min=1,
-            metavar="N",
-            help="Give up beyond this many; a million takes about half a second.",
+            min=1, metavar="N", help="Give up beyond this many; a million takes about half a second."
         ),
     ] = MOST_PACKAGES,
     costs: Annotated[
         bool, typer.Option("--costs", help="Show what packages cost to buy and to run; needs a study.")
     ] = False,
     package: Annotated[
-        list[str] | None,
-        typer.Option("--package", metavar="ID", help="With --costs: these packages only, side by side."),
+        list[str] | None, typer.Option(metavar="ID", help="With --costs: these packages only, side by side.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="The package table to write, .parquet or .csv."),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The package table to write, .parquet or .csv.")] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """List every package that a budget allows: one type of each category, in any count.

@@ -26,18 +26,13 @@ def check_(
     logged_speed: Annotated[
         list[float] | None,
         typer.Option(
-            "--logged-speed",
             metavar="SPEED",
             help="Speed of one core of the logged system, in the unit of spec_rate. Repeatable.",
         ),
     ] = None,
     logged_processor: Annotated[
         list[str] | None,
-        typer.Option(
-            "--logged-processor",
-            metavar="NAME",
-            help="Its processor instead, e.g. 'AMD EPYC 7542'. Repeatable.",
-        ),
+        typer.Option(metavar="NAME", help="Its processor instead, e.g. 'AMD EPYC 7542'. Repeatable."),
     ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -101,9 +96,7 @@ def nodes(
     ],
     retire: Annotated[
         list[str] | None,
-        typer.Option(
-            "--retire", metavar="NAMES", help="Nodes to retire: node01, node[10-19], or a kind. Repeatable."
-        ),
+        typer.Option(metavar="NAMES", help="Nodes to retire: node01, node[10-19], or a kind. Repeatable."),
     ] = None,
     leave_out_down: Annotated[
         bool, typer.Option("--leave-out-down", help="Leave out nodes that are down, drained or failing.")
@@ -111,9 +104,7 @@ def nodes(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
-            callback=table_file,
-            help="Write the nodes that stay as a node table, .csv or .parquet.",
+            callback=table_file, help="Write the nodes that stay as a node table, .csv or .parquet."
         ),
     ] = None,
     output: FormatOption = Format.TABLE,

@@ -28,7 +28,6 @@ def recommend(
     pareto: Annotated[
         str | None,
         typer.Option(
-            "--pareto",
             metavar="AXES",
             help="Print the packages that no other beats in all of these, and the knee, instead of a list: "
             "wait,cost,energy or any objectives, separated by commas; 'wait' is mean-wait, 'cost' is tco.",

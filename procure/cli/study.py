@@ -24,11 +24,9 @@ app = command_group("Study files: write one, check one, see how far its sweep is
 @app.command("init")
 def init(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The study file to write, .toml.")],
-    quotes: Annotated[Path, typer.Option("--quotes", help="The quote file of the study.")] = Path(
-        "quotes.csv"
-    ),
+    quotes: Annotated[Path, typer.Option(help="The quote file of the study.")] = Path("quotes.csv"),
     budget: Annotated[
-        str, typer.Option("--budget", metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
+        str, typer.Option(metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
     ] = "1000000",
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.

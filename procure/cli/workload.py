@@ -62,15 +62,12 @@ def import_(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", callback=table_file, help="The job table to write, .parquet or .csv; none: only check."
-        ),
+        typer.Option(callback=table_file, help="The job table to write, .parquet or .csv; none: only check."),
     ] = None,
     preset: PresetOption = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
-            "--column",
             metavar="FIELD=COLUMN[:UNIT[:PER]]",
             help="csv: where a field of the job table comes from. Units of memory: B kB KiB MB MiB GB GiB TB "
             "TiB; of time: s ms min h d. PER: node, job or cpu. wait=COLUMN is the wait before the start. May be "
@@ -79,18 +76,15 @@ def import_(
     ] = None,
     tz: Annotated[
         str | None,
-        typer.Option(
-            "--tz", callback=time_zone, help="Zone of dates without an offset, e.g. America/Chicago."
-        ),
+        typer.Option(callback=time_zone, help="Zone of dates without an offset, e.g. America/Chicago."),
     ] = None,
     clock: Annotated[
         Clock | None,
-        typer.Option("--clock", help="csv, swf: times are Unix seconds, the log's own seconds, local dates."),
+        typer.Option(help="csv, swf: times are Unix seconds, the log's own seconds, local dates."),
     ] = None,
     cpus_per_node: Annotated[
         int | None,
         typer.Option(
-            "--cpus-per-node",
             min=1,
             help="csv, sacct: CPUs of every node, for a log that counts nodes only. swf: p processors "
             "become ⌈p/N⌉ nodes with even shares; default 1.",
@@ -98,9 +92,7 @@ def import_(
     ] = None,
     mem_unit: Annotated[
         str | None,
-        typer.Option(
-            "--mem-unit", metavar="UNIT[:PER]", help="swf: unit of requested memory; by default kB:cpu."
-        ),
+        typer.Option(metavar="UNIT[:PER]", help="swf: unit of requested memory; by default kB:cpu."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if any row would be dropped.")] = False,
     keep_unfinished: Annotated[
@@ -193,7 +185,7 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
 def describe_(
     jobs: JobsArgument,
     tz: Annotated[
-        str | None, typer.Option("--tz", callback=time_zone, help="Zone whose clock recurring jobs follow.")
+        str | None, typer.Option(callback=time_zone, help="Zone whose clock recurring jobs follow.")
     ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -231,12 +223,10 @@ def _readable(facts: dict[str, object]) -> dict[str, object]:
 @app.command("generate")
 def generate_(
     out: JobsOutOption,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 1,
-    n_jobs: Annotated[
-        int | None, typer.Option("--n-jobs", min=1, help="How many jobs; by default the recipe's.")
-    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same jobs.")] = 1,
+    n_jobs: Annotated[int | None, typer.Option(min=1, help="How many jobs; by default the recipe's.")] = None,
     recipe: Annotated[
-        str, typer.Option("--recipe", help="An embedded recipe, published-day or campus, or a .toml file.")
+        str, typer.Option(help="An embedded recipe, published-day or campus, or a .toml file.")
     ] = "published-day",
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -259,10 +249,9 @@ def generate_(
 def slice_(
     jobs: JobsArgument,
     out: JobsOutOption,
-    day: Annotated[str | None, typer.Option("--day", help="The local day of submission, YYYY-MM-DD.")] = None,
+    day: Annotated[str | None, typer.Option(help="The local day of submission, YYYY-MM-DD.")] = None,
     tz: Annotated[
-        str,
-        typer.Option("--tz", callback=time_zone, help="Time zone of the day and of times without an offset."),
+        str, typer.Option(callback=time_zone, help="Time zone of the day and of times without an offset.")
     ] = "UTC",
     start: Annotated[
         str | None, typer.Option("--from", help="First moment of submission: an ISO time, or seconds.")

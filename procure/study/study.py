@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from procure.errors import TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.constraints import parse
@@ -41,11 +40,8 @@ def _policy_label(policy: Any, info: ValidationInfo) -> str:
         raise ValueError(
             f'{policy!r} was given; write "easy", "easy:depth=4" or {{name = "easy", depth = 4}}'
         )
-    try:
-        more = {key: given[key] for key in given if key != "name"}
-        return catalog.spec(given["name"], more, (info.context or {}).get("folder")).label
-    except TableError as error:
-        raise ValueError(str(error)) from None
+    more = {key: given[key] for key in given if key != "name"}
+    return catalog.spec(given["name"], more, (info.context or {}).get("folder")).label
 
 
 Policy = Annotated[str, BeforeValidator(_policy_label)]
@@ -130,19 +126,13 @@ class Recommend(Settings):
     @field_validator("objective")
     @classmethod
     def _known_objective(cls, name: str) -> str:
-        try:
-            return objective(name).name
-        except TableError as error:
-            raise ValueError(str(error)) from None
+        return objective(name).name
 
     @field_validator("constraints")
     @classmethod
     def _readable(cls, constraints: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            for text in constraints:
-                parse(text)
-        except TableError as error:
-            raise ValueError(str(error)) from None
+        for text in constraints:
+            parse(text)
         return constraints
 
 
@@ -192,10 +182,7 @@ class Study(Settings):
         if futures is None or futures.folder is None:
             return futures
         more = sorted(futures.model_fields_set - {"folder"})
-        try:
-            drawn = read_settings(futures.folder)
-        except TableError as error:
-            raise ValueError(str(error)) from None
+        drawn = read_settings(futures.folder)
         asked = futures.model_dump(mode="json", include=set(more))
         other = [name for name in more if asked[name] != drawn.get(name)]
         if other:

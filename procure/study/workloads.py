@@ -8,7 +8,6 @@ import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo
 
 import pandas as pd
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
@@ -17,6 +16,7 @@ from procure.errors import TableError
 from procure.files import whole_file
 from procure.settings import InputFile, Name, NaturalInt, PositiveInt, Seconds, Settings, read_toml
 from procure.tables import write
+from procure.workload.clock import zone
 from procure.workload.importing import LogFormat
 from procure.workload.presets import ColumnMap, parse_column
 from procure.workload.speed import logged_processor_speed
@@ -101,12 +101,7 @@ class Workload(Settings):
     @field_validator("tz", "log_tz")
     @classmethod
     def _known_zone(cls, tz: str | None) -> str | None:
-        if tz is not None:
-            try:
-                ZoneInfo(tz)
-            except (KeyError, ValueError, OSError):
-                raise ValueError(f"{tz!r} is no time zone; names are like 'America/Chicago'") from None
-        return tz
+        return tz if tz is None else zone(tz).key
 
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
