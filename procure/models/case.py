@@ -68,7 +68,6 @@ def make_case(
     workload: str,
     policy: str,
     existing: pd.DataFrame | None = None,
-    column: str = "mean_wait_time",
 ) -> Case:
     """Join packages with the results of one workload and policy.
 
@@ -82,8 +81,6 @@ def make_case(
         A result table of any origin; failed runs count as not simulated.
     workload, policy
         Which of its rows.
-    column
-        Which result column is taken as ``wait``.
 
     Raises
     ------
@@ -91,9 +88,9 @@ def make_case(
         No run of this workload and policy succeeded, or one's package is not in the package table.
     """
     distinct = packages[packages["distinct"].to_numpy(dtype=bool)].reset_index(drop=True)
-    wait = simulated_values(distinct, results, workload, policy, column)
+    wait = simulated_values(distinct, results, workload, policy)
     left_out = jobs_left_out(distinct, quotes, jobs, existing)
-    return Case(workload, distinct, left_out, wait, len(jobs), column)
+    return Case(workload, distinct, left_out, wait, len(jobs))
 
 
 def simulated_values(
