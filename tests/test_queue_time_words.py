@@ -59,7 +59,7 @@ def said_of(
     """What is said where a single topic moves the forecast."""
     monkeypatch.setattr(why, "topics", lambda *_: {topic: 1.0})
     here = situation(site, request, queue_of(site))
-    return why.because(site, here, why.neighbours(here), lambda _: None)
+    return why.because(site, here, why.neighbours(here), 600.0, lambda _: None)
 
 
 def test_sentences_speak_of_what_moved_the_forecast(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -130,9 +130,10 @@ def test_topics_follow_the_weights_of_the_mixture(site) -> None:  # type: ignore
 def test_a_smaller_request_is_named_where_it_helps(site, monkeypatch, medians, text) -> None:  # type: ignore[no-untyped-def]
     """The best of the shorter limits and fewer CPUs, predicted in the job's place; nothing where none helps."""
     monkeypatch.setattr(why, "topics", lambda *_: {})
-    monkeypatch.setattr(why, "forecast", lambda *_: {"median": 840.0})
     here = situation(site, Request(16, 8 * 3600))
-    found = why.because(site, here, why.neighbours(here), lambda other: medians.get(other.requested_time))
+    found = why.because(
+        site, here, why.neighbours(here), 840.0, lambda other: medians.get(other.requested_time)
+    )
     assert found == ([] if text is None else [text])
 
 

@@ -25,6 +25,10 @@ from procure.queue_time.cautions import age_of
 from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
 from procure.text import duration, printable, roughly
+from procure.workload.clock import utc_text
+
+_DATES = 10 * 365 * 86_400
+"""Earlier times are taken for seconds of a log's own clock, not for dates."""
 
 
 def predict(
@@ -60,6 +64,9 @@ def predict(
     queue, now = _state(state, live, tz)
     room.check_request(site, request, queue)
     now = room.moment_of(site, queue) if now is None else now
+    if queue is None:
+        date = f", {utc_text(now)}" if now > _DATES else ""
+        note(f"now is taken for the end of the model's log{date}; --state or --live tells the queue as it is")
     seconds = deadline_of(deadline, now, tz)
     if what_if:
         choices = room.what_if(site, request, queue, seconds, now)

@@ -43,6 +43,6 @@ def answer(
     near = neighbours(here)
     careful = cautions(site, request, here, near, state is not None)
     said: dict[str, Any] = dict(forecast(site, here.features, deadline, doubt=doubt_of(careful)))
-    said["because"] = because(site, here, near, changed_median(site, state, here))
+    said["because"] = because(site, here, near, said["median"], changed_median(site, state, here))
     said["caution"] = [one.text for one in careful]
     return said

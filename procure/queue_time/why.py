@@ -123,7 +123,11 @@ def topics(site: SiteModel, here: Situation, median: float) -> dict[str, float]:
 
 
 def because(
-    site: SiteModel, here: Situation, near: Neighbours, change: Callable[[Request], float | None]
+    site: SiteModel,
+    here: Situation,
+    near: Neighbours,
+    median: float,
+    change: Callable[[Request], float | None],
 ) -> list[str]:
     """Explain a forecast in sentences.
 
@@ -133,6 +137,8 @@ def because(
         The model.
     here, near
         The job in the queue, and the jobs that stand nearest to it.
+    median
+        Of its forecast, s.
     change
         Returns the median wait of another request in its place, s; None where the site cannot run it.
 
@@ -141,7 +147,6 @@ def because(
     list of str
         What was seen of the topics that moved the forecast most, then what another request would bring.
     """
-    median = float(forecast(site, here.features)["median"] or 0.0)
     features = {str(name): float(value) for name, value in here.features.iloc[0].items()}
     said: list[str] = []
     for topic, share in topics(site, here, median).items():
