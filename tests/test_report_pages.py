@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from small_study import swept
@@ -24,8 +25,9 @@ from procure.errors import TableError
 from procure.packages.costs import Costs
 from procure.page.html import as_json
 from procure.page.pdf import write_pdf
-from procure.recommender.sensitivity import most_robust
+from procure.recommender.sensitivity import load_name, most_robust
 from procure.reports import Report
+from procure.reports import answer as answering
 from procure.reports.answer import compared
 from procure.reports.bill import bill, ended, totals
 from procure.sweep.results import load_results
@@ -53,6 +55,34 @@ def test_the_first_page_has_at_most_150_words_and_one_picture(made: Report):
     assert made.html[: made.html.index('id="bill"')].count("<svg") == 1
     for word in ("resample", "bootstrap", "burst", "NaN", "nan"):
         assert word not in text
+
+
+def test_the_first_page_is_short_whatever_it_names(made: Report):
+    """With a robust choice, a cheaper one and many long names, sentences point into the list instead of naming."""
+    done = made.recommendation
+    against = compared(done)
+    head = done.ranking.head(6)
+    prices = [90_000.0, 70_000.0, 80_000.0, 85_000.0, 86_000.0, 87_000.0]
+    waits = np.linspace(5000.0, 5200.0, 6)
+    ranking = head.assign(price_usd=prices, mean_wait_time=waits, jobs_left_out=0)
+    loads = pd.DataFrame([waits, [9000.0, 9000, 100, 900, 900, 900]] * 3).iloc[:5]
+    loads.index = ["now", *(load_name(growth) for growth in (0.7, 1.3, 2.0)), "with 2 times the GPU jobs"]
+    long, short = ", ".join(f"{n} × AVeryLongServerType{n}" for n in range(1, 6)), "1 × A"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answering, "_loads", lambda done: loads)
+        for name in (long, short):
+            page = answering.answer(replace(done, ranking=ranking), against, [name] * 6)
+            assert (page.robust, page.cheapest) == (2, 1) and len(page.others) == 2
+            text = " ".join([*page.brings, *page.sure, *page.others, *page.changes, name])
+            assert len(text.split()) <= 117
+            assert ("number 3 of the list" in page.others[0]) == (name == long)
+
+
+def test_lengths_of_time_for_a_committee():
+    """Two units below ten of the larger one, one from there on."""
+    told = {42: "42 s", 570: "9 min 30 s", 1702: "28 min", 7200: "2 h", 9000: "2 h 30 min", 63_000: "18 h"}
+    told |= {172_000: "47 h 47 min", 200_000: "2 d 8 h", 900_000: "10 d"}
+    assert {seconds: answering.roughly(seconds) for seconds in told} == told
 
 
 def test_what_scripts_look_for_is_in_every_report(made: Report):

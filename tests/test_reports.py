@@ -33,10 +33,10 @@ from procure.page.names import heading, shown, unit_of
 from procure.queue_time.evaluation import evaluate as evaluate_queue
 from procure.queue_time.report import write_report as write_queue
 from procure.reports import days, explain
+from procure.reports.answer import roughly
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
-from procure.text import duration
 from procure.topology.fat_tree import make_nodes
 from procure.topology.report import write_report as write_network
 from procure.window.compare import Comparison as Windows
@@ -107,7 +107,8 @@ def write_siblings(folder: Path) -> None:
         "worst_ratio": 1.2,
         "worst_day": "2021-05-02",
     }
-    judgement = Judgement(waits.assign(ratio_to_sjf=1.0), {HOSTILE: 0.2}, {}, figures)
+    used = {HOSTILE: 0.2}
+    judgement = Judgement(waits.assign(ratio_to_sjf=1.0), used, used, used, figures)
     policy = TrainedPolicy("ppo", {HOSTILE: np.ones((2, 2))}, None, {"curve": [[0, 1.0], [1, 0.5]]})
     write_learnt(judgement, policy, folder / "learn.html", HOSTILE)
     jobs = habits(days=40).assign(user=lambda table: HOSTILE + table["user"])
@@ -137,10 +138,10 @@ def test_jobs_of_the_warm_up_count_nowhere(reports: dict[str, str]):
     """The first page's text, its picture and the list tell one mean wait, and classes hold the jobs that count."""
     text = reports["purchase"]
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text)[0])
-    wait = duration(data["list"][0]["mean_wait_time"])
+    wait = roughly(data["list"][0]["mean_wait_time"])
     first = text[: text.index('id="bill"')]
     assert f"Jobs wait {wait} on average" in first and f"first choice {wait}" in first
-    counted = int(re.findall(r"· ([\d,]+) jobs?", first)[0].replace(",", ""))
+    counted = int(re.findall(r": ([\d,]+) jobs?[,;]", first)[0].replace(",", ""))
     assert counted < 60
     waits = text[text.index('id="waits"') : text.index('id="change"')]
     sizes = re.findall(r'<td class="line">CPUs</td>.*?<td class="n">(\d+)</td>', waits)

@@ -27,6 +27,8 @@ _NEARLY = 1.05
 """A package is nearly as good if jobs wait at most 5 % longer on it."""
 _WORTH_NAMING = 0.01
 """A saving below 1 % of the price, and an excess wait below 1 %, are not worth a sentence."""
+_MOST_WORDS = 117
+"""Of the first page's sentences and its package; with headings and dates, the page has at most 150 words."""
 _MEMORY = (4, 16, 64, 256)
 
 
@@ -180,34 +182,52 @@ def answer(done: Recommendation, against: Compared, names: list[str]) -> Answer:
     cheapest = _cheapest(done)
     robust = None if loads is None else most_robust(loads)[0]
     bars = {"first choice": wait[0]}
-    others = []
+    excess = np.zeros(len(wait)) if loads is None else most_robust(loads)[1]
+    if robust and excess[0] - excess[robust] <= _WORTH_NAMING:
+        robust = 0
     if robust:
-        excess = most_robust(loads)[1]
-        if excess[0] - excess[robust] > _WORTH_NAMING:
-            bars["most robust"] = wait[robust]
-            others.append(
-                f"most robust is {names[robust]}: under any of these loads at most {excess[robust]:.0%} behind the "
-                f"best, the first choice {excess[0]:.0%}"
-            )
-        else:
-            robust = 0
+        bars["most robust"] = wait[robust]
     if cheapest:
-        saved = float(ranking["price_usd"].iloc[0] - ranking["price_usd"].iloc[cheapest])
         bars["cheapest that is nearly as good"] = wait[cheapest]
-        others.append(f"nearly as good for US$ {saved:,.0f} less is {names[cheapest]}")
     here = _waits(against.jobs[against.jobs["wait"].notna()])
     if "before_mean" in here:
         bars[against.against] = here["before_mean"]
+    brings, sure, changes = _brings(done, against, here), _sure(done, loads), _changes(loads)
+    saved = float(ranking["price_usd"].iloc[0] - ranking["price_usd"].iloc[cheapest])
+    others = _others(names, robust or 0, float(excess[robust or 0]), cheapest, saved)
+    if len(" ".join([*brings, *sure, *changes, *others, names[0]]).split()) > _MOST_WORDS:
+        ranks = [f"number {place + 1} of the list" for place in range(len(names))]
+        others = _others(ranks, robust or 0, float(excess[robust or 0]), cheapest, saved)
     return Answer(
-        tuple(_brings(done, against, here)),
-        tuple(_sure(done, loads)),
+        tuple(brings),
+        tuple(sure),
         tuple(others),
-        tuple(_changes(loads)),
+        tuple(changes),
         robust,
         cheapest,
         bars,
         loads,
     )
+
+
+def _others(names: list[str], robust: int, excess: float, cheapest: int, saved: float) -> list[str]:
+    """Name the most robust package and the cheapest that is nearly as good, where these are not the first."""
+    lines = []
+    if robust:
+        lines.append(
+            f"most robust: {names[robust]}, at most {excess:.0%} behind the best under any load tried"
+        )
+    if cheapest:
+        lines.append(f"cheapest nearly as good: {names[cheapest]}, US$ {saved:,.0f} less")
+    return lines
+
+
+def roughly(seconds: float) -> str:
+    """Write a length of time for a committee: as `duration`, but in one unit from ten of it on."""
+    for size, unit, below in ((60, "min", 3570.0), (3600, "h", 171_000.0), (86_400, "d", float("inf"))):
+        if 10 * size <= seconds < below:
+            return f"{seconds / size:,.0f} {unit}"
+    return duration(seconds)
 
 
 def _brings(done: Recommendation, against: Compared, here: dict[str, float]) -> list[str]:
@@ -216,9 +236,9 @@ def _brings(done: Recommendation, against: Compared, here: dict[str, float]) -> 
     if first["jobs_left_out"]:
         lines.append(f"it cannot run {int(first['jobs_left_out']):,} of the {done.case.n_jobs:,} jobs")
     where = f", on {against.workload}" if len(done.results.cases) > 1 else ""
-    text = f"jobs wait {duration(here['mean'])} on average{where}, 95 % of them under {duration(here['p95'])}"
+    text = f"jobs wait {roughly(here['mean'])} on average{where}, 95 % of them under {roughly(here['p95'])}"
     if "before_mean" in here:
-        text += f"; {against.against}, {duration(here['before_mean'])} and {duration(here['before_p95'])}"
+        text += f"; {against.against}, {roughly(here['before_mean'])} and {roughly(here['before_p95'])}"
     lines.append(text)
     if (gains := against.gains_most()) is not None:
         lines.append(f"jobs of {gains.replace('-', ' to ')} CPU{'' if gains == '1' else 's'} gain most")
@@ -258,7 +278,7 @@ def _changes(loads: pd.DataFrame | None) -> list[str]:
     if moved.empty:
         return [f"nothing that was tried: {', '.join(found['situation'])}"]
     worst = moved.loc[moved["regret_seconds"].idxmax()]
-    return [f"{worst['situation']}, another package leads by {duration(worst['regret_seconds'])}"]
+    return [f"{worst['situation']}, another package leads by {roughly(worst['regret_seconds'])}"]
 
 
 def _cheapest(done: Recommendation) -> int:
@@ -281,7 +301,7 @@ def bars_chart(bars: dict[str, float]) -> Markup:
     axes.barh(place, list(bars.values()), color=[BLUE] + [GREY] * (len(bars) - 1), height=0.62)
     for y, seconds in zip(place, bars.values(), strict=True):
         axes.annotate(
-            duration(seconds),
+            roughly(seconds),
             (seconds, y),
             xytext=(4, 0),
             textcoords="offset points",
@@ -293,4 +313,4 @@ def bars_chart(bars: dict[str, float]) -> Markup:
     axes.xaxis.set_visible(False)
     axes.grid(False)
     axes.spines["bottom"].set_visible(False)
-    return inline(made, "bars", "Mean wait: " + "; ".join(f"{k} {duration(v)}" for k, v in bars.items()))
+    return inline(made, "bars", "Mean wait: " + "; ".join(f"{k} {roughly(v)}" for k, v in bars.items()))

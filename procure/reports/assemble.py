@@ -29,10 +29,10 @@ from procure.recommender.day_models import judge_days
 from procure.recommender.learning import Note
 from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
-from procure.recommender.sensitivity import stability
+from procure.recommender.sensitivity import most_robust, stability
 from procure.recommender.summary import counts_of
 from procure.reports import confidence, days, explain, pareto
-from procure.reports.answer import answer, compared
+from procure.reports.answer import Answer, answer, compared
 from procure.reports.bill import with_second, write_bill
 from procure.reports.purchase import Section, render
 from procure.study import Study
@@ -142,7 +142,7 @@ def report(
         evaluation,
         answer=page,
         compared=against,
-        changes=_changes(page.loads) if page else [],
+        changes=_changes(page) if page else [],
         marginal=marginal_sentences(explanations[0]) if explanations else [],
         costs=_costs(recommendation),
         sections=[
@@ -210,8 +210,9 @@ def _sure(done: Recommendation) -> list[str]:
     return done.confidence.sentences(len(done.ranking)) + coverage_notes(done.case, done.predicted)
 
 
-def _changes(loads: pd.DataFrame | None) -> list[str]:
+def _changes(page: Answer) -> list[str]:
     """Say whether the first package stays first under other loads; under slow policies that is left to ``what-if``."""
+    loads = page.loads
     if loads is None:
         return []
     lines, n = [], loads.shape[1]
@@ -223,6 +224,12 @@ def _changes(loads: pd.DataFrame | None) -> list[str]:
             f"{servers(row.leader)}"
         )
         lines.append(f"{row.situation}, jobs wait {duration(row.mean_wait_time)}, and {where}")
+    if page.robust:
+        excess = most_robust(loads)[1]
+        lines.append(
+            f"the most robust, {servers(loads.columns[page.robust])}, is at most {excess[page.robust]:.0%} behind the "
+            f"best under any of these loads; the first choice {excess[0]:.0%}"
+        )
     return lines
 
 

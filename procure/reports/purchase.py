@@ -103,7 +103,7 @@ def render(
         "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
         "contents": [*_FIRST, *((one.id, one.title) for one in held), *_last(plan.existing)],
         "period": _period(plan, names, zones),
-        "today": f"{datetime.now():%d %B %Y}".lstrip("0"),
+        "today": f"{date.today()}",
         "data": page_data(done),
         "done": done,
         "plan": plan,
@@ -235,7 +235,7 @@ def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
             for end in (jobs["submit_time"].min(), jobs["submit_time"].max())
         ]
     first, last = min(ends), max(ends)
-    return f"submitted {first:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > first else "")
+    return f"{first:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > first else "")
 
 
 def _speed_ratios(done: Recommendation) -> list[dict[str, object]]:
