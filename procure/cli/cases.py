@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from procure.models.features import FEATURE_SETS
 from procure.objectives import OBJECTIVES
 from procure.sweep.results import Rule
-from procure.text import nearest
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="A study file that was swept.")]
 WorkloadOption = Annotated[
@@ -25,14 +23,6 @@ LengthOption = Annotated[
 VerifyOption = Annotated[
     bool, typer.Option("--verify/--no-verify", help="Simulate the first k where they are predictions.")
 ]
-
-
-def feature_set_name(given: str | list[str] | None) -> str | list[str] | None:
-    """Refuse a feature set that does not exist."""
-    for name in [given] if isinstance(given, str) else given or []:
-        if name not in FEATURE_SETS:
-            raise typer.BadParameter(f"{name!r} is unknown; {nearest(name, FEATURE_SETS)}")
-    return given
 
 
 RuleOption = Annotated[

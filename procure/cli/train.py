@@ -14,12 +14,7 @@ from procure.recommender.training import train as train_model
 def train(
     study: cases.StudyArgument,
     feature_set: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            callback=cases.feature_set_name,
-            help="composition or totals; default: the study's.",
-        ),
+        str | None, typer.Option(metavar="NAME", help="composition or totals; default: the study's.")
     ] = None,
     policy: cases.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,

@@ -8,10 +8,10 @@ from procure.evaluation.bootstrap import left_out_days
 from procure.models import Case, Predicted
 from procure.models.fluid import backlog_waits
 from procure.models.intervals import Spread, coverage
+from procure.recommender.confidence import FEWEST_DAYS
 from procure.sweep.results import StudyResults, workloads_of
 from procure.text import counted
 
-_FEWEST_DAYS = 5
 _MOST_PACKAGES = 300
 
 
@@ -50,7 +50,7 @@ def day_notes(results: StudyResults) -> list[str]:
     """Say how well the other days predict the waits of one that is left out; empty for fewer than five days."""
     plan, cases = results.plan, results.cases
     known = np.flatnonzero(np.all([case.simulated & case.runs_all for case in cases], axis=0))
-    if len(cases) < _FEWEST_DAYS or not len(known):
+    if len(cases) < FEWEST_DAYS or not len(known):
         return []
     rows = known[:: max(1, len(known) // _MOST_PACKAGES)]
     packages = cases[0].packages.iloc[rows]
