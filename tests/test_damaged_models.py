@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +15,26 @@ import pytest
 import xgboost
 
 from procure.errors import TableError
-from procure.files import check_booster, read_archive, write_archive
+from procure.files import Archive, check_booster, read_archive, write_archive
+from procure.learn.features import FEATURES
+from procure.learn.policy import UNTRAINED
+from procure.learn.run_times import RunTimes
+from procure.learn.store import SCHEMA as POLICY
+from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.models import surrogate
 from procure.queue_time import forest, store
 from procure.queue_time.training import train
+from procure.window.network import FEATURES as FEATURES_SEEN
+from procure.window.network import POSITIONS, read_network, write_network
+from procure.window.network import SCHEMA as NETWORK
+from procure.workload import generate
 from tests.test_queue_time_model import QUICK, busy_site
+from tests.test_window_neural import random_network
 
 ROWS = np.random.default_rng(1).random((300, 4)).astype(np.float32)
 TARGET = ROWS.sum(axis=1).astype(np.float64)
-KINDS = ("xgboost", "gbt", "site")
+KINDS = ("xgboost", "gbt", "site", "policy", "network")
+SUFFIXES = {"site": "model", "policy": "policy", "network": "network"}
 
 # Reads archives and boosters in a process of its own, so that a crash is seen: a line each, "ok" or the error.
 READ = """
@@ -32,8 +44,10 @@ import numpy as np
 import xgboost
 from procure.errors import TableError
 from procure.files import check_booster
+from procure.learn.store import read_policy
 from procure.models import surrogate
 from procure.queue_time import forest, store
+from procure.window.network import read_network
 
 rows = np.random.default_rng(1).random((300, 4)).astype(np.float32)
 for path in sorted(Path(sys.argv[1]).iterdir()):
@@ -47,6 +61,10 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
             forest.from_bytes(path.read_bytes(), path.name).predict(rows)
         elif path.suffix == ".model":
             store.load(path)
+        elif path.suffix == ".policy":
+            read_policy(path)
+        elif path.suffix == ".network":
+            read_network(path)
         else:
             surrogate.load(path).predict(rows)
         print("ok", flush=True)
@@ -77,7 +95,19 @@ def saved(kind: str, folder: Path) -> Path:
     if kind == "site":
         store.save(train(busy_site(300), settings=QUICK), path)
         return path
+    if kind == "policy":
+        write_policy(path, policy())
+        return path
+    if kind == "network":
+        write_network(path, random_network())
+        return path
     return fitted(kind).save(path)
+
+
+def policy() -> TrainedPolicy:
+    """Return a policy that knows the run times of past jobs."""
+    past = generate(1, n_jobs=200)
+    return replace(UNTRAINED, history=RunTimes().fit(past), trained={"nodes": 5})
 
 
 def boosters() -> dict[str, bytes]:
@@ -116,7 +146,7 @@ def test_altered_model_files(tmp_path, n):
     folder.mkdir()
     rng = random.Random(n)
     for kind in KINDS:
-        whole, suffix = saved(kind, tmp_path).read_bytes(), "model" if kind == "site" else "zip"
+        whole, suffix = saved(kind, tmp_path).read_bytes(), SUFFIXES.get(kind, "zip")
         (folder / f"{kind}-empty.{suffix}").write_bytes(b"")
         for number in range(n):
             outside = altered(whole, rng)
@@ -142,6 +172,44 @@ def _part_altered(whole: bytes, rng: random.Random) -> bytes:
         for name, content in parts.items():
             file.writestr(name, content)
     return changed.getvalue()
+
+
+TEXTS, WRONG = np.array(["x"] * len(FEATURES)), np.full((POSITIONS * FEATURES_SEEN, 16), np.nan, np.float32)
+FORGED = [
+    ("policy", {"history": []}, {}),
+    ("policy", {"history": {"strength": "x", "half_life": 1.0, "by_user": True, "as_of": 0}}, {}),
+    ("policy", {"history": {"strength": 1.0, "half_life": -1.0, "by_user": True, "as_of": 0}}, {}),
+    ("policy", {"history": {"tables": []}}, {}),
+    ("policy", {"trained": 5}, {}),
+    ("policy", {"method": ["search"]}, {}),
+    ("policy", {"features": 5}, {}),
+    ("policy", {}, {"policy/weights": TEXTS}),
+    ("policy", {}, {"policy/weights": np.array(1.0)}),
+    ("policy", {}, {"policy/trust": np.array([np.inf])}),
+    ("policy", {}, {"history/0/keys": np.array("x")}),
+    ("policy", {}, {"history/0/counts": np.array([["x"] * 40])}),
+    ("network", {"tree": {"pods": -1, "leaves": 2, "nodes": 3}}, {}),
+    ("network", {"tree": {"pods": 1e999, "leaves": 2, "nodes": 3}}, {}),
+    ("network", {"tree": 5}, {}),
+    ("network", {"n_layers": 10**12}, {}),
+    ("network", {"training": 5}, {}),
+    ("network", {"most_nodes": 1e999}, {}),
+    ("network", {}, {"matrix0": WRONG}),
+    ("network", {}, {"matrix0": WRONG.astype(str)}),
+    ("network", {}, {"bias0": np.array(1.0)}),
+]
+
+
+@pytest.mark.parametrize(("kind", "head", "arrays"), FORGED)
+def test_forged_files_that_bear_a_right_digest(tmp_path, kind, head, arrays):
+    """A policy or a network whose head or arrays are not what they must be is one error, not a crash later on."""
+    path = saved(kind, tmp_path)
+    schema, read = {"policy": (POLICY, read_policy), "network": (NETWORK, read_network)}[kind]
+    whole = read_archive(path, schema)
+    read(path)
+    write_archive(path, Archive({**whole.head, **head}, {**whole.arrays, **arrays}))
+    with pytest.raises(TableError, match="train it again"):
+        read(path)
 
 
 @pytest.mark.parametrize("n", [20, pytest.param(1000, marks=pytest.mark.slow)])

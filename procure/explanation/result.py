@@ -15,7 +15,7 @@ from procure.explanation.wording import bars_over_time, comparison_sentences, di
 from procure.models import together
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
-from procure.sweep.trial import find_package
+from procure.sweep.trial import about_limits, find_package
 from procure.text import as_html, as_html_list
 
 _N_SHAPES = 8
@@ -32,7 +32,7 @@ class Explanation:
     packages
         One or two.
     notes
-        What could not be explained, in sentences.
+        What could not be explained, and how many jobs are cut at their limit, in sentences.
     """
 
     study: str
@@ -131,6 +131,10 @@ def explain(
     notes = []
     if predicted is None:
         notes.append("too few packages are simulated for a model, so the effect of each feature is unknown")
+    names = [case.name for case in results.cases]
+    called = ("this package",) if other is None else ("the first package", "the second")
+    for one, which in zip(counts, called, strict=True):
+        notes.append(about_limits(results.plan, one, names, results.policy, which))
     replayed = [longest_waiting(results.cases)]
     packages = [explain_package(results, one, whole, predicted, replayed, marginal) for one in counts]
     return Explanation(results.plan.study.name, packages, notes)

@@ -31,6 +31,8 @@ class SearchResult(Answer):
         A better package that another search of this study has simulated, and its value; or None.
     types
         The quoted types, which are columns of the ranking.
+    limits
+        Whether jobs are cut at their limit, and how many on the first package.
     """
 
     name: str
@@ -40,6 +42,7 @@ class SearchResult(Answer):
     spent: dict[str, object]
     elsewhere: tuple[str, float] | None
     types: list[str]
+    limits: str
 
     @property
     def title(self) -> str:
@@ -68,7 +71,7 @@ class SearchResult(Answer):
                 f"another search of this study has simulated a better package: {self.elsewhere[0]}, "
                 f"{self.elsewhere[1]:,.1f} {of.unit}"
             )
-        return lines
+        return [*lines, self.limits]
 
     def shown(self) -> pd.DataFrame:
         """Return the list as a table for people."""

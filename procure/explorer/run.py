@@ -26,6 +26,7 @@ from procure.recommender.criteria import Criteria, criteria_of
 from procure.study import Plan, Study, load_study
 from procure.sweep import FarmOptions
 from procure.sweep.results import RACE_FOLDER, policy_of
+from procure.sweep.trial import about_limits
 from procure.text import file_name, nearest
 
 
@@ -154,10 +155,7 @@ def search(
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder) if kept else None,
     }
-    ranking = _ranking(known, score)
-    return SearchResult(
-        study.name, criteria, rules.k, ranking, spent, _elsewhere(known, simulator, candidates), plan.types
-    )
+    return _result(plan, policy, score, known, rules.k, spent, _elsewhere(known, simulator, candidates))
 
 
 def _race(
@@ -197,7 +195,22 @@ def _race(
         "kernel_seconds": round(raced.kernel_seconds, 1),
         "folder": str(plan.study.folder / RACE_FOLDER),
     }
-    return SearchResult(plan.study.name, criteria, k, _ranking(known, score), spent, None, plan.types)
+    return _result(plan, policy, score, known, k, spent, None)
+
+
+def _result(
+    plan: Plan,
+    policy: str,
+    score: CriteriaScore,
+    known: Observations,
+    k: int,
+    spent: dict[str, object],
+    elsewhere: tuple[str, float] | None,
+) -> SearchResult:
+    ranking = _ranking(known, score)
+    first = ranking[plan.types].iloc[0].to_numpy(np.int64)
+    limits = about_limits(plan, first, plan.workloads, policy, "the first package")
+    return SearchResult(plan.study.name, score.criteria, k, ranking, spent, elsewhere, plan.types, limits)
 
 
 def _check(

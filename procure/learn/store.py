@@ -77,6 +77,8 @@ def read_policy(path: str | Path) -> TrainedPolicy:
     method = head.get("method")
     if method not in METHODS:
         raise TableError(f"{path}: the method is {method!r}; {', '.join(METHODS)} are known; train it again")
+    if not all(isinstance(head.get(name, {}), dict) for name in ("trained", "judged")):
+        raise TableError(f"{path}: what it says of its training is damaged; train it again")
     for name, array in archive.arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise TableError(f"{path}: {name} holds values that are not finite; train it again")
@@ -98,9 +100,10 @@ def read_policy(path: str | Path) -> TrainedPolicy:
 def _check_search(path: str | Path, head: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     for what, own in (("features", FEATURES), ("places", PLACES)):
         if head.get(what) != list(own):
+            found = head.get(what)
+            names = ", ".join(map(str, found)) if isinstance(found, list) and found else "none"
             raise TableError(
-                f"{path}: made for the {what} {', '.join(map(str, head.get(what) or ['none']))}; "
-                f"this version knows {', '.join(own)}; train it again"
+                f"{path}: made for the {what} {names}; this version knows {', '.join(own)}; train it again"
             )
     n = len(FEATURES)
     shapes = {"weights": (n,), "hidden": (None, n + 2), "places": (len(PLACES),), "trust": (1,)}
@@ -110,22 +113,44 @@ def _check_search(path: str | Path, head: Mapping[str, Any], arrays: Mapping[str
 def check_shapes(
     path: str | Path, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int | None, ...]]
 ) -> None:
-    """Refuse arrays that lack or have another shape; None stands for any length."""
+    """Refuse arrays that lack, hold no fractions or have another shape; None stands for any length."""
     for name, shape in shapes.items():
         found = arrays[name].shape if name in arrays else None
-        right = found is not None and len(found) == len(shape)
+        right = found is not None and len(found) == len(shape) and arrays[name].dtype.kind == "f"
         right = right and all(want in (None, have) for want, have in zip(shape, found or (), strict=True))
         if not right:
             words = " × ".join("any" if size is None else str(size) for size in shape)
-            raise TableError(f"{path}: {name} has the shape {found}; it must be {words}; train it again")
+            kind = "" if found is None else f" of {arrays[name].dtype}"
+            raise TableError(
+                f"{path}: {name} has the shape {found}{kind}; it must be {words}; train it again"
+            )
 
 
 def _history(path: str | Path, head: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> RunTimes:
-    empty = RunTimes(**head["history"])
+    settings = head["history"]
+    kinds: dict[str, Any] = {
+        "strength": (int, float),
+        "half_life": (int, float),
+        "by_user": bool,
+        "as_of": int,
+    }
+    if (
+        not isinstance(settings, dict)
+        or settings.keys() != kinds.keys()
+        or not all(isinstance(settings[name], kind) and settings[name] >= 0 for name, kind in kinds.items())
+    ):
+        raise TableError(f"{path}: the settings of the history of run times are wrong; train it again")
+    empty = RunTimes(**settings)
     tables, counts = [], []
     for i in range(len(empty.levels)):
         keys, held = arrays.get(f"history/{i}/keys"), arrays.get(f"history/{i}/counts")
-        if keys is None or held is None or held.shape != (len(keys), N_BINS):
+        if (
+            keys is None
+            or held is None
+            or keys.ndim != 1
+            or held.shape != (len(keys), N_BINS)
+            or held.dtype.kind != "f"
+        ):
             raise TableError(f"{path}: the history of run times is incomplete; train it again")
         tables.append({str(key): row for row, key in enumerate(keys)})
         counts.append(held)

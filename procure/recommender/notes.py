@@ -15,7 +15,7 @@ from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import study_status
-from procure.sweep.trial import simulate_counts
+from procure.sweep.trial import about_limits
 from procure.text import be, counted, with_unit
 from procure.workload.describe import multi_node_notes
 
@@ -110,9 +110,6 @@ def existing(nodes: pd.DataFrame, wait: float | None) -> str:
         f"the existing nodes run every job without any purchase; the mean wait is then {wait:,.0f} s{need}"
     )
     return f"{text}; {alone}"
-
-
-LIMITS_OFF = "jobs run on beyond their limit, none is cut (kill_at_limit = false)"
 
 
 def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -> list[str]:
@@ -241,20 +238,8 @@ def about_jobs(results: StudyResults, first: int) -> list[str]:
     plan = results.plan
     lines = plan.study.speed_notes(plan.quotes, plan.existing, [case.name for case in results.cases])
     jobs = {case.name: results.plan.workloads[case.name] for case in results.cases}
-    return [*lines, _about_limits(results, first), *multi_node_notes(jobs)]
-
-
-def _about_limits(results: StudyResults, first: int) -> str:
-    if not results.plan.study.simulate.kill_at_limit:
-        return LIMITS_OFF
-    counts = results.counts[[first]]
-    runs = [simulate_counts(results.plan, counts, case.name, results.policy) for case in results.cases]
-    n_killed = sum(int(run["n_killed"].fillna(0).iloc[0]) for run in runs)
-    n_jobs = sum(case.n_jobs for case in results.cases)
-    return (
-        f"jobs end at their limit (kill_at_limit = true), which flatters slow nodes: on the first package {n_killed:,} "
-        f"of {counted(n_jobs, 'job')} {be(n_killed)} cut"
-    )
+    limits = about_limits(plan, results.counts[first], jobs, results.policy, "the first package")
+    return [*lines, limits, *multi_node_notes(jobs)]
 
 
 def about_policies(results: StudyResults, whole: Case, k: int) -> list[str]:

@@ -16,7 +16,7 @@ from procure.recommender.learning import Note
 from procure.recommender.other_budget import best_package, study_with_budget, with_budget
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
-from procure.sweep.trial import find_package, try_everywhere
+from procure.sweep.trial import about_limits, find_package, try_everywhere
 from procure.text import Answer, counted
 
 
@@ -30,11 +30,14 @@ class WhatIf(Answer):
         What was asked about.
     table
         From `try_changes`.
+    limits
+        Whether jobs are cut at their limit, and how many on this package as it is.
     """
 
     study: str
     package_id: str
     table: pd.DataFrame
+    limits: str
 
     @property
     def title(self) -> str:
@@ -43,9 +46,10 @@ class WhatIf(Answer):
 
     @property
     def notes(self) -> list[str]:
-        """Which other package is recommended, where the budget is another."""
+        """Which other package is recommended, where the budget is another, and how many jobs are cut."""
         others = self.table[self.table["package_id"] != self.package_id]
-        return [f"{row.situation}: {row.package_id} is recommended" for row in others.itertuples()]
+        chosen = [f"{row.situation}: {row.package_id} is recommended" for row in others.itertuples()]
+        return [*chosen, self.limits]
 
     def shown(self) -> pd.DataFrame:
         """Return the situations as a table for people."""
@@ -104,7 +108,10 @@ def what_if(
     changes.check()
     results = load_results(study, None, workload, search=True)
     counts = find_package(results.plan, package, "package")
-    return WhatIf(results.plan.study.name, package, try_changes(results, counts, changes, note))
+    table = try_changes(results, counts, changes, note)
+    names = [case.name for case in results.cases]
+    limits = about_limits(results.plan, counts, names, results.policy, "this package as it is")
+    return WhatIf(results.plan.study.name, package, table, limits)
 
 
 def try_changes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from procure.run import Run, simulate
 from procure.study import Plan
 from procure.sweep.results import StudyResults
 from procure.sweep.runner import make_bench, simulate_batch
-from procure.text import nearest
+from procure.text import be, counted, nearest
 
 _BATCH = 50
 """Packages that the kernel simulates at once, between two looks at how far it is."""
@@ -136,6 +136,22 @@ def try_everywhere(
     waits = {name: mean_over(results.cases, runs, name) for name in ("mean_wait_time", "p95_wait_time")}
     return pd.DataFrame(waits).assign(
         jobs_left_out=sum(rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs)
+    )
+
+
+def about_limits(
+    plan: Plan, counts: np.ndarray, workloads: Iterable[str], policy: str, which: str = "this package"
+) -> str:
+    """Say whether jobs are cut at their limit, and how many on one package: int64[n_types], which the text calls so."""
+    if not plan.study.simulate.kill_at_limit:
+        return "jobs run on beyond their limit, none is cut (kill_at_limit = false)"
+    names = list(workloads)
+    runs = [simulate_counts(plan, counts[None, :], name, policy) for name in names]
+    n_killed = sum(int(run["n_killed"].fillna(0).iloc[0]) for run in runs)
+    n_jobs = sum(len(plan.workloads[name]) for name in names)
+    return (
+        f"jobs end at their limit (kill_at_limit = true), which flatters slow nodes: on {which} {n_killed:,} "
+        f"of {counted(n_jobs, 'job')} {be(n_killed)} cut"
     )
 
 
