@@ -36,13 +36,13 @@ from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure, utilization_nodes
 from procure.simulator.state import FAR, Options, State
 from procure.tables import check
-from procure.text import Answer, counted
+from procure.text import Shown, counted
 from procure.workload.replay import check_warm_up
 from procure.workload.speed import scale_run_time
 
 
 @dataclass(frozen=True)
-class Run(Answer):
+class Run(Shown):
     """What one simulation gave.
 
     Attributes

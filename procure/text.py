@@ -202,7 +202,7 @@ def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) ->
     )
 
 
-class Answer:
+class Shown:
     """What a stage gives: it can say itself, by its ``title``, its ``table`` and its ``notes``, a sentence each."""
 
     def shown(self: Any) -> Any:

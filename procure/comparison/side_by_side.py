@@ -17,7 +17,7 @@ from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relativ
 from procure.errors import TableError
 from procure.policies import catalog
 from procure.run import Run, simulate
-from procure.text import Answer, limit_note
+from procure.text import Shown, limit_note
 
 ORACLE = "@oracle"
 """After a policy's name: on the workload whose requests are its run times."""
@@ -31,7 +31,7 @@ _HIGHER = {"usage", "utilization_cpu", "resource_usage"}
 
 
 @dataclass(frozen=True)
-class Comparison(Answer):
+class Comparison(Shown):
     """What a comparison gave, one row per policy in the order given unless said otherwise.
 
     Attributes

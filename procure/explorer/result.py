@@ -8,11 +8,11 @@ import pandas as pd
 
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import heading
-from procure.text import Answer
+from procure.text import Shown
 
 
 @dataclass(frozen=True)
-class SearchResult(Answer):
+class SearchResult(Shown):
     """What a search found.
 
     Attributes

@@ -19,7 +19,7 @@ from procure.recommender.race import race, running_order
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench, make_bench, simulate_batch
-from procure.text import Answer, counted, duration
+from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
 from procure.workload.days import split_days
 from procure.workload.futures import WEEK, Futures, draw_futures
@@ -36,7 +36,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Forward(Answer):
+class Forward(Shown):
     """What each rule would have bought at each cut, and how that did.
 
     Attributes

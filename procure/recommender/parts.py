@@ -19,7 +19,7 @@ from procure.study import Plan, Study, load_study
 from procure.study.existing import read_existing
 from procure.study.plan import read_inputs, read_past_jobs
 from procure.sweep.runner import make_bench, simulate_batch
-from procure.text import Answer, counted, duration
+from procure.text import Shown, counted, duration
 from procure.workload.futures import Futures, draw_futures
 
 N_CANDIDATES, BEAM, DRAWS_PER_YEAR = 24, 3, 3
@@ -51,7 +51,7 @@ class Purchases:
 
 
 @dataclass(frozen=True)
-class PurchasePlan(Answer):
+class PurchasePlan(Shown):
     """All now and in parts, side by side."""
 
     title = "all now, and in parts"

@@ -12,11 +12,11 @@ from procure.recommender.confidence import Confidence
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import StudyResults, workloads_of
-from procure.text import Answer, counted
+from procure.text import Shown, counted
 
 
 @dataclass(frozen=True)
-class Recommendation(Answer):
+class Recommendation(Shown):
     """A ranking of every distinct package, or a Pareto front, with what it stands on.
 
     Attributes

@@ -15,11 +15,11 @@ from procure.models.features import FEATURE_SETS
 from procure.recommender.learning import Note
 from procure.study import Study
 from procure.sweep.results import StudyResults, few_simulated, load_results
-from procure.text import Answer, counted, nearest
+from procure.text import Shown, counted, nearest
 
 
 @dataclass(frozen=True)
-class Training(Answer):
+class Training(Shown):
     """How far off a study's model is, out of fold.
 
     Attributes

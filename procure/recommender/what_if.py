@@ -17,11 +17,11 @@ from procure.recommender.other_budget import best_package, study_with_budget, wi
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import about_limits, find_package, try_everywhere
-from procure.text import Answer, counted
+from procure.text import Shown, counted
 
 
 @dataclass(frozen=True)
-class WhatIf(Answer):
+class WhatIf(Shown):
     """One package under other conditions.
 
     Attributes

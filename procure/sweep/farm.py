@@ -14,14 +14,15 @@ from typing import Any
 
 from procure.errors import TableError
 from procure.sweep.connect import connect, read_scheduler_file
-from procure.sweep.protocol import FarmOptions, Receipt, Task, Work, check_farm
+from procure.sweep.pending import SweepWork
+from procure.sweep.protocol import FarmOptions, Receipt, Task, check_farm
 from procure.sweep.workers import WorkerPool, give_out
 
 
 def run_tasks(
     farm: str,
     task: Task,
-    work: Work,
+    work: SweepWork,
     options: FarmOptions | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Generator[tuple[Any, Receipt] | None, None, None]:

@@ -23,7 +23,7 @@ MOST_POISON = 20
 
 
 class SweepWork:
-    """The batches of a sweep, as `procure.sweep.farm.Work`; arguments are made when a batch is given out."""
+    """The batches of a sweep, their arguments made when they are given out; one put back may come again."""
 
     def __init__(self, plan: Plan, batches: list[Batch], farm: str, note: Callable[[str], None]) -> None:
         """Take up batches of a plan; on the serial farm no worker can die."""

@@ -1,12 +1,12 @@
-"""What a sweep and a farm say to each other: tasks, receipts, the work, and how to obtain workers."""
+"""What a sweep and a farm say to each other: tasks, receipts, and how to obtain workers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from procure.errors import TableError
 
@@ -26,22 +26,6 @@ class Receipt(NamedTuple):
 
 
 Task = Callable[..., Receipt]
-
-
-class Work(Protocol):
-    """What is to be computed. A batch that is given back may stand in the queue again afterwards."""
-
-    def take(self) -> Any | None:
-        """Return the next batch, or None while there is none."""
-
-    def key(self, batch: Any) -> Hashable:
-        """Name what the batch shares with others."""
-
-    def shared(self, key: Any) -> Any:
-        """Make what batches share; it is sent once to each worker."""
-
-    def arguments(self, batch: Any) -> tuple[Any, ...]:
-        """Return the rest of a task's arguments."""
 
 
 @dataclass

@@ -16,7 +16,8 @@ from typing import Any
 
 from procure._version import __version__
 from procure.errors import TableError
-from procure.sweep.protocol import FarmOptions, Receipt, Task, Work
+from procure.sweep.pending import SweepWork
+from procure.sweep.protocol import FarmOptions, Receipt, Task
 
 IN_FLIGHT_PER_WORKER = 4
 MOST_LOSSES = 10
@@ -104,7 +105,9 @@ class WorkerPool:
         self.workers -= {who}
 
 
-def give_out(pool: WorkerPool, task: Task, work: Work) -> Generator[tuple[Any, Receipt] | None, None, None]:
+def give_out(
+    pool: WorkerPool, task: Task, work: SweepWork
+) -> Generator[tuple[Any, Receipt] | None, None, None]:
     """Give batches out in waves and yield them with their receipts, as `procure.sweep.farm.run_tasks` does."""
     hand = _InHand(pool, task, work)
     while True:
@@ -116,7 +119,7 @@ def give_out(pool: WorkerPool, task: Task, work: Work) -> Generator[tuple[Any, R
 
 
 class _InHand:
-    def __init__(self, pool: WorkerPool, task: Task, work: Work) -> None:
+    def __init__(self, pool: WorkerPool, task: Task, work: SweepWork) -> None:
         self.running: dict[Any, Any] = {}
         self._pool, self._task, self._work = pool, task, work
         self._placed: dict[Any, frozenset[str] | None] = {}
