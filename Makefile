@@ -31,7 +31,7 @@ $(VENV)/.installed-hpc: pyproject.toml | $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.installed-browser: pyproject.toml | $(VENV)/.installed-test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser,pdf]'
 	@touch $@
 
 install: $(VENV)/.installed  ## install procure into .venv; `procure warm` then compiles every policy
