@@ -128,7 +128,9 @@ def intervals(arguments: argparse.Namespace) -> dict[str, object]:
 def adapt(arguments: argparse.Namespace) -> dict[str, object]:
     """How far the mixture is from the best single expert or baseline, in all and in its worst month."""
     split = arguments.split
-    found = evaluate(_log(arguments), [split], ["procure"], last=arguments.last, progress=_say)
+    chosen = Settings(members=arguments.members) if arguments.members else None
+    jobs = _log(arguments)
+    found = evaluate(jobs, [split], ["procure"], last=arguments.last, settings=chosen, progress=_say)
     return judge_adaptation(found, split)
 
 
@@ -234,6 +236,7 @@ def main() -> None:
     parser.add_argument("log", nargs="?", type=Path)
     parser.add_argument("--last", type=int)
     parser.add_argument("--preset")
+    parser.add_argument("--members", type=int, help="booster pairs at most; by default as trained")
     parser.add_argument("--split", default="chronological", choices=("chronological", "rolling"))
     arguments = parser.parse_args()
     if arguments.what != "features" and arguments.log is None:

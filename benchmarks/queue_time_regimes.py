@@ -18,6 +18,7 @@ import pandas as pd
 from queue_time_claims import judge_adaptation
 
 from procure.queue_time.evaluation import evaluate
+from procure.queue_time.model import Settings
 from procure.run import simulate
 from procure.workload import read_log
 
@@ -94,7 +95,12 @@ def main() -> None:
     arguments = parser.parse_args()
     jobs = read_log(arguments.log).jobs.tail(arguments.last)
     for regime in arguments.regime or REGIMES:
-        found = evaluate(changed(jobs, arguments.nodes, regime), ["chronological"], ["procure"])
+        found = evaluate(
+            changed(jobs, arguments.nodes, regime),
+            ["chronological"],
+            ["procure"],
+            settings=Settings(members=1),
+        )
         print(
             json.dumps({"regime": regime} | judge_adaptation(found, "chronological"), default=float),
             flush=True,

@@ -194,3 +194,19 @@ def test_a_long_log_is_left_out_for_one_question() -> None:
     jobs["start_time"], jobs["end_time"] = jobs["submit_time"] + 60, jobs["submit_time"] + 660
     kept, place = read_jobs(jobs).near(4999, 31 * 86400, 100)
     assert 100 < kept.n < 1000 and kept.order[np.argmax(kept.submit)] == place
+
+
+def test_recent_quantiles_agree_with_a_slow_twin() -> None:
+    """The median of a partition's day and of a user's month is that of the last fifty at most, evenly thinned."""
+    jobs = random_jobs(7, 200, 200_000)
+    found = site_features(jobs)
+    submit, start = jobs["submit_time"].to_numpy(), jobs["start_time"].to_numpy(dtype=float, na_value=np.inf)
+    for kind, group, seconds in (("day", "partition", 86_400), ("user", "user", 30 * 86_400)):
+        for row in range(0, 200, 7):
+            known = (start < submit[row]) & (start >= submit[row] - seconds)
+            known &= (jobs[group] == jobs[group].iloc[row]).to_numpy()
+            waits = (start - submit)[known][np.argsort(start[known], kind="stable")]
+            n = min(len(waits), 50)
+            kept = np.log1p(np.sort([waits[len(waits) - 1 - i * len(waits) // n] for i in range(n)]))
+            expected = np.interp(0.5 * (n + 1) - 1, range(n), kept) if n else np.nan
+            np.testing.assert_allclose(found[f"recent_{kind}_50"].iloc[row], expected, rtol=1e-5, atol=1e-6)

@@ -78,7 +78,7 @@ def site_features(
         # Its kernels import Numba, for which only those wait who ask for a replay.
         room = importlib.import_module("procure.queue_time.replay")
         columns["replay_wait"] = room.replay_feature(log, capacity)[ask.row]
-    lately = recent_waits(log, ask)
+    lately = recent_waits(log, ask, {label: events for label, (events, _) in starts.items()})
     for position, kind in enumerate(KINDS):
         columns |= dict(zip(recent_columns(kind), lately[:, position].T, strict=True))
     found = np.empty((ask.n, len(columns)), np.float32, order="F")

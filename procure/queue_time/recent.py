@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from procure.queue_time.events import NEVER, Events
@@ -27,13 +29,15 @@ def columns(kind: str) -> list[str]:
     return [f"{PREFIX}{kind}_{round(100 * level):02d}" for level in LEVELS]
 
 
-def recent_waits(log: Log, ask: Log) -> np.ndarray:
+def recent_waits(log: Log, ask: Log, starts: Mapping[str, Events]) -> np.ndarray:
     """Return quantiles of the recent waits that were known when each job was submitted.
 
     Parameters
     ----------
     log, ask
         All jobs, and those asked about.
+    starts
+        The log's starts sorted by each grouping.
 
     Returns
     -------
@@ -43,12 +47,8 @@ def recent_waits(log: Log, ask: Log) -> np.ndarray:
     """
     log_wait = np.log1p(np.where(log.start < NEVER, log.wait, 0).astype(float))
     found = np.full((ask.n, len(KINDS), len(LEVELS)), np.nan, np.float32)
-    sorted_by: dict[str, Events] = {}
     for position, (label, seconds) in enumerate(KINDS.values()):
-        group = getattr(log, label)
-        if label not in sorted_by:
-            sorted_by[label] = Events.of(log.start, {}, group, int(group.max(initial=0)) + 1)
-        events, own = sorted_by[label], getattr(ask, label)
+        events, own = starts[label], getattr(ask, label)
         begin, end = events.before(ask.submit - seconds, own), events.before(ask.submit, own)
         values = np.append(log_wait[events.order], 0.0)
         for first in range(0, ask.n, _BLOCK):
