@@ -11,7 +11,7 @@ from numba import njit
 from procure.queue_time.calibrate import EVERY, GRID
 from procure.queue_time.experts import MIDDLE, N_ERRORS, PRIOR_WEIGHTS, SPREAD
 
-RATE, SHARE, DELAY = 0.1, 0.005, 30.0
+RATE, SHARE, DELAY = 0.3, 0.01, 10.0
 """Learning rate per unit of relative loss; share of the weight that returns to the prior after an outcome; and
 the unresolved forecasts at which both are halved."""
 MOST_LOSS = 100.0
