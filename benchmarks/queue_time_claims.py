@@ -140,7 +140,7 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     asked, stated = found.stated[split]
     wait, at = found.wait[rows], np.searchsorted(asked, rows)
     month = pd.to_datetime(found.jobs["submit_time"].to_numpy()[rows], unit="s").to_period("M").astype(str)
-    points = {name: one.point for (part, name), one in found.forecasts.items() if part == split}
+    points = {name: one.point for (part, name), (_, one) in found.forecasts.items() if part == split}
     curves = {name: five(np.expm1(stated.experts[at, k].astype(float))) for k, name in enumerate(NAMES)}
     curves |= {name: np.repeat(point[:, None], 5, 1) for name, point in points.items()} | {
         "procure": said.quantiles
