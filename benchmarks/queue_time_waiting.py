@@ -20,6 +20,7 @@ from procure.queue_time.features import site_features
 from procure.queue_time.log import without_starts
 from procure.queue_time.metrics import LEVELS
 from procure.queue_time.model import QueueTimeModel, Settings
+from procure.queue_time.predict import rest
 from procure.workload import read_log
 
 KNOWN = 30_000
@@ -49,11 +50,18 @@ def rests(jobs: pd.DataFrame, moments: int, members: int, seed: int) -> pd.DataF
         job, waited = jobs.iloc[i], int(rng.uniform(0, wait[i]))
         table = known_at(jobs, int(job["submit_time"]) + waited)
         me = np.flatnonzero(table["job_id"] == job["job_id"])[-1:]
-        said = site.model.distribution(site_features(table, site.about["most"], asked=me))
+        now = int(job["submit_time"]) + waited
+        behind = table["start_time"].isna() & (table["submit_time"] > job["submit_time"])
+        others = table[~behind & (table["job_id"] != job["job_id"])]
+        again = pd.concat([others, table.iloc[me].assign(submit_time=now)], ignore_index=True)
+        first = site_features(table, site.about["most"], asked=me)
+        fresh = site_features(again, site.about["most"], asked=np.array([len(others)]))
         ways = {
-            "as submitted now": said, "given the wait, own distribution alone": said.after(waited),
-            "given the wait": said.after(waited, site.model.usual),
-        }  # fmt: skip
+            "at submission": site.model.distribution(first),
+            "like one that comes now in its place": site.model.distribution(fresh),
+            "at submission, given the wait": site.model.distribution(first).after(waited, site.model.usual),
+            "both, as `queue watch` says": rest(site.model, first, fresh, waited),
+        }
         row = {"waited": waited, "truth": wait[i] - waited}
         rows.append(row | {way: one.quantile(LEVELS)[0] for way, one in ways.items()})
     return pd.DataFrame(rows)
@@ -73,7 +81,7 @@ def judge(found: pd.DataFrame) -> pd.DataFrame:
                 "way": way, "n": len(truth), "mae": np.abs(error[:, 2]).mean(),
                 "typical_factor": np.exp(np.median(factor)),
                 "pinball": np.maximum(LEVELS * error, (LEVELS - 1) * error).mean(), "coverage_90": inside.mean(),
-                "n_over_12h": int(long.sum()), "coverage_90_over_12h": inside[long].mean(),
+                "n_over_12h": int(long.sum()), "coverage_90_over_12h": inside[long].mean() if long.any() else np.nan,
             }
         )  # fmt: skip
     return pd.DataFrame(judged)

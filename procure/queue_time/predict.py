@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.progress import track
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.features import site_features
@@ -82,8 +83,6 @@ class Situation:
         All jobs that are known at its submission or now, and the place of this one among them.
     features
         Of this job at its submission; one row.
-    waited
-        How long it has waited by now, s.
     """
 
     request: Request
@@ -91,7 +90,6 @@ class Situation:
     table: pd.DataFrame
     row: int
     features: pd.DataFrame
-    waited: int = 0
 
 
 def situation(
@@ -151,22 +149,16 @@ def current_features(
 
 
 def forecast(
-    site: SiteModel,
-    features: pd.DataFrame,
-    deadline: float | None = None,
-    waited: int = 0,
-    doubt: float = 0.0,
+    site: SiteModel, features: pd.DataFrame, deadline: float | None = None, doubt: float = 0.0
 ) -> dict[str, float | None]:
-    """Predict when a job starts: seconds from now.
+    """Predict when a job that is submitted now starts: seconds from now.
 
     Parameters
     ----------
     site, features
-        The model, and one row of features of the job's submission.
+        The model, and one row of features.
     deadline
         Seconds from now; None = no chance is asked for.
-    waited
-        How long it has waited already, s.
     doubt
         Of `cautions.Caution`, in all: how much wider than stated the distribution is made.
 
@@ -176,18 +168,44 @@ def forecast(
         ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``; a point method knows only the
         first.
     """
-    names = ("lower_90", "lower_50", "median", "upper_50", "upper_90")
     if not isinstance(site.model, QueueTimeModel):
-        point = max(float(site.model.predict(features)[0]) - waited, 0.0)
+        point = max(float(site.model.predict(features)[0]), 0.0)
         empty: dict[str, float | None] = dict.fromkeys(("lower_50", "upper_50", "lower_90", "upper_90"))
         return {"median": point} | empty | {"p_before_deadline": None}
     said = site.model.distribution(features)
-    said = widened(said, doubt) if doubt else said
-    said = said.after(waited, site.model.usual) if waited else said
+    return _read(widened(said, doubt) if doubt else said, deadline)
+
+
+def _read(said: Distribution, deadline: float | None = None) -> dict[str, float | None]:
+    """Read what is stated of one job off its distribution."""
+    names = ("lower_90", "lower_50", "median", "upper_50", "upper_90")
     values = dict(zip(names, said.quantile(LEVELS)[0].tolist(), strict=True))
     chance = None if deadline is None else float(said.chance(deadline)[0])
     order = ("median", "lower_50", "upper_50", "lower_90", "upper_90")
     return {name: values[name] for name in order} | {"p_before_deadline": chance}
+
+
+def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, waited: float) -> Distribution:
+    """Return the distribution of what remains for a job that waits already.
+
+    Two views are averaged on a log scale: its own distribution given that it has not started yet, and that of a
+    job like it which comes now in its place of the queue. Who has waited longer than all waits known goes by the
+    first alone.
+
+    Parameters
+    ----------
+    model
+        The model.
+    submitted, now
+        One row of features each: of its submission, and of one like it that comes now, nobody behind it counted.
+    waited
+        Seconds.
+    """
+    given = model.distribution(submitted).after(waited, model.usual)
+    if waited > model.usual[-1]:
+        return given
+    logs = np.log1p(given.curve) + np.log1p(model.distribution(now).curve)
+    return Distribution(np.expm1(logs / 2))
 
 
 def widened(said: Distribution, doubt: float) -> Distribution:
@@ -247,17 +265,31 @@ def pending_waits(
     """
     now = moment_of(site, state) if now is None else now
     table = _known(site, state)
-    mine = np.flatnonzero(
-        ((table["user"] == user) & table["start_time"].isna() & table["end_time"].isna()).to_numpy()
-    )
-    mine = mine[np.argsort(table["submit_time"].to_numpy()[mine], kind="stable")][:most]
-    features = _features(site, table, mine)
+    waits = (table["start_time"].isna() & table["end_time"].isna()).to_numpy()
+    submit = table["submit_time"].to_numpy()
+    mine = np.flatnonzero(waits & (table["user"] == user).to_numpy())
+    mine = mine[np.argsort(submit[mine], kind="stable")][:most]
+    submitted = _features(site, table, mine)
     rows = []
-    for place, job in enumerate(table.iloc[mine].itertuples()):
-        request, waited = Request.of(job), max(now - int(job.submit_time), 0)
-        row = {
+    for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
+        job, waited = next(table.iloc[[row]].itertuples()), max(now - int(submit[row]), 0)
+        fresh = _features(site, *_in_its_place(table, row, waits & (submit > submit[row]), now))
+        request = Request.of(job)
+        about = {
             "job_id": str(job.job_id), "cpus": request.cpus, "requested_time": request.requested_time,
             "partition": request.partition, "waited": waited,
         }  # fmt: skip
-        rows.append(row | forecast(site, features.iloc[[place]], waited=waited))
+        if isinstance(site.model, QueueTimeModel):
+            rows.append(about | _read(rest(site.model, submitted.iloc[[place]], fresh, waited)))
+        else:
+            rows.append(about | forecast(site, fresh))
     return pd.DataFrame(rows)
+
+
+def _in_its_place(
+    table: pd.DataFrame, row: int, behind: np.ndarray, now: int
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a job table in which a waiting job comes now and nobody waits behind it, and its place, the last."""
+    others = table[~behind & (np.arange(len(table)) != row) & (table["submit_time"] <= now).to_numpy()]
+    again = table.iloc[[row]].assign(submit_time=now)
+    return pd.concat([others, again], ignore_index=True), np.array([len(others)])
