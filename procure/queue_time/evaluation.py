@@ -239,7 +239,7 @@ def _ours(
     at = np.searchsorted(found.stated[name][0], np.concatenate([split.test for split in group]))
     said = Distribution(stated.curve[at])
     quantiles = said.quantile(LEVELS)
-    return Forecast(quantiles[:, 2], quantiles, {d: said.chance(d) for d in deadlines}, said.curve)
+    return Forecast(quantiles[:, 2], quantiles, {d: said.chance(d) for d in deadlines}, stated.mixed[at])
 
 
 def _at_random(

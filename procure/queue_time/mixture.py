@@ -31,11 +31,12 @@ _AGES = np.concatenate([[0.0], 300 * 2.0 ** np.arange(16)])
 class Stated:
     """What was said of jobs as they were submitted.
 
-    ``curve`` (n, len(GRID)) corrected quantiles in seconds; ``weights`` (n, len(NAMES)); ``experts`` (n, len(NAMES),
-    len(GRID)) each expert's own quantiles as log(1 + seconds).
+    ``curve`` (n, len(GRID)) corrected quantiles in seconds, ``mixed`` the same before the correction; ``weights``
+    (n, len(NAMES)); ``experts`` (n, len(NAMES), len(GRID)) each expert's own quantiles as log(1 + seconds).
     """
 
     curve: np.ndarray
+    mixed: np.ndarray
     weights: np.ndarray
     experts: np.ndarray
 
@@ -116,7 +117,7 @@ class Mixture:
         keep = np.flatnonzero((age <= N_WINDOW) | ((both.left >= until) & (age <= MOST_WAITING)))
         self.jobs = both.take(keep)
         self.curve, self.experts = curve[keep], spread[keep]
-        return Stated(stated, said[first:], spread[first:])
+        return Stated(stated, np.expm1(curve[first:]), said[first:], spread[first:])
 
 
 def combine(raw: np.ndarray, weights: np.ndarray, moved: np.ndarray, top: float) -> np.ndarray:
