@@ -29,7 +29,6 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
         c=comparison,
         lines=_answer(comparison.table),
         main=comparison.table[_MAIN],
-        relative=comparison.relative.rename(columns=heading),  # ratios have none of their metrics' units
         tests=_tests(comparison.tests),
         spreads=[] if comparison.parts.empty else [_spread(comparison, metric) for metric in TESTED],
         mean_waits=mean_waits,

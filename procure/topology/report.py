@@ -81,6 +81,11 @@ def _chart(by_size: pd.DataFrame) -> Markup:
     axes.bar(place - 0.2, by_size["mean_aph"], 0.4, color=BLUE, label="as placed")
     axes.bar(place + 0.2, by_size["ideal_aph"], 0.4, color=GREY, label="ideal, in an empty tree")
     axes.set_xticks(place, [literal(one) for one in by_size["nodes"]])
-    axes.set(xlabel="nodes of a job", ylabel="mean hops between its nodes", ylim=(0, 4.2))
+    axes.set(
+        xlabel="nodes of a job",
+        ylabel="mean hops between its nodes",
+        ylim=(0, 4.2),
+        xlim=(-0.6, max(len(place), 4) - 0.4),
+    )
     axes.legend(frameon=False, fontsize=8, loc="upper left")
     return inline(made, "hops", "Mean hops between the nodes of a job, by its size")
