@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.queue_time import evaluation, training
 from procure.queue_time import predict as room
-from procure.queue_time import training
 from procure.queue_time.state import parse_state
 from tests.test_queue_time_model import QUICK, busy_site
 
@@ -110,6 +110,21 @@ def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:
     for what in ("Table 2.4", "Table 2.5", "Table 2.6", "Figure 2.1", "Figure 2.5", "<svg"):
         assert what in report
     assert not re.search("https?:", report)
+
+
+def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mixture's weights by month stand in our rows, naive guesses beside; without updates weights stay."""
+    monkeypatch.setattr(evaluation, "Settings", lambda **given: QUICK)
+    words = ["evaluate", str(folder / "jobs.parquet"), "--method", "procure", "--format", "json"]
+    result = RUN.invoke(app, ["queue", *words, "--update-every", "never"])
+    rows = json.loads(result.stdout)
+    assert {"zero", "last_like", "user_5", "partition_5", "recent", "hgb"} < {row["method"] for row in rows}
+    ours = next(row for row in rows if row["method"] == "procure")
+    assert all(sum(month.values()) == pytest.approx(1, abs=0.01) for month in ours["weights"].values())
+    assert len({str(month) for month in ours["weights"].values()}) == 1
+    assert "was never updated" in result.stderr
+    assert "served best on this log" in result.stderr
+    assert RUN.invoke(app, ["queue", *words, "--update-every", "often"]).exit_code == 2
 
 
 def test_a_replay_can_be_added(folder: Path) -> None:

@@ -92,7 +92,8 @@ def evaluate(
         write_report(found, report, seed=seed, tz=tz)
         note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
-    note(_cadence(update_every))
+    if found.stated:
+        note(_cadence(update_every))
     if output is Format.JSON:
         weights = {split: evaluation.weights_by_month(found, split) for split in found.stated}
         print_json([row | _weights_of(row, weights) for row in rows])
