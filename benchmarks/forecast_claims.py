@@ -5,6 +5,10 @@ python benchmarks/forecast_claims.py hurst LOG [--preset P]          R/S exponen
 python benchmarks/forecast_claims.py recurring LOG [--tz ZONE]       shares of the CPU-hours that recur
 python benchmarks/forecast_claims.py schedule LOG --cpus N [--days D]      one run per policy, compared week by week
 python benchmarks/forecast_claims.py schedule WAGAP --wagap                on 20 x 80 and 48 x 12 CPUs
+    --policies easy,conservative,smallest-first,best-gap,tabu,forecast     ranks those of Tables III and V anew
+python benchmarks/forecast_claims.py control LOG [--tz ZONE]         AUC within a key, and on shuffled days
+python benchmarks/forecast_claims.py coins                           the same of running shares of coin tosses
+python benchmarks/forecast_claims.py halves LOG [--tz ZONE]          calibration by half of the log, and what luck does
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sys
 import time
 
 import numpy as np
@@ -21,14 +26,25 @@ from queue_time_claims import busy_year
 from procure.comparison.classes import resource_usage
 from procure.comparison.paired import paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
+from procure.forecast.confidence import make_forecasts
+from procure.forecast.evaluation import auc_within, calibration, judge, shuffle_days
+from procure.forecast.forecaster import confidence_of
 from procure.forecast.hurst import hurst, series_of
-from procure.forecast.periods import Patterns, PatternSettings
+from procure.forecast.known import NEVER
+from procure.forecast.periods import PERIODS, Patterns, PatternSettings, find_patterns
 from procure.forecast.recurring import recurring_shares
 from procure.run import simulate
+from procure.schemas import JOB
+from procure.tables import read
 from procure.workload import read_log
 
 POLICIES = "easy,forecast,forecast:control=exact,forecast:control=shuffled"
 WEEK = 604_800
+TABLES = {
+    "III": ["conservative", "forecast", "best-gap", "tabu"],
+    "V": ["smallest-first", "easy", "forecast", "best-gap", "tabu"],
+}
+"""The policies of the published tables that are here (PBS Pro is not); those of a run are ranked."""
 
 
 def patterns(arguments: argparse.Namespace) -> dict[str, object]:
@@ -78,16 +94,105 @@ def schedule(arguments: argparse.Namespace) -> dict[str, object]:
             "cpu_seconds": time.process_time() - began,
         }  # fmt: skip
         weekly[policy] = bounded.groupby(week).mean()
+        print(policy, rows[policy], weekly[policy].round(2).tolist(), file=sys.stderr, flush=True)
     table = pd.DataFrame(rows).T
     criteria = table[["makespan", "slowdown", "usage"]].astype(float)
     table["score"] = rank(criteria, PUBLISHED_WEIGHTS, {"usage"}).score
+    tables = {}
+    for name, chosen in TABLES.items():
+        among = criteria[criteria.index.isin(chosen)]
+        tables[name] = (
+            rank(among, PUBLISHED_WEIGHTS, {"usage"}).score.round(4).to_dict() if len(among) > 1 else {}
+        )
     values = pd.DataFrame(weekly)
     tests = paired_tests(values, values.columns[0])
     better = {p: int((values[p] < values.iloc[:, 0]).sum()) for p in values.columns[1:]}
     return {
         "n_jobs": len(jobs), "n_weeks": len(values), "table": table.round(4).to_dict("index"),
-        "weekly_bounded_slowdown": tests.round(4).to_dict("records"), "weeks_better": better,
+        "weekly_bounded_slowdown": tests.round(4).to_dict("records"), "weeks_better": better, "tables": tables,
     }  # fmt: skip
+
+
+def halves(arguments: argparse.Namespace) -> dict[str, object]:
+    """Judge `boosted` on each half of the log's time and on all of it; the recalibration was chosen on first halves."""
+    patterns = find_patterns(_log(arguments), PatternSettings(tz=arguments.tz))
+    rng, found = np.random.default_rng(0), {}
+    for period in patterns.layers():
+        f = make_forecasts(patterns, period)
+        sure = confidence_of(patterns, f, "boosted")
+        known = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
+        first = f.issued < (patterns.first + patterns.last) / 2
+        for name, rows in (("first", known & first), ("second", known & ~first), ("all", known)):
+            judged = judge(sure[rows], f.came[rows])
+            luck = [judge(sure[rows], rng.random(rows.sum()) < sure[rows])["worst_tenth"] for _ in range(100)]
+            found[f"{period}, {name}"] = {
+                key: judged[key] for key in ("n_forecasts", "brier_gain", "worst_tenth")
+            } | {
+                "worst_tenth_were_they_exact": np.quantile(luck, [0.5, 0.95]).tolist(),
+                "weighted_gap": _weighted_gap(sure[rows], f.came[rows]),
+            }
+    return found
+
+
+def control(arguments: argparse.Namespace) -> dict[str, object]:
+    """Judge the ranks of `boosted` within a key, on the log and on shuffled days.
+
+    ``all`` pairs of forecasts; those ``at_once``: nearer than a period less the tolerance, so that what came of
+    neither was known when the other was made, nor is one of them the other's recurrence.
+    """
+    jobs, settings = _log(arguments), PatternSettings(tz=arguments.tz)
+    made = [find_patterns(jobs, settings)]
+    made += [
+        find_patterns(shuffle_days(jobs, seed, arguments.tz), settings) for seed in range(arguments.shuffles)
+    ]
+    found: dict[str, object] = {}
+    for period in made[0].layers():
+        values = []
+        for patterns in made:
+            f = make_forecasts(patterns, period)
+            rows = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
+            sure, came, key = confidence_of(patterns, f, "boosted")[rows], f.came[rows], f.key[rows]
+            near = PERIODS[period] - int(settings.tolerance[f.layer])
+            values.append([auc_within(sure, came, key), *_at_once(sure, came, key, f.issued[rows], near)])
+        names = ("all", "at_once", "n_pairs_at_once")
+        columns = [dict(zip(names, row, strict=True)) for row in values]
+        found[period] = {
+            "log": columns[0],
+            "shuffled": columns[1:],
+            "mean": np.mean(values[1:], axis=0).tolist(),
+        }
+    return found
+
+
+def _at_once(
+    sure: np.ndarray, came: np.ndarray, key: np.ndarray, issued: np.ndarray, near: int
+) -> list[float]:
+    order = np.lexsort((issued, key))
+    right = pairs = 0.0
+    for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+        hits, misses = rows[came[rows]], rows[~came[rows]]
+        chosen = np.abs(issued[hits][:, None] - issued[misses]) < near
+        ahead = np.sign(sure[hits][:, None] - sure[misses])[chosen]
+        right += ((ahead + 1) / 2).sum()
+        pairs += chosen.sum()
+    return [right / pairs if pairs else np.nan, pairs]
+
+
+def coins(arguments: argparse.Namespace) -> dict[str, float]:
+    """Rank tosses of a coin that falls on heads once in five by the share of earlier heads, within groups."""
+    rng, found = np.random.default_rng(0), {}
+    for n in (10, 30, 100):
+        came = rng.random((30_000 // n, n)) < 0.2
+        before = np.cumsum(came, axis=1) - came
+        share = (before + 0.8) / (np.arange(n) + 4)
+        group = np.repeat(np.arange(len(came)), n)
+        found[f"groups of {n}"] = auc_within(share.ravel(), came.ravel(), group)
+    return found
+
+
+def _weighted_gap(sure: np.ndarray, came: np.ndarray) -> float:
+    bins = calibration(sure, came)
+    return float(((bins["stated"] - bins["came"]).abs() * bins["n"]).sum() / bins["n"].sum())
 
 
 def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -103,11 +208,16 @@ def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.Dat
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
+    if arguments.log.endswith(".parquet"):
+        return read(arguments.log, JOB)
     return read_log(arguments.log, preset=arguments.preset).jobs
 
 
 def main() -> None:
-    commands = {"patterns": patterns, "hurst": memory, "recurring": recurring, "schedule": schedule}
+    commands = {
+        "patterns": patterns, "hurst": memory, "recurring": recurring, "schedule": schedule, "halves": halves,
+        "control": control, "coins": coins,
+    }  # fmt: skip
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -118,6 +228,7 @@ def main() -> None:
     parser.add_argument("--cpus", type=int, default=100)
     parser.add_argument("--wagap", action="store_true")
     parser.add_argument("--days", type=float, default=0)
+    parser.add_argument("--shuffles", type=int, default=1, help="of the days, for control")
     parser.add_argument("--policies", default=POLICIES, help="separated by commas; within a policy, write ;")
     arguments = parser.parse_args()
     print(json.dumps(commands[arguments.command](arguments), indent=1, default=float))
