@@ -117,6 +117,12 @@ def test_policy_equals_its_slow_twin_on_crowded_queues(policy):
         compare(policy, TWINS[policy](), seed, 24)
 
 
+def test_a_reservation_ends_when_another_job_becomes_first_and_starts():
+    """Under a queue order that changes, who held the reservation may be first again, and it is made anew."""
+    policy = "easy:order=sjf,queue_order=unicef"
+    compare(policy, TWINS[policy](), 1_413, 24)
+
+
 @pytest.mark.parametrize("policy", PLANS)
 def test_plan_equals_its_slow_twin(policy):
     """Policies that plan every waiting job start them when and where their twin over dense time does."""

@@ -74,7 +74,9 @@ def easy(state, own):
     if head == n_jobs:
         return WAIT
     job, beside = head, False
-    if not fits(state, lines, lines.line_of[head]):
+    if fits(state, lines, lines.line_of[head]):
+        own.notes[HEAD] = -1  # under an order that changes, who holds the reservation now may be first again
+    else:
         job, beside = _first_behind(state, own, head)
         if job == n_jobs:
             return WAIT
