@@ -241,7 +241,7 @@ def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -
     ("request_", "said"),
     [
         (Request(10_000, 3600), "the most seen"),
-        (Request(1, -5), "positive time"),
+        (Request(1, -5), "not negative"),
         (Request(1, 60, partition="bach"), "did you mean batch"),
         (Request(1, 60, gpus=4), "GPUs"),
     ],

@@ -100,7 +100,7 @@ def test_bad_input_is_one_sentence(files, tmp_path, procure):
         (("window", "generate", "--from", bad, "--out", tmp_path / "o.csv"), 1, "line 2"),
         (("window", "generate", "--jobs", "2000000", "--out", tmp_path / "o.csv"), 2, "1,000,000"),
         ((*compare, "--methods", "seq,seq"), 2, "only once"),
-        ((*compare, "--methods", "seq,foo"), 2, "'--methods'"),
+        ((*compare, "--methods", "seq,foo"), 2, "for --methods"),
         ((*compare, "--length", "0"), 1, "length"),
     ):
         found, out, err = procure(*arguments)
