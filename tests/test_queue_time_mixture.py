@@ -188,6 +188,17 @@ def test_jobs_that_still_wait_are_news() -> None:
     assert mixed.weights[NAMES.index("hgb_mean")] > 2 / 3
 
 
+def test_a_log_that_tells_of_late_starts_hides_none_of_the_next() -> None:
+    """A month's log whose last job started a month later: of the next month's jobs each outcome counts all the same."""
+    outcomes, raw = random_case(9)
+    late = outcomes_of(np.array([0]), np.array([40_000.0]))
+    mixed = Mixture()
+    mixed.roll(late, raw[:1], TOP, 40_001.0)
+    rest = outcomes.take(np.arange(1, len(outcomes)))
+    mixed.roll(rest, raw[1:], TOP, 60_000.0)
+    assert mixed.n_errors == 1 + int((rest.started & (rest.left < 60_000)).sum())
+
+
 def test_outcomes_count_from_the_next_update() -> None:
     """With updates every six hours weights stay between them; never updated, they stay for good."""
     outcomes, raw = random_case(5, 300)

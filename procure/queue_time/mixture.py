@@ -97,7 +97,7 @@ class Mixture:
         """
         first, n = len(self.jobs), len(self.jobs) + len(jobs)
         both = self.jobs.then(jobs)
-        news = _news(both, self.until, until, every)
+        news = _news(both, first, self.until, until, every)
         spread = np.concatenate([self.experts, np.empty_like(raw)])
         curve = np.concatenate([self.curve, np.empty((len(jobs), len(GRID)))])
         said = np.empty((n, len(NAMES)))
@@ -150,11 +150,12 @@ def _last_news(now: float, began: float, every: float) -> float:
 
 
 def _news(
-    jobs: Outcomes, since: float, until: float, every: float
+    jobs: Outcomes, first: int, since: float, until: float, every: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """List what becomes known of jobs after ``since``: when, of which row, between which ages, and how it ends.
+    """List what becomes known by ``until``: when, of which row, between which ages, and how it ends.
 
-    A job that waits is looked at again each time its age has doubled. The kind is 0 while it waits, 1 as it
+    Of the jobs before row ``first`` what was known by ``since`` has been learnt. Of later ones nothing has, though a
+    log that tells of starts long after its last submission may put ``since`` after theirs. A job that waits is looked at again each time its age has doubled. The kind is 0 while it waits, 1 as it
     starts, 2 as it gives up.
     """
     age = jobs.left - jobs.submit
@@ -174,5 +175,5 @@ def _news(
         )
         time = np.where(time > since, late, time)
     order = np.lexsort((end, row, time))
-    order = order[(time[order] >= since) & (time[order] < until)]
+    order = order[((time[order] >= since) | (row[order] >= first)) & (time[order] < until)]
     return time[order], row[order], begin[order], end[order], kind[order]
