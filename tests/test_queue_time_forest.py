@@ -54,6 +54,16 @@ def test_arrays_say_what_xgboost_says(kind: str, seed: int) -> None:
     np.testing.assert_array_equal(kept.predict(rows[:1]), kept.predict(rows)[:1])
 
 
+@pytest.mark.parametrize("answer", [0.0, 1.0])
+def test_chances_that_were_all_the_same_stay_finite(answer: float) -> None:
+    """Where every job of a log met every deadline, what was learnt is written, read again, and all but certain."""
+    rows = np.arange(80, dtype=np.float32).reshape(-1, 2)
+    chosen = SETTINGS | {"objective": "binary:logistic"}
+    data = xgboost.QuantileDMatrix(rows, np.full(len(rows), answer), nthread=1)
+    kept = from_bytes(taken(xgboost.train(chosen, data, 3)).to_bytes(), "x")
+    np.testing.assert_allclose(kept.predict(rows), answer, atol=1e-4)
+
+
 def test_the_compiled_walk_adds_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows take the compiled walk, with the same bits as NumPy's."""
     one, rows = fitted("quantiles", 3)

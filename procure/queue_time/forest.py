@@ -16,6 +16,8 @@ from procure.errors import TableError
 _FEW = 500_000
 """Up to so many pairs of a row and a tree NumPy walks; beyond, it is worth the time to load the compiled walk."""
 _LINKS = ("identity", "logistic")
+_SURE = 1e-6
+"""No chance before the first tree is nearer to 0 or 1 than this."""
 _MOST_COLUMNS = 100_000
 _NODES = {
     "left": "<i4", "right": "<i4", "feature": "<i4", "threshold": "<f4", "nan_left": "|u1", "value": "<f4",
@@ -182,7 +184,9 @@ def of_learner(learner: dict[str, Any]) -> Booster:
     value = _means(left, right, np.where(leaf, threshold, 0.0), joined("sum_hessian").astype(np.float64))
     logistic = learner["objective"]["name"] == "binary:logistic"
     base = np.array(json.loads(parameters["base_score"]), dtype=np.float64)
-    base = np.log(base / (1 - base)) if logistic else base
+    if logistic:  # where every answer was the same its logit would be infinite
+        base = np.clip(base, _SURE, 1 - _SURE)
+        base = np.log(base / (1 - base))
     nodes: dict[str, np.ndarray] = {
         "left": left, "right": right, "feature": joined("split_indices"), "threshold": threshold,
         "nan_left": joined("default_left"), "value": value,

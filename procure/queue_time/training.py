@@ -19,6 +19,7 @@ from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.store import SiteModel, recent
 from procure.queue_time.trend import fit_trend
+from procure.text import be, counted
 
 
 def train(
@@ -48,7 +49,8 @@ def train(
         features, wait = site_features(jobs, replay=replay), wait_times(jobs)
     rows = np.flatnonzero(~np.isnan(wait))
     if len(rows) < 100:
-        raise TableError(f"{len(rows)} jobs with a start are too few to learn from; at least 100 are needed")
+        known = f"{counted(len(rows), 'job')} with a start {be(len(rows))} too few to learn from"
+        raise TableError(f"{known}; at least 100 are needed")
     model: QueueTimeModel | Published
     if method == "procure":
         outcomes = Outcomes.of(jobs)
