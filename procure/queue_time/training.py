@@ -126,7 +126,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = fit_trend(joined, features) or site.trend
-    return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, int(new.sum())
+    return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, len(fresh)
 
 
 def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.DataFrame:
