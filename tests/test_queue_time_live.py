@@ -100,6 +100,7 @@ def test_an_empty_queue_is_no_error(model: Path, squeue) -> None:  # type: ignor
         ("      47 batch sleep alice R 0:10 1 c1\n", 0, "unknown layout"),
         ("JOBID|USER|PARTITION\n1|a|b\n", 0, "column STATE is missing"),
         (PRINTED + "105|dave\n", 0, "line 5: 2 fields where 13 are known"),
+        (PRINTED.replace("1603184400", "N/A"), 0, "line 1, column START_TIME: 'N/A' is not a time"),
         ("", 1, "squeue failed: slurm_load_jobs error"),
     ],
 )

@@ -141,13 +141,21 @@ def _rows(cells: dict[str, str], where: str, tz: str | None) -> list[dict[str, o
     per_node = -(-cpus // nodes)
     row = {
         "user": cells["USER"], "partition": cells["PARTITION"],
-        "submit_time": moment(cells["SUBMIT_TIME"], tz or "UTC"),
+        "submit_time": _moment(cells["SUBMIT_TIME"], tz, f"{where}, column SUBMIT_TIME"),
         "requested_time": int(limit), "run_time": 0, "n_nodes": nodes, "cpus_per_node": per_node,
         "mem_mb_per_node": int(np.ceil(memory * (per_node if per == "cpu" else 1))),
         "gpus_per_node": _gpus(cells.get("TRES_PER_NODE", "")), "state": "PENDING" if pending else "RUNNING",
-        "start_time": None if pending else moment(cells["START_TIME"], tz or "UTC"), "end_time": None,
+        "start_time": None if pending else _moment(cells["START_TIME"], tz, f"{where}, column START_TIME"),
+        "end_time": None,
     }  # fmt: skip
     return [row | {"job_id": name} for name in (array_tasks(cells["JOBID"]) if pending else [cells["JOBID"]])]
+
+
+def _moment(text: str, tz: str | None, where: str) -> int:
+    try:
+        return moment(text, tz or "UTC")
+    except TableError as error:
+        raise TableError(f"{where}: {error}") from None
 
 
 def _gpus(text: str) -> int:
