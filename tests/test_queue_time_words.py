@@ -277,6 +277,38 @@ def test_live_asks_what_if_of_now(site, tmp_path, monkeypatch) -> None:  # type:
     assert len(json.loads(done.stdout)) > 2 and set(asked) == {1_700_000_000}
 
 
+def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type: ignore[no-untyped-def]
+    """The row of the job as it was asked for has the intervals and the chance that the answer has, doubt included."""
+    state = queue_of(site)
+    asked = Request(3, 777, partition="batch", user="nobody-yet")
+    said = answers.answer(site, asked, state, deadline=600.0)
+    assert len(said["caution"]) >= 2
+    rows = room.what_if(site, asked, state, 600.0, doubt=answers.doubt_in(site, True))
+    one = rows[rows["as_asked"]].iloc[0]
+    for name in ("median", "lower_50", "upper_50", "lower_90", "upper_90", "p_before_deadline"):
+        assert one[name] == pytest.approx(said[name], rel=1e-6, abs=1e-6), name
+
+
+def test_an_empty_state_is_said(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A state file without a job leaves open when it was written: what is assumed is said."""
+    store.save(site, tmp_path / "site.model")
+    (tmp_path / "squeue.txt").write_text("")
+    words = ["queue", "predict", "--model", str(tmp_path / "site.model"), "--cpus", "4", "--time", "1h"]
+    done = RUN.invoke(app, [*words, "--state", str(tmp_path / "squeue.txt")])
+    assert done.exit_code == 0
+    assert "tells of no job: the queue is taken for empty" in done.stderr
+
+
+def test_a_job_just_submitted_has_not_waited_at_once(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """`watch` says of a job that came this moment that it came just now."""
+    store.save(site, tmp_path / "site.model")
+    line = "101|alice|batch|PENDING|None|4|1|500M|N/A|2:00:00|2020-10-20T08:00:00|N/A|100"
+    (tmp_path / "squeue.txt").write_text(line)
+    words = ["queue", "watch", "--model", str(tmp_path / "site.model"), "--user", "alice", "--count", "1"]
+    said = RUN.invoke(app, [*words, "--state", str(tmp_path / "squeue.txt")]).stdout
+    assert "just now" in said
+
+
 def page_text() -> str:
     """The reference page, made from the code."""
     lines = ["# Features of queue time", ""]

@@ -20,7 +20,7 @@ from procure.cli.queue_options import ModelOption, TzOption
 from procure.errors import TableError
 from procure.queue_time import predict as room
 from procure.queue_time import store
-from procure.queue_time.answer import answer
+from procure.queue_time.answer import answer, doubt_in
 from procure.queue_time.cautions import age_of
 from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
@@ -67,9 +67,11 @@ def predict(
     if queue is None:
         date = f", {utc_text(now)}" if now > _DATES else ""
         note(f"now is taken for the end of the model's log{date}; --state or --live tells the queue as it is")
+    elif queue.empty and state is not None:
+        note(f"{state} tells of no job: the queue is taken for empty, and now for the end of the model's log")
     seconds = deadline_of(deadline, now, tz)
     if what_if:
-        choices = room.what_if(site, request, queue, seconds, now)
+        choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue is not None))
         shown = _choices(choices, deadline is not None) if output is Format.TABLE else choices
         print_table(shown, output, "the same work, soonest first")
         return
@@ -127,6 +129,10 @@ def _print_answer(said: dict[str, Any]) -> None:
         echo(sentence)
     for sentence in said["caution"]:
         echo(f"Careful: {sentence}")
+
+
+def _so_far(waited: float) -> str:
+    return roughly(waited) if waited >= 2.5 else "just now"
 
 
 def _between(said: Any, share: int) -> str:
@@ -205,7 +211,7 @@ def _pending_table(
         table.add_column(name)
     for job in waits.to_dict("records"):
         cells = (
-            job["job_id"], str(job["cpus"]), _limit(job["requested_time"]), job["partition"], roughly(job["waited"]),
+            job["job_id"], str(job["cpus"]), _limit(job["requested_time"]), job["partition"], _so_far(job["waited"]),
             roughly(job["median"]), "–" if job["lower_90"] is None else _between(job, 90),
         )  # fmt: skip
         table.add_row(*(escape(printable(text)) for text in cells))

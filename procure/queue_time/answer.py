@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
 from procure.queue_time.cautions import cautions, doubt_of
-from procure.queue_time.predict import Request, forecast, situation
+from procure.queue_time.predict import Request, Situation, forecast, situation
 from procure.queue_time.store import SiteModel
 from procure.queue_time.why import because, changed_median, neighbours
 
@@ -46,3 +47,8 @@ def answer(
     said["because"] = because(site, here, near, said["median"], changed_median(site, state, here))
     said["caution"] = [one.text for one in careful]
     return said
+
+
+def doubt_in(site: SiteModel, with_state: bool) -> Callable[[Request, Situation], float]:
+    """Return a function that tells how much wider `answer` makes the forecast of a request in a queue."""
+    return lambda asked, here: doubt_of(cautions(site, asked, here, neighbours(here), with_state))

@@ -154,9 +154,10 @@ def _news(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """List what becomes known by ``until``: when, of which row, between which ages, and how it ends.
 
-    Of the jobs before row ``first`` what was known by ``since`` has been learnt. Of later ones nothing has, though a
-    log that tells of starts long after its last submission may put ``since`` after theirs. A job that waits is looked at again each time its age has doubled. The kind is 0 while it waits, 1 as it
-    starts, 2 as it gives up.
+    Of the jobs before row ``first`` what was known by ``since`` has been learnt; of later ones nothing has, even
+    where a log that tells of starts long after its last submission has moved ``since`` beyond theirs. A job that
+    waits is looked at again each time its age has doubled. The kind is 0 while it waits, 1 as it starts, 2 as it
+    gives up.
     """
     age = jobs.left - jobs.submit
     parts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -221,11 +222,12 @@ def widened(said: Distribution, doubt: float) -> Distribution:
 
 def what_if(
     site: SiteModel, request: Request, state: pd.DataFrame | None = None, deadline: float | None = None,
-    now: int | None = None,
+    now: int | None = None, doubt: Callable[[Request, Situation], float] = lambda asked, here: 0.0,
 ) -> pd.DataFrame:  # fmt: skip
     """Rank the same work in other sizes, times and partitions by its expected start.
 
-    Sizes keep CPUs × time; the soonest median is first.
+    Sizes keep CPUs × time; the soonest median is first. ``doubt`` tells how much wider than stated each forecast is
+    made, see `answer.doubt_in`.
     """
     choices = [request]
     for factor in (0.25, 0.5, 2, 4):
@@ -246,7 +248,8 @@ def what_if(
             check_request(site, choice, state)
         except TableError:
             continue
-        expected = forecast(site, current_features(site, choice, state, now), deadline)
+        here = situation(site, choice, state, now)
+        expected = forecast(site, here.features, deadline, doubt(choice, here))
         asked = {"cpus": choice.cpus, "requested_time": choice.requested_time, "partition": choice.partition}
         rows.append(asked | expected | {"as_asked": choice == request})
     return pd.DataFrame(rows).sort_values(["median", "upper_90"], kind="stable", ignore_index=True)
