@@ -289,6 +289,28 @@ def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type:
         assert one[name] == pytest.approx(said[name], rel=1e-6, abs=1e-6), name
 
 
+def test_a_state_of_another_cluster_is_said(site) -> None:  # type: ignore[no-untyped-def]
+    """Where no job of the state is in a partition that the model knows, a line says so; one job is enough to know."""
+    asked, state = Request(3, 3600, partition="batch"), queue_of(site)
+    other = state.assign(partition="elsewhere")
+    mixed = state.assign(partition=["batch", *["elsewhere"] * (len(state) - 1)])
+    for queue, is_said in ((other, True), (mixed, False), (state, False)):
+        assert (
+            any("another cluster" in one for one in answers.answer(site, asked, queue)["caution"]) == is_said
+        )
+
+
+def test_a_method_of_one_number_is_shown_without_chances(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """A published method's answer and its --what-if table leave the chance out, say so, and claim no median."""
+    store.save(training.train(busy_site(300), "gbt"), tmp_path / "site.model")
+    words = ["queue", "predict", "--model", str(tmp_path / "site.model"), "--cpus", "4", "--time", "1h"]
+    for more in ([], ["--what-if"]):
+        done = RUN.invoke(app, [*words, "--deadline", "2h", *more])
+        assert done.exit_code == 0, done.exception
+        assert "--deadline changes nothing" in done.stderr
+        assert "as likely sooner" not in done.stdout
+
+
 def test_an_empty_state_is_said(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """A state file without a job leaves open when it was written: what is assumed is said."""
     store.save(site, tmp_path / "site.model")

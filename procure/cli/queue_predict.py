@@ -22,6 +22,7 @@ from procure.queue_time import predict as room
 from procure.queue_time import store
 from procure.queue_time.answer import answer, doubt_in
 from procure.queue_time.cautions import age_of
+from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
 from procure.text import duration, printable, roughly
@@ -70,6 +71,10 @@ def predict(
     elif queue.empty and state is not None:
         note(f"{state} tells of no job: the queue is taken for empty, and now for the end of the model's log")
     seconds = deadline_of(deadline, now, tz)
+    if deadline is not None and not isinstance(site.model, QueueTimeModel):
+        note(
+            f"--deadline changes nothing: a model of the method {site.method} states a wait, not its chances"
+        )
     if what_if:
         choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue is not None))
         shown = _choices(choices, deadline is not None) if output is Format.TABLE else choices
@@ -99,7 +104,8 @@ def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
         **{"median wait": choices["median"].map(roughly), "1 in 2": between(50), "9 in 10": between(90)}
     )
     if deadline:
-        shown = shown.assign(**{"in time": [f"{chance:.0%}" for chance in choices["p_before_deadline"]]})
+        chances = ["–" if one is None else f"{one:.0%}" for one in choices["p_before_deadline"]]
+        shown = shown.assign(**{"in time": chances})
     return shown.assign(as_asked=choices["as_asked"])
 
 
@@ -117,9 +123,8 @@ def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame
 
 def _print_answer(said: dict[str, Any]) -> None:
     median = said["median"]
-    echo(
-        f"starts {f'in about {roughly(median)}' if median >= 2.5 else 'at once'} (as likely sooner as later)"
-    )
+    when = f"in about {roughly(median)}" if median >= 2.5 else "at once"
+    echo(f"starts {when}" + ("" if said["lower_90"] is None else " (as likely sooner as later)"))
     if said["lower_90"] is not None:
         echo(f"  1 in 2:  {_between(said, 50)}")
         echo(f"  9 in 10: {_between(said, 90)}")

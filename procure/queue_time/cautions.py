@@ -45,7 +45,9 @@ def cautions(
     with_state
         Whether the queue as it is was given.
     """
-    found = [*_of_the_job(site, asked, here, near), *(age_of(site, here.now) if with_state else [])]
+    found = _of_the_job(site, asked, here, near)
+    if with_state:
+        found += [*age_of(site, here.now), *_of_the_state(site, here)]
     window = (site.about["first"], site.about["last"])
     if unlike := warnings(site.about["bounds"], here.features, window, site.about["last"]):
         text = f"The load is not what the model was trained on: {'; '.join(unlike)}."
@@ -71,6 +73,16 @@ def _of_the_job(site: SiteModel, asked: Request, here: Situation, near: Neighbou
     if asked.mem_mb and not site.about["most"]["mem"]:
         found.append(Caution("no_memory", "The model's log says nothing of memory: --mem changes nothing."))
     return found
+
+
+def _of_the_state(site: SiteModel, here: Situation) -> list[Caution]:
+    """Return a caution where none of the jobs that wait or run is in a partition that the model knows."""
+    jobs = here.table.drop(index=here.row)
+    seen, known = set(jobs.loc[jobs["end_time"].isna(), "partition"]), set(site.about["partitions"])
+    if not seen or seen & known or known == {""}:
+        return []
+    text = "The model knows no partition of the state of the queue: one of them may be another cluster's."
+    return [Caution("other_cluster", text, 0.3)]
 
 
 def age_of(site: SiteModel, now: int) -> list[Caution]:
