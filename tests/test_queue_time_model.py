@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.queue_time import calibrate, metrics, splits, store, trend
+from procure.queue_time.drift import warnings
 from procure.queue_time.evaluation import evaluate, verdict, weights_by_month
 from procure.queue_time.features import PUBLISHED, site_features
 from procure.queue_time.log import UNKNOWN, wait_times
@@ -273,6 +274,13 @@ def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) ->
     assert not waiting & set(mixed.jobs.name[mixed.jobs.left == UNKNOWN])
     assert not np.allclose(mixed.weights, before)
     assert mixed.until > now
+
+
+def test_a_log_that_leaps_ahead_is_told_to_refit() -> None:
+    """Who continues a model after over 60 days is told to train again, not to do what was just done."""
+    assert warnings({}, pd.DataFrame(), (0, 86400), 61 * 86400) == []
+    (line,) = warnings({}, pd.DataFrame(), (0, 86400), 91 * 86400)
+    assert "90 days before" in line and "--refit" in line
 
 
 def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:

@@ -52,5 +52,7 @@ def warnings(
             lines.append(f"{WATCHED[name]} {given} now, {least} to {most} in training")
     old = (moment - window[1]) / 86400
     if old > 60:
-        lines.append(f"the training window ended {old:,.0f} days ago; `procure queue update` continues it")
+        lines.append(
+            f"the model's log ended {old:,.0f} days before this one does; `procure queue update --refit` trains again"
+        )
     return lines
