@@ -60,7 +60,7 @@ class Sim:
     def begin(self, j, nodes):
         assert len(nodes) == self.jobs[j]["n"]
         self.start[j], self.where[j] = self.now, tuple(nodes)
-        self.expected[j] = self.now + self.jobs[j]["est"]
+        self.expected[j] = min(self.now + self.jobs[j]["est"], NEVER)
 
     def correct(self):
         for j in self.running():
@@ -150,7 +150,7 @@ def easy(backfill_key=lambda sim, j: 0, by_time_only=False, queue_key=lambda sim
             for r in RES:
                 then[n][r] -= sim.jobs[head][r]
         for j in sorted(queue[1:], key=lambda j: (backfill_key(sim, j), j)):
-            job, end = sim.jobs[j], sim.now + sim.jobs[j]["est"]
+            job, end = sim.jobs[j], min(sim.now + sim.jobs[j]["est"], NEVER)
             nodes = sim.fitting(j, free)
             if by_time_only:
                 if end >= shadow:

@@ -8,7 +8,7 @@ import os
 import naive_policies as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, crowded_case, found
+from policy_cases import as_dicts, crowded_case, found, job_table, node_table
 
 from procure import run as procure_run
 from procure.policies.names import ORDERS
@@ -121,6 +121,43 @@ def test_a_reservation_ends_when_another_job_becomes_first_and_starts():
     """Under a queue order that changes, who held the reservation may be first again, and it is made anew."""
     policy = "easy:order=sjf,queue_order=unicef"
     compare(policy, TWINS[policy](), 1_413, 24)
+
+
+@pytest.mark.parametrize("begin", [0, 5])
+def test_nobody_delays_a_job_that_waits_for_one_without_a_limit(begin):
+    """Whenever it is, a job without a limit may start beside one that waits for another without a limit."""
+    jobs = job_table(
+        submit_time=[0, begin, begin, begin], run_time=[1, 100, 10, 50], requested_time=[1, 0, 10, 0],
+        n_nodes=[1, 2, 3, 1],
+    )  # fmt: skip
+    jobs = jobs if begin else jobs.iloc[1:].reset_index(drop=True)
+    for policy in ("easy", "easy:depth=2", "forecast", "conservative"):
+        start, _ = found(procure_run.simulate(jobs, node_table(3), policy), jobs)
+        assert start[-3:] == [begin, begin + 100, begin], policy
+
+
+def test_easy_equals_its_slow_twin_where_jobs_have_no_limit():
+    """Starts and nodes are the twin's where some jobs ask for no time."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        jobs, nodes = crowded_case(rng, 12)
+        jobs["requested_time"] = jobs["requested_time"].where(rng.random(12) >= 0.3, 0)
+        sim = naive.Sim(*as_dicts(jobs, nodes))
+        sim.pool = is_pool(sim)
+        start, where = sim.simulate(naive.easy())
+        names = [tuple(f"n{n}" for n in nodes) for nodes in where]
+        assert found(procure_run.simulate(jobs, nodes, "easy"), jobs) == (start, names), seed
+
+
+@pytest.mark.parametrize("narrow", [0, 1])
+def test_conservative_promises_by_the_order_in_a_pool_as_on_nodes(narrow):
+    """Of jobs submitted together the first in the order is promised first, whether nodes are a pool or not."""
+    jobs = job_table(
+        submit_time=[0, 1, 1, 30], run_time=[10, 9, 2, 1], requested_time=[10, 9, 2, 1],
+        cpus_per_node=[2, 2, 2, 2 - narrow],
+    )  # fmt: skip
+    start, _ = found(procure_run.simulate(jobs, node_table(1, cpus=2), "conservative:order=sjf"), jobs)
+    assert start == [0, 12, 10, 30]
 
 
 @pytest.mark.parametrize("policy", PLANS)

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from procure.policies.fit import Room, choose, make_room
+from procure.policies.names import FCFS
 from procure.policies.order import Order, Ordered, lay_out
 from procure.policies.profile import (
     Plan,
@@ -159,11 +160,26 @@ def _follow_in_pool(state, own, anew, early):
         take(plan.profile, now, state.expected_end[job], -state.n_nodes[job])
     if early > now:
         _move_forward(state, own, early)
+    if own.order.rule != FCFS:
+        _plan_in_order(state, own)
+        return
     job = _first_unplanned(state, notes)
     while job != state.submit.size:
         start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
         reserve(state, plan, job, start)
         job = state.next_waiting[job]
+
+
+@part
+def _plan_in_order(state, own):
+    """Promise a start to the jobs that have none, in the order, as on nodes."""
+    plan = own.plan
+    n = lay_out(state, own.order, plan.jobs, plan.scores)
+    for i in range(n):
+        job = plan.jobs[i]
+        if plan.start[job] < 0:
+            start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
+            reserve(state, plan, job, start)
 
 
 @part

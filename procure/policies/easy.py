@@ -31,7 +31,7 @@ from procure.policies.reserve import backfill_behind, backfill_behind_loop
 from procure.policies.timeline import Timeline, make_timeline
 from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.kernel import kernel, part
-from procure.simulator.state import WAIT, State
+from procure.simulator.state import FAR, WAIT, State
 
 
 class EasyOwn(NamedTuple):
@@ -100,7 +100,7 @@ def _first_behind(state, own, head):
         if not reserved:
             _reserve(state, own, head)
             reserved = True
-            in_time = own.notes[SHADOW] - state.now[0] - own.by_time_only
+            in_time = _longest_in_time(state, own)
         job = lines.first[line]
         if best != n_jobs and not precedes(state, lines, job, best):
             continue
@@ -112,6 +112,19 @@ def _first_behind(state, own, head):
                 continue
         best, beside = job, late
     return best, beside
+
+
+@part
+def _longest_in_time(state, own):
+    """Say how long a job may run that ends before the reservation begins, s.
+
+    Whoever waits for a job without a limit is delayed by nobody; so such a job, too, is in time then, whenever
+    it starts.
+    """
+    shadow = own.notes[SHADOW]
+    if own.by_time_only or shadow < FAR:
+        return shadow - state.now[0] - own.by_time_only
+    return FAR
 
 
 @part

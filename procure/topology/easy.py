@@ -225,7 +225,7 @@ def _may_start(state, own, job):
     Where links are shared nothing depends on which nodes are reserved, so only their number counts.
     """
     n = state.n_nodes[job]
-    across = 1 if state.now[0] + state.estimate[job] > own.notes[SHADOW] else 0
+    across = 1 if min(state.now[0] + state.estimate[job], FAR) > own.notes[SHADOW] else 0
     if own.failed[across, n] == own.notes[EPOCH]:
         return False
     if own.allocator < TIERS:

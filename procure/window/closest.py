@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.simulator.drive import loop
-from procure.simulator.state import WAIT
+from procure.simulator.state import FAR, WAIT
 from procure.window.board import best_start, compiled, lay_out, line_up, put
 from procure.window.placing import Placing, deal_with_ends, list_idle, start_on_places
 
@@ -48,7 +48,7 @@ def closest(state, own):
     job = state.next_waiting[head]
     while job != n_jobs and state.n_idle[0] > 0:
         if state.n_nodes[job] <= state.n_idle[0]:
-            in_time = state.now[0] + state.estimate[job] <= notes[SHADOW]
+            in_time = min(state.now[0] + state.estimate[job], FAR) <= notes[SHADOW]
             if in_time or state.n_nodes[job] <= notes[EXTRA]:
                 notes[EXTRA] -= 0 if in_time else state.n_nodes[job]
                 notes[CHANGES] = state.n_changes[0] + 1  # what it takes is foreseen
