@@ -11,6 +11,7 @@ import pytest
 from policy_cases import as_dicts, crowded_case, found, job_table, node_table
 
 from procure import run as procure_run
+from procure.policies.easy import Easy
 from procure.policies.names import ORDERS
 from procure.policies.order import score
 from procure.policies.queue import Skipping, Strict
@@ -291,3 +292,24 @@ def test_lines_hold_when_somebody_else_starts_jobs():
         fast = procure_run.simulate(jobs, nodes, meddled(Skipping)(order="sjf"))
         slow = procure_run.simulate(jobs, nodes, meddled(decided_by_scores(Skipping))(order="sjf"))
         assert found(fast, jobs) == found(slow, jobs), seed
+
+
+def test_easy_makes_its_reservation_anew_when_it_was_not_obeyed():
+    """Who calls EASY may start another job than it answered; what that takes is not what was foreseen."""
+
+    class Disobeyed(Easy):
+        def make(self, state):
+            asked = super().make(state)
+
+            def decide(state):
+                job, nodes = asked(state)
+                if job == 2 and state.start[3] < 0:  # short; instead the long one, on the same node
+                    return 3, nodes.copy()
+                return job, nodes
+
+            return decide
+
+    times = [10, 20, 5, 100, 100]
+    jobs = job_table(submit_time=[0] * 5, run_time=times, requested_time=times, n_nodes=[2, 4, 1, 1, 1])
+    start, _ = found(procure_run.simulate(jobs, node_table(5), Disobeyed()), jobs)
+    assert start == [0, 10, 0, 0, 30]

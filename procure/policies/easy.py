@@ -66,6 +66,9 @@ def easy(state, own):
     """
     n_jobs = state.submit.size
     lines = own.lines
+    answered = lines.counters[DECIDED]
+    if answered >= 0 and state.start[answered] < 0:
+        own.notes[HEAD] = -1  # somebody else started another job, which the reservation does not know
     follow_queue(state, lines)
     head = state.next_waiting[n_jobs]
     if own.queue_order.rule != FCFS:
