@@ -88,7 +88,7 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
     taken = {"features_ms": [], "predict_ms": []}  # type: dict[str, list[float]]
     for _ in range(30):
         began = time.perf_counter()
-        row = predict.current_features(site, request)
+        row = predict.situation(site, request).features
         taken["features_ms"].append(1000 * (time.perf_counter() - began))
         began = time.perf_counter()
         predict.forecast(site, row, 3600.0)

@@ -172,6 +172,10 @@ JOB = Schema(
 )
 
 
+REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
+"""What a job asks for: columns of the job table."""
+
+
 NODE = Schema(
     "node",
     (

@@ -137,7 +137,7 @@ def test_a_replay_can_be_added(folder: Path) -> None:
     from procure.queue_time import store
 
     site = store.load(model)
-    assert "replay_wait" in room.current_features(site, room.Request(4, 3600))
+    assert "replay_wait" in room.situation(site, room.Request(4, 3600)).features
     said = predict(folder, "--format", "json")
     said[2] = str(model)
     assert json.loads(ask(folder, *said))["median"] >= 0

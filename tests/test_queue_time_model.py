@@ -23,8 +23,8 @@ from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import (
     Request,
     check_request,
-    current_features,
     forecast,
+    situation,
     what_if,
 )
 from procure.queue_time.published import Published, best_k, sweep_k
@@ -212,8 +212,8 @@ def test_a_model_file_comes_back_small_and_whole(
     features = site_features(jobs)
     np.testing.assert_array_equal(again.model.curve(features), site.model.curve(features))
     request = Request(16, 7200, user="a")
-    assert forecast(again, current_features(again, request), 3600.0) == forecast(
-        site, current_features(site, request), 3600.0
+    assert forecast(again, situation(again, request).features, 3600.0) == forecast(
+        site, situation(site, request).features, 3600.0
     )
     assert path.stat().st_size < 20e6
     with zipfile.ZipFile(path) as archive:
@@ -229,7 +229,7 @@ def test_a_model_file_comes_back_small_and_whole(
 
 def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -> None:
     """The interval's ends are in order, and the chance lies in [0, 1]."""
-    said = forecast(site, current_features(site, Request(32, 86400, user="a")), 3600.0)
+    said = forecast(site, situation(site, Request(32, 86400, user="a")).features, 3600.0)
     ends = [said[name] for name in ("lower_90", "lower_50", "median", "upper_50", "upper_90")]
     assert ends == sorted(ends)  # type: ignore[type-var]
     assert 0 <= said["p_before_deadline"] <= 1  # type: ignore[operator]

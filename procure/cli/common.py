@@ -43,10 +43,10 @@ def command_group(about: str) -> typer.Typer:
 
 @contextmanager
 def bad_option(option: str | None = None) -> Iterator[None]:
-    """Report a `TableError` as bad usage, exit code 2; leave ``option`` out inside a callback."""
+    """Report a `TableError`, or text that is no such value, as bad usage; leave ``option`` out inside a callback."""
     try:
         yield
-    except TableError as error:
+    except ValueError as error:
         raise typer.BadParameter(printable(str(error), kept="\n"), param_hint=option) from None
 
 
@@ -58,9 +58,8 @@ def named(**arguments: str) -> Iterator[None]:
     except ArgumentError as error:
         if error.argument not in arguments:
             raise
-        raise typer.BadParameter(
-            printable(str(error), kept="\n"), param_hint=arguments[error.argument]
-        ) from None
+        with bad_option(arguments[error.argument]):
+            raise
 
 
 def checked(check: Callable[[Any], object]) -> Callable[[Any], Any]:
@@ -75,7 +74,22 @@ def checked(check: Callable[[Any], object]) -> Callable[[Any], Any]:
     return callback
 
 
-table_file, time_zone = checked(check_name), checked(zone)
+def table_option(what: str, *names: str) -> Any:
+    """Return the option of a table that is written; its name tells the format."""
+    help_text = f"{what}, .parquet or .csv."
+    return typer.Option(*names, metavar="FILE", callback=checked(check_name), help=help_text)
+
+
+def in_folder(path: Path | None) -> Path | None:
+    """Refuse, before anything is computed, a file to write in a folder that is not there."""
+    if path is not None and not path.parent.is_dir():
+        raise TableError(f"{path.parent}: no such folder to write {path.name} to")
+    return path
+
+
+def zone_option(of_what: str) -> Any:
+    """Return the option of a time zone."""
+    return typer.Option("--tz", callback=checked(zone), help=of_what)
 
 
 JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
@@ -83,25 +97,29 @@ PresetOption = Annotated[
     str | None,
     typer.Option("--preset", help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file."),
 ]
-JobsOutOption = Annotated[
-    Path, typer.Option("--out", callback=table_file, help="The job table to write, .parquet or .csv.")
+JobsOutOption = Annotated[Path, table_option("The job table to write", "--out")]
+LoggedJobsOption = Annotated[
+    Path, typer.Option("--jobs", help="Job table, Parquet or CSV (see `procure workload import`).")
+]
+ExclusiveOption = Annotated[bool, typer.Option("--exclusive", help="A job takes its nodes whole.")]
+KillAtLimitOption = Annotated[
+    bool, typer.Option("--kill-at-limit/--no-kill-at-limit", help="End a job at its requested time.")
+]
+ReportOption = Annotated[
+    Path | None, typer.Option(callback=in_folder, help="Write one self-contained HTML file here.")
 ]
 
 
 def usd(text: str | None) -> str | None:
     """Turn an amount of money in an option's value into a plain number; see `procure.text.money`."""
-    try:
+    with bad_option():
         return None if text is None else str(money(text))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def seconds_of(text: str | None, option: str) -> int:
     """Read a length of time such as 3d, 12h or a number of seconds; none is 0."""
-    try:
-        return 0 if text is None else int(seconds(text))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+    with bad_option(option):
+        return 0 if text is None else round(seconds(text))
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -137,6 +155,12 @@ def tell(
         _print_csv(table)
     else:
         people()
+
+
+def show(found: Any, output: Format, people: Callable[[], None] | None = None) -> None:
+    """Print what a stage gives, see `procure.text.Shown`; for people its table, or what ``people`` prints."""
+    table = people or (lambda: print_table(found.shown(), output, found.title))
+    tell(output, found.notes, found.to_dict, found.table, table)
 
 
 def print_table(

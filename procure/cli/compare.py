@@ -22,7 +22,7 @@ from procure.workload.speed import exact_speed
 
 
 def compare(
-    jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV (see `procure workload import`).")],
+    jobs: common.LoggedJobsOption,
     nodes: Annotated[Path, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type].")],
     policies: Annotated[
         str,
@@ -38,12 +38,12 @@ def compare(
     replay: Annotated[
         bool, typer.Option("--replay", help="Compare simulated waits with the logged ones, per size class.")
     ] = False,
-    exclusive: Annotated[bool, typer.Option("--exclusive", help="A job takes its nodes whole.")] = False,
-    kill_at_limit: Annotated[bool, typer.Option(help="End a job at its requested time.")] = True,
+    exclusive: common.ExclusiveOption = False,
+    kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: Annotated[
         str | None, typer.Option(help="Speed of the logged system, in the unit of the nodes' speed.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML file here.")] = None,
+    report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Compare schedulers on one workload; times in seconds, utilization as a share.

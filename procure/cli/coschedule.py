@@ -8,17 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from procure.cli.common import (
-    Format,
-    FormatOption,
-    command_group,
-    named,
-    note,
-    print_json,
-    print_record,
-    print_table,
-    table_file,
-)
+from procure.cli import common
 from procure.coschedule.drive import run as run_pair
 from procure.coschedule.groups import NORMAL_WEIGHT
 from procure.coschedule.measure import measure as measure_pair
@@ -29,7 +19,7 @@ from procure.errors import ArgumentError
 from procure.tables import write
 from procure.text import counted
 
-app = command_group(
+app = common.command_group(
     "Two jobs, one allocation: the study's workload, the learner's bounds, and real processes."
 )
 
@@ -37,11 +27,8 @@ app = command_group(
 @app.command()
 def example(
     cores: Annotated[int, typer.Option(help="Cores of the system: 64, 128 or 256.")],
-    out: Annotated[Path, typer.Option(callback=table_file, help="The job table to write, .parquet or .csv.")],
-    nodes: Annotated[
-        Path | None,
-        typer.Option(callback=table_file, help="Write the node table of the system here."),
-    ] = None,
+    out: Annotated[Path, common.table_option("The job table to write")],
+    nodes: Annotated[Path | None, common.table_option("Write the node table of the system here")] = None,
     gap: Annotated[int, typer.Option(help="Seconds between the three submissions.")] = GAP,
     seed: Annotated[int, typer.Option(min=0, help="Of the order within a submission.")] = 0,
 ) -> None:
@@ -57,17 +44,17 @@ def example(
     jobs = workflows(cores, gap=gap, seed=seed)
     table = system(cores)
     write(jobs, out)
-    note(f"wrote {out}: {counted(len(jobs), 'job')}")
+    common.note(f"wrote {out}: {counted(len(jobs), 'job')}")
     if nodes is not None:
         write(table, nodes)
-        note(f"wrote {nodes}: {counted(len(table), 'core set')}")
+        common.note(f"wrote {nodes}: {counted(len(table), 'core set')}")
 
 
 @app.command()
 def regret(
     seeds: Annotated[int, typer.Option(min=2, help="Runs of each learner.")] = 30,
     largest: Annotated[int, typer.Option(min=100, help="The most cases; 100, 1,000 … up to it.")] = 10_000,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Set the learner's excess risk against its bound; `paper` is the published rule, which breaks it.
 
@@ -78,7 +65,7 @@ def regret(
     procure coschedule regret --seeds 10 --largest 1000 --format json
     """
     sizes = [10**k for k in range(2, 10) if 10**k <= largest]
-    print_table(measure_regret(sizes=sizes, seeds=seeds), output, f"excess risk over {seeds} runs")
+    common.print_table(measure_regret(sizes=sizes, seeds=seeds), output, f"excess risk over {seeds} runs")
 
 
 class TwoCommands(TyperCommand):
@@ -144,7 +131,7 @@ WeightOption = Annotated[
 def _say_driver(kind: str, why: str) -> None:
     if kind == "duty":
         reason = f" ({why})" if why else ""
-        note(f"no control group{reason}: processes are stopped and continued in turn, every 0.1 s")
+        common.note(f"no control group{reason}: processes are stopped and continued in turn, every 0.1 s")
 
 
 @app.command("run", cls=TwoCommands)
@@ -164,12 +151,9 @@ def run_command(
     driver: DriverOption = "auto",
     weight: WeightOption = NORMAL_WEIGHT,
     seed: Annotated[int, typer.Option(min=0, help="Of the learner's random numbers.")] = 0,
-    log: Annotated[
-        Path | None,
-        typer.Option(callback=table_file, help="Write a row per interval here, .csv or .parquet."),
-    ] = None,
+    log: Annotated[Path | None, common.table_option("Write a row per interval here")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw quota and CPU shares over time here, .svg.")] = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Run a donor and, inside its CPUs, a guest, at a quota that is set anew every interval.
 
@@ -185,11 +169,11 @@ def run_command(
     """
     if plot is not None and plot.suffix != ".svg":
         raise ArgumentError("plot", f"{plot} was given; its ending must be .svg")
-    with named(commands=_TWO):
+    with common.named(commands=_TWO):
         found = run_pair(
             *_two(commands), limit=limit_a, learner=learner, share=share, interval=interval, step=step, n_cpus=cpus,
             progress=progress, progress_file=progress_file, seconds=seconds, driver=driver, weight=weight, seed=seed,
-            tell=note,
+            tell=common.note,
         )  # fmt: skip
     _say_driver(found.driver, found.why)
     if log is not None:
@@ -197,15 +181,15 @@ def run_command(
     if plot is not None:
         plot.write_text(draw(found.log))
     record = found.record()
-    if output is Format.TABLE:
+    if output is common.Format.TABLE:
         flat = {f"{who}_{key}": value for who in ("donor", "guest") for key, value in record[who].items()}
-        print_record(flat | {key: record[key] for key in ("driver", "n_quota_changes")}, output)
-    elif output is Format.CSV:
-        print_table(found.log, output)
+        common.print_record(flat | {key: record[key] for key in ("driver", "n_quota_changes")}, output)
+    elif output is common.Format.CSV:
+        common.print_table(found.log, output)
     else:
-        print_json(record)
+        common.print_json(record)
     if found.interrupted:
-        note("procure: interrupted; both commands are ended")
+        common.note("procure: interrupted; both commands are ended")
     if found.interrupted or found.donor["exit_code"] != 0:
         raise typer.Exit(1)
 
@@ -221,7 +205,7 @@ def measure_command(
     ] = None,
     driver: DriverOption = "auto",
     weight: WeightOption = NORMAL_WEIGHT,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Measure what sharing costs two commands: each alone, then both at quotas 0.25, 0.5 and 0.75 of the second.
 
@@ -235,19 +219,21 @@ def measure_command(
     procure coschedule measure --seconds 30 --cpus 1 -- ./a.sh -- ./b.sh
     procure coschedule measure --format json --bandwidth 90,40 -- ./a.sh -- ./b.sh
     """
-    with named(commands=_TWO):
+    with common.named(commands=_TWO):
         found = measure_pair(
             *_two(commands), seconds=seconds, n_cpus=cpus, progress=progress, bandwidth=_shares(bandwidth),
-            driver=driver, weight=weight, tell=note,
+            driver=driver, weight=weight, tell=common.note,
         )  # fmt: skip
     _say_driver(found.driver, found.why)
-    if output is Format.JSON:
-        print_json(found.record())
+    if output is common.Format.JSON:
+        common.print_json(found.record())
         return
-    print_table(found.table, output, f"pace and share of the CPUs ({found.driver}; rate: {found.rate})")
-    if output is Format.TABLE:
+    common.print_table(
+        found.table, output, f"pace and share of the CPUs ({found.driver}; rate: {found.rate})"
+    )
+    if output is common.Format.TABLE:
         fitted = {"overhead": found.contention.overhead, "severity": found.contention.severity}
-        print_record(fitted, output, "contention model that fits")
+        common.print_record(fitted, output, "contention model that fits")
 
 
 def _shares(text: str | None) -> tuple[float, float] | None:

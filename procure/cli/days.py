@@ -38,10 +38,7 @@ def days(
     ] = None,
     preset: common.PresetOption = None,
     tz: Annotated[
-        str,
-        typer.Option(
-            callback=common.time_zone, help="Time zone of the days, and of the log's dates without an offset."
-        ),
+        str, common.zone_option("Time zone of the days, and of the log's dates without an offset.")
     ] = "UTC",
     by: Annotated[
         Rule | None,

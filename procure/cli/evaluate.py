@@ -9,7 +9,7 @@ import typer
 
 from procure.cli import cases, common
 from procure.recommender.backtest import evaluate as evaluate_study
-from procure.recommender.forward import N_PACKAGES, Forward, forward
+from procure.recommender.forward import N_PACKAGES, forward
 from procure.reports.futures import draw_forward
 
 
@@ -123,7 +123,10 @@ def evaluate(
                 policy=policy,
                 note=common.note,
             )
-        _show_forward(done, plot, output)
+        if plot is not None:
+            draw_forward(done.table, plot)
+            common.note(f"wrote {plot}")
+        common.show(done, output)
         return
     for name, value in (("--cut", cut), ("--horizon", horizon), ("--runs", runs), ("--plot", plot)):
         if value is not None:
@@ -147,13 +150,3 @@ def evaluate(
             common.print_table(table, output, title)
 
     common.tell(output, evaluation.notes, evaluation.to_dict, evaluation.hits, show)
-
-
-def _show_forward(done: Forward, plot: Path | None, output: common.Format) -> None:
-    notes = done.notes
-    if plot is not None:
-        draw_forward(done.table, plot)
-        notes = [*notes, f"wrote {plot}"]
-    common.tell(
-        output, notes, done.to_dict, done.table, lambda: common.print_table(done.shown(), output, done.title)
-    )

@@ -46,9 +46,7 @@ def explain(
         explanation = explain_packages(
             study, package, against, workload=workload, policy=policy, marginal=marginal, note=common.note
         )
-    common.tell(
-        output, explanation.notes, explanation.to_dict, explanation.table, lambda: _print_all(explanation)
-    )
+    common.show(explanation, output, lambda: _print_all(explanation))
 
 
 def _print_all(explanation: Explanation) -> None:

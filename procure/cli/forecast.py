@@ -10,17 +10,7 @@ import pandas as pd
 import typer
 from pydantic import ValidationError
 
-from procure.cli.common import (
-    Format,
-    FormatOption,
-    PresetOption,
-    command_group,
-    note,
-    print_json,
-    print_table,
-    table_file,
-    time_zone,
-)
+from procure.cli import common
 from procure.errors import ArgumentError, TableError
 from procure.forecast import Forecaster, PatternSettings, find_patterns
 from procure.forecast import evaluate as evaluate_forecasts
@@ -34,7 +24,7 @@ from procure.workload import read_log
 from procure.workload.clock import has_dates, moment, utc_text
 from procure.workload.importing import LogFormat
 
-app = command_group("Which jobs will come: what recurs, what is expected next, how good that is.")
+app = common.command_group("Which jobs will come: what recurs, what is expected next, how good that is.")
 
 JobsArgument = Annotated[
     Path, typer.Argument(metavar="JOBS", help="A job table (.parquet, .csv) or a log (SWF, sacct, CSV).")
@@ -43,10 +33,7 @@ ByOption = Annotated[
     str, typer.Option(help="What jobs have in common: of user,cpus,limit,mem,gpus,partition,account.")
 ]
 TzOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tz", callback=time_zone, help="Zone whose clock the patterns follow, e.g. Europe/Berlin."
-    ),
+    str | None, common.zone_option("Zone whose clock the patterns follow, e.g. Europe/Berlin.")
 ]
 LogFormatOption = Annotated[LogFormat | None, typer.Option(help="Format of a log, by its name otherwise.")]
 ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is the published rule.")]
@@ -66,9 +53,9 @@ def patterns(
     most: Annotated[int, typer.Option(min=1, help="Most rows; json and csv show all.")] = 20,
     confidence: ConfidenceOption = "hazard",
     tz: TzOption = None,
-    preset: PresetOption = None,
+    preset: common.PresetOption = None,
     log_format: LogFormatOption = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """List what recurs by day, week and month: who, how often, since when, of what size, how sure it goes on.
 
@@ -85,7 +72,7 @@ def patterns(
     table, settings = _read(jobs, by, tz, preset, log_format)
     found = find_patterns(table, settings)
     for text in found.notes:
-        note(text)
+        common.note(text)
     shown = found.table(fewest)
     shown.insert(len(shown.columns), "confidence", math.nan)
     for name in shown["every"].unique():
@@ -93,8 +80,8 @@ def patterns(
         sure = confidence_of(found, f, confidence)
         rows = (shown["every"] == name) & shown["running"]
         shown.loc[rows, "confidence"] = sure[shown.loc[rows, "burst"].to_numpy(int)]
-    if output is Format.TABLE:
-        note(
+    if output is common.Format.TABLE:
+        common.note(
             f"{counted(len(shown), 'pattern')} in {counted(found.n_rows, 'job')}, {len(found.bursts.key):,} bursts"
         )
         shown = shown.head(most).drop(columns=["pattern", "burst", "n_within", "next"])
@@ -105,7 +92,7 @@ def patterns(
                     for name in ("since", "last")
                 }
             )
-    print_table(shown, output)
+    common.print_table(shown, output)
 
 
 @app.command(name="next")
@@ -117,14 +104,12 @@ def expected(
     days: Annotated[float, typer.Option(help="Horizon.")] = 7.0,
     confidence: ConfidenceOption = "boosted",
     least: Annotated[float, typer.Option(min=0, max=1, help="Least confidence.")] = 0.05,
-    out: Annotated[
-        Path | None, typer.Option(callback=table_file, help="Job table to write, .parquet or .csv.")
-    ] = None,
+    out: Annotated[Path | None, common.table_option("Job table to write")] = None,
     by: ByOption = "user,cpus,limit",
     tz: TzOption = None,
-    preset: PresetOption = None,
+    preset: common.PresetOption = None,
     log_format: LogFormatOption = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Say which jobs are expected next, and how surely.
 
@@ -141,17 +126,15 @@ def expected(
         raise ArgumentError("days", f"{days:g} was given; the horizon must be above 0 days")
     table, settings = _read(jobs, by, tz, preset, log_format)
     now = None if at is None else _moment(at, tz, has_dates(table))
-    found = Forecaster(confidence, settings).fit(table, now, note)
+    found = Forecaster(confidence, settings).fit(table, now, common.note)
     for text in found.notes:
-        note(text)
+        common.note(text)
     coming = found.predict(days, least)
     if out is not None:
         write(coming, out)
-        note(f"wrote {out}: {counted(len(coming), 'expected job')}")
-    if output is Format.JSON:
-        print_json(coming.to_dict(orient="records"))
-    elif output is Format.CSV:
-        print_table(coming, output)
+        common.note(f"wrote {out}: {counted(len(coming), 'expected job')}")
+    if output is not common.Format.TABLE:
+        common.print_table(coming, output)
     elif out is None:
         _show_bursts(coming)
 
@@ -170,19 +153,19 @@ def _show_bursts(coming: pd.DataFrame) -> None:
         "requested_time",
         "run_time",
     ]
-    print_table(shown[[*names, "every", "confidence"]], Format.TABLE)
+    common.print_table(shown[[*names, "every", "confidence"]], common.Format.TABLE)
 
 
 @app.command()
 def evaluate(
     jobs: JobsArgument,
-    report: Annotated[Path | None, typer.Option(help="An HTML report to write.")] = None,
+    report: common.ReportOption = None,
     by: ByOption = "user,cpus,limit",
     seed: Annotated[int, typer.Option(help="Seed of the negative controls.")] = 0,
     tz: TzOption = None,
-    preset: PresetOption = None,
+    preset: common.PresetOption = None,
     log_format: LogFormatOption = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the forecasts of a log, each made with what was known then, against the base rate.
 
@@ -195,20 +178,18 @@ def evaluate(
     procure forecast evaluate log.swf --format json
     procure forecast evaluate jobs.parquet --tz Europe/Berlin --report forecast.html
     """
-    if report is not None and not report.parent.is_dir():
-        raise TableError(f"{report.parent}: no such folder to write {report.name} to")
     table, settings = _read(jobs, by, tz, preset, log_format)
-    found = evaluate_forecasts(table, settings, seed=seed, progress=note)
+    found = evaluate_forecasts(table, settings, seed=seed, progress=common.note)
     for text in found.notes:
-        note(text)
+        common.note(text)
     if report is not None:
         write_report(found, table, settings, report, jobs.name)
-        note(f"wrote {report}")
+        common.note(f"wrote {report}")
     frame = pd.DataFrame(found.rows)
-    if output is Format.JSON:
-        print_json(found.rows)
+    if output is common.Format.JSON:
+        common.print_json(found.rows)
     else:
-        print_table(frame if output is Format.CSV else frame[_SHOWN], output)
+        common.print_table(frame if output is common.Format.CSV else frame[_SHOWN], output)
 
 
 def _check_mode(mode: str) -> None:
@@ -225,15 +206,15 @@ def _read(
         raise ArgumentError("by", "; ".join(problems(error))) from None
     log = read_log(path, log_format, preset, tz)
     for reason, count in log.dropped.items():
-        note(f"{path.name}: {count:,} rows dropped: {reason}")
+        common.note(f"{path.name}: {count:,} rows dropped: {reason}")
     if not has_dates(log.jobs):
         if tz is not None:
             raise ArgumentError(
                 "tz", "the log has no dates: its times are seconds of its own clock, in no zone"
             )
-        note("the log has no dates: days and weeks are counted from second 0 of its own clock")
+        common.note("the log has no dates: days and weeks are counted from second 0 of its own clock")
     elif tz is None:
-        note("days are those of UTC; state the centre's zone with --tz")
+        common.note("days are those of UTC; state the centre's zone with --tz")
     return log.jobs, settings
 
 

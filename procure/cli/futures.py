@@ -56,7 +56,7 @@ def futures(
     redraw_run_times: Annotated[
         bool, typer.Option("--redraw-run-times", help="Draw run times anew within user and request.")
     ] = False,
-    tz: Annotated[str, typer.Option(callback=common.time_zone, help="Zone of the local clock.")] = "UTC",
+    tz: Annotated[str, common.zone_option("Zone of the local clock.")] = "UTC",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = _DEFAULT.seed,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -11,17 +11,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from procure.cli.common import (
-    Format,
-    FormatOption,
-    command_group,
-    note,
-    plain,
-    print_json,
-    print_record,
-    print_table,
-    time_zone,
-)
+from procure.cli import common
 from procure.learn.days import Day, day_span, lay_out_days, within
 from procure.learn.describe import described
 from procure.learn.judge import evaluate as judge
@@ -32,7 +22,7 @@ from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.tables import JOB, NODE, read
 from procure.text import counted
 
-app = command_group("Train a policy on whole simulated days, judge it on others, describe it.")
+app = common.command_group("Train a policy on whole simulated days, judge it on others, describe it.")
 
 
 class Method(StrEnum):
@@ -51,9 +41,7 @@ DaysOption = Annotated[
         metavar="SPAN", help="A day, a month, or FIRST..LAST, as in 2021-05-01..2021-06-03; all without."
     ),
 ]
-ZoneOption = Annotated[
-    str | None, typer.Option("--tz", callback=time_zone, help="Time zone of the days, e.g. America/Chicago.")
-]
+ZoneOption = Annotated[str | None, common.zone_option("Time zone of the days, e.g. America/Chicago.")]
 MinJobsOption = Annotated[int, typer.Option(min=1, help="Leave days with fewer jobs that fit the nodes out.")]
 MaxJobsOption = Annotated[int, typer.Option(min=1, help="Leave days with more jobs that fit the nodes out.")]
 MinWaitOption = Annotated[
@@ -85,7 +73,7 @@ def train(
     min_jobs: MinJobsOption = 300,
     max_jobs: MaxJobsOption = 4500,
     min_wait: MinWaitOption = 300.0,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a policy: whole days are simulated from an empty system under thousands of candidates.
 
@@ -112,11 +100,11 @@ def train(
         )  # fmt: skip
         _print_trained(policy, out, began, output)
         return
-    note(f"simulating the days of {jobs} under sjf")
+    common.note(f"simulating the days of {jobs} under sjf")
     chosen = lay_out_days(
         table, servers, *span, zone, min_jobs=min_jobs, max_jobs=max_jobs, min_wait=min_wait
     )
-    note(f"training on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
+    common.note(f"training on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
     settings = Settings(
         generations=generations, minutes=minutes, seed=seed, n_hidden=hidden, processes=processes
     )
@@ -125,27 +113,29 @@ def train(
     _print_trained(policy, out, began, output)
 
 
-def _print_trained(policy: TrainedPolicy, out: Path, began: float, output: Format) -> None:
+def _print_trained(policy: TrainedPolicy, out: Path, began: float, output: common.Format) -> None:
     record = {
         "seconds": time.perf_counter() - began,
         "n_simulations": policy.trained["n_simulations"],
         "objective": policy.trained["objective"],
         "file": str(out),
     }
-    print_record(record, output, "trained")
+    common.print_record(record, output, "trained")
 
 
 def _ppo_progress(began: float) -> Any:
     def say(steps: int, wait: float) -> None:
         seconds = time.perf_counter() - began
-        note(f"{steps:,} steps, {seconds:.0f} s: mean wait on the training set {wait / 60:,.1f} min")
+        common.note(f"{steps:,} steps, {seconds:.0f} s: mean wait on the training set {wait / 60:,.1f} min")
 
     return say
 
 
 def _progress(began: float) -> Any:
     def say(generation: int, objective: float) -> None:
-        note(f"generation {generation}, {time.perf_counter() - began:.0f} s: best objective {objective:.4f}")
+        common.note(
+            f"generation {generation}, {time.perf_counter() - began:.0f} s: best objective {objective:.4f}"
+        )
 
     return say
 
@@ -167,8 +157,8 @@ def evaluate(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the figures in FILE, for `describe`; its weights stay.")
     ] = False,
-    report: Annotated[Path | None, typer.Option(help="Write a report, one HTML file.")] = None,
-    output: FormatOption = Format.TABLE,
+    report: common.ReportOption = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge a trained policy on days: beside fcfs, sjf, sjf with exact run times, and best fit.
 
@@ -188,37 +178,37 @@ def evaluate(
         min_jobs=min_jobs, max_jobs=max_jobs, min_wait=min_wait, history=policy.history, with_exact=True,
     )  # fmt: skip
     _warn_of_overlap(policy, chosen)
-    note(f"judging on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
+    common.note(f"judging on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
     found = judge(policy, chosen, ahead=ahead, every=every)
     if keep:
         span = {"first_day": chosen[0].name, "last_day": chosen[-1].name, "n_days": len(chosen)}
-        write_policy(file, replace(policy, judged=plain(span | found.figures)))
+        write_policy(file, replace(policy, judged=common.plain(span | found.figures)))
     if report is not None:
         write_report(found, policy, report, f"{file} on {jobs.name}")
-        note(f"report written to {report}")
-    if output is Format.JSON:
-        print_json(found.to_dict())
+        common.note(f"report written to {report}")
+    if output is common.Format.JSON:
+        common.print_json(found.to_dict())
         return
-    print_table(found.days, output, f"mean wait, s, on {counted(len(chosen), 'day')}")
-    if output is Format.TABLE:
+    common.print_table(found.days, output, f"mean wait, s, on {counted(len(chosen), 'day')}")
+    if output is common.Format.TABLE:
         utilization = {f"utilization_cpu {name}": value for name, value in found.utilization.items()}
         utilization |= {
             f"utilization_cpu {name}, first to last submission": value
             for name, value in found.utilization_of_submissions.items()
         }
-        print_record(found.figures | utilization, output, "over all days")
+        common.print_record(found.figures | utilization, output, "over all days")
 
 
 def _warn_of_overlap(policy: TrainedPolicy, chosen: list[Day]) -> None:
     seen = sorted({day.name for day in chosen} & set(policy.trained.get("days", ())))
     if seen:
-        note(
+        common.note(
             f"trained on {counted(len(seen), 'of these days', 'of these days')}, first {seen[0]}: not a fair judgement"
         )
 
 
 @app.command()
-def describe(file: PolicyArgument, output: FormatOption = Format.TABLE) -> None:
+def describe(file: PolicyArgument, output: common.FormatOption = common.Format.TABLE) -> None:
     """Say what a trained policy looks at, its weights, what it was trained on, and how.
 
     [bold]Examples[/bold]
@@ -228,11 +218,11 @@ def describe(file: PolicyArgument, output: FormatOption = Format.TABLE) -> None:
     """
     policy = read_policy(file)
     found = described(policy)
-    if output is Format.JSON:
-        print_json(found)
+    if output is common.Format.JSON:
+        common.print_json(found)
         return
     weights = pd.DataFrame(found["weights"])
-    print_table(weights, output, f"{file}: {policy.method}")
-    if output is Format.TABLE:
-        print_record(found["trained"], output, "trained")
-        print_record(found["judged"] or {"judged": "not yet"}, output, "judged")
+    common.print_table(weights, output, f"{file}: {policy.method}")
+    if output is common.Format.TABLE:
+        common.print_record(found["trained"], output, "trained")
+        common.print_record(found["judged"] or {"judged": "not yet"}, output, "judged")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from procure.cli.common import Format, FormatOption, bad_option, note, print_record, print_table, usd
+from procure.cli import common
 from procure.cli.people import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, expand_packages, read_quotes, write_packages
@@ -31,13 +31,13 @@ def packages(
         ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
+        str | None, typer.Option(metavar="USD", callback=common.usd, help="Budget in US$, e.g. 1.2M.")
     ] = None,
     study: Annotated[
         Path | None, typer.Option(help="Take rules, and quotes if none are given, from a study file.")
     ] = None,
     fixed_cost: Annotated[
-        str | None, typer.Option(metavar="USD", callback=usd, help="US$ taken off the budget first.")
+        str | None, typer.Option(metavar="USD", callback=common.usd, help="US$ taken off the budget first.")
     ] = None,
     min_gpu_nodes: Annotated[
         int | None, typer.Option(help="Least number of nodes with a GPU (default 1; 0 lifts the rule).")
@@ -73,7 +73,7 @@ def packages(
         list[str] | None, typer.Option(metavar="ID", help="With --costs: these packages only, side by side.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The package table to write, .parquet or .csv.")] = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """List every package that a budget allows: one type of each category, in any count.
 
@@ -123,7 +123,7 @@ def packages(
 
 
 def _show_packages(
-    table: pd.DataFrame, rules: PackageRules, out: Path | None, output: Format, most: int
+    table: pd.DataFrame, rules: PackageRules, out: Path | None, output: common.Format, most: int
 ) -> None:
     try:
         if out is None:
@@ -132,7 +132,7 @@ def _show_packages(
             summary = write_packages(table, rules, out, most)
     except TooManyPackages as error:
         raise TableError(f"{error}; --max-packages allows more") from None
-    print_record({**summary, "out": str(out)} if out else summary, output, "packages")
+    common.print_record({**summary, "out": str(out)} if out else summary, output, "packages")
 
 
 def _show_costs(
@@ -141,24 +141,24 @@ def _show_costs(
     rules: PackageRules,
     package_ids: list[str],
     out: Path | None,
-    output: Format,
+    output: common.Format,
 ) -> None:
     """Print ranges of the costs over all distinct packages, or the named packages side by side."""
     study = load_study(study_path)
     packages = expand_packages(quotes, rules)
     packages = packages[packages["distinct"]].reset_index(drop=True)
     if package_ids:
-        with bad_option("--package"):
+        with common.bad_option("--package"):
             packages = _named(packages, package_ids)
-    workloads = read_scenarios(study, note)
-    existing = study.read_existing_nodes(note)
+    workloads = read_scenarios(study, common.note)
+    existing = study.read_existing_nodes(common.note)
     for text in cost_notes(quotes, study.costs, existing):
-        note(text)
+        common.note(text)
     weights = {each.name: each.weight for each in study.scenarios}
     costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
     if out is not None:
         write(packages.join(costs.drop(columns="package_id")), out)
-        note(f"wrote {out}")
+        common.note(f"wrote {out}")
     title = f"costs over {study.costs.years:g} years"
     if package_ids:
         _print_costs(costs_side_by_side(costs), output, title)
@@ -166,9 +166,9 @@ def _show_costs(
         _print_costs(cost_ranges(costs), output, f"{title} of {counted(len(costs), 'distinct package')}")
 
 
-def _print_costs(table: pd.DataFrame, output: Format, title: str) -> None:
+def _print_costs(table: pd.DataFrame, output: common.Format, title: str) -> None:
     """Print a cost per row, for people each in its unit."""
-    if output is Format.TABLE:
+    if output is common.Format.TABLE:
         values = [
             [amount(value, unit) for value in row]
             for unit, row in zip(table["unit"], table.drop(columns=["cost", "unit"]).to_numpy(), strict=True)
@@ -176,7 +176,7 @@ def _print_costs(table: pd.DataFrame, output: Format, title: str) -> None:
         names = table.columns.drop(["cost", "unit"])
         heads = table[["cost", "unit"]].assign(cost=[head(name, "")[0] for name in table["cost"]])
         table = heads.join(pd.DataFrame(values, columns=names))
-    print_table(table, output, title)
+    common.print_table(table, output, title)
 
 
 def _named(packages: pd.DataFrame, package_ids: list[str]) -> pd.DataFrame:
@@ -220,15 +220,15 @@ def _quotes_and_rules(
     """Read the quotes, put the options over the study's rules, and say which quotes have expired."""
     if study is None:
         table = read_quotes(quotes or "")
-        with bad_option():
+        with common.bad_option():
             rules = validated(PackageRules, given, "packages")
     else:
         loaded = load_study(study)
         values = loaded.packages.model_dump(exclude_unset=True)
         table = read_quotes(quotes or loaded.quotes)
         # The study's own rules were checked when it was read.
-        with bad_option():
+        with common.bad_option():
             rules = validated(PackageRules, values | given, str(study))
     for text in validity_notes(table, rules):
-        note(text)
+        common.note(text)
     return table, rules

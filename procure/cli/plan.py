@@ -56,10 +56,4 @@ def plan(
         study, years, float(budget_per_year), price_fall=price_fall, retire=gone, candidates=candidates, beam=beam,
         draws=draws, seed=seed, note=common.note,
     )  # fmt: skip
-    common.tell(
-        output,
-        found.notes,
-        found.to_dict,
-        found.table,
-        lambda: common.print_table(found.table, output, found.title),
-    )
+    common.show(found, output)

@@ -9,10 +9,9 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli.common import Format, note, print_json, print_table
-from procure.cli.queue_inputs import cut_of, formats_of, jobs_of, log_of, names_of, seconds_of
+from procure.cli import common
+from procure.cli.queue_inputs import cut_of, formats_of, jobs_of, log_of, names_of
 from procure.cli.queue_options import LogArgument, PresetOption, ReplayOption, TzOption
-from procure.errors import TableError
 from procure.queue_time import evaluation
 from procure.queue_time.evaluation import METHODS
 from procure.queue_time.report import write_report
@@ -40,7 +39,7 @@ def evaluate(
     method: Annotated[
         list[str] | None, typer.Option(help="procure, kmeans-gbt or gbt; all by default. Repeatable.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="An HTML report to write.")] = None,
+    report: common.ReportOption = None,
     test_from: Annotated[
         str | None, typer.Option(help="First test moment: ISO time, or seconds in the log's own clock.")
     ] = None,
@@ -77,37 +76,35 @@ def evaluate(
     every = _seconds_between(update_every)
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
     methods = names_of(method or METHODS, METHODS, "--method")
-    seconds = None if deadline is None else float(seconds_of(deadline, "--deadline"))
-    if report is not None and not report.parent.is_dir():
-        raise TableError(f"{report.parent}: no such folder to write {report.name} to")
+    seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
     imported = log_of(log, given or log_format, preset, tz)
     jobs, cut = imported.jobs, None if test_from is None else cut_of(test_from, imported, tz)
     if test_log is not None:
         jobs, cut = followed_by(jobs, jobs_of(test_log, given or log_format, preset, tz))
     found = evaluation.evaluate(
         jobs, splits, methods, seed=seed, last=last, test_from=cut, k=k, deadline=seconds,
-        replay=replay, every=every, progress=note,
+        replay=replay, every=every, progress=common.note,
     )  # fmt: skip
     if report is not None:
         write_report(found, report, seed=seed, tz=tz)
-        note(f"wrote {report}")
+        common.note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
     if found.stated:
-        note(_cadence(update_every))
-    if output is Format.JSON:
+        common.note(_cadence(update_every))
+    if output is common.Format.JSON:
         weights = {split: evaluation.weights_by_month(found, split) for split in found.stated}
-        print_json([row | _weights_of(row, weights) for row in rows])
+        common.print_json([row | _weights_of(row, weights) for row in rows])
     else:
         frame = pd.DataFrame(rows)
-        print_table(frame if output is Format.CSV else frame[_SHOWN], output)
-    note(evaluation.verdict(found))
+        common.print_table(frame if output is common.Format.CSV else frame[_SHOWN], output)
+    common.note(evaluation.verdict(found))
 
 
 def _seconds_between(update_every: str | None) -> float:
     """Return the cadence of `evaluation.evaluate`."""
     if update_every is None:
         return 0.0
-    return math.inf if update_every == "never" else float(seconds_of(update_every, "--update-every"))
+    return math.inf if update_every == "never" else float(common.seconds_of(update_every, "--update-every"))
 
 
 def _cadence(update_every: str | None) -> str:

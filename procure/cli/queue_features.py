@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, print_table
+from procure.cli import common
 from procure.errors import TableError
 from procure.queue_time import store
 from procure.queue_time.meanings import describe_features
@@ -18,7 +18,7 @@ def features(
     model: Annotated[
         Path | None, typer.Option("--model", help="A model file: those that it uses; all by default.")
     ] = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """List every feature of a job with its meaning and unit.
 
@@ -35,5 +35,5 @@ def features(
             raise TableError(f"{model}: a model of the method {site.method} uses the published features only")
         names = site.model.names
     found = describe_features(names)
-    shown = found.drop(columns="about") if output is Format.TABLE else found
-    print_table(shown, output, "what is known of a job at its submission")
+    shown = found.drop(columns="about") if output is common.Format.TABLE else found
+    common.print_table(shown, output, "what is known of a job at its submission")

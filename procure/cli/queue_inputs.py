@@ -9,51 +9,26 @@ from pathlib import Path
 import pandas as pd
 import typer
 
-from procure.cli.common import Format, note
+from procure.cli import common
 from procure.errors import TableError
-from procure.text import nearest, seconds
+from procure.text import nearest
 from procure.workload import Imported, read_log
 from procure.workload.clock import moment
-from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
 
 
 def log_of(path: Path, log_format: str | None, preset: str | None, tz: str | None) -> Imported:
     """Read a log or a job table, and say which rows were dropped."""
     log = read_log(path, log_format, preset, tz, keep_unfinished=True)
     for reason, count in log.dropped.items():
-        note(f"{path.name}: {count:,} rows dropped: {reason}")
+        common.note(f"{path.name}: {count:,} rows dropped: {reason}")
     for warning in log.warnings:
-        note(f"careful: {path.name}: {warning}")
+        common.note(f"careful: {path.name}: {warning}")
     return log
 
 
 def jobs_of(path: Path, log_format: str | None, preset: str | None, tz: str | None) -> pd.DataFrame:
     """Return the jobs of a log; see `log_of`."""
     return log_of(path, log_format, preset, tz).jobs
-
-
-def seconds_of(text: str, option: str) -> int:
-    """Read an option's length of time in whole seconds."""
-    try:
-        return round(seconds(text))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
-
-
-def limit_of(text: str) -> int:
-    """Read --time as sbatch does, in seconds; 0 = no limit."""
-    try:
-        return slurm_limit(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--time") from None
-
-
-def memory_of(text: str) -> int:
-    """Read --mem as sbatch does, in MB of 2^20 bytes, which a job table of a Slurm log takes for its MB."""
-    try:
-        return slurm_memory_limit(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--mem") from None
 
 
 def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:
@@ -65,15 +40,15 @@ def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:
         if seconds <= 0:
             raise TableError(f"the deadline {text} has passed; a later one is needed")
         return float(seconds)
-    return float(seconds_of(text, "--deadline"))
+    return float(common.seconds_of(text, "--deadline"))
 
 
-def formats_of(given: list[str]) -> tuple[Format, str | None]:
+def formats_of(given: list[str]) -> tuple[common.Format, str | None]:
     """Tell the output format from the input format among the words of --format."""
-    output, source = Format.TABLE, None
+    output, source = common.Format.TABLE, None
     for word in given:
         if word in ("table", "json", "csv"):
-            output = Format(word)
+            output = common.Format(word)
         elif word in ("swf", "sacct"):
             source = word
         elif word == "features":

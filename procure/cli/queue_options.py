@@ -16,12 +16,7 @@ ModelOption = Annotated[Path, typer.Option("--model", help="A model file of `pro
 PresetOption = Annotated[
     str | None, typer.Option("--preset", help="How to read the log; see workload import.")
 ]
-TzOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tz", callback=common.time_zone, help="Zone of times without an offset, e.g. Europe/Berlin."
-    ),
-]
+TzOption = Annotated[str | None, common.zone_option("Zone of times without an offset, e.g. Europe/Berlin.")]
 ReplayOption = Annotated[
     bool,
     typer.Option(

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from procure.cli.common import Format, FormatOption, echo, note, print_record, print_table
-from procure.cli.queue_inputs import deadline_of, limit_of, memory_of
+from procure.cli import common
+from procure.cli.queue_inputs import deadline_of
 from procure.cli.queue_options import ModelOption, TzOption
 from procure.errors import TableError
 from procure.queue_time import predict as room
@@ -27,6 +27,7 @@ from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
 from procure.text import duration, printable, roughly
 from procure.workload.clock import utc_text
+from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
 
 _DATES = 10 * 365 * 86_400
 """Earlier times are taken for seconds of a log's own clock, not for dates."""
@@ -50,7 +51,7 @@ def predict(
         bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")
     ] = False,
     tz: TzOption = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Predict when a job would start if it were submitted now: seconds from now.
 
@@ -61,32 +62,40 @@ def predict(
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
     """
     site = store.load(model)
-    request = room.Request(cpus, limit_of(time), memory_of(mem), gpus, nodes, partition, user)
+    with common.bad_option("--time"):
+        limit = slurm_limit(time)
+    with common.bad_option("--mem"):  # MB of 2^20 bytes, which a job table of a Slurm log takes for its MB
+        memory = slurm_memory_limit(mem)
+    request = room.Request(cpus, limit, memory, gpus, nodes, partition, user)
     queue, now = _state(state, live, tz)
     room.check_request(site, request, queue)
     now = room.moment_of(site, queue) if now is None else now
     if queue is None:
         date = f", {utc_text(now)}" if now > _DATES else ""
-        note(f"now is taken for the end of the model's log{date}; --state or --live tells the queue as it is")
+        common.note(
+            f"now is taken for the end of the model's log{date}; --state or --live tells the queue as it is"
+        )
     elif queue.empty and state is not None:
-        note(f"{state} tells of no job: the queue is taken for empty, and now for the end of the model's log")
+        common.note(
+            f"{state} tells of no job: the queue is taken for empty, and now for the end of the model's log"
+        )
     seconds = deadline_of(deadline, now, tz)
     if deadline is not None and not isinstance(site.model, QueueTimeModel):
-        note(
+        common.note(
             f"--deadline changes nothing: a model of the method {site.method} states a wait, not its chances"
         )
     if what_if:
         choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue is not None))
-        shown = _choices(choices, deadline is not None) if output is Format.TABLE else choices
-        print_table(shown, output, "the same work, soonest first")
+        shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
+        common.print_table(shown, output, "the same work, soonest first")
         return
     said = answer(site, request, queue, now, seconds)
-    if output is Format.TABLE:
+    if output is common.Format.TABLE:
         _print_answer(said)
-    elif output is Format.CSV:
-        print_record(said | {name: " ".join(said[name]) for name in ("because", "caution")}, output)
+    elif output is common.Format.CSV:
+        common.print_record(said | {name: " ".join(said[name]) for name in ("because", "caution")}, output)
     else:
-        print_record(said, output)
+        common.print_record(said, output)
 
 
 def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
@@ -124,16 +133,16 @@ def _state(state: Path | None, live: bool, tz: str | None) -> tuple[pd.DataFrame
 def _print_answer(said: dict[str, Any]) -> None:
     median = said["median"]
     when = f"in about {roughly(median)}" if median >= 2.5 else "at once"
-    echo(f"starts {when}" + ("" if said["lower_90"] is None else " (as likely sooner as later)"))
+    common.echo(f"starts {when}" + ("" if said["lower_90"] is None else " (as likely sooner as later)"))
     if said["lower_90"] is not None:
-        echo(f"  1 in 2:  {_between(said, 50)}")
-        echo(f"  9 in 10: {_between(said, 90)}")
+        common.echo(f"  1 in 2:  {_between(said, 50)}")
+        common.echo(f"  9 in 10: {_between(said, 90)}")
     if said["p_before_deadline"] is not None:
-        echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
+        common.echo(f"  chance of a start by the deadline: {said['p_before_deadline']:.0%}")
     for sentence in said["because"]:
-        echo(sentence)
+        common.echo(sentence)
     for sentence in said["caution"]:
-        echo(f"Careful: {sentence}")
+        common.echo(f"Careful: {sentence}")
 
 
 def _so_far(waited: float) -> str:
@@ -147,7 +156,7 @@ def _between(said: Any, share: int) -> str:
 
 def trend(
     model: ModelOption,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Predict whether the mean wait of the next four hours rises; show how accurate past calls were.
 
@@ -161,8 +170,8 @@ def trend(
         raise TableError(f"{model}: its log was too short to learn a trend from")
     answer = describe_call(site.trend)
     if answer["record_p_value"] > 0.05:
-        note("careful: past calls were no better than chance (permutation p > 0.05)")
-    print_record(answer, output, f"mean wait of the 4 h after the model's log ends ({model}):")
+        common.note("careful: past calls were no better than chance (permutation p > 0.05)")
+    common.print_record(answer, output, f"mean wait of the 4 h after the model's log ends ({model}):")
 
 
 def watch(

@@ -9,10 +9,9 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli.common import note
+from procure.cli import common
 from procure.cli.queue_inputs import jobs_of
 from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, ReplayOption, TzOption
-from procure.errors import TableError
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method
 from procure.workload.importing import LogFormat
@@ -20,7 +19,7 @@ from procure.workload.importing import LogFormat
 
 def train(
     log: LogArgument,
-    out: Annotated[Path, typer.Option("--out", help="The model file to write.")],
+    out: Annotated[Path, typer.Option(callback=common.in_folder, help="The model file to write.")],
     log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
     method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
     k: Annotated[int, typer.Option(min=0, help="Groups of kmeans-gbt; 57 as published.")] = 57,
@@ -43,15 +42,13 @@ def train(
     procure queue train jobs.psv --format sacct --tz Europe/Berlin --out site.model
     procure queue train log.swf --format swf --out site.model --method kmeans-gbt --k-sweep 2:150
     """
-    if not out.parent.is_dir():
-        raise TableError(f"{out.parent}: no such folder to write {out.name} to")
     jobs = jobs_of(log, log_format, preset, tz)
     if method == "kmeans-gbt" and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
     site = training.train(jobs, method, k, replay=replay)
     store.save(site, out)
     size = out.stat().st_size / 1e6
-    note(f"trained {method} on {site.about['n_rows']:,} jobs; wrote {out} ({size:.1f} MB)")
+    common.note(f"trained {method} on {site.about['n_rows']:,} jobs; wrote {out} ({size:.1f} MB)")
 
 
 def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
@@ -62,9 +59,12 @@ def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
         )
     ks = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
     chosen = training.choose_k(
-        jobs, ks, sweep_log, lambda k, rmse: note(f"k = {k}: RMSE {rmse:,.0f} s on the validation part")
+        jobs,
+        ks,
+        sweep_log,
+        lambda k, rmse: common.note(f"k = {k}: RMSE {rmse:,.0f} s on the validation part"),
     )
-    note(f"k = {chosen} chosen; the elbow curve is in {sweep_log}")
+    common.note(f"k = {chosen} chosen; the elbow curve is in {sweep_log}")
     return chosen
 
 
@@ -88,6 +88,6 @@ def update(
     """
     site, warnings, n_new = training.update(store.load(model), jobs_of(log, log_format, preset, tz), refit)
     for warning in warnings:
-        note(f"careful: {warning}")
+        common.note(f"careful: {warning}")
     store.save(site, out or model)
-    note(f"{n_new:,} newer jobs; wrote {out or model}")
+    common.note(f"{n_new:,} newer jobs; wrote {out or model}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, bad_option, command_group, note, print_table, table_file
+from procure.cli import common
 from procure.packages.quotes import read_quotes, summarise_quotes
 from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
@@ -15,7 +15,7 @@ from procure.text import counted
 from procure.workload.speed import exact_speed, logged_processor_speed
 from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_ratios
 
-app = command_group("Vendors' offers: check a quote file; look at the nodes that you own already.")
+app = common.command_group("Vendors' offers: check a quote file; look at the nodes that you own already.")
 
 
 @app.command("check")
@@ -34,7 +34,7 @@ def check_(
         list[str] | None,
         typer.Option(metavar="NAME", help="Its processor instead, e.g. 'AMD EPYC 7542'. Repeatable."),
     ] = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Check every row of a quote file and print its categories.
 
@@ -50,9 +50,9 @@ def check_(
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
     table = read_quotes(path)
-    with bad_option("--logged-speed"):
+    with common.bad_option("--logged-speed"):
         speeds = [float(exact_speed(speed) or 0) for speed in logged_speed or []]
-    with bad_option("--logged-processor"):
+    with common.bad_option("--logged-processor"):
         speeds += [logged_processor_speed(name, table)[0] for name in logged_processor or []]
     summary = summarise_quotes(table)
     ranges = ["mem_gb", "cpus", "gpus", "price_usd"]
@@ -62,12 +62,12 @@ def check_(
         summary["speed_ratio_min"] = by_category["speed_ratio_min"].min().to_numpy()
         summary["speed_ratio_max"] = by_category["speed_ratio_max"].max().to_numpy()
         ranges.append("speed_ratio")
-        if output is Format.JSON:
+        if output is common.Format.JSON:
             summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
     for text in rate_warnings(table, speeds):
-        note(f"careful: {text}")
-    if output is not Format.TABLE:
-        print_table(summary, output)
+        common.note(f"careful: {text}")
+    if output is not common.Format.TABLE:
+        common.print_table(summary, output)
         return
     people = summary[["category", "n_types"]].copy()
     for name in ranges:
@@ -75,13 +75,13 @@ def check_(
         people[name] = [
             _range(a, b, 4 if name == "speed_ratio" else 12) for a, b in zip(low, high, strict=True)
         ]
-    print_table(
+    common.print_table(
         people,
         output,
         f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}",
     )
     if speeds:
-        note(f"run times are multiplied by {ratio_text(ratios)}")
+        common.note(f"run times are multiplied by {ratio_text(ratios)}")
 
 
 def _range(low: float, high: float, digits: int) -> str:
@@ -101,13 +101,8 @@ def nodes(
     leave_out_down: Annotated[
         bool, typer.Option("--leave-out-down", help="Leave out nodes that are down, drained or failing.")
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            callback=table_file, help="Write the nodes that stay as a node table, .csv or .parquet."
-        ),
-    ] = None,
-    output: FormatOption = Format.TABLE,
+    out: Annotated[Path | None, common.table_option("Write the nodes that stay as a node table")] = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Look at the nodes of an existing system, by kind: what a study adds to every package.
 
@@ -124,11 +119,11 @@ def nodes(
     """
     system = read_existing(path, retire or (), "leave-out" if leave_out_down else "keep")
     for text in system.notes:
-        note(text)
+        common.note(text)
     if out is not None:
         write(system.nodes, out)
-        note(f"wrote {out}")
+        common.note(f"wrote {out}")
     summary = summarise_nodes(system)
     n = len(system.nodes)
     title = f"{path}: {n:,} of {counted(len(system.listed), 'node')} {'stays' if n == 1 else 'stay'}"
-    print_table(summary, output, title)
+    common.print_table(summary, output, title)

@@ -33,14 +33,7 @@ def recommend(
             "wait,cost,energy or any objectives, separated by commas; 'wait' is mean-wait, 'cost' is tco.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            callback=common.table_file,
-            help="Also write the ranking of every package, .parquet or .csv.",
-        ),
-    ] = None,
+    out: Annotated[Path | None, common.table_option("Also write the ranking of every package")] = None,
     resamples: Annotated[
         int | None,
         typer.Option(

@@ -54,14 +54,7 @@ def search(
     interface: farm_options.InterfaceOption = None,
     tls: farm_options.TlsOption = None,
     dashboard: farm_options.DashboardOption = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            callback=common.table_file,
-            help="Also write every simulated package, ranked, .parquet or .csv.",
-        ),
-    ] = None,
+    out: Annotated[Path | None, common.table_option("Also write every simulated package, ranked")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Find the best packages with few simulations: a model proposes, the simulator answers, in rounds.
@@ -116,15 +109,13 @@ def search(
     if out is not None:
         write(found.ranking, out)
         common.note(f"wrote {counted(len(found.ranking), 'simulated package')} to {out}")
-    if output is common.Format.JSON:
-        common.print_json({"packages": found.records(), "spent": found.spent})
-    elif output is common.Format.CSV:
-        common.print_table(found.ranking.head(found.k), output)
-    else:
+
+    def people() -> None:
         common.print_table(found.shown(), output, found.title)
         common.print_record(found.spent, output, "Spent:")
-    for line in found.notes:
-        common.note(line)
+
+    document = {"packages": found.records(), "spent": found.spent}
+    common.tell(output, found.notes, lambda: document, found.ranking.head(found.k), people)
 
 
 def _progress(done: int, total: int, best: float) -> None:

@@ -16,7 +16,7 @@ from procure.workload.speed import exact_speed
 
 
 def simulate(
-    jobs: Annotated[Path, typer.Option(help="Job table, Parquet or CSV (see `procure workload import`).")],
+    jobs: common.LoggedJobsOption,
     nodes: Annotated[
         Path, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod].")
     ],
@@ -38,8 +38,8 @@ def simulate(
     depth: Annotated[
         int | None, typer.Option(min=1, help="easy: how many waiting jobs hold a reservation.")
     ] = None,
-    exclusive: Annotated[bool, typer.Option("--exclusive", help="A job takes its nodes whole.")] = False,
-    kill_at_limit: Annotated[bool, typer.Option(help="End a job at its requested time.")] = True,
+    exclusive: common.ExclusiveOption = False,
+    kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: Annotated[
         str | None,
         typer.Option(help="Speed of the logged system, in the unit of the nodes' speed; none = ratio 1.0."),
@@ -49,11 +49,7 @@ def simulate(
         typer.Option(metavar="TIME", help="What is submitted in the first TIME (3d, 12h, s) is not counted."),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            callback=common.table_file,
-            help="Write the schedule (the job table with its starts) here, .parquet or .csv.",
-        ),
+        Path | None, common.table_option("Write the schedule (the job table with its starts) here")
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

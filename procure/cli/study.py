@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import Format, FormatOption, command_group, echo, note, print_record, usd
+from procure.cli import common
 from procure.errors import TableError
 from procure.study import Plan, load_plan, load_study
 from procure.study.check import check_study, study_notes, study_text
@@ -18,7 +18,7 @@ from procure.text import be, counted
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
 
-app = command_group("Study files: write one, check one, see how far its sweep is.")
+app = common.command_group("Study files: write one, check one, see how far its sweep is.")
 
 
 @app.command("init")
@@ -26,7 +26,7 @@ def init(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The study file to write, .toml.")],
     quotes: Annotated[Path, typer.Option(help="The quote file of the study.")] = Path("quotes.csv"),
     budget: Annotated[
-        str, typer.Option(metavar="USD", callback=usd, help="Budget in US$, e.g. 1.2M.")
+        str, typer.Option(metavar="USD", callback=common.usd, help="Budget in US$, e.g. 1.2M.")
     ] = "1000000",
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
@@ -42,13 +42,13 @@ def init(
             stream.write(text)
     except FileExistsError:
         raise TableError(f"{path}: exists already; nothing was written") from None
-    note(f"wrote {path}; next: procure study check {path}")
+    common.note(f"wrote {path}; next: procure study check {path}")
 
 
 @app.command("check")
 def check_(
     path: StudyArgument,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Say everything that is wrong with a study file, or what its sweep comes to.
 
@@ -60,9 +60,9 @@ def check_(
     """
     loaded, size = check_study(path)
     for text in study_notes(loaded):
-        note(text)
+        common.note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
-    people = output is not Format.JSON
+    people = output is not common.Format.JSON
     record = {
         "name": loaded.name,
         "results": str(loaded.folder),
@@ -71,13 +71,13 @@ def check_(
         "policies": ", ".join(policies) if people else policies,
         **size,
     }
-    print_record(record, output, f"{path}: no problem found")
+    common.print_record(record, output, f"{path}: no problem found")
 
 
 @app.command("status")
 def status(
     path: StudyArgument,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Say how many runs of a study are planned, done, failed and missing.
 
@@ -86,13 +86,13 @@ def status(
     \b
     procure study status pipelines/example.toml
     """
-    print_record(store.study_status(_plan(path)), output, str(path))
+    common.print_record(store.study_status(_plan(path)), output, str(path))
 
 
 @app.command("merge")
 def merge(
     path: StudyArgument,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Bring the parts of all shards into the one result table; exit code 1 while runs are missing.
 
@@ -101,10 +101,10 @@ def merge(
     \b
     procure study merge pipelines/example.toml
     """
-    counts = store.merge(_plan(path), note)
-    print_record(counts, output, str(path))
+    counts = store.merge(_plan(path), common.note)
+    common.print_record(counts, output, str(path))
     if counts["n_missing"]:
-        note(
+        common.note(
             f"{counted(counts['n_missing'], 'run')} {be(counts['n_missing'])} missing; run the shards again, or: "
             f"procure sweep {path}"
         )
@@ -114,7 +114,7 @@ def merge(
 @app.command("verify")
 def verify(
     path: StudyArgument,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Check that every planned run is there exactly once and every file is whole; exit code 1 if not.
 
@@ -124,9 +124,9 @@ def verify(
     procure study verify pipelines/example.toml
     """
     counts, problems = store.verify(_plan(path))
-    print_record(counts | {"n_problems": len(problems)}, output, str(path))
+    common.print_record(counts | {"n_problems": len(problems)}, output, str(path))
     for problem in problems:
-        note(problem)
+        common.note(problem)
     if problems:
         raise typer.Exit(1)
 
@@ -140,7 +140,7 @@ def tls(path: StudyArgument) -> None:
     \b
     dask scheduler --protocol tls --scheduler-file s.json $(procure study tls mystudy.toml)
     """
-    echo(dask_options(load_study(path).folder))
+    common.echo(dask_options(load_study(path).folder))
 
 
 def _plan(path: Path) -> Plan:

@@ -9,16 +9,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli.common import (
-    Format,
-    FormatOption,
-    command_group,
-    note,
-    print_json,
-    print_record,
-    print_table,
-    table_file,
-)
+from procure.cli import common
 from procure.errors import ArgumentError, TableError
 from procure.tables import JOB, NODE, existing_file, read, write
 from procure.text import counted
@@ -30,15 +21,13 @@ from procure.topology.slurm_topology import attach as attach_network
 from procure.topology.slurm_topology import is_slurm_topology, read_slurm_topology
 from procure.topology.verify import verify
 
-app = command_group("Where in the network: trees in, allocations checked, hops counted.")
+app = common.command_group("Where in the network: trees in, allocations checked, hops counted.")
 
 ScheduleArgument = Annotated[
     Path, typer.Argument(metavar="SCHEDULE", help="What `procure simulate --out` writes.")
 ]
 NodesOption = Annotated[Path, typer.Option(help="Node table with leaf and pod.")]
-OutOption = Annotated[
-    Path, typer.Option("--out", callback=table_file, help="The node table to write, .csv or .parquet.")
-]
+OutOption = Annotated[Path, common.table_option("The node table to write", "--out")]
 
 
 @app.command()
@@ -50,7 +39,7 @@ def show(
             help="A node table, Slurm's topology.conf, or what `scontrol show topology` prints.",
         ),
     ],
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw the tree here.")] = None,
 ) -> None:
     """Show the tree: pods, leaf switches, nodes on each, and what is uneven.
@@ -80,14 +69,14 @@ def show(
         rows["pod_switch"] = rows["leaf"].map(switches["pod_switch"])
     if plot is not None:
         draw_tree(rows, plot)
-    if output is Format.JSON:
+    if output is common.Format.JSON:
         sizes = {"n_pods": rows["pod"].nunique(), "n_leaves": len(rows), "n_nodes": len(table)}
-        print_json(sizes | {"uneven": wrong, "leaves": rows.to_dict(orient="records")})
+        common.print_json(sizes | {"uneven": wrong, "leaves": rows.to_dict(orient="records")})
         return
-    print_table(
+    common.print_table(
         rows, output, f"{path}: {counted(len(table), 'node')} on {counted(len(rows), 'leaf', 'leaves')}"
     )
-    if output is Format.TABLE:
+    if output is common.Format.TABLE:
         usual = rows["n_nodes"].mode().max()
         for number, part in rows.groupby("pod"):
             counts = [f"{n}{'' if n == usual else '*'}" for n in part["n_nodes"]]
@@ -115,9 +104,9 @@ def attach(
     network = read_slurm_topology(source)
     table = attach_network(read(nodes, NODE), network)
     for text in uneven(*leaf_and_pod(table)):
-        note(f"uneven: {text}")
+        common.note(f"uneven: {text}")
     write(table, out)
-    note(f"wrote {out}: {counted(len(table), 'node')} of the {len(network.nodes):,} in the network")
+    common.note(f"wrote {out}: {counted(len(table), 'node')} of the {len(network.nodes):,} in the network")
 
 
 @app.command()
@@ -137,14 +126,14 @@ def make(
     procure topology make --pods 4 --leaves 18 --nodes 18 --out nodes.csv
     """
     write(make_nodes(pods, leaves, nodes, cpus=cpus, mem_mb=mem_mb), out)
-    note(f"wrote {out}: {counted(pods * leaves * nodes, 'node')}")
+    common.note(f"wrote {out}: {counted(pods * leaves * nodes, 'node')}")
 
 
 @app.command()
 def check(
     schedule: ScheduleArgument,
     nodes: NodesOption,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Check whether two jobs ever hold one link between switches, on anyone's schedule; exit code 1 if so.
 
@@ -158,12 +147,12 @@ def check(
     verdict = verify(_schedule(schedule), read(nodes, NODE))
     record = asdict(verdict)
     first = record.pop("first_conflicts")[:10]
-    if output is Format.TABLE:
-        print_record(record, output, f"{schedule}")
+    if output is common.Format.TABLE:
+        common.print_record(record, output, f"{schedule}")
         for conflict in first:
             typer.echo(f"  at {conflict['time']}: {conflict['where']}: {', '.join(conflict['jobs'])}")
     else:
-        print_record(record | {"first_conflicts": first}, output)
+        common.print_record(record | {"first_conflicts": first}, output)
     if not verdict.isolated:
         raise typer.Exit(1)
 
@@ -172,8 +161,8 @@ def check(
 def penalty(
     schedule: ScheduleArgument,
     nodes: NodesOption,
-    report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML file here.")] = None,
-    output: FormatOption = Format.TABLE,
+    report: common.ReportOption = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Count the hops between a job's nodes (APH), by size, against the ideal placement in an empty tree.
 
@@ -190,7 +179,7 @@ def penalty(
     hops = hops_of_jobs(ran, network)
     if report is not None:
         write_report(ran, network, report, f"{schedule.name} on {nodes.name}")
-        note(f"report written to {report}")
+        common.note(f"report written to {report}")
     several = hops[hops["n_nodes"] > 1]
     by_size = hops_by_size(hops)
     record = {
@@ -198,13 +187,13 @@ def penalty(
         "mean_aph": several["aph"].mean(),
         "ideal_aph": several["ideal_aph"].mean(),
     }
-    if output is Format.JSON:
-        print_json(record | {"by_size": by_size.to_dict(orient="records")})
-    elif output is Format.CSV:
-        print_table(by_size, output)
-    else:
-        print_record(record, output, f"{schedule}: hops between nodes of a job")
-        print_table(by_size, output)
+
+    def people() -> None:
+        common.print_record(record, output, f"{schedule}: hops between nodes of a job")
+        common.print_table(by_size, output)
+
+    document = record | {"by_size": by_size.to_dict(orient="records")}
+    common.tell(output, (), lambda: document, by_size, people)
 
 
 def _schedule(path: Path) -> pd.DataFrame:

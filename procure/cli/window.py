@@ -7,17 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli.common import (
-    Format,
-    FormatOption,
-    JobsOutOption,
-    command_group,
-    named,
-    note,
-    print_json,
-    print_record,
-    print_table,
-)
+from procure.cli import common
 from procure.settings import validated
 from procure.tables import JOB, NODE, read, write
 from procure.text import counted
@@ -32,7 +22,7 @@ from procure.window.solve import METHODS, make_solver
 from procure.window.solve import solve as solve_one
 from procure.window.train import train_network
 
-app = command_group("Which jobs of a window, on which nodes? Generate, solve, compare, train.")
+app = common.command_group("Which jobs of a window, on which nodes? Generate, solve, compare, train.")
 
 SeedOption = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
 StepsOption = Annotated[
@@ -43,7 +33,7 @@ LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip and mip
 
 @app.command()
 def generate(
-    out: JobsOutOption,
+    out: common.JobsOutOption,
     seed: SeedOption = 0,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="How many; 3000, or all that --from holds.", show_default=False)
@@ -73,7 +63,7 @@ def generate(
         table = read_released(source)
         table = table.iloc[skip : None if jobs is None else skip + jobs]
     write(table, out)
-    note(f"wrote {out}: {counted(len(table), 'job')}")
+    common.note(f"wrote {out}: {counted(len(table), 'job')}")
 
 
 @app.command()
@@ -89,7 +79,7 @@ def solve(
     seed: SeedOption = 0,
     steps: StepsOption = 0,
     time_limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Place the jobs of one window on its idle nodes.
 
@@ -106,13 +96,13 @@ def solve(
     solver = make_solver(method)
     found = solve_one(read_window(instance), solver, seed=seed, steps=steps, time_limit=time_limit)
     record = found.to_dict()
-    if output is Format.JSON:
-        print_json(record)
+    if output is common.Format.JSON:
+        common.print_json(record)
         return
     assignment = record.pop("assignment")
-    if output is Format.TABLE:
+    if output is common.Format.TABLE:
         record |= {job: " ".join(map(str, places)) for job, places in assignment.items()}
-    print_record(record, output, f"{instance}")
+    common.print_record(record, output, f"{instance}")
 
 
 @app.command()
@@ -145,10 +135,10 @@ def train(
     network = train_network(
         generate_jobs(3000, seed) if jobs is None else read(jobs, JOB),
         make_nodes(25, 4, 10) if nodes is None else read(nodes, NODE),
-        minutes=minutes, steps=steps, length=length, seed=seed, progress=note,
+        minutes=minutes, steps=steps, length=length, seed=seed, progress=common.note,
     )  # fmt: skip
     write_network(out, network)
-    note(f"wrote {out}: trained on {network.training['placements']:,} placements")
+    common.note(f"wrote {out}: trained on {network.training['placements']:,} placements")
 
 
 @app.command()
@@ -167,8 +157,8 @@ def compare(
     seed: SeedOption = 0,
     steps: StepsOption = 0,
     time_limit: LimitOption = None,
-    report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML file here.")] = None,
-    output: FormatOption = Format.TABLE,
+    report: common.ReportOption = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Solve the same windows by several methods: cost, wait and seconds side by side.
 
@@ -185,13 +175,13 @@ def compare(
     names = [name.strip() for name in methods.split(",") if name.strip()]
     given = {"length": length, "most_jobs": most_jobs, "method": driver, "seed": seed}
     parameters = validated(Windows, given, "policy window")
-    with named(method="--methods"):
+    with common.named(method="--methods"):
         comparison = compare_methods(
             read(jobs, JOB), read(nodes, NODE), names, parameters=parameters, steps=steps, most=windows,
-            time_limit=time_limit, progress=note,
+            time_limit=time_limit, progress=common.note,
         )  # fmt: skip
     if report is not None:
         write_report(comparison, report, f"{jobs.name} on {nodes.name}, a window every {length} s", driver)
-        note(f"report written to {report}")
-    shown = comparison.shown() if output is Format.TABLE else comparison.table
-    print_table(shown, output, f"{jobs}: {counted(len(comparison.costs), 'window')} of {length} s")
+        common.note(f"report written to {report}")
+    shown = comparison.shown() if output is common.Format.TABLE else comparison.table
+    common.print_table(shown, output, f"{jobs}: {counted(len(comparison.costs), 'window')} of {length} s")

@@ -8,23 +8,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import days, futures
-from procure.cli.common import (
-    Format,
-    FormatOption,
-    JobsArgument,
-    JobsOutOption,
-    PresetOption,
-    bad_option,
-    command_group,
-    echo,
-    note,
-    print_json,
-    print_record,
-    print_table,
-    table_file,
-    time_zone,
-)
+from procure.cli import common, days, futures
 from procure.cli.people import head
 from procure.forecast.periods import PatternSettings
 from procure.forecast.recurring import recurring_shares
@@ -46,7 +30,7 @@ from procure.workload.importing import LogFormat, guess
 from procure.workload.presets import Clock, load_preset, parse_column
 from procure.workload.read_sacct import SACCT_COMMAND
 
-app = command_group(
+app = common.command_group(
     "Job logs in, job tables out: import, describe, days, generate, slice, merge, load, futures."
 )
 
@@ -60,11 +44,8 @@ def import_(
     log_format: Annotated[
         LogFormat | None, typer.Option("--format", help="Format of the log; a preset implies its own.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(callback=table_file, help="The job table to write, .parquet or .csv; none: only check."),
-    ] = None,
-    preset: PresetOption = None,
+    out: Annotated[Path | None, common.table_option("The job table to write (none: only check)")] = None,
+    preset: common.PresetOption = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,8 +56,7 @@ def import_(
         ),
     ] = None,
     tz: Annotated[
-        str | None,
-        typer.Option(callback=time_zone, help="Zone of dates without an offset, e.g. America/Chicago."),
+        str | None, common.zone_option("Zone of dates without an offset, e.g. America/Chicago.")
     ] = None,
     clock: Annotated[
         Clock | None,
@@ -120,7 +100,7 @@ def import_(
     procure workload import --print-sacct-command
     """
     if print_sacct_command:
-        echo(SACCT_COMMAND)
+        common.echo(SACCT_COMMAND)
         return
     if log is None:
         raise typer.BadParameter("a log is needed", param_hint="LOG")
@@ -130,9 +110,9 @@ def import_(
             "csv, swf or sacct is needed, or a preset" + (f"; this log looks like {hint}" if hint else ""),
             param_hint="--format",
         )
-    with bad_option("--preset"):
+    with common.bad_option("--preset"):
         form = log_format or load_preset(str(preset)).format
-    with bad_option("--column"):
+    with common.bad_option("--column"):
         columns = dict(parse_column(text) for text in column or [])
     imported = import_log(
         log,
@@ -169,25 +149,23 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
             "notes": notes,
             "warnings": imported.warnings,
         }
-        print_json(document)
+        common.print_json(document)
         return
-    echo(f"{log}: {counted(imported.n_read, 'row')} read, {counted(len(jobs), 'job')} kept")
+    common.echo(f"{log}: {counted(imported.n_read, 'row')} read, {counted(len(jobs), 'job')} kept")
     for reason, count in imported.dropped.items():
-        echo(f"  dropped {count:,}: {reason}")
+        common.echo(f"  dropped {count:,}: {reason}")
     for text in notes:
-        echo(f"  {text}")
+        common.echo(f"  {text}")
     for text in imported.warnings:
-        echo(f"  careful: {text}")
-    echo(f"wrote {out}" if out else "nothing written: no --out")
+        common.echo(f"  careful: {text}")
+    common.echo(f"wrote {out}" if out else "nothing written: no --out")
 
 
 @app.command("describe")
 def describe_(
-    jobs: JobsArgument,
-    tz: Annotated[
-        str | None, typer.Option(callback=time_zone, help="Zone whose clock recurring jobs follow.")
-    ] = None,
-    output: FormatOption = Format.TABLE,
+    jobs: common.JobsArgument,
+    tz: Annotated[str | None, common.zone_option("Zone whose clock recurring jobs follow.")] = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Print what a workload's jobs ask for and take, its counts and totals, and how much of it recurs.
 
@@ -202,14 +180,14 @@ def describe_(
     """
     table = read(jobs, JOB)
     quantities, facts = describe(table), overview(table) | recurring_shares(table, PatternSettings(tz=tz))
-    if output is Format.JSON:
-        print_json({**facts, "quantities": quantities.to_dict(orient="records")})
+    if output is common.Format.JSON:
+        common.print_json({**facts, "quantities": quantities.to_dict(orient="records")})
     else:
-        if output is Format.TABLE:
+        if output is common.Format.TABLE:
             quantities = quantities.assign(quantity=[head(name, "")[0] for name in quantities["quantity"]])
-        print_table(quantities, output, str(jobs))
-        if output is Format.TABLE:
-            print_record(_readable(facts), output)
+        common.print_table(quantities, output, str(jobs))
+        if output is common.Format.TABLE:
+            common.print_record(_readable(facts), output)
 
 
 def _readable(facts: dict[str, object]) -> dict[str, object]:
@@ -222,13 +200,13 @@ def _readable(facts: dict[str, object]) -> dict[str, object]:
 
 @app.command("generate")
 def generate_(
-    out: JobsOutOption,
+    out: common.JobsOutOption,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same jobs.")] = 1,
     n_jobs: Annotated[int | None, typer.Option(min=1, help="How many jobs; by default the recipe's.")] = None,
     recipe: Annotated[
         str, typer.Option(help="An embedded recipe, published-day or campus, or a .toml file.")
     ] = "published-day",
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Make a workload up: by default a day of 16,000 jobs shaped like a published one.
 
@@ -247,19 +225,17 @@ def generate_(
 
 @app.command("slice")
 def slice_(
-    jobs: JobsArgument,
-    out: JobsOutOption,
+    jobs: common.JobsArgument,
+    out: common.JobsOutOption,
     day: Annotated[str | None, typer.Option(help="The local day of submission, YYYY-MM-DD.")] = None,
-    tz: Annotated[
-        str, typer.Option(callback=time_zone, help="Time zone of the day and of times without an offset.")
-    ] = "UTC",
+    tz: Annotated[str, common.zone_option("Time zone of the day and of times without an offset.")] = "UTC",
     start: Annotated[
         str | None, typer.Option("--from", help="First moment of submission: an ISO time, or seconds.")
     ] = None,
     end: Annotated[
         str | None, typer.Option("--to", help="The moment just after the last: an ISO time, or seconds.")
     ] = None,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Keep the jobs submitted on one day, or between two moments; row order is kept.
 
@@ -272,9 +248,9 @@ def slice_(
     if (day is None) == (start is None and end is None):
         raise typer.BadParameter("give a --day, or --from and --to", param_hint="--day")
     if day is not None:
-        with bad_option("--day"):
+        with common.bad_option("--day"):
             day_bounds(day, tz)
-    with bad_option("--from/--to"):
+    with common.bad_option("--from/--to"):
         first, last = (None if text is None else moment(text, tz) for text in (start, end))
     table = read(jobs, JOB)
     part = slice_times(table, first, last) if day is None else slice_day(table, day, tz)
@@ -284,12 +260,12 @@ def slice_(
 @app.command("merge")
 def merge_(
     jobs: Annotated[list[Path], typer.Argument(metavar="JOBS...", help="Job tables, in order.")],
-    out: JobsOutOption,
+    out: common.JobsOutOption,
     drop_repeated: Annotated[
         bool,
         typer.Option("--drop-repeated", help="Leave out jobs that an earlier table holds."),
     ] = False,
-    output: FormatOption = Format.TABLE,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Put several workloads into one, rows in the order given.
 
@@ -302,7 +278,7 @@ def merge_(
     merged = merge(tables, drop_repeated=drop_repeated)
     left_out = sum(map(len, tables)) - len(merged)
     if left_out:
-        note(f"left out {counted(left_out, 'job')} that an earlier table holds")
+        common.note(f"left out {counted(left_out, 'job')} that an earlier table holds")
     _wrote(merged, out, output)
 
 
@@ -311,10 +287,10 @@ app.command("load")(days.load)
 app.command("futures")(futures.futures)
 
 
-def _wrote(jobs: pd.DataFrame, out: Path, output: Format) -> None:
+def _wrote(jobs: pd.DataFrame, out: Path, output: common.Format) -> None:
     write(jobs, out)
     record = {"n_jobs": len(jobs), "out": str(out)}
-    if output is Format.TABLE:
-        echo(f"wrote {counted(len(jobs), 'job')} to {out}")
+    if output is common.Format.TABLE:
+        common.echo(f"wrote {counted(len(jobs), 'job')} to {out}")
     else:
-        print_record(record, output)
+        common.print_record(record, output)

@@ -21,7 +21,8 @@ import numpy as np
 import pandas as pd
 
 from procure.explanation.lacked import book
-from procure.packages.runnable import REQUEST, fits, request_shapes, shape_of
+from procure.packages.runnable import fits, request_shapes, shape_of
+from procure.schemas import REQUEST
 
 CAUSES = ("cpus", "memory", "gpus", "gpu_type", "policy")
 WORDS = {

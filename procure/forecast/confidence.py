@@ -14,9 +14,9 @@ import pandas as pd
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from procure.forecast.clock import from_local
 from procure.forecast.known import NEVER, Known
 from procure.forecast.periods import PERIODS, Patterns
+from procure.workload.clock import from_local
 
 MODES = ("pdf", "survival", "hazard", "boosted")
 """``pdf`` is the published rule; ``boosted`` stands in `procure.forecast.boosted`."""

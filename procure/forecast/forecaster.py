@@ -9,12 +9,12 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.forecast.boosted import boosted
-from procure.forecast.clock import from_local
 from procure.forecast.confidence import MODES, Forecasts, confidence, make_forecasts
 from procure.forecast.periods import DAY, PERIODS, Patterns, PatternSettings
 from procure.schemas import JOB
 from procure.tables import check
 from procure.text import nearest
+from procure.workload.clock import from_local
 
 _FEWEST_ENDED = 3
 """Of fewer ended jobs of a key, its user's, and of fewer of these, all ended jobs say how long jobs run."""

@@ -9,9 +9,9 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.forecast.boosted import fit_quantiles, predict_quantiles
-from procure.forecast.clock import to_local
 from procure.forecast.confidence import hazard, make_forecasts
 from procure.forecast.periods import Patterns, PatternSettings
+from procure.workload.clock import to_local
 
 HOUR, WEEK_HOURS = 3600, 168
 HORIZONS = (1, 4, 12, 24, 48, 96, 168)

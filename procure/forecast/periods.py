@@ -16,9 +16,9 @@ from numba import njit
 from pydantic import Field, field_validator
 
 from procure.errors import TableError
-from procure.forecast.clock import from_local, to_local
 from procure.settings import Settings
 from procure.text import nearest
+from procure.workload.clock import from_local, to_local
 
 DAY = 86_400
 PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}

@@ -75,6 +75,7 @@ def count_packages(
     quotes: pd.DataFrame,
     rules: PackageRules,
     most: int = MOST_PACKAGES,
+    write: Callable[[pa.Table], None] | None = None,
 ) -> dict[str, int | float]:
     """Sum up the package table without holding it.
 
@@ -82,6 +83,8 @@ def count_packages(
     ----------
     quotes, rules, most
         As for `expand_packages`, which raises the same errors.
+    write
+        Called with the table, piece by piece.
 
     Returns
     -------
@@ -89,7 +92,17 @@ def count_packages(
         ``n_packages``, ``n_distinct``, and the lowest and highest ``price_usd``, ``total_cpus``,
         ``total_mem_gb`` and ``total_gpus`` as ``min_price_usd``, ``max_price_usd`` …
     """
-    return _go_through(quotes, rules, most)
+    quotes = check_quotes(quotes)
+    offer = make_offer(quotes, rules)
+    summary = _Summary()
+    with step("listing the packages", unit="package") as one:
+        for batch in _batches(_feasible_blocks(offer, most)):
+            if write is not None:
+                write(_table(quotes, offer, batch))
+            for block in batch:
+                summary.add(block.distinct, _totals(quotes, offer, block))
+            one.done = summary.n_packages
+    return summary.record()
 
 
 def write_packages(
@@ -127,26 +140,7 @@ def write_packages(
             writer = writer or stack.enter_context(kind(temporary, table.schema))
             writer.write_table(table)
 
-        return _go_through(quotes, rules, most, write)
-
-
-def _go_through(
-    quotes: pd.DataFrame,
-    rules: PackageRules,
-    most: int,
-    write: Callable[[pa.Table], None] | None = None,
-) -> dict[str, int | float]:
-    quotes = check_quotes(quotes)
-    offer = make_offer(quotes, rules)
-    summary = _Summary()
-    with step("listing the packages", unit="package") as one:
-        for batch in _batches(_feasible_blocks(offer, most)):
-            if write is not None:
-                write(_table(quotes, offer, batch))
-            for block in batch:
-                summary.add(block.distinct, _totals(quotes, offer, block))
-            one.done = summary.n_packages
-    return summary.record()
+        return count_packages(quotes, rules, most, write)
 
 
 def _feasible_blocks(offer: Offer, most: int) -> Iterator[Block]:

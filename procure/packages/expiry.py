@@ -12,7 +12,7 @@ from procure.text import listed
 
 def is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
     """Tell which quotes were valid only until a day before ``rules.as_of``; without one, none."""
-    if rules.as_of is None or "valid_until" not in quotes:
+    if rules.as_of is None:
         return np.zeros(len(quotes), dtype=bool)
     until = quotes["valid_until"].astype(str).to_numpy(dtype=str)
     # Dates of the form YYYY-MM-DD compare as text.
@@ -30,7 +30,7 @@ def check_validity(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
     expired = is_expired(quotes, rules)
     if not expired.any():
         return expired
-    must = quotes["mandatory"].to_numpy(dtype=bool) if "mandatory" in quotes else np.zeros(len(quotes), bool)
+    must = quotes["mandatory"].to_numpy()
     for wrong, why in ((expired & must, "it is mandatory"), (expired, 'the study says expired = "error"')):
         if wrong.any() and (wrong is not expired or rules.expired == "error"):
             quote = quotes[wrong].iloc[0]

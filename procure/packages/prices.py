@@ -161,7 +161,7 @@ def _members(discount: Discount, quotes: pd.DataFrame, where: str) -> np.ndarray
         wanted = getattr(discount, key)
         if wanted is None:
             continue
-        known = quotes[column] if column in quotes else pd.Series("", index=quotes.index)
+        known = quotes[column]
         members &= (known == wanted).to_numpy()
         if not (known == wanted).any():
             legal = [name for name in known.unique() if name]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-REQUEST = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
-"""What a job asks for, as columns of the job table."""
+from procure.schemas import REQUEST
+
 _CHUNK = 1 << 16
 
 
@@ -75,7 +75,7 @@ def node_types(quotes: pd.DataFrame) -> pd.DataFrame:
             "cpus": quotes["cpus"].to_numpy(),
             "mem_mb": mem_mb(quotes["mem_gb"]),
             "gpus": quotes["gpus"].to_numpy(),
-            "gpu_type": quotes["gpu_type"].to_numpy() if "gpu_type" in quotes else "",
+            "gpu_type": quotes["gpu_type"].to_numpy(),
         }
     )
 

@@ -38,7 +38,7 @@ def make_offer(quotes: pd.DataFrame, rules: PackageRules) -> Offer:
             "with one; min_gpu_nodes = 0 lifts the rule"
         )
     prices, limits = price_list(quotes, rules), _limits(rules)
-    costs, mandatory = _costs(quotes, prices, limits), _mandatory(quotes)
+    costs, mandatory = _costs(quotes, prices, limits), quotes["mandatory"].to_numpy()
     lot, vendor = _awards(quotes, rules)
     found = {
         row: counts
@@ -97,14 +97,10 @@ def _costs(quotes: pd.DataFrame, prices: PriceList, limits: dict[str, int]) -> n
     return costs
 
 
-def _mandatory(quotes: pd.DataFrame) -> np.ndarray:
-    return quotes["mandatory"].to_numpy(bool) if "mandatory" in quotes else np.zeros(len(quotes), bool)
-
-
 def _awards(quotes: pd.DataFrame, rules: PackageRules) -> tuple[np.ndarray, np.ndarray]:
     """Return each quote's lot and vendor, int64[types]; −1 where that excludes no other quote."""
     none = np.full(len(quotes), NONE)
-    if not rules.one_vendor_per_lot or "lot" not in quotes or "vendor" not in quotes:
+    if not rules.one_vendor_per_lot:
         return none, none
     n_vendors = quotes.groupby("lot")["vendor"].transform("nunique")
     rivals = ((quotes["lot"] != "") & (n_vendors > 1)).to_numpy()

@@ -91,7 +91,7 @@ def _request(ask: Log, out: dict[str, np.ndarray]) -> None:
     moment = ask.submit + ask.origin
     out["cpus"], out["mem_mb"], out["gpus"], out["nodes"] = ask.cpus, ask.mem, ask.gpus, ask.nodes
     out["minutes"] = ask.limit / 60
-    out["log_cpu_seconds"] = np.log1p(ask.cpus * ask.limit.astype(float))
+    out["log_cpu_seconds"] = np.log1p(ask.work)
     out["hour"] = moment // HOUR % 24
     out["weekday"] = (moment // DAY + 3) % 7
     out["owns_resources"] = ask.optional.get("owns_resources", np.zeros(ask.n))
@@ -136,13 +136,12 @@ def _difference(
 
 def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     """Add what waits, in all and of the job's own kind; return the sorted queues for other features."""
-    work = log.cpus * log.limit.astype(float)
     queues = {"all": Queue(log.submit, log.left, ask.row)}
     everyone = queues["all"]
     one = np.ones(log.n)
     depth = everyone.total(one)
     out["queue_depth"], out["queued_cpus"] = depth, everyone.total(log.cpus.astype(float))
-    out["queued_cpu_seconds"] = everyone.total(work)
+    out["queued_cpu_seconds"] = everyone.total(log.work)
     out["queued_gpu_seconds"] = everyone.total(log.gpus * log.limit.astype(float))
     out["queued_mem"] = everyone.total(log.mem.astype(float))
     mean_submit = everyone.total(log.submit.astype(float)) / np.maximum(depth, 1)
@@ -153,12 +152,12 @@ def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
         queues[label] = Queue(log.submit, log.left, ask.row, getattr(log, label))
         out[f"{label}_depth"] = queues[label].total(one)
         if label != "like":
-            out[f"{label}_queued_cpu_seconds"] = queues[label].total(work)
+            out[f"{label}_queued_cpu_seconds"] = queues[label].total(log.work)
         out[f"{label}_oldest_age"] = queues[label].oldest_age()
     width = np.ceil(np.log2(np.maximum(log.cpus, 1)))
     length = np.log2(np.maximum(log.limit / 60, 1)) // 1.5
     for label, level in (("narrower", width), ("shorter", length)):
-        n_ahead, work_ahead = _at_most(everyone, np.clip(level, 0, 9), work, ask.row)
+        n_ahead, work_ahead = _at_most(everyone, np.clip(level, 0, 9), log.work, ask.row)
         out[f"{label}_depth"], out[f"{label}_queued_cpu_seconds"] = n_ahead, work_ahead
     return queues
 
@@ -181,7 +180,7 @@ def _starts(log: Log, ask: Log) -> Starts:
     wait = np.where(log.start < NEVER, log.wait, 0).astype(float)
     values = {
         "log_wait": np.log1p(wait), "wait": wait, "at": log.start.astype(float), "n": np.ones(log.n),
-        "work": log.cpus * log.limit.astype(float),
+        "work": log.work,
     }  # fmt: skip
     starts: Starts = {"all": (Events.of(log.start, values), None)}
     for label in GROUPS:
@@ -191,8 +190,7 @@ def _starts(log: Log, ask: Log) -> Starts:
 
 
 def _flow(log: Log, ask: Log, starts: Events, out: dict[str, np.ndarray]) -> None:
-    work = log.cpus * log.limit.astype(float)
-    submissions = Events.of(log.submit, {"n": np.ones(log.n), "work": work})
+    submissions = Events.of(log.submit, {"n": np.ones(log.n), "work": log.work})
     for hours in (1, 6, 24):
         seconds = hours * HOUR
         n_started, sum_log, started = starts.within(["n", "log_wait", "work"], ask.submit, seconds)
@@ -265,7 +263,7 @@ def _user_habits(log: Log, ask: Log, out: dict[str, np.ndarray]) -> None:
 
 def _drain(log: Log, ask: Log, queues: dict[str, Queue], starts: Starts, out: dict[str, np.ndarray]) -> None:
     """Add the seconds that the work ahead takes at the recent rate at which such work has started."""
-    amounts = {"n": np.ones(log.n), "work": log.cpus * log.limit.astype(float)}
+    amounts = {"n": np.ones(log.n), "work": log.work}
     for label, queue in queues.items():
         events, own = starts[label]
         now = events.before(ask.submit, own)

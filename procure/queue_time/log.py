@@ -46,6 +46,11 @@ class Log:
         return self.start - self.submit
 
     @property
+    def work(self) -> np.ndarray:
+        """CPUs × limit, float64."""
+        return self.cpus * self.limit.astype(float)
+
+    @property
     def n(self) -> int:
         """How many jobs there are."""
         return len(self.submit)

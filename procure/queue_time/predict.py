@@ -142,13 +142,6 @@ def _features(site: SiteModel, table: pd.DataFrame, rows: np.ndarray) -> pd.Data
     return site_features(table, site.about["most"], site.about.get("replay", False), asked=rows)
 
 
-def current_features(
-    site: SiteModel, request: Request, state: pd.DataFrame | None = None, now: int | None = None
-) -> pd.DataFrame:
-    """Compute the features of a job that is submitted now, one row; see `situation`."""
-    return situation(site, request, state, now).features
-
-
 def forecast(
     site: SiteModel, features: pd.DataFrame, deadline: float | None = None, doubt: float = 0.0
 ) -> dict[str, float | None]:

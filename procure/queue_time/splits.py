@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.workload import scale
 
 BURST_GAP = 3600
-"""A user's submissions no more than this many seconds apart are one burst."""
+"""Submissions no more than this many seconds apart are one burst."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,7 @@ class Split:
 
 def bursts(jobs: pd.DataFrame) -> np.ndarray:
     """Number the bursts: runs of one user's submissions no more than `BURST_GAP` apart."""
-    user = pd.factorize(jobs["user"])[0] if "user" in jobs.columns else np.zeros(len(jobs), np.int64)
-    submit = jobs["submit_time"].to_numpy()
-    order = np.lexsort((submit, user))
-    opens = np.ones(len(jobs), bool)
-    opens[1:] = (np.diff(user[order]) != 0) | (np.diff(submit[order]) > BURST_GAP)
-    number = np.empty(len(jobs), np.int64)
-    number[order] = np.cumsum(opens)
-    return number
+    return scale.bursts(jobs, BURST_GAP + 1)
 
 
 def random_split(n: int, seed: int, group: np.ndarray | None = None) -> Split:

@@ -31,6 +31,10 @@ _ALL = (
 _LAYOUTS = {len(_HEADER): _HEADER, len(_ALL): _ALL}
 _STATES = {"PENDING": True, "PD": True, "RUNNING": False, "R": False, "COMPLETING": False, "CG": False,
            "SUSPENDED": False, "CONFIGURING": False, "CF": False, "STOPPED": False, "RESIZING": False}  # fmt: skip
+_COLUMNS = [
+    "job_id", "user", "partition", "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node",
+    "mem_mb_per_node", "gpus_per_node", "state", "start_time", "end_time",
+]  # fmt: skip
 _DIGITS = 9
 _NOT_WAITING = (
     "JobHeld", "Dependency", "BeginTime", "PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "Reservation",
@@ -97,7 +101,7 @@ def parse_state(text: str, source: str, tz: str | None = None) -> pd.DataFrame:
         if len(cells) != len(names):
             raise TableError(f"{source}, line {number}: {len(cells)} fields where {len(names)} are known")
         rows += _rows(dict(zip(names, cells, strict=True)), f"{source}, line {number}", tz)
-    return check(_frame(rows), JOB, source)
+    return check(pd.DataFrame(rows, columns=_COLUMNS, dtype=object), JOB, source)
 
 
 def _layout(lines: list[str], source: str) -> tuple[str, ...]:
@@ -166,11 +170,3 @@ def _gpus(text: str) -> int:
             last = parts[-1].split("(")[0]
             count += int(last) if last.isdigit() and len(last) <= _DIGITS else 1
     return count
-
-
-def _frame(rows: list[dict[str, object]]) -> pd.DataFrame:
-    names = [
-        "job_id", "user", "partition", "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node",
-        "mem_mb_per_node", "gpus_per_node", "state", "start_time", "end_time",
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=names, dtype=object)

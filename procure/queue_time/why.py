@@ -12,7 +12,7 @@ from procure.errors import TableError
 from procure.queue_time import experts
 from procure.queue_time.booster import mean_of
 from procure.queue_time.events import NEVER
-from procure.queue_time.log import Log, read_jobs
+from procure.queue_time.log import read_jobs
 from procure.queue_time.meanings import meaning
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.predict import Request, Situation, check_request, forecast, situation
@@ -81,12 +81,8 @@ def neighbours(here: Situation) -> Neighbours:
     return Neighbours(
         asked_for(here.request), int((begun & shape).sum()), int(user.sum()) - 1, int((begun & partition).sum()),
         log.wait[this_week].astype(float), last(shape, 5), last(user, 5), last(partition, 20), int(waits.sum()),
-        int((waits & user).sum()), _n_groups(log),
+        int((waits & user).sum()), len(np.unique(log.partition[log.start < NEVER])),
     )  # fmt: skip
-
-
-def _n_groups(log: Log) -> int:
-    return len(np.unique(log.partition[log.start < NEVER]))
 
 
 def asked_for(request: Request) -> str:
@@ -294,14 +290,10 @@ def _replay(seen: _Seen) -> list[str]:
     return [f"Played forward by EASY backfilling, the queue would start it {when}."]
 
 
-def _nothing(seen: _Seen) -> list[str]:
-    return []
-
-
 _SENTENCES = {
     "ahead": _ahead, "in_use": _in_use, "like": _like, "user": _user, "lately": _lately, "flow": _flow, "usage": _usage,
     "habits": _habits, "before": _before, "clock": _clock, "request": _request, "replay": _replay,
-    "priority": _nothing,
+    "priority": lambda seen: [],
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Annotated, Any, NamedTuple
 
@@ -139,6 +140,23 @@ def quotas(weights: np.ndarray, total: int) -> np.ndarray:
     return counts
 
 
+def submissions(
+    begin: np.ndarray, size: np.ndarray, array_share: float, gap: float, end: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return each job's second, burst by burst: its burst's beginning, and for scripts the gaps since."""
+    burst = np.repeat(np.arange(len(size)), size)
+    script = rng.random(len(size)) >= array_share
+    since = np.cumsum(np.where(script[burst], rng.poisson(gap, len(burst)), 0))
+    first = np.cumsum(size) - size
+    return np.minimum(begin[burst] + since - since[first][burst], end - 1)
+
+
+def amounts(requests: Sequence[tuple[int, float, int, float]], row: np.ndarray) -> list[np.ndarray]:
+    """Return the CPUs, MB and GPUs, int64 each, of jobs that ask for these rows of (CPUs, GB, GPUs, weight)."""
+    cpus, mem_gb, gpus, _ = (np.array(column)[row] for column in zip(*requests, strict=True))
+    return [one.astype(np.int64) for one in (cpus, np.ceil(mem_gb * 1000), gpus)]
+
+
 def draw_campus(recipe: Campus, n_jobs: int, rng: np.random.Generator) -> Drawn:
     """Draw the jobs of some weeks, kind by kind; each kind has its share of the jobs exactly."""
     counts = quotas(np.array([kind.share for kind in recipe.kinds]), n_jobs)
@@ -155,21 +173,12 @@ def _of_kind(recipe: Campus, kind: Kind, n_jobs: int, rng: np.random.Generator) 
     bursts = _bursts(recipe, kind, n_jobs, rng)
     burst = np.repeat(np.arange(len(bursts.size)), bursts.size)
     user, choice = bursts.user[burst], bursts.choice[burst]
-    script = rng.random(len(bursts.size)) >= kind.array_share
-    gaps = np.where(script[burst], rng.poisson(kind.gap, n_jobs), 0)
-    since = np.cumsum(gaps)
-    first = np.cumsum(bursts.size) - bursts.size
-    submit = np.minimum(bursts.begin[burst] + since - since[first][burst], recipe.weeks * WEEK - 1)
+    submit = submissions(bursts.begin, bursts.size, kind.array_share, kind.gap, recipe.weeks * WEEK, rng)
     run = np.exp(np.log(median[user, choice]) + kind.run_spread * rng.standard_normal(n_jobs))
     failed = rng.random(n_jobs) < recipe.failed_share
     run = np.where(failed, rng.integers(0, recipe.failed_within + 1, n_jobs), np.ceil(run)).astype(np.int64)
     asked = limit[user, choice]
-    cpus, mem_gb, gpus, _ = (np.array(column) for column in zip(*kind.requests, strict=True))
-    row = request[user, choice]
-    return Drawn(
-        user, submit, asked, np.minimum(run, asked), cpus[row].astype(np.int64),
-        np.ceil(mem_gb[row] * 1000).astype(np.int64), gpus[row].astype(np.int64),
-    )  # fmt: skip
+    return Drawn(user, submit, asked, np.minimum(run, asked), *amounts(kind.requests, request[user, choice]))
 
 
 def _habits(

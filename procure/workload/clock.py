@@ -65,6 +65,26 @@ def moment(text: str, tz: str | None) -> int:
     return int(when.timestamp())
 
 
+def to_local(seconds: np.ndarray, tz: str | None) -> np.ndarray:
+    """Turn Unix seconds, int64[n], into seconds of a zone's clock; without a zone they stay."""
+    if tz is None:
+        return np.array(seconds, np.int64)
+    local = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(zone(tz)).tz_localize(None)
+    return np.array(local.as_unit("s").asi8, np.int64)
+
+
+def from_local(seconds: np.ndarray, tz: str | None) -> np.ndarray:
+    """Turn seconds of a zone's clock into Unix seconds.
+
+    An hour that the clock shows twice is its first passage; one that it skips is the moment of the change.
+    """
+    if tz is None:
+        return np.array(seconds, np.int64)
+    local = pd.to_datetime(seconds, unit="s")
+    there = local.tz_localize(zone(tz), ambiguous=np.ones(len(local), bool), nonexistent="shift_forward")
+    return np.array(there.tz_convert("UTC").tz_localize(None).as_unit("s").asi8, np.int64)
+
+
 _YEAR_10000 = 253_402_300_800
 _LATEST = 2**40
 

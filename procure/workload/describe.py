@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-SHAPE = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type"]
-"""The columns of a job's request; jobs that agree in all of them have the same shape."""
+from procure.schemas import REQUEST
 
 
 def describe(jobs: pd.DataFrame) -> pd.DataFrame:
@@ -59,7 +58,7 @@ def overview(jobs: pd.DataFrame) -> dict[str, object]:
     return {
         "n_jobs": len(jobs),
         "n_users": int(users[users != ""].nunique()),
-        "n_shapes": len(jobs[SHAPE].drop_duplicates()),
+        "n_shapes": len(jobs[REQUEST].drop_duplicates()),
         "single_node_share": float((jobs["n_nodes"] == 1).mean()),
         "gpu_job_share": float((jobs["gpus_per_node"] > 0).mean()),
         "zero_run_share": float((jobs["run_time"] == 0).mean()),

@@ -13,8 +13,15 @@ from pydantic import Field, field_validator
 from procure.errors import TableError
 from procure.settings import NaturalInt, Seconds, Settings
 from procure.text import counted, duration
-from procure.workload.clock import has_dates, zone
-from procure.workload.scale import BURST_GAP, bursts, cpu_seconds
+from procure.workload.clock import from_local, has_dates, to_local
+from procure.workload.scale import (
+    BURST_GAP,
+    REQUEST_AND_LIMIT,
+    as_submitted,
+    bursts,
+    cpu_seconds,
+    owners,
+)
 
 DAY, HOUR = 86_400, 3600
 WEEK = 7 * DAY
@@ -30,16 +37,6 @@ SEASON = 28 * DAY
 """Where a log has more than a year, a week is drawn from those at most so far from its place in the year."""
 
 Growth = Annotated[float, Field(ge=0.1, le=10)]
-_OF_THE_LOG = ["eligible_time", "start_time", "end_time", "node_ids"]
-_SHAPE = [
-    "user",
-    "n_nodes",
-    "cpus_per_node",
-    "mem_mb_per_node",
-    "gpus_per_node",
-    "gpu_type",
-    "requested_time",
-]
 
 
 class Futures(Settings):
@@ -138,19 +135,7 @@ class _Past(NamedTuple):
 
 def local_seconds(jobs: pd.DataFrame, tz: str | None) -> np.ndarray:
     """Return the time of each submission by the local clock, s; of a log's own clock as it is."""
-    submit = jobs["submit_time"].to_numpy(np.int64)
-    if not has_dates(jobs):
-        return submit
-    local = pd.to_datetime(submit, unit="s", utc=True).tz_convert(zone(tz or "UTC")).tz_localize(None)
-    return local.as_unit("s").asi8.astype(np.int64)
-
-
-def _utc(local: np.ndarray, tz: str | None) -> np.ndarray:
-    naive = pd.to_datetime(local, unit="s")
-    there = naive.tz_localize(
-        zone(tz or "UTC"), ambiguous=np.ones(len(naive), bool), nonexistent="shift_forward"
-    )
-    return there.tz_convert("UTC").tz_localize(None).as_unit("s").asi8.astype(np.int64)
+    return to_local(jobs["submit_time"].to_numpy(np.int64), tz if has_dates(jobs) else None)
 
 
 def whole_weeks(local: np.ndarray) -> np.ndarray:
@@ -173,7 +158,7 @@ def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
     TableError
         It has less than `FEWEST_WEEKS` whole weeks.
     """
-    base = jobs.drop(columns=[name for name in _OF_THE_LOG if name in jobs])
+    base = as_submitted(jobs)
     local = local_seconds(jobs, tz)
     weeks = whole_weeks(local) if len(jobs) else np.empty(0, np.int64)
     if len(weeks) < FEWEST_WEEKS:
@@ -191,15 +176,8 @@ def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
     week[begin >= weeks[-1] + WEEK] = -1
     return _Past(
         base.iloc[order].reset_index(drop=True), local[order], np.append(first, len(base)),
-        held % len(CLASSES), _owners(base)[order][first], begin, week, weeks, has_dates(jobs),
+        held % len(CLASSES), owners(base)[order][first], begin, week, weeks, has_dates(jobs),
     )  # fmt: skip
-
-
-def _owners(jobs: pd.DataFrame) -> np.ndarray:
-    named = (jobs["user"] != "").to_numpy()
-    by_user = jobs.groupby("user", sort=False).ngroup().to_numpy()
-    by_request = jobs.groupby(_SHAPE, sort=False, dropna=False).ngroup().to_numpy()
-    return np.where(named, by_user, len(jobs) + by_request)
 
 
 def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame]:
@@ -266,7 +244,7 @@ def _draw(
     rows = np.arange(size.sum()) + np.repeat(past.first[unit] - (np.cumsum(size) - size), size)
     local = past.local[rows] + np.repeat(starts - past.unit_begin[unit], size)
     found = past.jobs.iloc[rows]
-    submit = _utc(local, settings.tz) if past.has_dates else local
+    submit = from_local(local, settings.tz if past.has_dates else None)
     if "due_time" in found:
         found = found.assign(due_time=found["due_time"] + (submit - found["submit_time"].to_numpy()))
     found = found.assign(submit_time=submit, job_id=_ids(found["job_id"].to_numpy(), rows))
@@ -302,7 +280,7 @@ def _ids(names: np.ndarray, rows: np.ndarray) -> list[str]:
 
 def _redrawn(jobs: pd.DataFrame, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw run times from all jobs of the log of the same user and request."""
-    group = jobs.groupby(_SHAPE, sort=False, dropna=False).ngroup().to_numpy()
+    group = jobs.groupby(["user", *REQUEST_AND_LIMIT], sort=False, dropna=False).ngroup().to_numpy()
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
     first = np.cumsum(size) - size

@@ -14,7 +14,7 @@ from procure.schemas import JOB
 from procure.settings import Settings, read_toml, validated
 from procure.tables import check
 from procure.text import nearest
-from procure.workload.campus import Campus, Drawn, draw_campus, quotas
+from procure.workload.campus import DAY, Campus, Drawn, amounts, draw_campus, quotas, submissions
 
 DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
 """The recipe of a day in the shape of a published one, which `generate` makes if no other is named."""
@@ -22,7 +22,6 @@ DEFAULT_RECIPE = Path(__file__).with_name("default.toml")
 RECIPES = {"published-day": DEFAULT_RECIPE, "campus": Path(__file__).with_name("campus.toml")}
 """The embedded recipes by name."""
 
-DAY = 86_400
 MOST_JOBS = 1_000_000
 """A made-up day has at most so many jobs: sixty times the default, and half a minute's work."""
 
@@ -147,14 +146,9 @@ def _draw_day(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> Drawn:
     limit = _limits(recipe, size, n_jobs, rng)
     user = _users(recipe, shape, rng)
     burst = np.repeat(np.arange(len(size)), size)
-    submit = _submissions(recipe, size, burst, rng)
+    submit = _submissions(recipe.bursts, size, rng)
     run = _run_times(recipe, limit[burst], rng)
-    cpus, mem_gb, gpus, _ = (np.array(column) for column in zip(*recipe.shapes, strict=True))
-    asked = shape[burst]
-    return Drawn(
-        user[burst], submit, limit[burst], run, cpus[asked].astype(np.int64),
-        np.ceil(mem_gb[asked] * 1000).astype(np.int64), gpus[asked].astype(np.int64),
-    )  # fmt: skip
+    return Drawn(user[burst], submit, limit[burst], run, *amounts(recipe.shapes, shape[burst]))
 
 
 def _bursts(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -196,16 +190,12 @@ def _users(recipe: Recipe, shape: np.ndarray, rng: np.random.Generator) -> np.nd
     return owners[shape, rng.integers(0, 3, len(shape))]
 
 
-def _submissions(recipe: Recipe, size: np.ndarray, burst: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return each job's second of the day: its burst's beginning, and for scripts the gaps since."""
-    weights = np.array(recipe.bursts.by_hour)
+def _submissions(bursts: Bursts, size: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return each job's second of the day."""
+    weights = np.array(bursts.by_hour)
     hour = rng.choice(24, size=len(size), p=weights / weights.sum())
     begin = hour * 3600 + rng.integers(0, 3600, len(size))
-    script = rng.random(len(size)) >= recipe.bursts.array_share
-    gaps = np.where(script[burst], rng.poisson(recipe.bursts.gap, len(burst)), 0)
-    first = np.concatenate(([0], np.cumsum(size)[:-1]))
-    since = np.cumsum(gaps)
-    return np.minimum(begin[burst] + since - since[first][burst], DAY - 1)
+    return submissions(begin, size, bursts.array_share, bursts.gap, DAY, rng)
 
 
 def _run_times(recipe: Recipe, limit: np.ndarray, rng: np.random.Generator) -> np.ndarray:

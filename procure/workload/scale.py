@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
+from procure.schemas import REQUEST
 
 BURST_GAP = 600
 """Seconds; a job submitted less than this after the one before it, by the same user, is of the same burst."""
@@ -17,7 +18,7 @@ MOST_LOAD, MOST_JOBS, JOBS_RATIO = 1000, 3_000_000, 10
 """The largest load, in multiples of the table's own, and the most jobs it may make, or ten times the table's."""
 
 _OF_THE_LOG = ["eligible_time", "start_time", "end_time", "node_ids"]
-_SHAPE = ["n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type", "requested_time"]
+REQUEST_AND_LIMIT = [*REQUEST, "requested_time"]
 _HOUR, _DAY, _WEEK = 3600, 86_400, 7 * 86_400
 
 
@@ -27,17 +28,26 @@ def cpu_seconds(jobs: pd.DataFrame) -> np.ndarray:
     return np.asarray(amount * jobs["run_time"].to_numpy())
 
 
+def as_submitted(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what a log says of starts, ends and nodes."""
+    return jobs.drop(columns=[name for name in _OF_THE_LOG if name in jobs])
+
+
+def owners(jobs: pd.DataFrame) -> np.ndarray:
+    """Number who submitted each job: its user, or where the log names none, its request and limit."""
+    named = (jobs["user"] != "").to_numpy()
+    by_user = jobs.groupby("user", sort=False).ngroup().to_numpy()
+    by_request = jobs.groupby(REQUEST_AND_LIMIT, sort=False, dropna=False).ngroup().to_numpy()
+    return np.where(named, by_user, len(jobs) + by_request)
+
+
 def bursts(jobs: pd.DataFrame, gap: int = BURST_GAP) -> np.ndarray:
     """Return the number of the burst that each job is of, int64 from 0.
 
     A burst is what one user submits with less than ``gap`` seconds from job to job. Where the log names
     no user, jobs with the same request and limit count as one user's.
     """
-    named = (jobs["user"] != "").to_numpy()
-    by_user = jobs.groupby("user", sort=False).ngroup().to_numpy()
-    by_shape = jobs.groupby(_SHAPE, sort=False, dropna=False).ngroup().to_numpy()
-    who = np.where(named, by_user, len(jobs) + by_shape)
-    submit = jobs["submit_time"].to_numpy()
+    who, submit = owners(jobs), jobs["submit_time"].to_numpy()
     order = np.lexsort((np.arange(len(jobs)), submit, who))
     begins = np.ones(len(jobs), dtype=bool)
     begins[1:] = (np.diff(who[order]) != 0) | (np.diff(submit[order]) >= gap)
@@ -102,7 +112,7 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
             f"a load of {factor:g} makes some {factor * len(jobs):,.0f} jobs; at most {most:,} are made",
         )
     rng = np.random.default_rng(seed)
-    base = jobs.drop(columns=[name for name in _OF_THE_LOG if name in jobs])
+    base = as_submitted(jobs)
     burst = bursts(base, gap)
     sizes = np.bincount(burst, weights=cpu_seconds(base))
     whole, part = divmod(factor, 1.0)
