@@ -21,6 +21,7 @@ import time
 
 import numpy as np
 import pandas as pd
+from hurst import hurst, series_of
 from queue_time_claims import busy_year
 
 from procure.comparison.classes import resource_usage
@@ -29,7 +30,6 @@ from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
 from procure.forecast.confidence import make_forecasts
 from procure.forecast.evaluation import auc_within, calibration, judge, shuffle_days
 from procure.forecast.forecaster import confidence_of
-from procure.forecast.hurst import hurst, series_of
 from procure.forecast.known import NEVER
 from procure.forecast.periods import PERIODS, Patterns, PatternSettings, find_patterns
 from procure.forecast.recurring import recurring_shares

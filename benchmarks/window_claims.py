@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
+from window_published import published_queue
 
 from procure.page.svg import BLUE, GREY, ORANGE, figure
 from procure.run import simulate
@@ -22,7 +23,6 @@ from procure.window.generate import read_released
 from procure.window.network import read_network
 from procure.window.policies import Windows
 from procure.window.problem import Window
-from procure.window.published import published_queue
 from procure.window.schedule import cost_of_jobs
 from procure.window.solve import make_solver, solve
 

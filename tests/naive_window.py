@@ -7,7 +7,7 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 
-from procure.window.problem import dynamic_places, static_places
+from procure.errors import ArgumentError
 
 
 def pair_hops(a, b, tree, hops):
@@ -29,6 +29,37 @@ def cost(places, tree, profile="code"):
 
 def total(places, tree):
     return sum(cost(list(each), tree) for each in places)
+
+
+def check_start(start, n_line):
+    if not 0 <= start < n_line:
+        raise ArgumentError("starts", f"start {start} is not in a line of {n_line} idle nodes")
+
+
+def static_places(window, starts):
+    """The static model (SCAS): a job gets the node at its start and the next ones of a line that stays as it is."""
+    n = len(window.idle)
+    places = []
+    for start, size in zip(starts, window.sizes.tolist(), strict=True):
+        check_start(start, n)
+        places.append(window.idle[(start + np.arange(size)) % n])
+    if len(np.unique(np.concatenate(places))) < int(window.sizes.sum()):
+        raise ArgumentError("starts", "two jobs would hold one node; in the static model jobs are disjoint")
+    return places
+
+
+def dynamic_places(window, order, starts):
+    """The dynamic model (DCAS): what a job takes leaves the line before the next of the order is placed."""
+    if sorted(order) != list(range(len(window.sizes))):
+        raise ArgumentError("order", f"{list(order)} does not name each of the jobs once")
+    line = window.idle
+    places = [line[:0]] * len(window.sizes)
+    for job in order:
+        check_start(starts[job], len(line))
+        at = (starts[job] + np.arange(window.sizes[job])) % len(line)
+        places[job] = line[at]
+        line = np.delete(line, at)
+    return places
 
 
 def static_optimum(window):

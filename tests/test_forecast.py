@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from hurst import hurst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_forecast import bursts_of, hazard_of
@@ -15,7 +16,6 @@ from procure.forecast.calibration import recalibrated
 from procure.forecast.confidence import MODES, by_length, hazard, make_forecasts
 from procure.forecast.evaluation import auc, auc_within, evaluate, judge, shuffle_days
 from procure.forecast.forecaster import confidence_of
-from procure.forecast.hurst import hurst
 from procure.forecast.known import NEVER
 from procure.forecast.load import hourly_load, judge_load
 from procure.forecast.recurring import recurring_shares

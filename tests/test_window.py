@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from procure.errors import ArgumentError, TableError
 from procure.topology.fat_tree import FatTree
 from procure.window.cost import PROFILES, hop_cost
-from procure.window.problem import Window, dynamic_places, read_window, static_places, write_window
+from procure.window.problem import Window, read_window, write_window
 from procure.window.solve import COMPILED, solve
 
 STUDY = FatTree(25, 4, 10)
@@ -67,17 +67,17 @@ def test_models_by_hand():
     static, dynamic = set(), set()
     for start in range(10):
         try:
-            static.add(tuple(sorted(static_places(window, [4, start])[1].tolist())))
+            static.add(tuple(sorted(naive_window.static_places(window, [4, start])[1].tolist())))
         except ArgumentError:
             continue
     for start in range(6):
-        dynamic.add(tuple(sorted(dynamic_places(window, [0, 1], [4, start])[1].tolist())))
+        dynamic.add(tuple(sorted(naive_window.dynamic_places(window, [0, 1], [4, start])[1].tolist())))
     assert static == {(0, 1, 2, 3), (0, 1, 8, 9), (0, 1, 2, 9)}
     assert static < dynamic and len(dynamic) == 6
     with pytest.raises(ArgumentError, match="not in a line of 6"):
-        dynamic_places(window, [0, 1], [4, 6])
+        naive_window.dynamic_places(window, [0, 1], [4, 6])
     with pytest.raises(ArgumentError, match="each of the jobs once"):
-        dynamic_places(window, [0, 0], [4, 1])
+        naive_window.dynamic_places(window, [0, 0], [4, 1])
 
 
 @QUICK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from procure.errors import ArgumentError, TableError
+from procure.errors import TableError
 from procure.files.read import read_bytes
 from procure.settings import complaint, problems
 from procure.text import counted
@@ -127,59 +126,6 @@ class Allocation:
             },
             "optimal": self.optimal,
         }
-
-
-def static_places(window: Window, starts: Sequence[int]) -> list[np.ndarray]:
-    """Place jobs in the static model (SCAS): the line of idle nodes stays as it is.
-
-    A job gets the node at its start and the next ones along the line, from its head again where the
-    tail is short.
-
-    Raises
-    ------
-    ArgumentError
-        A start that is not in the line, or two jobs on one node.
-    """
-    n = len(window.idle)
-    places = []
-    for start, size in zip(starts, window.sizes.tolist(), strict=True):
-        _check_start(start, n)
-        places.append(window.idle[(start + np.arange(size)) % n])
-    if len(np.unique(np.concatenate(places))) < int(window.sizes.sum()):
-        raise ArgumentError("starts", "two jobs would hold one node; in the static model jobs are disjoint")
-    return places
-
-
-def dynamic_places(window: Window, order: Sequence[int], starts: Sequence[int]) -> list[np.ndarray]:
-    """Place jobs in the dynamic model (DCAS): what a job takes leaves the line before the next is placed.
-
-    Parameters
-    ----------
-    order
-        The jobs in the order in which they are placed.
-    starts
-        Of each job, in the window's order: the start in the line as it then is.
-
-    Raises
-    ------
-    ArgumentError
-        A start that is not in the line, or an order that does not name each job once.
-    """
-    if sorted(order) != list(range(len(window.sizes))):
-        raise ArgumentError("order", f"{list(order)} does not name each of the jobs once")
-    line = window.idle
-    places: list[np.ndarray] = [line[:0]] * len(window.sizes)
-    for job in order:
-        _check_start(starts[job], len(line))
-        at = (starts[job] + np.arange(window.sizes[job])) % len(line)
-        places[job] = line[at]
-        line = np.delete(line, at)
-    return places
-
-
-def _check_start(start: int, n_line: int) -> None:
-    if not 0 <= start < n_line:
-        raise ArgumentError("starts", f"start {start} is not in a line of {n_line} idle nodes")
 
 
 class _Strict(BaseModel):
