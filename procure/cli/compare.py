@@ -51,9 +51,7 @@ def compare(
     The rank is the published multi-criteria ranking over makespan, bounded slowdown and resource usage.
     With --slices or --seeds the differences to the first policy are tested in pairs.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,easy,easy:depth=4,order=sjf
     procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --report compare.html
     procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay

@@ -34,9 +34,7 @@ def example(
 ) -> None:
     """Write the study's 45 workflows with their published profiles.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure coschedule example --cores 64 --out workflows.parquet --nodes nodes.csv
     procure compare --jobs workflows.parquet --nodes nodes.csv --no-kill-at-limit \\
         --policies easy:exclusive=true,coschedule:share=0.5,coschedule
@@ -58,9 +56,7 @@ def regret(
 ) -> None:
     """Set the learner's excess risk against its bound; `paper` is the published rule, which breaks it.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure coschedule regret
     procure coschedule regret --seeds 10 --largest 1000 --format json
     """
@@ -160,9 +156,7 @@ def run_command(
     What the commands print goes to standard error. Ctrl-C ends both; the log is written all the same. Our
     options may also stand at the very end, unless another -- ends the second command.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure coschedule run --limit-a 600 -- ./a.sh -- ./b.sh
     procure coschedule run --limit-a 600 --progress '(\\d+)/(\\d+)' --log run.csv --plot run.svg -- ./a.sh -- ./b.sh
     procure coschedule run --limit-a 600 --share 0.25 --cpus 4 --format json -- ./a.sh -- ./b.sh
@@ -213,9 +207,7 @@ def measure_command(
     else runs per second, if it ends often enough; else CPU time, which hides what memory contention costs.
     The overhead and severity that fit are those of the policy `coschedule`.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure coschedule measure --seconds 30 --cpus 1 -- ./a.sh -- ./b.sh
     procure coschedule measure --format json --bandwidth 90,40 -- ./a.sh -- ./b.sh
     """

@@ -88,9 +88,7 @@ def days(
     Amounts are of the jobs submitted that day: CPU-, GB- and GPU-hours (request × run time). With a
     probe, median_wait is the median in seconds over the probed packages' mean waits. --json tells more.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload days 03.csv.xz 04.csv.xz --preset beocat --tz America/Chicago
     procure workload days 04.csv.xz --preset beocat --tz America/Chicago --by calendar --per-month 2 --out days
     procure workload days 04.csv.xz --preset beocat --tz America/Chicago --by clustering -n 6 --out days
@@ -153,9 +151,7 @@ def load(
     Run times are never stretched. Copies of bursts keep the hour of the day (in a log of two weeks or
     more the weekday too) and lie inside the log's span.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload load jobs.parquet --load 1.5 --out busier.parquet
     procure workload load jobs.parquet --load 0.8 --out quieter.parquet --seed 7
     """

@@ -100,9 +100,7 @@ def evaluate(
     With --forward: what each rule (futures, past, mean-day, worst-day, hardest-days, and naive ones) would have
     bought as of each cut, and how long jobs waited on that afterwards, against the best in hindsight (ratio).
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure evaluate pipelines/example.toml
     procure evaluate pipelines/example.toml --feature-set composition --format json
     procure evaluate pipelines/example.toml --rule published

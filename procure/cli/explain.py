@@ -34,9 +34,7 @@ def explain(
     job waits is booked under the resource that the nearest node was short of. A package that was not simulated
     is simulated now.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17
     procure explain pipelines/example.toml ComputeNode3=45,BigMemNode2=18,GPUNode8=17 \\
         ComputeNode4=56,BigMemNode2=7,GPUNode8=16

@@ -62,9 +62,7 @@ def patterns(
     Like jobs within an hour are a burst; bursts that recur are a pattern; patterns that recur, one of the
     next layer. The confidence is that of one more period, empty where the pattern has ended.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure forecast patterns jobs.parquet
     procure forecast patterns jobs.parquet --by user,cpus --tz Europe/Berlin --format json
     """
@@ -115,9 +113,7 @@ def expected(
 
     Only what was known at the moment is used. A row is a job; jobs of one burst share the number.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure forecast next jobs.parquet --days 2 --format json
     procure forecast next jobs.parquet --at 2026-05-01T00:00 --tz Europe/Berlin --days 7 --out coming.parquet
     """
@@ -172,9 +168,7 @@ def evaluate(
     Per period and confidence mode: AUC, Brier score and that of the constant base rate, the largest gap
     between stated and observed in a tenth of the confidence, precision and recall of reserved CPU-hours.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure forecast evaluate log.swf --format json
     procure forecast evaluate jobs.parquet --tz Europe/Berlin --report forecast.html
     """

@@ -65,9 +65,7 @@ def futures(
     Nothing is made up: every job is one of the log, at its hour of its day of the week. Prints CPU-hours a week, by
     week, class and hour, of the past and of the futures (mean, and 5 % and 95 % quantiles).
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload futures spring.parquet --draws 20 --growth 1.15 --seed 1 --out futures
     procure workload futures spring.parquet --years 3 --growth 1.1 --mix gpu=1.3 --tz America/Chicago --out futures
     """

@@ -23,9 +23,7 @@ def gantt(
 ) -> None:
     """Draw which job ran on which node, and when.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure gantt schedule.parquet --out gantt.svg
     procure gantt schedule.csv --step 60
     """

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any, ClassVar
 
 import typer
 import typer.core
+
+_EXAMPLES = r"\n\n(Examples?):\n"
+"""The head of a docstring's last paragraph, whose lines help shows one by one."""
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
@@ -41,4 +45,7 @@ def _load(module_name: str, name: str) -> Any:
     if command is None:
         command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=SETTINGS)
         command.command(name)(getattr(module, name.replace("-", "_")))
-    return typer.main.get_command(command)
+    found: Any = typer.main.get_command(command)
+    for one in (found, *getattr(found, "commands", {}).values()):
+        one.help = one.help and re.sub(_EXAMPLES, r"\n\n[bold]\1[/bold]\n\n\b\n", one.help)
+    return found

@@ -83,9 +83,7 @@ def train(
     ppo is the published reinforcement learning: MaskablePPO on 2,040 jobs of the log that are submitted at once.
     It writes the file every 10,000 steps, and goes on from there when it is called again.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure learn train --jobs jobs.parquet --nodes nodes.csv --minutes 10 --out site.policy
     procure learn train --jobs jobs.parquet --nodes nodes.csv --days 2021-03..2021-04 --tz US/Central --out a.policy
     """
@@ -165,9 +163,7 @@ def evaluate(
     What the log's earlier jobs tell of run times counts as known once they have ended. Mean waits are in
     seconds; intervals are 95 % bootstrap intervals over days.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05 --report learn.html
     procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05-01..2021-06-03 --format json
     """
@@ -211,9 +207,7 @@ def _warn_of_overlap(policy: TrainedPolicy, chosen: list[Day]) -> None:
 def describe(file: PolicyArgument, output: common.FormatOption = common.Format.TABLE) -> None:
     """Say what a trained policy looks at, its weights, what it was trained on, and how.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure learn describe site.policy
     """
     policy = read_policy(file)

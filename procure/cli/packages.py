@@ -82,9 +82,7 @@ def packages(
     long it is. With --costs: energy, space, network, licences, support and staff over the years of the
     study's \\[costs], per job and per core-hour; --out then has these columns too.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure packages quotes/example-2023.csv --budget 1000000
     procure packages quotes/example-2023.csv --budget 1000000 --out packages.parquet
     procure packages pipelines/example.toml --format json

@@ -38,9 +38,7 @@ def plan(
     The load grows as the study's \\[futures] say; both ways meet the same futures, year by year. Says when the
     difference is not worth it.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure plan study.toml --years 4 --budget-per-year 400000
     procure plan study.toml --years 3 --budget-per-year 400000 --price-fall 0.1 --retire 2=old --format json
     """

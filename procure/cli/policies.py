@@ -19,9 +19,7 @@ app = common.command_group("List and describe the scheduling policies.")
 def list_policies(output: common.FormatOption = common.Format.TABLE) -> None:
     """List the policies that --policy and --policies know.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure policies list
     procure policies list --format json
     """
@@ -50,9 +48,7 @@ def describe(
 ) -> None:
     """Describe one policy: its rule, its parameters and where it stands.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure policies describe easy
     """
     entry, model = catalog.entry(name), catalog.model_of(name)

@@ -66,9 +66,7 @@ def evaluate(
 ) -> None:
     """Judge predictions of a log's waits on random, chronological and monthly rolling splits.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure queue evaluate log.swf --split chronological --format json
     procure queue evaluate log.swf --split random --split chronological --report report.html
     """

@@ -22,9 +22,7 @@ def features(
 ) -> None:
     """List every feature of a job with its meaning and unit.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure queue features
     procure queue features --model site.model --format json
     """

@@ -55,9 +55,7 @@ def predict(
 ) -> None:
     """Predict when a job would start if it were submitted now: seconds from now.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure queue predict --model site.model --cpus 16 --mem 64G --time 8:00:00 --deadline 2h
     procure queue predict --model site.model --cpus 16 --time 8h --state squeue.txt --what-if
     """
@@ -160,9 +158,7 @@ def trend(
 ) -> None:
     """Predict whether the mean wait of the next four hours rises; show how accurate past calls were.
 
-    [bold]Example[/bold]
-
-    \b
+    Example:
     procure queue trend --model site.model
     """
     site = store.load(model)
@@ -190,9 +186,7 @@ def watch(
 
     What is said of a job counts with the time that it has waited already.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure queue watch --model site.model
     procure queue watch --model site.model --state squeue.txt --user alice --count 1
     """

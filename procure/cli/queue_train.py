@@ -36,9 +36,7 @@ def train(
 ) -> None:
     """Train a model of a site's waits on its job log.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure queue train jobs.psv --format sacct --tz Europe/Berlin --out site.model
     procure queue train log.swf --format swf --out site.model --method kmeans-gbt --k-sweep 2:150
     """
@@ -81,9 +79,7 @@ def update(
 ) -> None:
     """Continue a model with newer log rows: its recent past, its intervals, its trend; warn of drift.
 
-    [bold]Example[/bold]
-
-    \b
+    Example:
     procure queue update jobs-of-this-week.psv --format sacct --model site.model
     """
     site, warnings, n_new = training.update(store.load(model), jobs_of(log, log_format, preset, tz), refit)

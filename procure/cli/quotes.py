@@ -42,9 +42,7 @@ def check_(
     node; text such as $6,960 is accepted). An error names the row and the column. Ranges are of one
     node. With a logged speed, run times are multiplied by logged speed / spec_rate: speed_ratio.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure quotes check quotes/example-2023.csv
     procure quotes check quotes/example-2023.csv --format json
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
@@ -110,9 +108,7 @@ def nodes(
     table that --out writes can be given watts (power_w, idle_power_w) and a speed by hand; a study
     names the file, or Slurm's text itself, as existing_nodes in its \\[packages].
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     scontrol show node -o > nodes.txt
     procure quotes nodes nodes.txt
     procure quotes nodes nodes.txt --retire 'node[10-19]' --out nodes.csv

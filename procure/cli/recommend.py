@@ -53,9 +53,7 @@ def recommend(
     What was not simulated is predicted, and the head of the list is simulated to confirm it. What `procure search`
     has simulated is used, too.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure recommend pipelines/example.toml -k 10
     procure recommend pipelines/example.toml -k 50 --format json
     procure recommend pipelines/example.toml --rule published -k 5

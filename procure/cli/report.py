@@ -36,9 +36,7 @@ def report(
 ) -> None:
     """Write the report and print its path. It refers to nothing outside itself, and prints well.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure report pipelines/example.toml
     procure report pipelines/example.toml -k 20 --out purchase.html --bill bill.csv
     procure report pipelines/example.toml --pdf purchase.pdf

@@ -68,9 +68,7 @@ def search(
     a row (5) no package of the round came among the first k of the list (at least 50); or when every
     package is simulated. A round is a sixth of the packages so far, but at least 24; the first is 64.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure search pipelines/example.toml --runs 250
     procure search pipelines/example.toml --share 0.01 -k 10 --format json
     procure search pipelines/large.toml --runs 2000 --farm local

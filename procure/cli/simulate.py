@@ -55,9 +55,7 @@ def simulate(
 ) -> None:
     """Simulate a workload on nodes under a policy; times in seconds, utilization as a share.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload generate --out jobs.parquet --seed 1
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy best-fit
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy:order=sjf,fit=best

@@ -31,9 +31,7 @@ def init(
 ) -> None:
     """Write a study file that shows every setting with its default; never over an existing file.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure study init mystudy.toml --quotes quotes/example-2023.csv --budget 1000000
     """
     text = study_text(path, Path(os.path.relpath(quotes, path.parent)), float(budget))
@@ -52,9 +50,7 @@ def check_(
 ) -> None:
     """Say everything that is wrong with a study file, or what its sweep comes to.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure study check pipelines/example.toml
     procure study check pipelines/example.toml --format json
     """
@@ -81,9 +77,7 @@ def status(
 ) -> None:
     """Say how many runs of a study are planned, done, failed and missing.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure study status pipelines/example.toml
     """
     common.print_record(store.study_status(_plan(path)), output, str(path))
@@ -96,9 +90,7 @@ def merge(
 ) -> None:
     """Bring the parts of all shards into the one result table; exit code 1 while runs are missing.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure study merge pipelines/example.toml
     """
     counts = store.merge(_plan(path), common.note)
@@ -118,9 +110,7 @@ def verify(
 ) -> None:
     """Check that every planned run is there exactly once and every file is whole; exit code 1 if not.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure study verify pipelines/example.toml
     """
     counts, problems = store.verify(_plan(path))
@@ -135,9 +125,7 @@ def verify(
 def tls(path: StudyArgument) -> None:
     """Make a study's TLS keys if there are none; print what `dask scheduler` and `dask worker` need.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     dask scheduler --protocol tls --scheduler-file s.json $(procure study tls mystudy.toml)
     """
     common.echo(dask_options(load_study(path).folder))

@@ -48,9 +48,7 @@ def sweep(
 
     Results go to RESULTS/NAME/results.parquet with a manifest.json beside it.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure sweep pipelines/example.toml --dry-run
     procure sweep pipelines/example.toml
     procure sweep pipelines/example.toml --farm serial

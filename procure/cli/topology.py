@@ -47,9 +47,7 @@ def show(
     Below the table stand a line per pod and a number per leaf switch: how many nodes hang on it; * marks
     a size that differs from most. Switches of topology.conf are numbered in the order of the file.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure topology show nodes.csv --plot tree.svg
     scontrol show topology > network.txt
     procure topology show network.txt --format json
@@ -94,9 +92,7 @@ def attach(
 ) -> None:
     """Add the columns leaf and pod to a node table, from what Slurm's tree plugin writes.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure topology attach nodes.csv --from /etc/slurm/topology.conf --out placed.csv
     """
     if not is_slurm_topology(source):
@@ -120,9 +116,7 @@ def make(
 ) -> None:
     """Write the node table of a tree with equal nodes, to try things on.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure topology make --pods 4 --leaves 18 --nodes 18 --out nodes.csv
     """
     write(make_nodes(pods, leaves, nodes, cpus=cpus, mem_mb=mem_mb), out)
@@ -139,9 +133,7 @@ def check(
 
     A job whose column links is empty may use every link between its leaves, and between its pods.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure topology check schedule.parquet --nodes nodes.csv --format json
     """
     verdict = verify(_schedule(schedule), read(nodes, NODE))
@@ -169,9 +161,7 @@ def penalty(
     Hops are links between switches: 0 on one leaf, 2 in one pod, 4 otherwise; the mean over all pairs
     of a job's nodes, and over the jobs of at least 2 nodes.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure topology penalty schedule.parquet --nodes nodes.csv
     procure topology penalty schedule.parquet --nodes nodes.csv --report network.html
     """

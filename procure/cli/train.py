@@ -24,9 +24,7 @@ def train(
     Every simulated package is predicted by the folds that did not see it. RMSE is in seconds, and
     relative to always answering the mean (below 1 is better). Models go to RESULTS/NAME/models/.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure train pipelines/example.toml
     procure train pipelines/example.toml --feature-set totals --format json
     """

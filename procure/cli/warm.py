@@ -24,9 +24,7 @@ def warm(
 
     Compiled kernels are kept on the disk; this happens once after installation.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure warm
     procure warm --policies easy,conservative
     """

@@ -43,9 +43,7 @@ def what_if(
 ) -> None:
     """Simulate a package as it is, under each change alone, and under all together; waits in seconds.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 --growth 1.3
     procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 \\
         --gpu-share 2x --policy easy --budget 1.2M --format json

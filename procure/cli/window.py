@@ -51,9 +51,7 @@ def generate(
     Gaps of 5 to 30 s, run times of 10 to 1,800 s, 1 to 40 nodes, uniform. The study's nodes are
     `procure topology make --pods 25 --leaves 4 --nodes 10` in its program, --pods 10 --leaves 10 in its text.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure window generate --seed 1 --jobs 3000 --out jobs.parquet
     procure window generate --from data_large_1800_40.txt.xz --skip 300 --jobs 300 --out epoch1.parquet
     """
@@ -87,9 +85,7 @@ def solve(
     optimal: proved to be the optimum of the static model, in which every job takes nodes that follow each
     other along the idle ones.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure window solve instance.json --method exact --format json
     procure window solve instance.json --method sa-published --steps 500 --seed 7
     """
@@ -126,9 +122,7 @@ def train(
 
     The file holds numbers only (NumPy arrays and JSON) and is asked without torch.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure window train --out net.zip --minutes 60
     procure window solve instance.json --method neural:net.zip
     """
@@ -165,9 +159,7 @@ def compare(
     One method drives the system; each window that it meets is then solved by all. Costs are means over
     windows of the sum over a window's jobs; the wait is the same for every method.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure topology make --pods 25 --leaves 4 --nodes 10 --out nodes.csv
     procure window compare --jobs jobs.parquet --nodes nodes.csv --methods seq,sa,exact,lns --report w.html
     procure window compare --jobs jobs.parquet --nodes nodes.csv --methods mip,exact --windows 20 --format json

@@ -91,9 +91,7 @@ def import_(
 
     Times become Unix seconds, memory MB per node (10^6 bytes, rounded up), CPUs and GPUs per node.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload import all_jobs.csv.xz --preset beocat --out jobs.parquet
     procure workload import KTH-SP2.swf.xz --format swf --out jobs.parquet
     procure workload import jobs.psv --format sacct --tz Europe/Berlin --out jobs.parquet
@@ -172,9 +170,7 @@ def describe_(
     Amounts are of the whole job: memory in GB (1 GB = 1,000 MB), times in hours; span in seconds. A job
     recurs by day, week or month if its user submitted like jobs one period before or after.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload describe jobs.parquet
     procure workload describe jobs.parquet --format json
     """
@@ -213,9 +209,7 @@ def generate_(
     With --recipe campus, four weeks of 40,000 jobs: 60 users of six kinds, sessions by day and week, memory-heavy and
     GPU jobs, run times as on an Intel Xeon Gold 5118.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload generate --out jobs.parquet --seed 1
     procure workload generate --out small.parquet --n-jobs 500
     procure workload generate --out month.parquet --recipe campus
@@ -239,9 +233,7 @@ def slice_(
 ) -> None:
     """Keep the jobs submitted on one day, or between two moments; row order is kept.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload slice jobs.parquet --day 2021-05-04 --tz America/Chicago --out day.parquet
     procure workload slice jobs.parquet --from 2021-05-04T08:00 --to 2021-05-04T18:00 --out work.parquet
     """
@@ -269,9 +261,7 @@ def merge_(
 ) -> None:
     """Put several workloads into one, rows in the order given.
 
-    [bold]Examples[/bold]
-
-    \b
+    Examples:
     procure workload merge march.parquet april.parquet may.parquet --out spring.parquet
     """
     tables = [read(path, JOB) for path in jobs]
