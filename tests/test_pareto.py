@@ -65,9 +65,9 @@ def test_more_may_be_better_in_some_dimensions():
 def test_a_million_points_in_three_dimensions_take_seconds():
     """Not minutes; the figure is in benchmarks/pareto.py."""
     points = np.random.default_rng(1).random((1_000_000, 3))
-    began = time.perf_counter()
+    began = time.process_time()
     found = front(points)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert 50 < found.sum() < 500
 
 

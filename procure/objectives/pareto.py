@@ -9,8 +9,8 @@ from scipy.stats import rankdata
 
 from procure.errors import TableError
 
-_CHUNK = 512
 _PAIRS = 4_000_000
+"""So many pairs of points are compared at once."""
 
 
 def front(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> np.ndarray:
@@ -39,8 +39,8 @@ def front(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> np.ndar
 
     Notes
     -----
-    Exact. Every point is compared with the front so far, from the least sum of ranks up, which is quadratic where
-    most points are on the front.
+    Exact. From the least sum of ranks up, the points of the front take away what they dominate, which is quadratic
+    where most points are on the front.
     """
     values = np.asarray(points, dtype="float64")
     if values.ndim != 2:
@@ -54,38 +54,24 @@ def front(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> np.ndar
         return on_front
     # Ranks instead of values: exact sums, and no infinity less itself.
     ranks = rankdata(np.where(less, values[rows], -values[rows]), "dense", axis=0)
-    # What the point of the least sum dominates goes at once: most points, of most sets.
-    least = ranks[int(np.argmin(ranks.sum(axis=1)))]
-    alive = ~(ranks >= least).all(axis=1) | (ranks == least).all(axis=1)
-    rows, (distinct, which) = rows[alive], np.unique(ranks[alive], axis=0, return_inverse=True)
-    order = np.argsort(distinct.sum(axis=1), kind="stable")
-    best = np.empty(len(order), dtype=bool)
-    best[order] = _by_comparison(distinct[order])
+    order = np.argsort(ranks.sum(axis=1), kind="stable")
+    ranks, rows = ranks[order], rows[order]
     on_front[:] = False
-    on_front[rows[best[which.ravel()]]] = True
+    while len(rows):
+        n = max(1, _PAIRS // len(rows))
+        best = ~_dominated(ranks[:n], ranks[:n])
+        on_front[rows[:n][best]] = True
+        left = ~_dominated(ranks[:n][best], ranks[n:])
+        ranks, rows = ranks[n:][left], rows[n:][left]
     return on_front
 
 
-def _by_comparison(ordered: np.ndarray) -> np.ndarray:
-    """Find the front of distinct points, each of which comes after all that dominate it."""
-    found = ordered[:0]
-    best = np.zeros(len(ordered), dtype=bool)
-    for start in range(0, len(ordered), _CHUNK):
-        rows = np.arange(start, min(start + _CHUNK, len(ordered)))
-        for first in range(0, len(found), _PAIRS // _CHUNK):
-            rows = rows[_n_below(found[first : first + _PAIRS // _CHUNK], ordered[rows]) == 0]
-        rows = rows[_n_below(ordered[rows], ordered[rows]) == 1]  # each is below itself
-        best[rows] = True
-        found = np.concatenate([found, ordered[rows]])
-    return best
-
-
-def _n_below(these: np.ndarray, those: np.ndarray) -> np.ndarray:
-    """Count for each of those points how many of these are nowhere above it."""
-    below = np.ones((len(these), len(those)), dtype=bool)
+def _dominated(these: np.ndarray, those: np.ndarray) -> np.ndarray:
+    """Say which of those points one of these dominates."""
+    below = these.sum(axis=1)[:, None] < those.sum(axis=1)
     for one, other in zip(these.T, those.T, strict=True):
-        below &= one[:, None] <= other[None, :]
-    return below.sum(axis=0)
+        below &= one[:, None] <= other
+    return below.any(axis=0)
 
 
 def knee(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> int:
