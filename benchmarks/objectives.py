@@ -24,7 +24,7 @@ from procure.objectives import OBJECTIVES
 from procure.objectives.aggregate import REGRET_FLOOR
 from procure.objectives.pareto import front
 from procure.recommender import Criteria, StudyResults, load_results
-from procure.recommender.recommender import recommend_by
+from procure.recommender.recommender import recommend
 from procure.recommender.values import PackageValues
 
 RESULT = [one for one in OBJECTIVES.values() if one.source == "result"]
@@ -47,7 +47,7 @@ def truth_of(loaded: StudyResults, path: Path) -> PackageValues:
 
 def judge(loaded: StudyResults, truth: PackageValues, name: str, k: int) -> str:
     began, objective = time.perf_counter(), OBJECTIVES[name]
-    found = recommend_by(loaded, Criteria(objective), k, resamples=0)
+    found = recommend(loaded, objective=name, k=k, resamples=0)
     taken = time.perf_counter() - began
     values, _ = truth.value(objective)
     able = truth.whole.runs_all
@@ -64,7 +64,7 @@ def judge(loaded: StudyResults, truth: PackageValues, name: str, k: int) -> str:
 
 
 def compare_fronts(loaded: StudyResults, truth: PackageValues) -> str:
-    found = recommend_by(loaded, Criteria(axes=AXES))
+    found = recommend(loaded, pareto=[axis.name for axis in AXES])
     assert found.front is not None
     rows = np.flatnonzero(truth.whole.runs_all)
     points = np.column_stack([truth.value(axis)[0][rows] for axis in AXES])

@@ -21,7 +21,7 @@ from procure.objectives.pareto import front
 from procure.recommender.criteria import Criteria
 from procure.recommender.learning import values_of
 from procure.recommender.notes import model_errors, no_better_than_mean, ties
-from procure.recommender.rank import confirm_list, pareto, ranking_table
+from procure.recommender.rank import confirm_list, find_front, ranking_table
 from procure.recommender.summary import records
 from procure.recommender.values import PackageValues
 from procure.study import load_study
@@ -175,7 +175,7 @@ def test_a_front_is_found_again_after_its_predictions_were_simulated(monkeypatch
     bound = [parse("A<=3", KNOWN)]
     axes = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])
     figures.simulate = simulate
-    found = pareto(figures, Criteria(constraints=tuple(bound), axes=axes))
+    found = find_front(figures, Criteria(constraints=tuple(bound), axes=axes))
     assert asked == [[0, 2, 3]]
     assert found["package_id"].tolist() == ["p2", "p3"]
     assert found["mean-wait"].tolist() == [25, 31] and found["price"].tolist() == [98, 97]
@@ -190,7 +190,7 @@ def test_the_best_by_an_axis_are_simulated_though_no_layer_of_the_front_holds_th
     simulate, asked = truth_of(mean_wait_time=[[70, 70, 5, 9, 50]])
     axes = (OBJECTIVES["mean-wait"], OBJECTIVES["price"])
     figures.simulate = simulate
-    found = pareto(figures, Criteria(axes=axes))
+    found = find_front(figures, Criteria(axes=axes))
     assert asked == [[2]]
     assert found["package_id"].tolist() == ["p2", "p3", "p4"]
 

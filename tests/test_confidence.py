@@ -229,7 +229,9 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     """Against a truth on packages that were not simulated; without one, each half of the known judges the other."""
     rng = np.random.default_rng(4)
     ratio = np.sort(np.exp(rng.normal(0, 0.2, 400)))
-    said = Predicted(np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, ratio, np.full(400, 99.0))
+    said = Predicted(
+        np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, Spread(np.full(400, 99.0), ratio)
+    )
     case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
     (line,) = coverage_notes(case, said)
     assert "each half of the 400 out-of-fold predictions" in line

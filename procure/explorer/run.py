@@ -84,7 +84,7 @@ def search(
         A bad study, no budget for one package, or the folder is not to be used.
     """
     began, options = time.perf_counter(), options or FarmOptions()
-    study = study if isinstance(study, Study) else load_study(study)
+    study = load_study(study)
     criteria = criteria_of(study, objective, constraints)
     method = method or ("model" if study.futures is None else RACE)
     rules = _rules(study, k=k, batch=batch, stable_rounds=stable_rounds)

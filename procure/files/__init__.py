@@ -2,7 +2,7 @@
 
 from procure.files.archive import Archive, read_archive, write_archive
 from procure.files.booster import check_booster
-from procure.files.kept import keep_array
+from procure.files.kept import keep, keep_array
 from procure.files.read import (
     as_utf8,
     check_parquet,
@@ -22,6 +22,7 @@ __all__ = [
     "existing_file",
     "is_file",
     "is_parquet",
+    "keep",
     "keep_array",
     "read_archive",
     "read_bytes",

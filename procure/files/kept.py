@@ -1,4 +1,4 @@
-"""Arrays that are computed once and kept in a folder, with a digest of all that they were computed from."""
+"""What is computed once and kept in a folder, with a digest of all that it was computed from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,13 +14,20 @@ from procure._version import __version__
 from procure.errors import TableError
 from procure.files.archive import Archive, read_archive, write_archive
 
+Made = TypeVar("Made")
 _SCHEMA = "kept-arrays-1"
 
 
-def keep_array(
-    folder: Path | None, name: str, inputs: Sequence[object], make: Callable[[], np.ndarray | None]
-) -> np.ndarray | None:
-    """Return an array that was kept of the same inputs, or make it and keep it.
+def keep(
+    folder: Path | None,
+    name: str,
+    inputs: Sequence[object],
+    make: Callable[[], Made],
+    pack: Callable[[Any], Archive],
+    unpack: Callable[[Archive], Any],
+    schema: str = _SCHEMA,
+) -> Made:
+    """Return what was kept of the same inputs, or make it and keep it.
 
     Parameters
     ----------
@@ -28,9 +36,13 @@ def keep_array(
     name
         Of the file, without its ending; what was kept there of other inputs is replaced.
     inputs
-        All that the array depends on: arrays, and what `repr` writes in full.
+        All that it depends on: arrays, and what `repr` writes in full.
     make
         Computes it; None is not kept.
+    pack, unpack
+        To plain data and back; what cannot be unpacked is made anew.
+    schema
+        Of the file.
     """
     if folder is None:
         return make()
@@ -41,14 +53,23 @@ def keep_array(
         else:
             digest.update(f"\n{one!r}".encode())
     path = folder / f"{name}.zip"
-    with contextlib.suppress(TableError, KeyError):
-        found = read_archive(path, _SCHEMA)
+    with contextlib.suppress(TableError, KeyError, ValueError, TypeError):
+        found = read_archive(path, schema)
         if found.head["digest"] == digest.hexdigest():
-            return found.arrays["kept"]
+            return unpack(found)
     made = make()
     if made is not None:
         # Results may be another user's, in a folder that only they can write to: then nothing is kept.
         with contextlib.suppress(TableError, OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_archive(path, Archive({"schema": _SCHEMA, "digest": digest.hexdigest()}, {"kept": made}))
+            packed = pack(made)
+            head = {**packed.head, "schema": schema, "digest": digest.hexdigest()}
+            write_archive(path, Archive(head, packed.arrays, packed.trees))
     return made
+
+
+def keep_array(folder: Path | None, name: str, inputs: Sequence[object], make: Callable[[], Made]) -> Made:
+    """Do as `keep` with an array."""
+    return keep(
+        folder, name, inputs, make, lambda one: Archive({}, {"kept": one}), lambda kept: kept.arrays["kept"]
+    )

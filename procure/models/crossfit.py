@@ -30,10 +30,8 @@ class Predicted:
         Root mean squared error of all out-of-fold predictions.
     constant_rmse_seconds
         That of the mean of the other folds: what a model must beat.
-    errors
-        Out-of-fold ratio of truth and prediction, (wait + 1 s) / (prediction + 1 s), ascending.
-    at
-        The out-of-fold prediction, s, that each error was made at; None = unknown; all errors form one group.
+    spread
+        The out-of-fold errors by predicted wait, ascending.
     """
 
     wait: np.ndarray
@@ -41,22 +39,12 @@ class Predicted:
     folds: pd.DataFrame
     rmse_seconds: float
     constant_rmse_seconds: float
-    errors: np.ndarray
-    at: np.ndarray | None = None
-
-    @property
-    def spread(self) -> Spread:
-        """The errors by predicted wait."""
-        return Spread(np.zeros(len(self.errors)) if self.at is None else self.at, self.errors)
+    spread: Spread
 
     @property
     def relative_rmse(self) -> float:
         """RMSE as a share of a constant's; below 1 is better than the mean."""
         return self.rmse_seconds / self.constant_rmse_seconds if self.constant_rmse_seconds else float("nan")
-
-    def interval(self, wait: np.ndarray, share: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the range, s, that holds the truth of this share of the packages predicted like this."""
-        return self.spread.interval(wait, share)
 
 
 def fold_of(n: int, folds: int, seed: int) -> np.ndarray:
@@ -119,8 +107,7 @@ def predict_packages(
         pd.DataFrame(rows, columns=["fold", "n_fitted", "n_held_out", "rmse_seconds"]),
         rmse(predicted[known], wait[known]),
         rmse(constant, wait[known]),
-        errors[ascending],
-        predicted[known][ascending],
+        Spread(predicted[known][ascending], errors[ascending]),
     )
 
 

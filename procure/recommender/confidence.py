@@ -335,7 +335,7 @@ def _drawn(
     asked = ([(case.name, case.weight) for case in values.cases], results.policy, of.name)
     name = f"resamples.{hashlib.sha256(repr(asked).encode()).hexdigest()[:8]}"
     inputs = [results.plan.fingerprint, *asked, values.cvar_share, seeds, results.counts[rows]]
-    whole = keep_array(results.kept if results.keep and len(seeds) else None, name, inputs, simulated)
+    whole = keep_array(results.kept if len(seeds) else None, name, inputs, simulated)
     return np.array([one for one in tried if one is not None]) if whole is None else whole
 
 

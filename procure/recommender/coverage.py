@@ -26,15 +26,15 @@ def coverage_notes(case: Case, predicted: Predicted | None, truth: np.ndarray | 
     if truth is not None:
         unseen = case.runs_all & ~case.simulated & ~np.isnan(truth) & ~np.isnan(predicted.wait)
         if unseen.any():
-            low, high = predicted.interval(predicted.wait[unseen])
+            low, high = predicted.spread.interval(predicted.wait[unseen])
             return [
                 f"{workloads_of(case)}: the 90 % prediction intervals cover "
                 f"{coverage(low, high, truth[unseen]):.1%} of the true waits of the "
                 f"{counted(int(unseen.sum()), 'package')} not simulated"
             ]
-    if predicted.at is None or len(predicted.at) < 2:
+    at, errors = predicted.spread.at, predicted.spread.ratio
+    if len(at) < 2:
         return []
-    at, errors = predicted.at, predicted.errors
     half = np.random.default_rng(0).permutation(len(at)) % 2 == 0
     covered = []
     for some in (half, ~half):

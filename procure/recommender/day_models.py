@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from procure._version import __version__
-from procure.errors import TableError
 from procure.evaluation.many_days import MODELS, Days, days_of, hit_days, predict_all_days
-from procure.files import Archive, read_archive, write_archive
+from procure.files import keep_array
 from procure.models import features
 from procure.sweep.results import RUNS_ALL, StudyResults
-
-_SCHEMA = "procure day scores 1"
 
 
 @dataclass(frozen=True)
@@ -73,17 +67,10 @@ def _scores(results: StudyResults, days: Days, feature_set: str, learns: str, sh
     """Score all packages, or reuse the scores that are stored beside the study's results for the same inputs."""
     model = results.plan.study.model
     x = features(results.cases[0].packages, results.plan.quotes, feature_set).to_numpy()
-    digest = hashlib.sha256(
-        f"{__version__} {learns} {share} {model.kind} {model.folds} {model.seed}".encode()
+    asked = (learns, share, model.kind, model.folds, model.seed)
+    return keep_array(
+        results.kept,
+        f"all-days.{learns}.{feature_set}",
+        [asked, x, days.wait, days.able, days.weight],
+        lambda: predict_all_days(days, x, *asked),
     )
-    for array in (x, days.wait, days.able, days.weight):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    path = results.kept / f"all-days.{learns}.{feature_set}.{digest.hexdigest()[:16]}.zip"
-    with contextlib.suppress(TableError):
-        return read_archive(path, _SCHEMA).arrays["score"]
-    score = predict_all_days(days, x, learns, share, model.kind, model.folds, model.seed)
-    # Results may be another user's, in a folder that only they can write to: then nothing is cached.
-    with contextlib.suppress(TableError, OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_archive(path, Archive({"schema": _SCHEMA}, {"score": score}))
-    return score

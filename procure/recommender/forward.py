@@ -148,7 +148,7 @@ def forward(
     like the existing system's, where the study has one. What is judged is replayed continuously,
     after the study's warm-up before the cut.
     """
-    study = load_study(study) if isinstance(study, str | Path) else study
+    study = load_study(study)
     for name, value in (("n_packages", n_packages), ("runs", runs or 1)):
         if value < 1:
             raise ArgumentError(name, f"{value} was given; it must be 1 or more")

@@ -141,7 +141,7 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
     x, wait = results.features, case.wait[learnt]
     filled = guess.copy()
     filled[unknown] = keep_array(
-        results.kept if results.keep else None,
+        results.kept,
         f"others.{file_name(f'{case.name} {case.column}')}",
         [model.kind, model.seed, model.profile, x, learnt, wait, unknown],
         lambda: model.fit(x[learnt], wait).predict(x[unknown]),

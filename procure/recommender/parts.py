@@ -134,7 +134,7 @@ def plan_purchases(
     ):  # fmt: skip
         if not least <= value <= most:
             raise ArgumentError(name, f"{value:g} was given; {least} to {most:g} are allowed")
-    study = load_study(study) if isinstance(study, str | Path) else study
+    study = load_study(study)
     for year in retire or {}:
         if not 1 <= year <= years:
             raise ArgumentError("retire", f"year {year} was given; the plan has the years 1 to {years}")

@@ -85,7 +85,7 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
     return table
 
 
-def pareto(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
+def find_front(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
     """Find the packages that no other beats in every axis, among those that run every job.
 
     The front, the front of what is left without it, and so on are simulated, at least `FEWEST_CONFIRMED`

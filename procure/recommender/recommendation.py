@@ -31,7 +31,7 @@ class Recommendation(Shown):
     k
         How many are recommended; at most the packages that satisfy the constraints.
     front
-        The Pareto front, see `procure.recommender.rank.pareto`; None without axes.
+        The Pareto front, see `procure.recommender.rank.find_front`; None without axes.
     package_values
         Every value of every package.
     confidence

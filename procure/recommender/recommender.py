@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,21 +10,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from procure.errors import ArgumentError
-from procure.models.case import mean_over
+from procure.errors import ArgumentError, TableError
 from procure.objectives import Quantity
 from procure.packages.costs import cost_notes
 from procure.packages.runnable import jobs_left_out
 from procure.recommender import notes
 from procure.recommender.confidence import assess
-from procure.recommender.criteria import Criteria, criteria_of
+from procure.recommender.criteria import criteria_of
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.outlook import about_futures, about_saturation
-from procure.recommender.rank import confirm_list, pareto, ranking_table
+from procure.recommender.rank import confirm_list, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
-from procure.sweep.trial import simulate_counts
+from procure.sweep.trial import try_everywhere
 from procure.text import counted, nearest
 
 
@@ -89,28 +89,13 @@ def recommend(
     for argument, number, least in (("k", k, 1), ("resamples", resamples, 0), ("seed", seed, 0)):
         if number is not None and number < least:
             raise ArgumentError(argument, f"{number} was given; it must be {least} or more")
-    if isinstance(study, str | Path):
-        study = load_study(study)
+    study = study if isinstance(study, StudyResults) else load_study(study)
     settings = study.plan.study if isinstance(study, StudyResults) else study
     # Contradictions are named before anything is read or computed.
     criteria = criteria_of(settings, objective, constraints, pareto)
     if criteria.axes and rule == PUBLISHED:
         raise ArgumentError("rule", "a front is of packages that run every job (runs-all)")
     results = load_results(study, policy, workload, search=True)
-    return recommend_by(results, criteria, k, verify, rule, note, resamples, seed)
-
-
-def recommend_by(
-    results: StudyResults,
-    criteria: Criteria,
-    k: int | None = None,
-    verify: bool = True,
-    rule: str = RUNS_ALL,
-    note: Note = lambda text: None,
-    resamples: int | None = None,
-    seed: int = 1,
-) -> Recommendation:
-    """Do as `recommend`, with results and criteria that were read before."""
     asked, values = k or results.plan.study.recommend.k, values_of(results, criteria)
     failures: list[str] = []
     values.simulate = simulator(results, list(values.results), failures) if verify else None
@@ -118,11 +103,8 @@ def recommend_by(
     learn_values(values, results, criteria, rule, verify, note)
     n_before = int((values.simulated & ~values.now).sum())
     if criteria.axes:
-        front = pareto(values, criteria)
-        ranking, n = (
-            ranking_table(values, replace(criteria, objective=criteria.axes[0]), rule),
-            len(front),
-        )
+        front = find_front(values, criteria)
+        ranking, n = ranking_table(values, replace(criteria, objective=criteria.axes[0]), rule), len(front)
     else:
         front = None
         confirm_list(values, criteria, asked, rule)
@@ -148,7 +130,7 @@ def with_front(
     learn_values(wider, done.results, criteria, RUNS_ALL, done.verified, note)
     # What was simulated to confirm the list is known here, too, but no model has learnt from it.
     wider.add(np.arange(len(wider.packages)), done.package_values.results)
-    return replace(done, criteria=criteria, front=pareto(wider, criteria), package_values=wider)
+    return replace(done, criteria=criteria, front=find_front(wider, criteria), package_values=wider)
 
 
 def _notes(
@@ -196,7 +178,6 @@ def _about_existing(results: StudyResults) -> list[str]:
     bought = pd.DataFrame(nothing, columns=plan.types)
     jobs = [plan.workloads[case.name] for case in results.cases]
     if not any(jobs_left_out(bought, plan.quotes, one, nodes)[0] for one in jobs):
-        runs = [simulate_counts(plan, nothing, case.name, results.policy) for case in results.cases]
-        if all(run["status"].iloc[0] == "ok" for run in runs):
-            wait = float(mean_over(results.cases, runs)[0])
+        with contextlib.suppress(TableError):  # a run failed
+            wait = float(try_everywhere(results, nothing)["mean_wait_time"].iloc[0])
     return [notes.existing(nodes, wait)]

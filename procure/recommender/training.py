@@ -111,7 +111,7 @@ def train(
                 "trees": found.model.profile_,
             }
         )
-    if rows and os.access(results.kept, os.W_OK):
+    if rows and results.kept and os.access(results.kept, os.W_OK):
         notes.append(f"models are kept in {results.kept}")
     tables = {case.name: correlations(case.packages, case.wait) for case in results.cases}
     return Training(results.plan.study.name, pd.DataFrame(rows), tables, notes)

@@ -29,7 +29,10 @@ class WhatIf(Shown):
     study, package_id
         What was asked about.
     table
-        From `try_changes`.
+        A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
+        p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. Another
+        budget asks which package is recommended then (`procure.recommender.other_budget`). With several
+        changes, the last rows are all of them.
     limits
         Whether jobs are cut at their limit, and how many on this package as it is.
     """
@@ -117,31 +120,7 @@ def what_if(
 def try_changes(
     results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = lambda text: None
 ) -> pd.DataFrame:
-    """Simulate a package as it is, under each change alone, and under all of them.
-
-    Parameters
-    ----------
-    counts
-        int64[n_types], from `procure.sweep.trial.find_package`.
-    changes
-        What is to be different.
-    note
-        Called with a line on each step that takes long.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per situation: ``situation package_id price_usd policy n_jobs gpu_jobs mean_wait_time
-        p95_wait_time jobs_left_out``, ``wait_difference`` (from the first row, s) and ``wait_ratio``. Another
-        budget asks which package is recommended then (`procure.recommender.other_budget`). With several
-        changes, the last rows are all of them.
-
-    Raises
-    ------
-    TableError
-        An impossible change, or a run failed.
-    """
-    changes.check()
+    """Return the table of `WhatIf` for a package's counts, int64[n_types]; errors as of `what_if`."""
     if changes.budget_usd is not None:  # a wrong one is refused before anything is simulated
         study_with_budget(results.plan.study, changes.budget_usd)
     any_gpus = any(asks_gpus(results.plan.workloads[case.name]) for case in results.cases)

@@ -26,7 +26,7 @@ def section(
     Parameters
     ----------
     front
-        From `procure.recommender.rank.pareto`: the first axis is a wait, the second a cost, the third, if any, is
+        From `procure.recommender.rank.find_front`: the first axis is a wait, the second a cost, the third, if any, is
         drawn as colour.
     axes
         The axes of the front.

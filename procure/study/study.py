@@ -257,8 +257,8 @@ class Study(Settings):
         return self.model_dump(mode="json", context={"folder": self.path.parent})
 
 
-def load_study(path: str | Path) -> Study:
-    """Read a study file.
+def load_study(path: str | Path | Study) -> Study:
+    """Read a study file; a study is returned as it is.
 
     Parameters
     ----------
@@ -272,6 +272,8 @@ def load_study(path: str | Path) -> Study:
         The file is missing or no TOML (with the line), or holds unknown keys, illegal values, or
         input files that do not exist: all of them, one line each.
     """
+    if isinstance(path, Study):
+        return path
     path = Path(path)
     study = validated(Study, read_values(path), str(path), folder=path.parent)
     study._path = path

@@ -58,9 +58,9 @@ class StudyResults:
     _learnt: dict[tuple[object, ...], Predicted] = field(default_factory=dict, init=False, repr=False)
 
     @property
-    def kept(self) -> Path:
-        """Where models and predictions are kept."""
-        return self.plan.study.folder / "models"
+    def kept(self) -> Path | None:
+        """Where models and predictions are kept; None = nowhere."""
+        return self.plan.study.folder / "models" if self.keep else None
 
     @cached_property
     def features(self) -> np.ndarray:
@@ -83,9 +83,8 @@ class StudyResults:
         feature_set, among = feature_set or choice.feature_set, case.runs_all if among is None else among
         asked = (feature_set, case.name, case.column, case.wait.tobytes(), among.tobytes())
         if asked not in self._learnt:
-            folder = self.kept if self.keep else None
             self._learnt[asked] = learn(
-                case, self.plan.quotes, feature_set, choice.kind, choice.folds, choice.seed, among, folder
+                case, self.plan.quotes, feature_set, choice.kind, choice.folds, choice.seed, among, self.kept
             )
         return self._learnt[asked]
 
@@ -168,7 +167,7 @@ def load_results(
         if policy is None and workload is None:
             return study
         study = study.plan.study
-    plan = load_plan(study if isinstance(study, Study) else load_study(study))
+    plan = load_plan(load_study(study))
     policy = policy_of(plan.study, policy)
     if workload is not None:
         check_in_study("workload", workload, plan.workloads)
