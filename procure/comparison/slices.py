@@ -25,13 +25,7 @@ def check_length(length: str) -> None:
 
 
 def slices(jobs: pd.DataFrame, length: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Cut a workload by submission time; each slice will start from an empty system.
-
-    Raises
-    ------
-    TableError
-        The length is not one of `SLICES`.
-    """
+    """Cut a workload by submission time into one of `SLICES`; each slice will start from an empty system."""
     check_length(length)
     number = (jobs["submit_time"] - jobs["submit_time"].min()) // SLICES[length]
     for place, part in jobs.groupby(number, sort=True):

@@ -85,14 +85,9 @@ def bootstrap(
     draws: int = 1000,
     seed: int = 1,
 ) -> np.ndarray:
-    """Resample the days of several workloads and pool each resample; shape (draws, packages).
+    """Resample the days of waits, [days, packages], and pool each resample; shape (draws, packages).
 
-    Parameters
-    ----------
-    waits
-        Shape (days, packages).
-    total
-        Takes the drawn rows of ``waits`` and which days they are, and returns a figure per package.
+    ``total`` takes the drawn rows and which days they are, and returns a figure per package.
     """
     return np.stack([total(waits[days], days) for days in resample_rows(len(waits), draws, seed)])
 

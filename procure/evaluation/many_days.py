@@ -141,17 +141,9 @@ def normalised_wait(days: Days, among: np.ndarray | None = None) -> np.ndarray:
 
 
 def hit_days(days: Days, share: float = 0.1, among: np.ndarray | None = None) -> np.ndarray:
-    """Count on how many days each package is a hit among some; −1 for packages outside of these.
+    """Count on how many days each package is a hit among some, int64[packages]; −1 for packages outside of these.
 
-    Parameters
-    ----------
-    among
-        Default: the packages that were simulated on every day.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64[packages].
+    By default these are the packages that were simulated on every day.
     """
     rows = np.flatnonzero(days.simulated if among is None else among)
     counted = np.full(days.wait.shape[1], -1, dtype="int64")

@@ -77,15 +77,7 @@ class Bottleneck:
 
 
 def find_bottleneck(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Bottleneck:
-    """Replay a schedule and book every waiting second under what the job lacked.
-
-    Parameters
-    ----------
-    schedule
-        A job table with ``start_time``, ``end_time`` and ``node_ids``, as `procure.run.simulate` returns.
-    nodes
-        The node table that it ran on.
-    """
+    """Replay a schedule of `procure.run.simulate` on its nodes; book each waiting second by what the job lacked."""
     ran = schedule["start_time"].notna().to_numpy()
     jobs = schedule[ran].reset_index(drop=True)
     shapes = request_shapes(jobs)

@@ -92,13 +92,7 @@ class Simulator:
         self._stored = self._read(inner)
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """Return the simulated values, float64[columns × workloads, packages]; NaN where a run failed.
-
-        Raises
-        ------
-        TableError
-            The farm is not there, another driver holds the folder, or the disk is full.
-        """
+        """Return the simulated values, float64[columns × workloads, packages]; NaN where a run failed."""
         ids = package_ids(counts, self._plan.types)
         stored = self._stored
         new = [name for name in ids if name not in stored.index]
@@ -196,13 +190,7 @@ class RoundLog:
         self._path, self._settings, self._names = path, settings, names
 
     def read(self) -> list[np.ndarray]:
-        """Return the rounds as counts; none where there is no file.
-
-        Raises
-        ------
-        TableError
-            It is damaged, or of other settings.
-        """
+        """Return the rounds as counts, none without a file; a damaged file, or one of other settings, is an error."""
         if not self._path.exists():
             return []
         try:
@@ -229,13 +217,7 @@ class RoundLog:
 
 
 def load_inputs(study: Study, policy: str) -> tuple[Plan, Space]:
-    """Read what a study names, but for the list of its packages.
-
-    Raises
-    ------
-    TableError
-        Anything that the study names is missing or wrong, or the policy cannot place a workload's jobs.
-    """
+    """Read and check what a study names, but for the list of its packages."""
     plan = read_inputs(study, (policy,))
     space = make_space(plan.quotes, study.packages)
     none = package_table(np.zeros((0, len(plan.quotes)), dtype=np.int64), space)

@@ -63,13 +63,7 @@ class Proposer:
 
 
 def make_proposer(method: str, candidates: Candidates, seed: int, n_packages: int) -> Proposer:
-    """Return one of `METHODS`; ``n_packages`` is the whole budget, which only the published rule must know.
-
-    Raises
-    ------
-    TableError
-        The published rule needs the list of all packages.
-    """
+    """Return one of `METHODS`; ``n_packages`` is the whole budget, which only the published rule must know."""
     if method == "model":
         return ByModel(candidates, seed)
     if method == "random":

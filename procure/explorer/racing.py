@@ -55,12 +55,8 @@ def race_packages(
     """Race packages, drawn at random from those that run every job, over a study's workloads.
 
     Each run is kept in the study's folder, and none is made twice. Runs are made by as many threads as there are
-    CPUs: best fit runs compiled, without holding the interpreter.
-
-    Raises
-    ------
-    TableError
-        The budget does not let `KEPT` packages run on every workload.
+    CPUs: best fit runs compiled, without holding the interpreter. A budget that does not let `KEPT` packages run on
+    every workload is an error.
     """
     names = list(plan.workloads)
     if runs < KEPT * len(names):

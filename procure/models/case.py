@@ -148,12 +148,7 @@ def mean_over(
 ) -> np.ndarray:
     """Return the mean of a figure over the jobs that ran on all workloads, float64[n_packages].
 
-    Parameters
-    ----------
-    cases
-        One per workload; its weight is how often its jobs count.
-    runs
-        Result rows of the same packages, one table per case.
+    There is a table of result rows of the same packages for each case, whose weight is how often its jobs count.
     """
     values = np.stack([rows[column].to_numpy(dtype="float64") for rows in runs])
     ran = np.stack([(rows["n_jobs"] - rows["n_unrunnable"]).to_numpy(dtype="float64") for rows in runs])

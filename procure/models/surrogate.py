@@ -162,13 +162,7 @@ class Surrogate:
 
 
 def load(path: str | Path) -> Surrogate:
-    """Read a model that `Surrogate.save` wrote.
-
-    Raises
-    ------
-    TableError
-        The file is missing, damaged or of another version of procure.
-    """
+    """Read a model that `Surrogate.save` wrote; a missing or damaged file, or an older one, is an error."""
     return from_archive(read_archive(path, SCHEMA), str(path))
 
 

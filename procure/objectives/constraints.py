@@ -152,13 +152,7 @@ def _amount(text: str, of: Quantity, currency: str | None, digits: str, unit: st
 
 
 def parse_all(texts: Sequence[str], known: Mapping[str, Quantity]) -> list[Constraint]:
-    """Read constraints, and refuse those that contradict each other whatever the packages are.
-
-    Raises
-    ------
-    TableError
-        As `parse`; or two bounds on one figure leave nothing, or one asks for less than nothing.
-    """
+    """Read constraints, and refuse those that contradict each other whatever the packages are."""
     found = [parse(text, known) for text in texts]
     lines = contradictions(found)
     if lines:

@@ -44,13 +44,7 @@ class Changes:
     seed: int = 1
 
     def check(self) -> None:
-        """Refuse changes that are impossible.
-
-        Raises
-        ------
-        ArgumentError
-            A growth or share that is not above 0, an unknown policy, or nothing to change.
-        """
+        """Refuse a growth or share that is not above 0, an unknown policy, and nothing to change."""
         for name in ("growth", "gpu_jobs", "gpu_share"):
             value, what = getattr(self, name), name.replace("jobs", "share")
             if value is not None and not 0 < value < float("inf"):
@@ -85,13 +79,7 @@ class Changes:
 
 
 def parse_gpu_share(text: str | None) -> dict[str, float]:
-    """Read ``2x`` or ``0.5x`` (a factor on the GPU jobs) or ``30%`` (of all jobs) as fields of `Changes`.
-
-    Raises
-    ------
-    ArgumentError
-        It is neither.
-    """
+    """Read ``2x`` or ``0.5x`` (a factor on the GPU jobs) or ``30%`` (of all jobs) as fields of `Changes`."""
     if text is None:
         return {}
     found = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([x×%])\s*", text)
@@ -105,12 +93,7 @@ def parse_gpu_share(text: str | None) -> dict[str, float]:
 def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
     """Return a workload with its load and GPU jobs changed; whole bursts are superposed or left out.
 
-    Raises
-    ------
-    ArgumentError
-        ``growth`` or ``gpu_share`` makes too many jobs.
-    TableError
-        The workload has no GPU jobs to multiply.
+    Too many jobs, and GPU jobs that are to be more where there are none, are errors.
     """
     factor = changes.gpu_jobs
     gpu = (jobs["gpus_per_node"] > 0).to_numpy()

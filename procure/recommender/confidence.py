@@ -179,14 +179,9 @@ def _ranks(alike: np.ndarray) -> str:
 
 
 def resample_bursts(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return a workload of as many bursts, drawn from this one with replacement; times stay.
+    """Return a workload of as many `bursts`, drawn from this one with replacement; times stay.
 
-    Parameters
-    ----------
-    jobs
-        A job table; bursts are those of `procure.workload.scale.bursts`.
-    seed
-        The same seed gives the same table. Jobs drawn again get ``+1``, ``+2`` … after their id.
+    Jobs that are drawn again get ``+1``, ``+2`` … after their id.
     """
     burst = bursts(jobs)
     n_bursts = int(burst.max()) + 1

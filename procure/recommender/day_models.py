@@ -41,12 +41,8 @@ def judge_days(
 ) -> ManyDays:
     """Fit models to all workloads at once, and to single ones; count on how many days each package is a hit.
 
-    Parameters
-    ----------
-    truth
-        Mean waits, s, float64[workloads, packages], to judge by instead of the study's own.
-    train_on
-        Workloads of which a model of its own is fitted.
+    It is judged by ``truth``, mean waits, s, float64[workloads, packages], if that is given. Each workload of
+    ``train_on`` gets a model of its own.
     """
     known = days_of(results.cases, rule)
     judged_by = known if truth is None else days_of(results.cases, rule, truth)

@@ -26,13 +26,7 @@ Note = Callable[[str], None]
 
 
 def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
-    """Gather what the results and the costs say of every package.
-
-    Raises
-    ------
-    TableError
-        The results lack a column that is needed; the objectives that are there are listed.
-    """
+    """Gather what the results and the costs say of every package; a column that the results lack is an error."""
     rows, quantities = results.results, criteria.quantities
     there = {"price_usd", *COST_UNITS, *rows.columns[rows.notna().any()]}
     for one in quantities:

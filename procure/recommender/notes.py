@@ -23,12 +23,8 @@ from procure.workload.describe import multi_node_notes
 def coverage(whole: Case, rule: str, n_before: int, n_searched: int, n_now: int, others: pd.Series) -> str:
     """Say how many packages there are, and of how many the wait is simulated, predicted, or unknown.
 
-    Parameters
-    ----------
-    n_before, n_searched, n_now
-        Packages simulated before, of these by searches, and to confirm the list.
-    others
-        The mean waits of all that are not simulated, NaN where none is predicted.
+    ``n_before`` were simulated before, ``n_searched`` of them by searches, ``n_now`` to confirm the list; ``others``
+    are the mean waits of those that are not simulated, NaN where none is predicted.
     """
     n, n_able, n_unknown = len(whole.packages), int(whole.runs_all.sum()), int(others.isna().sum())
     rest = "are ranked below" if rule == RUNS_ALL else "are ranked among them (published rule)"
@@ -115,12 +111,7 @@ def existing(nodes: pd.DataFrame, wait: float | None) -> str:
 def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -> list[str]:
     """Say that no simulated package lets jobs wait, or that the first k and more share the least value.
 
-    Parameters
-    ----------
-    among
-        Rows of the packages to compare; those that are predicted do not count.
-    k
-        Length of the list; 0 for a front.
+    Of the rows ``among``, those that are predicted do not count; k is 0 for a front.
     """
     waits, known = values.value(MEAN_WAIT)
     rows = among[known[among]]

@@ -221,16 +221,9 @@ def pool(
     cvar_share: float = CVAR_SHARE,
     best: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return one value per package from its values on each workload.
+    """Return one value per package from its values on each workload, float64[workloads, packages].
 
-    Parameters
-    ----------
-    values, ran
-        The quantity's column, and how many jobs ran, float64[workloads, packages].
-    weight
-        Of each workload.
-    cvar_share, best
-        See `procure.objectives.aggregate`.
+    ``ran`` says how many jobs ran, in the same shape; ``weight`` is each workload's; for the rest see `aggregate`.
     """
     if of.how in ("mean", "max"):
         return aggregate(values, of.how, ran * weight[:, None])

@@ -37,35 +37,16 @@ Result = TypeVar("Result")
 
 
 def study_text(path: Path, quotes: Path, budget_usd: float) -> str:
-    """Write a study file's text, every setting shown with its default.
-
-    Parameters
-    ----------
-    path
-        Where it will stand; the study takes its name.
-    quotes
-        The quote file, relative to the study file.
-    budget_usd
-        US$.
-    """
+    """Write a study file's text, every setting shown with its default; the quote file is relative to the study file."""
     budget = f"{budget_usd:_.2f}".removesuffix(".00")
     words = {"file": path.name, "name": study_name(path), "quotes": quotes.as_posix(), "budget": budget}
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(words)
 
 
 def plan_size(study: Study) -> dict[str, int]:
-    """Count what a sweep of the study comes to.
+    """Count what a sweep of the study comes to: ``n_packages n_distinct n_sampled n_runs``.
 
-    Returns
-    -------
-    dict
-        ``n_packages``, ``n_distinct``, ``n_sampled`` (distinct packages to simulate), ``n_runs``; or
-        ``about_packages`` alone, where they are too many for a sweep and only a search will do.
-
-    Raises
-    ------
-    TableError
-        The quotes are wrong, no package is feasible, or the sample is too small.
+    Where packages are too many for a sweep and only a search will do, ``about_packages`` alone.
     """
     quotes = study.read_quotes()
     about = too_many(quotes, study.packages)
@@ -88,15 +69,7 @@ def plan_size(study: Study) -> dict[str, int]:
 def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
     """Check a study file and all that it names: quotes, nodes, workloads, and what later stages ask of them.
 
-    Returns
-    -------
-    Study, dict
-        The study and what `plan_size` says of it.
-
-    Raises
-    ------
-    TableError
-        Everything that is wrong, one line each.
+    Returns the study and what `plan_size` says of it; the error names everything that is wrong, one line each.
     """
     path = Path(path)
     values = read_values(path)

@@ -44,13 +44,7 @@ def table_digest(table: pd.DataFrame) -> str:
 def write_futures(
     jobs: pd.DataFrame, settings: Futures, tables: Iterable[pd.DataFrame], folder: Path
 ) -> Path:
-    """Write futures as job tables, and of which jobs and how they were drawn; return the folder.
-
-    Raises
-    ------
-    TableError
-        A file cannot be written.
-    """
+    """Write futures as job tables, and of which jobs and how they were drawn; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in zip(future_names(settings.draws), tables, strict=True):
         write(table, folder / f"{name}.parquet")
@@ -61,13 +55,7 @@ def write_futures(
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read how a folder's futures were drawn, as plain values.
-
-    Raises
-    ------
-    TableError
-        There are none.
-    """
+    """Read how a folder's futures were drawn, as plain values; that there are none is an error."""
     return dict(_manifest(folder)["settings"])
 
 
@@ -84,17 +72,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_futures(jobs: pd.DataFrame, settings: StudyFutures) -> dict[str, pd.DataFrame]:
-    """Draw a study's futures, or read those of its folder.
+    """Draw a study's futures from the jobs of its workloads, or read those of its folder.
 
-    Parameters
-    ----------
-    jobs
-        The past: the jobs of the study's workloads.
-
-    Raises
-    ------
-    TableError
-        The log is too short, or the folder's futures were drawn from other jobs.
+    A log that is too short, and a folder whose futures were drawn from other jobs, are errors.
     """
     names = future_names(settings.draws)
     if settings.folder is None:

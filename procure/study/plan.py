@@ -148,11 +148,7 @@ def load_plan(study: Study) -> Plan:
 def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     """Read a study's quotes, workloads and existing nodes, to be simulated under some policies; no packages.
 
-    Raises
-    ------
-    TableError
-        Anything that the study names is missing or wrong, or a workload asks for what a policy
-        cannot place.
+    What is missing or wrong, and jobs that a policy cannot place, are errors.
     """
     for policy in policies:
         catalog.spec(policy)
@@ -171,13 +167,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
 
 
 def read_scenarios(study: Study, note: Callable[[str], None] = lambda text: None) -> dict[str, pd.DataFrame]:
-    """Read a study's workloads, or draw the futures of their jobs taken together; by name.
-
-    Raises
-    ------
-    TableError
-        A workload is wrong, they cannot be one past, or no future can be drawn from it.
-    """
+    """Read a study's workloads, or draw the futures of their jobs taken together; by name."""
     if study.futures is None:
         return {workload.name: read_workload(workload, note) for workload in study.workloads}
     past = read_past_jobs(study, note)
@@ -191,10 +181,7 @@ def read_scenarios(study: Study, note: Callable[[str], None] = lambda text: None
 def read_past_jobs(study: Study, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame:
     """Return the jobs of all of a study's workloads as one log, each wholly, in order of submission.
 
-    Raises
-    ------
-    TableError
-        A workload is wrong, or they were logged at different speeds or on different clocks.
+    Logs of different speeds or clocks are an error.
     """
     speeds = {(one.logged_processor, one.logged_speed) for one in study.workloads}
     if len(speeds) > 1:

@@ -18,24 +18,12 @@ MOST_WITHOUT_MODEL = 200
 
 
 def own_constraints(study: Study, quotes: pd.DataFrame) -> list[Constraint]:
-    """Read the study's own constraints.
-
-    Raises
-    ------
-    TableError
-        One names what does not exist, or a unit that is none of it; or they contradict each other.
-    """
+    """Read the study's own constraints; what does not exist, and a contradiction, are errors."""
     return parse_all(study.recommend.constraints, quantities(quotes["name"]))
 
 
 def objective_of(name: str, quotes: pd.DataFrame) -> Quantity:
-    """Look up an objective of packages of these quotes.
-
-    Raises
-    ------
-    TableError
-        It is unknown: those that these quotes can be ranked by are proposed.
-    """
+    """Look up an objective of packages of these quotes; the error for one that is unknown proposes those that fit."""
     columns = {one.column for one in OBJECTIVES.values()}
     if "power_w" not in quotes or quotes["power_w"].isna().all():
         columns -= {OBJECTIVES["energy"].column}
@@ -44,13 +32,7 @@ def objective_of(name: str, quotes: pd.DataFrame) -> Quantity:
 
 
 def check_threshold(threshold: int, workloads: Sequence[str]) -> None:
-    """Refuse a number of workloads that no package can be a hit on more than.
-
-    Raises
-    ------
-    TableError
-        There is one workload, or the threshold is above their number.
-    """
+    """Refuse a number of workloads that no package can be a hit on more than."""
     n = len(workloads)
     if n < 2:
         raise TableError(f"the study has one workload, {workloads[0]}; hits over days need several")
@@ -67,13 +49,7 @@ def can_learn(n_simulated: int, folds: int) -> bool:
 
 
 def check_sample(study: Study, n_distinct: int) -> int:
-    """Return how many of ``n_distinct`` packages a sweep simulates.
-
-    Raises
-    ------
-    TableError
-        None.
-    """
+    """Return how many of ``n_distinct`` packages a sweep simulates; none is an error."""
     n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))
     if not n_sampled:
         raise TableError(
@@ -84,13 +60,7 @@ def check_sample(study: Study, n_distinct: int) -> int:
 
 
 def check_folds(study: Study, n_sampled: int, n_distinct: int) -> None:
-    """Refuse more folds than the sample allows, where too many packages are left out to simulate them outright.
-
-    Raises
-    ------
-    TableError
-        No model could be learnt, and nothing recommended.
-    """
+    """Refuse more folds than the sample allows, where too many packages are left out to simulate them outright."""
     folds = study.model.folds
     if not can_learn(n_sampled, folds) and n_distinct - n_sampled > MOST_WITHOUT_MODEL:
         raise TableError(

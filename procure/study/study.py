@@ -223,13 +223,7 @@ class Study(Settings):
         return (workload if own else self.simulate).logged_processor
 
     def logged_speed(self, workload: Workload, quotes: pd.DataFrame) -> str | None:
-        """Return the speed of the system that a workload was logged on, as decimal text; None = ratio 1.0.
-
-        Raises
-        ------
-        TableError
-            A ``logged_processor`` is not known, or quotes differ in its ``spec_rate``.
-        """
+        """Return the speed of the system that a workload was logged on, as decimal text; None = ratio 1.0."""
         if workload.logged_processor is not None or workload.logged_speed is not None:
             return logged_speed(workload, quotes, f"workload {workload.name}")
         return logged_speed(self.simulate, quotes, "simulate")
@@ -281,13 +275,7 @@ def load_study(path: str | Path | Study) -> Study:
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Read a study file's plain values, not yet checked.
-
-    Raises
-    ------
-    TableError
-        The file is missing or no TOML (with the line).
-    """
+    """Read a study file's plain values, not yet checked; a file that is no TOML is an error, which names the line."""
     values = read_toml(path)
     if isinstance(values.get("workloads"), str):
         values["workloads"] = read_workloads(path.parent / values["workloads"], path.parent)

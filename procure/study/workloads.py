@@ -124,20 +124,8 @@ class Workload(Settings):
 def logged_speed(system: Any, quotes: pd.DataFrame, where: str) -> str | None:
     """Return the speed of a logged system as decimal text, or None for the ratio 1.0 everywhere.
 
-    Parameters
-    ----------
-    system
-        Settings with ``logged_processor`` and ``logged_speed``: a workload's, or those for all of them.
-    quotes
-        The quote table; a ``logged_processor`` is looked up in its ``processor`` column, then among
-        the published rates.
-    where
-        What to call the settings in an error.
-
-    Raises
-    ------
-    TableError
-        Both are given, the processor is not known, or quotes differ in its ``spec_rate``.
+    ``system`` has ``logged_processor`` and ``logged_speed``: a workload, or the settings for all, which an error calls
+    ``where``. A processor is looked up in the quotes, then among the published rates.
     """
     if system.logged_processor is not None and system.logged_speed is not None:
         raise TableError(f"{where}: give at most one of logged_processor and logged_speed")
@@ -154,17 +142,7 @@ def logged_speed(system: Any, quotes: pd.DataFrame, where: str) -> str | None:
 def read_workloads(path: Path, folder: Path) -> Any:
     """Read the workloads that stand in a file of their own, not yet checked.
 
-    Parameters
-    ----------
-    path
-        A TOML file of ``[[workloads]]`` tables; paths in it are relative to its folder.
-    folder
-        The study's, to which the paths returned are relative.
-
-    Raises
-    ------
-    TableError
-        The file is missing or no TOML (with the line).
+    Paths in it are relative to its folder; those returned are relative to the study's.
     """
     found = read_toml(path, "; workloads is a file of [[workloads]] tables, or these tables").get(
         "workloads", []
@@ -186,23 +164,8 @@ def write_workloads(
 ) -> Path:
     """Write chosen days as job tables, and the ``workloads.toml`` that a study takes them from.
 
-    Parameters
-    ----------
-    days
-        Job tables by day.
-    chosen
-        ``day weight``, from `procure.workload.days.choose`.
-    folder
-        Where to write; made if missing.
-    like
-        A workload whose logged processor or speed holds for the days, too.
-    tz
-        The zone whose days they are, in which a report dates them.
-
-    Raises
-    ------
-    TableError
-        A file cannot be written.
+    ``chosen`` has ``day weight``, from `procure.workload.days.choose`. The logged processor or speed of the workload
+    ``like`` holds for the days, too; ``tz`` is the zone whose days they are, in which a report dates them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["# Days that `procure workload days` chose; paths are relative to this file."]

@@ -40,10 +40,7 @@ Explain = Callable[[], tuple[str, bool]]
 def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     """Give a Dask client, and a function that says why there is no worker and whether that is final.
 
-    Raises
-    ------
-    TableError
-        The farm cannot be had: no answer, an option refused, a package missing.
+    No answer, an option that is refused and a missing package are errors.
     """
     import dask
     import distributed  # noqa: F401 - brings its settings' defaults
@@ -131,13 +128,7 @@ def _address(farm: str, options: FarmOptions, note: Callable[[str], None]) -> It
 
 
 def read_scheduler_file(path: Path, note: Callable[[str], None]) -> str:
-    """Return the address that a Dask scheduler left in a file; wait for the file to appear.
-
-    Raises
-    ------
-    TableError
-        It does not appear, or names no address.
-    """
+    """Return the address that a Dask scheduler left in a file; wait for the file, an error if it never comes."""
     until = time.monotonic() + FILE_TIMEOUT
     announced = False
     while True:

@@ -205,13 +205,7 @@ def check_in_study(argument: str, given: str, known: Iterable[str]) -> None:
 
 
 def policy_of(study: Study, policy: str | None) -> str:
-    """Return the label of one of a study's policies, however its parameters are written; None = its first.
-
-    Raises
-    ------
-    ArgumentError
-        The study has no such policy.
-    """
+    """Return the label of one of a study's policies, however its parameters are written; None = its first."""
     policies = study.simulate.policies
     if policy is None:
         return policies[0]
@@ -226,12 +220,7 @@ def read_runs(
 ) -> pd.DataFrame:
     """Read the result rows of a sweep's or a search's folder, of whatever packages, policy and seed.
 
-    Parameters
-    ----------
-    plan
-        The study; its list of packages does not matter, all else that a run depends on does.
-    refused
-        Called with each file that is not used, and why.
+    They must agree with all else that the plan's runs depend on; ``refused`` hears of each file that is not used.
     """
     fingerprint = {name: value for name, value in plan.fingerprint.items() if name != "packages"}
     tables = [part.table for part in read_parts(folder, fingerprint, refused).values()]

@@ -39,13 +39,7 @@ class Bench:
 
 
 def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
-    """Lay out one workload and policy of a plan.
-
-    Raises
-    ------
-    TableError
-        The policy cannot place the workload's jobs.
-    """
+    """Lay out one workload and policy of a plan; jobs that the policy cannot place are an error."""
     jobs = plan.workloads[workload]
     catalog.refuse_multi_node(jobs, policy)
     one_each = package_nodes(dict.fromkeys(plan.quotes["name"], 1), plan.quotes)
@@ -72,19 +66,10 @@ def with_package(bench: Bench, counts: np.ndarray) -> Prepared:
 
 
 def simulate_batch(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pd.DataFrame, float]:
-    """Simulate some packages.
+    """Simulate packages of these counts, int64[n_packages, n_types], types in quote order.
 
-    Parameters
-    ----------
-    counts
-        int64[n_packages, n_types], types in quote order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The result table, one row per package; a run that failed is a row with its status and reason.
-    float
-        Seconds spent in the simulation itself.
+    Returns the result table, one row per package, where a run that failed is a row with its status and reason; and the
+    seconds spent in the simulation itself.
     """
     rows, seconds = simulate_rows(bench, package_ids, counts)
     return check(rows.to_pandas(), RESULT), seconds

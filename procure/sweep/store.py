@@ -71,19 +71,10 @@ def fingerprint_text(plan: Plan) -> str:
 
 
 def open_folder(plan: Plan) -> tuple[Stored, list[str]]:
-    """Make the study's folder or take up an old one, and leave a manifest in it.
+    """Make the study's folder or take up an old one, and leave a manifest in it; other inputs are an error.
 
-    Returns
-    -------
-    Stored
-        What is there already.
-    list of str
-        What the user should know: files that were set aside because they are damaged or foreign.
-
-    Raises
-    ------
-    TableError
-        The folder holds the results of other inputs: says which input changed.
+    Returns what is there already, and what the user should know: files that were set aside because they are damaged or
+    foreign.
     """
     folder = plan.study.folder
     try:
@@ -105,13 +96,7 @@ def open_folder(plan: Plan) -> tuple[Stored, list[str]]:
 
 
 def stored(plan: Plan, refused: Callable[[Path, PartError], None] = lambda path, why: None) -> Stored:
-    """Read all result rows of the folder.
-
-    Parameters
-    ----------
-    refused
-        Called with each file that cannot be used, and why.
-    """
+    """Read all result rows of the folder; ``refused`` is called with each file that cannot be used, and why."""
     parts = read_parts(plan.study.folder, plan.fingerprint, refused)
     table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts.values())])
     return _in_plan_order(plan, table, sum(part.seconds for part in parts.values()), list(parts))
@@ -163,13 +148,7 @@ def _in_plan_order(plan: Plan, table: pa.Table, seconds: float, files: list[Path
 
 
 def compact(plan: Plan, found: Stored) -> Path:
-    """Bring all parts into one result table, then remove them, and what killed workers left.
-
-    Parameters
-    ----------
-    found
-        What the folder holds now.
-    """
+    """Bring all parts that were found into one result table, then remove them, and what killed workers left."""
     path = plan.study.folder / RESULTS
     if found.files != [path]:
         write_part(path, found.table, fingerprint_text(plan), found.seconds, durable=True)
@@ -182,10 +161,7 @@ def compact(plan: Plan, found: Stored) -> Path:
 def merge(plan: Plan, note: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
     """Bring the parts of all shards into the one result table, and count as `study_status` does.
 
-    Raises
-    ------
-    TableError
-        A driver or a shard is at work, or the folder holds results of other inputs.
+    A driver or shard that is at work, and results of other inputs, are errors.
     """
     with locked(plan.study):
         found, notes = open_folder(plan)
@@ -243,12 +219,7 @@ def _count(plan: Plan, found: Stored) -> dict[str, Any]:
 def verify(plan: Plan) -> tuple[dict[str, Any], list[str]]:
     """Check a study's folder: every planned run there exactly once, every file whole and of these inputs.
 
-    Returns
-    -------
-    dict
-        Counts, as `study_status` with ``n_files`` and ``n_repeated``.
-    list of str
-        What is wrong, a sentence each.
+    Returns counts, as `study_status` with ``n_files`` and ``n_repeated``, and what is wrong, a sentence each.
     """
     refuse_other_inputs(plan)
     problems = []

@@ -29,14 +29,8 @@ _RENEW = 30 * 86_400
 def make_keys(folder: Path) -> tuple[Path, Path]:
     """Return a study's certificate and key; make them if there are none, or if they soon expire.
 
-    One self-signed certificate is everybody's, and the only authority. Both files are for their owner
-    alone.
-
-    Raises
-    ------
-    TableError
-        The keys cannot be written, or may be known to others: a file or the folder is not ours, is a
-        link, or others may read or write it.
+    One self-signed certificate is everybody's, and the only authority. Both files are for their owner alone: that they
+    may be known to others (a file or the folder is not ours, is a link, or others may read or write it) is an error.
     """
     where = folder / "tls"
     cert, key = where / "cert.pem", where / "key.pem"

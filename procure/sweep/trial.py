@@ -26,10 +26,7 @@ _BATCH = 50
 def find_package(plan: Plan, package_id: str, named: str = "package_id") -> np.ndarray:
     """Return a package's counts, int64[n_types], types in quote order; ``named`` is the argument that names it.
 
-    Raises
-    ------
-    ArgumentError
-        The study has no such package; the message names the nearest one.
+    Where the study has no such package, the error names the nearest one.
     """
     if package_id in plan.row_of.index:
         return plan.packages.iloc[int(plan.row_of.loc[package_id])][plan.types].to_numpy(np.int64)
@@ -61,21 +58,10 @@ def find_package(plan: Plan, package_id: str, named: str = "package_id") -> np.n
 def simulate_counts(
     plan: Plan, counts: np.ndarray, workload: str, policy: str, jobs: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Simulate some packages on one workload of a study, here and now, without storing the runs.
+    """Simulate some packages on one workload of a study, or on other jobs in its place, without storing the runs.
 
-    Parameters
-    ----------
-    counts
-        int64[n_packages, n_types]; any counts, whatever the study's rules.
-    workload, policy
-        Names; the policy need not be among the study's.
-    jobs
-        Other jobs in the workload's place.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Result rows in the order given. A run that failed is a row with its status and reason.
+    The counts, int64[n_packages, n_types], and the policy may be any, whatever the study's. Returns result rows in the
+    order given; a run that failed is a row with its status and reason.
     """
     if jobs is None:
         if (workload, policy) not in plan.benches:
@@ -97,13 +83,7 @@ def simulate_counts(
 def try_counts(
     plan: Plan, counts: np.ndarray, workload: str, policy: str, jobs: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return what `simulate_counts` does, where every run has to succeed.
-
-    Raises
-    ------
-    TableError
-        A run failed: which, and why.
-    """
+    """Return what `simulate_counts` does, where every run has to succeed; the error says which did not, and why."""
     rows = simulate_counts(plan, counts, workload, policy, jobs)
     for first in rows[rows["status"] != "ok"].head(1).itertuples():
         raise TableError(f"package {first.package_id} on {workload} under {policy}: {first.reason}")
@@ -156,15 +136,7 @@ def about_limits(
 
 
 def replayed(plan: Plan, counts: np.ndarray, workload: str, policy: str) -> tuple[Run, pd.DataFrame]:
-    """Simulate one package on one workload of a study; return the run, with its schedule, and the node table.
-
-    Parameters
-    ----------
-    counts
-        int64[n_types].
-    workload, policy
-        Names; the policy need not be among the study's.
-    """
+    """Simulate one package, int64[n_types], on one workload under any policy; return the run and the node table."""
     bought = dict(zip(plan.types, counts.tolist(), strict=True))
     nodes = package_nodes(bought, plan.quotes, plan.existing)
     run = simulate(

@@ -59,10 +59,7 @@ class WorkerPool:
     def look(self) -> None:
         """Count the workers, at most once a tick; say why there are none.
 
-        Raises
-        ------
-        TableError
-            No worker came in time, none can come, or those that come finish nothing.
+        It is an error that none comes in time, none can come, or those that come finish nothing.
         """
         now = time.monotonic()
         if now - self._looked < TICK:
