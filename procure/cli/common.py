@@ -19,6 +19,7 @@ from procure.cli.people import amount, cell, head, plain
 from procure.errors import ArgumentError, TableError
 from procure.tables import check_name, without_formulas
 from procure.text import money, printable, seconds
+from procure.workload import Imported, read_log
 from procure.workload.clock import zone
 
 
@@ -34,11 +35,6 @@ FormatOption = Annotated[
     Format,
     typer.Option("--format", help="table for people; json or csv for programs, alone on stdout."),
 ]
-
-
-def command_group(about: str) -> typer.Typer:
-    """Make a command that has commands of its own."""
-    return typer.Typer(add_completion=False, help=about, no_args_is_help=True, rich_markup_mode="rich")
 
 
 @contextmanager
@@ -108,6 +104,18 @@ KillAtLimitOption = Annotated[
 ReportOption = Annotated[
     Path | None, typer.Option(callback=in_folder, help="Write one self-contained HTML file here.")
 ]
+
+
+def read_jobs(
+    path: Path, log_format: str | None, preset: str | None, tz: str | None, keep_unfinished: bool = False
+) -> Imported:
+    """Read a log or a job table, and say which rows were dropped and what looks wrong."""
+    log = read_log(path, log_format, preset, tz, keep_unfinished=keep_unfinished)
+    for reason, count in log.dropped.items():
+        note(f"{path.name}: {count:,} rows dropped: {reason}")
+    for warning in log.warnings:
+        note(f"careful: {path.name}: {warning}")
+    return log
 
 
 def usd(text: str | None) -> str | None:

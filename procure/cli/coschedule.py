@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from procure.cli import common
+from procure.cli import common, lazy
 from procure.coschedule.drive import run as run_pair
 from procure.coschedule.groups import NORMAL_WEIGHT
 from procure.coschedule.measure import measure as measure_pair
@@ -19,9 +19,7 @@ from procure.errors import ArgumentError
 from procure.tables import write
 from procure.text import counted
 
-app = common.command_group(
-    "Two jobs, one allocation: the study's workload, the learner's bounds, and real processes."
-)
+app = lazy.command_group()
 
 
 @app.command()

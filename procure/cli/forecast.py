@@ -10,21 +10,20 @@ import pandas as pd
 import typer
 from pydantic import ValidationError
 
-from procure.cli import common
+from procure.cli import common, lazy
 from procure.errors import ArgumentError, TableError
 from procure.forecast import Forecaster, PatternSettings, find_patterns
 from procure.forecast import evaluate as evaluate_forecasts
-from procure.forecast.confidence import MODES, make_forecasts
+from procure.forecast.confidence import MODES, check_mode, make_forecasts
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.report import write_report
 from procure.settings import problems
 from procure.tables import write
-from procure.text import counted, nearest
-from procure.workload import read_log
+from procure.text import counted
 from procure.workload.clock import has_dates, moment, utc_text
 from procure.workload.importing import LogFormat
 
-app = common.command_group("Which jobs will come: what recurs, what is expected next, how good that is.")
+app = lazy.command_group()
 
 JobsArgument = Annotated[
     Path, typer.Argument(metavar="JOBS", help="A job table (.parquet, .csv) or a log (SWF, sacct, CSV).")
@@ -66,7 +65,7 @@ def patterns(
     procure forecast patterns jobs.parquet
     procure forecast patterns jobs.parquet --by user,cpus --tz Europe/Berlin --format json
     """
-    _check_mode(confidence)
+    check_mode(confidence)
     table, settings = _read(jobs, by, tz, preset, log_format)
     found = find_patterns(table, settings)
     for text in found.notes:
@@ -117,7 +116,7 @@ def expected(
     procure forecast next jobs.parquet --days 2 --format json
     procure forecast next jobs.parquet --at 2026-05-01T00:00 --tz Europe/Berlin --days 7 --out coming.parquet
     """
-    _check_mode(confidence)
+    check_mode(confidence)
     if not days > 0 or not math.isfinite(days):
         raise ArgumentError("days", f"{days:g} was given; the horizon must be above 0 days")
     table, settings = _read(jobs, by, tz, preset, log_format)
@@ -186,11 +185,6 @@ def evaluate(
         common.print_table(frame if output is common.Format.CSV else frame[_SHOWN], output)
 
 
-def _check_mode(mode: str) -> None:
-    if mode not in MODES:
-        raise ArgumentError("confidence", f"{mode!r} is not known; {nearest(mode, MODES)}")
-
-
 def _read(
     path: Path, by: str, tz: str | None, preset: str | None, log_format: str | None
 ) -> tuple[pd.DataFrame, PatternSettings]:
@@ -198,9 +192,7 @@ def _read(
         settings = PatternSettings(by=tuple(name.strip() for name in by.split(",") if name.strip()), tz=tz)
     except ValidationError as error:
         raise ArgumentError("by", "; ".join(problems(error))) from None
-    log = read_log(path, log_format, preset, tz)
-    for reason, count in log.dropped.items():
-        common.note(f"{path.name}: {count:,} rows dropped: {reason}")
+    log = common.read_jobs(path, log_format, preset, tz)
     if not has_dates(log.jobs):
         if tz is not None:
             raise ArgumentError(

@@ -36,16 +36,22 @@ class LazyGroup(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that is to run, or whose options are to be completed, and import it."""
         name, _, rest = super().resolve_command(ctx, args)
-        return name, name and _load(*self.COMMANDS[name][:1], name), rest
+        return name, name and _load(*self.COMMANDS[name], name), rest
 
 
-def _load(module_name: str, name: str) -> Any:
+def command_group(group: type[LazyGroup] | None = None) -> typer.Typer:
+    """Make a command that has commands of its own; its line of help stands where it is listed."""
+    return typer.Typer(cls=group, add_completion=False, no_args_is_help=True, rich_markup_mode="rich")
+
+
+def _load(module_name: str, line: str, name: str) -> Any:
     module = importlib.import_module(f"procure.cli.{module_name}")
     command = getattr(module, "app", None)
     if command is None:
         command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=SETTINGS)
         command.command(name)(getattr(module, name.replace("-", "_")))
     found: Any = typer.main.get_command(command)
+    found.help = found.help or line
     for one in (found, *getattr(found, "commands", {}).values()):
         one.help = one.help and re.sub(_EXAMPLES, r"\n\n[bold]\1[/bold]\n\n\b\n", one.help)
     return found

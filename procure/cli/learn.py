@@ -6,12 +6,12 @@ import time
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
 import typer
 
-from procure.cli import common
+from procure.cli import common, lazy
 from procure.learn.days import Day, day_span, lay_out_days, within
 from procure.learn.describe import described
 from procure.learn.judge import evaluate as judge
@@ -22,7 +22,7 @@ from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.tables import JOB, NODE, read
 from procure.text import counted
 
-app = common.command_group("Train a policy on whole simulated days, judge it on others, describe it.")
+app = lazy.command_group()
 
 
 class Method(StrEnum):
@@ -91,10 +91,19 @@ def train(
     table, servers = read(jobs, JOB), read(nodes, NODE)
     span = day_span(days)
     zone = tz or "UTC"
+
+    def say_steps(steps: int, wait: float) -> None:
+        seconds = time.perf_counter() - began
+        common.note(f"{steps:,} steps, {seconds:.0f} s: mean wait on the training set {wait / 60:,.1f} min")
+
+    def say(generation: int, objective: float) -> None:
+        seconds = time.perf_counter() - began
+        common.note(f"generation {generation}, {seconds:.0f} s: best objective {objective:.4f}")
+
     if method is Method.PPO:
         policy = train_ppo(
             within(table, *span, zone), servers, out,
-            seed=seed, steps=steps, minutes=minutes, reward=reward, progress=_ppo_progress(began),
+            seed=seed, steps=steps, minutes=minutes, reward=reward, progress=say_steps,
         )  # fmt: skip
         _print_trained(policy, out, began, output)
         return
@@ -106,7 +115,7 @@ def train(
     settings = Settings(
         generations=generations, minutes=minutes, seed=seed, n_hidden=hidden, processes=processes
     )
-    policy = train_by_search(table, servers, chosen, zone, settings, _progress(began))
+    policy = train_by_search(table, servers, chosen, zone, settings, say)
     write_policy(out, policy)
     _print_trained(policy, out, began, output)
 
@@ -119,23 +128,6 @@ def _print_trained(policy: TrainedPolicy, out: Path, began: float, output: commo
         "file": str(out),
     }
     common.print_record(record, output, "trained")
-
-
-def _ppo_progress(began: float) -> Any:
-    def say(steps: int, wait: float) -> None:
-        seconds = time.perf_counter() - began
-        common.note(f"{steps:,} steps, {seconds:.0f} s: mean wait on the training set {wait / 60:,.1f} min")
-
-    return say
-
-
-def _progress(began: float) -> Any:
-    def say(generation: int, objective: float) -> None:
-        common.note(
-            f"generation {generation}, {time.perf_counter() - began:.0f} s: best objective {objective:.4f}"
-        )
-
-    return say
 
 
 @app.command()

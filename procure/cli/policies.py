@@ -7,12 +7,12 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common
+from procure.cli import common, lazy
 from procure.errors import TableError
 from procure.policies import catalog
 from procure.policies.names import FITS, ORDERS
 
-app = common.command_group("List and describe the scheduling policies.")
+app = lazy.command_group()
 
 
 @app.command("list")

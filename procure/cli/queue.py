@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import typer
-
-from procure.cli.lazy import LazyGroup
+from procure.cli.lazy import LazyGroup, command_group
 
 
 class Queue(LazyGroup):
@@ -26,13 +24,7 @@ class Queue(LazyGroup):
     }
 
 
-app = typer.Typer(
-    cls=Queue,
-    add_completion=False,
-    help="When will my job start? Train on a log, predict, watch, judge.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+app = command_group(Queue)
 
 
 @app.callback()

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from procure.cli import common
-from procure.cli.queue_inputs import cut_of, formats_of, jobs_of, log_of, names_of
+from procure.cli.queue_inputs import cut_of, formats_of, names_of
 from procure.cli.queue_options import LogArgument, PresetOption, ReplayOption, TzOption
 from procure.queue_time import evaluation
 from procure.queue_time.evaluation import METHODS
@@ -75,10 +75,11 @@ def evaluate(
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
     methods = names_of(method or METHODS, METHODS, "--method")
     seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
-    imported = log_of(log, given or log_format, preset, tz)
+    imported = common.read_jobs(log, given or log_format, preset, tz, keep_unfinished=True)
     jobs, cut = imported.jobs, None if test_from is None else cut_of(test_from, imported, tz)
     if test_log is not None:
-        jobs, cut = followed_by(jobs, jobs_of(test_log, given or log_format, preset, tz))
+        later = common.read_jobs(test_log, given or log_format, preset, tz, keep_unfinished=True)
+        jobs, cut = followed_by(jobs, later.jobs)
     found = evaluation.evaluate(
         jobs, splits, methods, seed=seed, last=last, test_from=cut, k=k, deadline=seconds,
         replay=replay, every=every, progress=common.note,

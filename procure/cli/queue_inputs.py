@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
-import pandas as pd
 import typer
 
 from procure.cli import common
 from procure.errors import TableError
 from procure.text import nearest
-from procure.workload import Imported, read_log
+from procure.workload import Imported
 from procure.workload.clock import moment
-
-
-def log_of(path: Path, log_format: str | None, preset: str | None, tz: str | None) -> Imported:
-    """Read a log or a job table, and say which rows were dropped."""
-    log = read_log(path, log_format, preset, tz, keep_unfinished=True)
-    for reason, count in log.dropped.items():
-        common.note(f"{path.name}: {count:,} rows dropped: {reason}")
-    for warning in log.warnings:
-        common.note(f"careful: {path.name}: {warning}")
-    return log
-
-
-def jobs_of(path: Path, log_format: str | None, preset: str | None, tz: str | None) -> pd.DataFrame:
-    """Return the jobs of a log; see `log_of`."""
-    return log_of(path, log_format, preset, tz).jobs
 
 
 def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:

@@ -10,7 +10,6 @@ import pandas as pd
 import typer
 
 from procure.cli import common
-from procure.cli.queue_inputs import jobs_of
 from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, ReplayOption, TzOption
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method
@@ -40,7 +39,7 @@ def train(
     procure queue train jobs.psv --format sacct --tz Europe/Berlin --out site.model
     procure queue train log.swf --format swf --out site.model --method kmeans-gbt --k-sweep 2:150
     """
-    jobs = jobs_of(log, log_format, preset, tz)
+    jobs = common.read_jobs(log, log_format, preset, tz, keep_unfinished=True).jobs
     if method == "kmeans-gbt" and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
     site = training.train(jobs, method, k, replay=replay)
@@ -82,7 +81,9 @@ def update(
     Example:
     procure queue update jobs-of-this-week.psv --format sacct --model site.model
     """
-    site, warnings, n_new = training.update(store.load(model), jobs_of(log, log_format, preset, tz), refit)
+    site = store.load(model)
+    newer = common.read_jobs(log, log_format, preset, tz, keep_unfinished=True)
+    site, warnings, n_new = training.update(site, newer.jobs, refit)
     for warning in warnings:
         common.note(f"careful: {warning}")
     store.save(site, out or model)

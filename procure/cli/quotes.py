@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import common
+from procure.cli import common, lazy
 from procure.packages.quotes import read_quotes, summarise_quotes
 from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
@@ -15,7 +15,7 @@ from procure.text import counted
 from procure.workload.speed import exact_speed, logged_processor_speed
 from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_ratios
 
-app = common.command_group("Vendors' offers: check a quote file; look at the nodes that you own already.")
+app = lazy.command_group()
 
 
 @app.command("check")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import common
+from procure.cli import common, lazy
 from procure.errors import TableError
 from procure.study import Plan, load_plan, load_study
 from procure.study.check import check_study, study_notes, study_text
@@ -18,7 +18,7 @@ from procure.text import be, counted
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, .toml.")]
 
-app = common.command_group("Study files: write one, check one, see how far its sweep is.")
+app = lazy.command_group()
 
 
 @app.command("init")

@@ -9,7 +9,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common
+from procure.cli import common, lazy
 from procure.errors import ArgumentError, TableError
 from procure.tables import JOB, NODE, existing_file, read, write
 from procure.text import counted
@@ -21,7 +21,7 @@ from procure.topology.slurm_topology import attach as attach_network
 from procure.topology.slurm_topology import is_slurm_topology, read_slurm_topology
 from procure.topology.verify import verify
 
-app = common.command_group("Where in the network: trees in, allocations checked, hops counted.")
+app = lazy.command_group()
 
 ScheduleArgument = Annotated[
     Path, typer.Argument(metavar="SCHEDULE", help="What `procure simulate --out` writes.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import common
+from procure.cli import common, lazy
 from procure.settings import validated
 from procure.tables import JOB, NODE, read, write
 from procure.text import counted
@@ -22,7 +22,7 @@ from procure.window.solve import METHODS, make_solver
 from procure.window.solve import solve as solve_one
 from procure.window.train import train_network
 
-app = common.command_group("Which jobs of a window, on which nodes? Generate, solve, compare, train.")
+app = lazy.command_group()
 
 SeedOption = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
 StepsOption = Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import common, days, futures
+from procure.cli import common, days, futures, lazy
 from procure.cli.people import head
 from procure.forecast.periods import PatternSettings
 from procure.forecast.recurring import recurring_shares
@@ -30,9 +30,7 @@ from procure.workload.importing import LogFormat, guess
 from procure.workload.presets import Clock, load_preset, parse_column
 from procure.workload.read_sacct import SACCT_COMMAND
 
-app = common.command_group(
-    "Job logs in, job tables out: import, describe, days, generate, slice, merge, load, futures."
-)
+app = lazy.command_group()
 
 
 @app.command("import")
@@ -133,9 +131,8 @@ def import_(
 def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> None:
     """Say what became of a log's rows: the answer with ``--json``, else sentences."""
     jobs = imported.jobs
-    notes = list(imported.notes)
     if out is not None and out.suffix != ".parquet" and jobs.attrs["clock"] == "log":
-        notes.append("a CSV file cannot say that its times are the log's own seconds; Parquet does")
+        imported.notes.append("a CSV file cannot say that its times are the log's own seconds; Parquet does")
     if as_json:
         document = {
             "log": str(log),
@@ -144,18 +141,15 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
             "n_kept": len(jobs),
             "dropped": imported.dropped,
             "clock": jobs.attrs["clock"],
-            "notes": notes,
+            "notes": imported.notes,
             "warnings": imported.warnings,
         }
         common.print_json(document)
         return
-    common.echo(f"{log}: {counted(imported.n_read, 'row')} read, {counted(len(jobs), 'job')} kept")
-    for reason, count in imported.dropped.items():
-        common.echo(f"  dropped {count:,}: {reason}")
-    for text in notes:
+    kept, *others = imported.account()
+    common.echo(f"{log}: {kept}")
+    for text in others:
         common.echo(f"  {text}")
-    for text in imported.warnings:
-        common.echo(f"  careful: {text}")
     common.echo(f"wrote {out}" if out else "nothing written: no --out")
 
 

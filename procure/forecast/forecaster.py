@@ -9,11 +9,10 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.forecast.boosted import boosted
-from procure.forecast.confidence import MODES, Forecasts, confidence, make_forecasts
+from procure.forecast.confidence import Forecasts, check_mode, confidence, make_forecasts
 from procure.forecast.periods import DAY, PERIODS, Patterns, PatternSettings
 from procure.schemas import JOB
 from procure.tables import check
-from procure.text import nearest
 from procure.workload.clock import from_local
 
 _FEWEST_ENDED = 3
@@ -23,8 +22,7 @@ _LEVELS = (0.1, 0.5, 0.9)
 
 def confidence_of(patterns: Patterns, forecasts: Forecasts, mode: str) -> np.ndarray:
     """Return the confidence of each forecast under any of `MODES`, float64[n]."""
-    if mode not in MODES:
-        raise ArgumentError("confidence", f"{mode!r} is not known; {nearest(mode, MODES)}")
+    check_mode(mode)
     if mode == "boosted":
         return boosted(patterns, forecasts)
     return confidence(forecasts, mode)
@@ -43,8 +41,7 @@ class Forecaster:
 
     def __init__(self, confidence: str = "boosted", settings: PatternSettings | None = None) -> None:
         """Keep how to forecast."""
-        if confidence not in MODES:
-            raise ArgumentError("confidence", f"{confidence!r} is not known; {nearest(confidence, MODES)}")
+        check_mode(confidence)
         self.confidence = confidence
         self.settings = settings
         self.notes: list[str] = []

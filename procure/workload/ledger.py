@@ -35,12 +35,11 @@ class Imported:
 
     def account(self) -> list[str]:
         """Say in sentences how many rows were kept and dropped, why, and how the log was read."""
-        kept = f"{self.n_read:,} rows read, {len(self.jobs):,} jobs kept"
         return [
-            kept,
+            f"{counted(self.n_read, 'row')} read, {counted(len(self.jobs), 'job')} kept",
             *(f"dropped {count:,}: {reason}" for reason, count in self.dropped.items()),
             *self.notes,
-            *self.warnings,
+            *(f"careful: {text}" for text in self.warnings),
         ]
 
 
