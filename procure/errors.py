@@ -29,6 +29,13 @@ class ArgumentError(TableError):
         self.argument = argument
 
 
+def reason(error: Exception) -> str:
+    """Say in a line why a library could not read a file."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"the byte 0x{error.object[error.start]:02x} in it is not text in UTF-8"
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 @contextmanager
 def argument(name: str) -> Iterator[None]:
     """Report what is wrong with a table or setting in here as wrong with an argument of a public function."""

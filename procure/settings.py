@@ -23,9 +23,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
-from procure.errors import TableError
+from procure.errors import TableError, reason
 from procure.files import existing_file, is_file
-from procure.text import money, nearest, seconds, short
+from procure.text import given_and_needed, money, nearest, seconds
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NaturalInt = Annotated[int, Field(ge=0)]
@@ -64,32 +64,6 @@ def _line(detail: ErrorDetails, model: type[BaseModel]) -> InitErrorDetails:
 
 
 _OWN_KINDS = frozenset(get_args(core_schema.ErrorType))
-_WANTED = {
-    "bool": "true or false", "date": "a date such as 2021-05-04", "decimal": "a number", "dict": "a table",
-    "finite": "a finite number", "float": "a number", "int": "a whole number", "list": "a list",
-    "model": "a table", "path": "a file name", "string": "text in quotes", "tuple": "a list",
-}  # fmt: skip
-_BOUNDS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
-
-
-def _wanted(detail: ErrorDetails) -> str:
-    """Say what is allowed where a value of the wrong kind or size was given."""
-    kind, limits = detail["type"], detail.get("ctx", {})
-    for bound, words in _BOUNDS.items():
-        if bound in limits:
-            return f"{words} {limits[bound]} is needed"
-    if kind == "literal_error":
-        return f"allowed: {limits['expected']}"
-    if kind in ("too_short", "too_long"):
-        few = kind == "too_short"
-        n = limits["min_length" if few else "max_length"]
-        return f"{'at least' if few else 'at most'} {n} {'is' if n == 1 else 'are'} needed"
-    if kind == "string_too_long":
-        return f"at most {limits['max_length']} characters are allowed"
-    if kind == "string_pattern_mismatch":
-        return "letters, digits, '.', '_' and '-' are allowed, a letter or digit first"
-    wanted = _WANTED.get(kind.split("_")[0])
-    return f"{wanted} is needed" if wanted else detail["msg"][0].lower() + detail["msg"][1:]
 
 
 def _money(value: Any) -> Any:
@@ -170,7 +144,7 @@ def problems(error: ValidationError) -> list[str]:
         elif kind == "value_error":
             lines.append(f"{key}: {detail['ctx']['error']}" if key else str(detail["ctx"]["error"]))
         else:
-            lines.append(f"{key}: {short(detail['input'])} was given; {_wanted(detail)}")
+            lines.append(f"{key}: {given_and_needed(detail)}")
     return lines
 
 
@@ -228,4 +202,4 @@ def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
     except RecursionError:
         raise TableError(f"{path}: not a TOML file for us: its lists or tables are nested too deep") from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
-        raise TableError(f"{path}: not a TOML file: {str(error).split('; use sys.')[0]}") from None
+        raise TableError(f"{path}: not a TOML file: {reason(error).split('; use sys.')[0]}") from None

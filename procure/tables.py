@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import TableError, reason
 from procure.files import check_parquet, existing_file, is_parquet, read_bytes, read_rows, whole_file
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
 from procure.text import money, nearest, short
@@ -230,8 +230,8 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     except (TableError, MemoryError):
         raise
     except Exception as error:  # every reader and decompressor raises its own classes for a damaged file
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise TableError(f"{path}: cannot be read as {path.suffix.lstrip('.') or 'CSV'}: {reason}") from None
+        kind = "Parquet" if path.suffix == ".parquet" else "CSV"
+        raise TableError(f"{path}: cannot be read as {kind}: {reason(error)}") from None
     if frame.empty:
         raise TableError(f"{path}: holds no {schema.name}; at least one row is needed")
     try:

@@ -99,6 +99,38 @@ def short(value: object, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 20]}… ({len(text):,} characters)"
 
 
+_WANTED = {
+    "bool": "true or false", "date": "a date such as 2021-05-04", "decimal": "a number", "dict": "a table",
+    "finite": "a finite number", "float": "a number", "int": "a whole number", "list": "a list",
+    "model": "a table", "path": "a file name", "string": "text in quotes", "tuple": "a list",
+}  # fmt: skip
+_BOUNDS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
+
+
+def _needed(detail: Mapping[str, Any]) -> str:
+    kind, limits = detail["type"], detail.get("ctx", {})
+    for bound, words in _BOUNDS.items():
+        if bound in limits:
+            return f"{words} {limits[bound]} is needed"
+    if kind == "literal_error":
+        return f"allowed: {limits['expected']}"
+    if kind in ("too_short", "too_long"):
+        few = kind == "too_short"
+        n = limits["min_length" if few else "max_length"]
+        return f"{'at least' if few else 'at most'} {n} {'is' if n == 1 else 'are'} needed"
+    if kind == "string_too_long":
+        return f"at most {limits['max_length']} characters are allowed"
+    if kind == "string_pattern_mismatch":
+        return "letters, digits, '.', '_' and '-' are allowed, a letter or digit first"
+    wanted = _WANTED.get(kind.split("_")[0])
+    return f"{wanted} is needed" if wanted else detail["msg"][0].lower() + detail["msg"][1:]
+
+
+def given_and_needed(detail: Mapping[str, Any]) -> str:
+    """Say what was given and what is needed, where pydantic found a value of the wrong kind or size."""
+    return f"{short(detail['input'])} was given; {_needed(detail)}"
+
+
 def file_name(label: str) -> str:
     """Return a label as part of a file's name: unusual characters as ``%2F``, a long one cut, with its digest."""
     quoted = quote(label, safe=":=,@+")

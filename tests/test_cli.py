@@ -234,3 +234,34 @@ def test_a_defect_is_one_line(tmp_path):
 def test_the_walk_finds_commands():
     """The tree walk above sees commands (a guard against an empty parametrisation)."""
     assert len(list(every_command())) >= 10
+
+
+WRONG_VALUES = [
+    (("recommend", "s.toml", "-k", "ten"), "'ten' was given; a whole number is needed"),
+    (("recommend", "s.toml", "-k", "0"), "'0' was given; at least 1 is needed"),
+    (("recommend", "s.toml", "--format", "xml"), "'xml' is not one of 'table', 'json', 'csv'"),
+    (("packages", "q.csv", "--max-power", "much"), "'much' was given; a number is needed"),
+    (
+        ("coschedule", "run", "--limit-a", "soon", "--", "a", "--", "b"),
+        "'soon' was given; a number is needed",
+    ),
+    (("topology", "make", "--pods", "two"), "'two' was given; a whole number is needed"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG_VALUES)
+def test_a_wrong_value_of_an_option_is_told_in_our_words(procure, arguments, words):
+    """Whatever the type of the option: what was given, what is needed; not what Typer or pydantic call it."""
+    code, out, said = procure(*arguments)
+    assert (code, out) == (2, "")
+    assert words in " ".join(said.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("arguments", [("quotes", "check"), ("workload", "describe"), ("study", "check")])
+def test_a_file_that_is_no_text_is_told_without_codecs(procure, tmp_path, arguments):
+    """A table or settings that are not UTF-8: the sentence names the byte."""
+    path = tmp_path / "x.toml"
+    path.write_bytes(b"name\n\xb7\xff\n")
+    code, _, said = procure(*arguments, path)
+    assert code == 1 and "the byte 0xb7 in it is not text in UTF-8" in said
+    assert "codec" not in said

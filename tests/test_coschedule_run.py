@@ -326,3 +326,11 @@ def test_one_command_is_not_enough(procure):
     code, _, said = procure("coschedule", "run", "--limit-a", 5, "--", "sleep", "1")
     assert code == 2
     assert "two commands are needed" in said
+
+
+def test_the_cpu_share_of_a_command_of_no_length_is_not_told():
+    """What starting and ending takes is no share of the CPUs: nothing is stated."""
+    found = run(["true"], ["true"], limit=5)
+    assert found.donor["exit_code"] == 0
+    assert found.donor["cpu_share"] is None
+    assert found.guest["cpu_share"] is None

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +20,10 @@ from procure.errors import TableError
 from procure.files import check_parquet, read_archive, read_bytes
 from procure.files.archive import _head_with_digest
 from procure.packages import PackageRules, count_packages, expand_packages, read_quotes, write_packages
-from procure.packages.enumerate import TooManyPackages
+from procure.packages.enumerate import TooManyPackages, Work, blocks
+from procure.packages.offer import Offer
+from procure.packages.quotes import check_quotes
+from procure.packages.terms import make_offer
 from procure.workload.slurm_text import expand_nodes, node_names
 
 GB = 1_000_000_000
@@ -223,8 +227,8 @@ C,gpu,32,128,2,20000
 def test_a_huge_budget_is_refused_not_enumerated(tmp_path, procure):
     """Packages are counted, written or held up to a stated number; the error says what allows more."""
     (tmp_path / "q.csv").write_text(QUOTES)
-    code, _, said = procure("packages", tmp_path / "q.csv", "--budget", "1e12", "--max-packages", 100_000)
-    assert code == 1 and "more than 100,000 packages" in said and "--max-packages allows more" in said
+    code, _, said = procure("packages", tmp_path / "q.csv", "--budget", "2e6", "--max-packages", 5_000)
+    assert code == 1 and "more than 5,000 packages" in said and "--max-packages allows more" in said
     quotes, rules = read_quotes(tmp_path / "q.csv"), PackageRules(budget_usd=1e12)
     out = tmp_path / "p.parquet"
     for call in (
@@ -243,5 +247,65 @@ def test_types_that_combine_in_too_many_ways_are_refused(tmp_path):
     rows = [f"T{i},compute,32,128,1,{7000 + i}" for i in range(400)]
     (tmp_path / "q.csv").write_text("\n".join([QUOTES.split("\n")[0], *rows]) + "\n")
     rules = PackageRules(budget_usd=100_000, types_per_category=5)
-    with pytest.raises(TooManyPackages, match="types_per_category"):
+    with pytest.raises(TooManyPackages, match="there are about"):
         count_packages(read_quotes(tmp_path / "q.csv"), rules)
+
+
+def many_types(n: int, **columns: list[object]) -> pd.DataFrame:
+    """Quotes of n cheap types of one category."""
+    given = {"name": [f"T{i}" for i in range(n)], "category": "compute", "cpus": 8, "mem_gb": 32.0, "gpus": 0}
+    return pd.DataFrame(given | {"price_usd": [300.0 + i % 600 for i in range(n)]} | columns)
+
+
+def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_path, procure, monkeypatch):
+    """8 kB of quotes that combine in more ways than could be listed are refused before the first one is."""
+    path = tmp_path / "q.csv"
+    many_types(300).to_csv(path, index=False)
+    text = 'quotes = "q.csv"\n[packages]\nbudget_usd = 40000\nmin_gpu_nodes = 0\ntypes_per_category = "any"\n'
+    (tmp_path / "s.toml").write_text(
+        text + '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n'
+    )
+    monkeypatch.setattr(
+        "procure.packages.expand.blocks", lambda *given, **more: pytest.fail("they are listed")
+    )
+    rules = ("--budget", 40000, "--types-per-category", "any", "--min-gpu-nodes", 0)
+    for out in ((), ("--out", tmp_path / "p.csv")):
+        code, _, said = procure("packages", path, *rules, *out)
+        assert code == 1 and "there are about" in said and "--max-packages allows more" in said
+    code, _, said = procure("sweep", tmp_path / "s.toml", "--farm", "serial")
+    assert code == 1 and "there are about" in said and "sweep.max_packages allows more" in said
+    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".csv"] == ["q.csv"]
+
+
+def test_a_list_ends_where_it_takes_longer_than_so_many_packages_of_few_types():
+    """Packages of many types, combinations of types and rows that lead to no package count for what they take."""
+    with pytest.raises(TooManyPackages, match="takes longer than 1,000 of up to 25 types each"):
+        list(blocks(offered(many_types(300), budget_usd=700), work=Work(1_000)))
+    lots = many_types(60, lot=[f"L{i % 20}" for i in range(60)], vendor=[f"V{i // 20}" for i in range(60)])
+    with pytest.raises(TooManyPackages, match="takes longer"):
+        list(blocks(offered(lots, budget_usd=700, one_vendor_per_lot=True), work=Work(1_000)))
+
+
+def test_more_types_than_python_calls_itself_can_stand_in_a_package():
+    """Of 1,100 types of which the budget allows one node, there is a package each."""
+    found = list(blocks(offered(many_types(1100, price_usd=[900.0] * 1100), budget_usd=1000)))
+    assert sum(len(each.counts) for each in found) == 1100
+
+
+def test_why_there_is_no_package_is_not_looked_for_without_an_end():
+    """That 60 mandatory types do not fit where 59 would is said in one sentence, soon."""
+    quotes = many_types(
+        60, price_usd=[7.0] * 60, min_count=[1] * 60, max_count=[40] * 60, mandatory=[True] * 60
+    )
+    quotes["rack_units"] = [1.0] * 60
+    with pytest.raises(TableError, match="exclude"):
+        count_packages(
+            quotes,
+            PackageRules(budget_usd=5_000, min_gpu_nodes=0, types_per_category="any", max_rack_units=59),
+        )
+
+
+def offered(quotes: pd.DataFrame, **rules: object) -> Offer:
+    return make_offer(
+        check_quotes(quotes), PackageRules(**{"min_gpu_nodes": 0, "types_per_category": "any"} | rules)
+    )

@@ -352,7 +352,7 @@ def test_a_space_beyond_any_list_can_be_checked_and_searched_but_not_swept(tmp_p
     large = ROOT / "pipelines" / "large.toml"
     checked = runner.invoke(app, ["study", "check", str(large), "--format", "json"])
     assert checked.exit_code == 0 and json.loads(checked.stdout)["about_packages"] > 10**7
-    with pytest.raises(TableError, match="too many to list; `procure search"):
+    with pytest.raises(TableError, match=r"are about .* packages; .* `procure search"):
         load_plan(load_study(large))
     text = (
         large.read_text()

@@ -192,6 +192,17 @@ def test_keys_that_others_may_know_are_refused(tmp_path, which):
             make_keys(tmp_path)
 
 
+def test_keys_where_anybody_could_replace_them_are_refused(tmp_path):
+    """A results folder that everybody may write to is refused for TLS, unless each can only move what is theirs."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    make_keys(folder)
+    folder.chmod(0o777)
+    with pytest.raises(TableError, match=r"has mode 0777.*chmod o-w"):
+        make_keys(folder)
+
+
 def test_keys_that_expire_are_made_anew(tmp_path):
     """A pair of keys of last year is replaced by a new one."""
     cert, key = make_keys(tmp_path)

@@ -16,6 +16,7 @@ from procure.coschedule.plot import draw
 from procure.coschedule.regret import regret as measure_regret
 from procure.coschedule.study import GAP, system, workflows
 from procure.errors import ArgumentError
+from procure.files import whole_file
 from procure.tables import write
 from procure.text import counted
 
@@ -171,8 +172,14 @@ def run_command(
     if log is not None:
         write(found.log, log)
     if plot is not None:
-        plot.write_text(draw(found.log))
+        with whole_file(plot) as temporary:
+            temporary.write_text(draw(found.log), encoding="utf-8")
     record = found.record()
+    for who in ("donor", "guest"):
+        if record[who]["exit_code"] is not None and record[who]["cpu_share"] is None:
+            common.note(
+                f"the {who} ended too soon for its CPU share to be measured: {record[who]['seconds']:.2f} s"
+            )
     if output is common.Format.TABLE:
         flat = {f"{who}_{key}": value for who in ("donor", "guest") for key, value in record[who].items()}
         common.print_record(flat | {key: record[key] for key in ("driver", "n_quota_changes")}, output)

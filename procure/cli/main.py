@@ -14,7 +14,7 @@ from procure.cli.lazy import SETTINGS, LazyGroup
 from procure.cli.progress import shown
 from procure.cli.start import INTERRUPTED
 from procure.errors import ArgumentError, TableError
-from procure.text import printable
+from procure.text import given_and_needed, printable
 
 COMMANDS = {
     "quotes": "Vendors' offers: check a quote file; look at the nodes that you own already.",
@@ -55,8 +55,13 @@ class Flow(LazyGroup):
         try:
             with shown():
                 return super().invoke(ctx)
-        except typer.BadParameter as error:  # of a choice, Typer writes what Python's ValueError is called
-            error.message = error.message.removeprefix("Value error, ")
+        except typer.BadParameter as error:
+            if (
+                found := getattr(error.__cause__, "errors", None)
+            ) is not None:  # Typer's speech is pydantic's
+                (detail, *_) = found()
+                wrong = detail.get("ctx", {}).get("error")
+                error.message = str(wrong) if wrong else given_and_needed(detail)
             raise
         except KeyboardInterrupt as stopped:
             _say("; ".join(["procure: interrupted", *map(str, stopped.args)]))
@@ -129,7 +134,9 @@ def run() -> None:
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _say(f"procure: {where}{error.strerror or error}")
+        _say(
+            f"procure: {TableError(f'{where}{error.strerror or error}')}"
+        )  # which cuts a name without an end
         sys.exit(1)
     except Exception as error:
         if os.environ.get("PROCURE_TRACEBACK"):

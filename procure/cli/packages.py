@@ -12,13 +12,13 @@ import typer
 from procure.cli import common
 from procure.cli.people import amount, head
 from procure.errors import TableError
-from procure.packages import PackageRules, count_packages, expand_packages, read_quotes, write_packages
+from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.settings import validated
 from procure.study import load_study
-from procure.study.plan import read_scenarios
+from procure.study.plan import list_packages, read_scenarios
 from procure.tables import write
 from procure.text import counted
 
@@ -63,7 +63,9 @@ def packages(
     max_packages: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Give up beyond this many; a million takes about half a second."
+            min=1,
+            metavar="N",
+            help="Give up beyond this many, or where listing takes as long as this many of 25 types each.",
         ),
     ] = MOST_PACKAGES,
     costs: Annotated[
@@ -143,7 +145,7 @@ def _show_costs(
 ) -> None:
     """Print ranges of the costs over all distinct packages, or the named packages side by side."""
     study = load_study(study_path)
-    packages = expand_packages(quotes, rules)
+    packages = list_packages(study.model_copy(update={"packages": rules}), quotes)
     packages = packages[packages["distinct"]].reset_index(drop=True)
     if package_ids:
         with common.bad_option("--package"):

@@ -35,6 +35,8 @@ NOISE = 0.05
 """A donor whose measured pace is within this of its pace alone is taken to be undisturbed."""
 POLL = 0.02
 """s between looks at whether a command has ended."""
+MEASURABLE = 0.5
+"""s that a command must run for its CPU share to be told: starting and ending it take some time, too."""
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Driven:
     ----------
     donor, guest
         ``seconds``, ``exit_code`` (negative: ended by that signal; None: it was not started),
-        ``cpu_share`` of the allocation while it ran.
+        ``cpu_share`` of the allocation while it ran (None: for less than `MEASURABLE`).
     driver
         ``v2``, ``v1`` or ``duty``; ``why`` says why nothing better is used.
     log
@@ -301,7 +303,7 @@ class _Pair:
         told = [
             {
                 "seconds": round(command.seconds, 3), "exit_code": command.exit_code,
-                "cpu_share": used / command.seconds / self.n_cpus if command.seconds > 0 else 0.0,
+                "cpu_share": used / command.seconds / self.n_cpus if command.seconds >= MEASURABLE else None,
             }
             for command, used in zip((self.donor, self.guest), self.used, strict=True)
         ]  # fmt: skip

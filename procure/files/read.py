@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from procure.errors import TableError
+from procure.errors import TableError, reason
 
 UNPACKED_BYTES, UNPACKED_RATIO = 64_000_000, 64
 """A compressed file may unpack to this many bytes, or to this multiple of its size if that is more."""
@@ -74,8 +74,7 @@ def read_bytes(path: str | Path) -> bytes:
     except TableError:
         raise
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise TableError(f"{path}: cannot be read, is it truncated or damaged? {reason}") from None
+        raise TableError(f"{path}: cannot be read, is it truncated or damaged? {reason(error)}") from None
 
 
 @functools.cache

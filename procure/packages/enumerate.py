@@ -19,6 +19,13 @@ MOST_PACKAGES = 30_000_000
 """More are not enumerated unless that is asked for: it would take minutes, or years."""
 MOST_COMBINATIONS = 1_000_000
 """Of types; more are not tried."""
+MOST_TYPES = 25
+"""Of as many types in one package, `MOST_PACKAGES` can be listed; of more types fewer, in the same time."""
+
+_COMBINATION, _STEP, _REMEMBERED, _HELD = 5_000, 1_000, 100, 20
+"""What a combination of types, a step in it, a remembered package, and a count held and sorted take, in counts."""
+_WALKED = 4_000_000
+"""Counts that the walks of an estimate may hold."""
 
 Held = frozenset[tuple[int, int]]
 """The nodes bought, as (row of the type, count) pairs."""
@@ -27,20 +34,35 @@ Held = frozenset[tuple[int, int]]
 class TooManyPackages(TableError):
     """There are more packages than may be enumerated."""
 
+    def __init__(self, found: str) -> None:
+        """Take what was found."""
+        super().__init__(
+            f"{found}; a lower budget, fewer types or more rules make them fewer, and `procure search` needs no "
+            "list of them"
+        )
 
-class _Work:
-    """Counts the rows that are made on the way to packages, and ends it where they are too many."""
+
+class Work:
+    """Reckons what a list of packages takes, in counts of one type, and ends it where that is too much."""
 
     def __init__(self, most: int) -> None:
-        self.left, self.most = most, most
+        """Allow what ``most`` packages of `MOST_TYPES` types each take."""
+        self.most, self.packages, self.left = most, 0, most * MOST_TYPES
 
     def add(self, n: int) -> None:
+        """Reckon as much as n counts take."""
         self.left -= n
         if self.left < 0:
             raise TooManyPackages(
-                f"there are more than {self.most:,} packages; a lower budget, fewer types or more rules make them "
-                "fewer, and `procure search` needs no list of them"
+                f"listing the packages takes longer than {self.most:,} of up to {MOST_TYPES} types each would"
             )
+
+    def add_packages(self, n: int, n_types: int) -> None:
+        """Reckon n packages."""
+        self.packages += n
+        if self.packages > self.most:
+            raise TooManyPackages(f"there are more than {self.most:,} packages")
+        self.add(n * n_types)
 
 
 @dataclass(frozen=True)
@@ -57,7 +79,7 @@ class Block:
     distinct: np.ndarray
 
 
-def combinations(offer: Offer) -> Iterator[tuple[int, ...]]:
+def combinations(offer: Offer, work: Work) -> Iterator[tuple[int, ...]]:
     """Yield every largest legal choice of types, categories and types in quote order.
 
     Legal are at most ``types_per_category`` types of each category and one vendor of each lot, with
@@ -79,16 +101,19 @@ def combinations(offer: Offer) -> Iterator[tuple[int, ...]]:
             open_ = [j for j in members if award[j][0] == NONE or award[j] in awarded]
             must = {j for j in members if offer.mandatory[j]}
             m = len(open_) if offer.types_per_category is None else offer.types_per_category
-            if math.comb(len(open_), min(m, len(open_))) > MOST_COMBINATIONS:
+            if (n := math.comb(len(open_), min(m, len(open_)))) > MOST_COMBINATIONS:
                 raise TooManyPackages(
                     f"{len(open_):,} types of a category combine in more than {MOST_COMBINATIONS:,} ways; "
                     "types_per_category must be lower, or any"
                 )
+            work.add(10 * (len(members) + n))
             found = itertools.combinations(open_, min(m, len(open_)))
             parts.append([part for part in found if must.issubset(part)])
         for part in itertools.product(*parts):
             chosen = tuple(itertools.chain(*part))
+            work.add(_COMBINATION)
             if vendors:
+                work.add(len(types) * len(chosen))
                 if chosen in seen or any(_may_join(offer, award, j, chosen) for j in types):
                     continue
                 seen.add(chosen)
@@ -106,7 +131,7 @@ def _may_join(offer: Offer, award: list[tuple[int, int]], j: int, chosen: tuple[
     )
 
 
-def blocks(offer: Offer, size: int = 1_000_000, most: int = MOST_PACKAGES) -> Iterator[Block]:
+def blocks(offer: Offer, size: int = 1_000_000, work: Work | None = None) -> Iterator[Block]:
     """Yield all packages of an offer in order, at most about ``size`` rows at a time.
 
     The order is by combination of types, see `combinations`, then the last type's count ascending,
@@ -115,121 +140,196 @@ def blocks(offer: Offer, size: int = 1_000_000, most: int = MOST_PACKAGES) -> It
     Raises
     ------
     TooManyPackages
-        There are more than ``most``.
+        There are more than ``work`` allows, as a rule that of `MOST_PACKAGES`.
     """
-    work = _Work(most)
-    limits = np.asarray(offer.limits, dtype=np.int64)[np.newaxis]
+    work = work or Work(MOST_PACKAGES)
     seen: set[Held] = set()
     tied = offer.prices is not None or (offer.lot != NONE).any()
-    for types in combinations(offer):
-        empty = np.zeros((1, len(types)), dtype=np.int64)
-        # A level holds its own copy of the rows; with many types there are many levels.
-        rows = max(1, min(size, 10_000_000 // len(types) ** 2))
+    for types in combinations(offer, work):
+        # A level holds its own rows; with many types there are many levels.
+        rows = max(1, min(size, 10_000_000 // len(types)))
         if offer.prices is None:
-            found = _fill(offer, types, len(types) - 1, empty, limits, rows, work)
+            found = _fill(offer, types, rows, work)
         else:
-            found = _discounted(offer, types, empty, limits, rows, work)
+            found = _discounted(offer, types, rows, work)
         for counts, rest in found:
             if not len(counts):
                 continue
             if tied:
+                work.add(_REMEMBERED * len(counts))
                 distinct = _unseen(types, counts, seen)
             else:
                 distinct = _first_of_its_kind(offer, types, counts, rest)
             yield Block(types, counts, rest, distinct)
 
 
+def estimate_size(offer: Offer, rng: np.random.Generator | None = None) -> float:
+    """Estimate how many packages an enumeration would go through, by random walks down its tree.
+
+    References
+    ----------
+    Knuth (1975), Estimating the efficiency of backtrack programs.
+    """
+    rng, most = rng or np.random.default_rng(0), offer.types_per_category
+    choices = math.prod(math.comb(len(c), min(most or len(c), len(c))) for c in offer.categories)
+    n_walks = min(20_000, 1 + _WALKED // offer.n_types)
+    chosen = offer.complete(np.tile(offer.mandatory, (n_walks, 1)), offer.shuffled(n_walks, rng))
+    rest = np.tile(np.asarray(offer.limits, dtype=np.int64), (n_walks, 1))
+    weight = np.ones(n_walks)
+    order = np.where(chosen, np.arange(offer.n_types), offer.n_types)
+    order = np.sort(order, axis=1)[:, : int(chosen.sum(axis=1).max())]
+    for place in range(order.shape[1] - 1, 0, -1):
+        ask = np.flatnonzero(order[:, place] < offer.n_types)
+        j = order[ask, place]
+        n = offer.n_allowed(j, offer.affords(j, rest[ask]))
+        weight[ask] *= n
+        index = np.floor(rng.random(ask.size) * n).astype(np.int64)
+        rest[ask] -= np.where(n > 0, offer.nth(j, index), 0)[:, np.newaxis] * offer.costs[j]
+    mean = weight.mean()
+    return float(mean * choices) if choices < 1e300 and mean < 1e300 / choices else 1e300
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Packages of which all types from ``level`` on have their count; ``above`` holds those of later types.
+
+    ``row`` is the row of ``above`` that each continues, ``count`` that of type ``level``, ``rest`` what is left of
+    the limits, int64 (rows, limits), ``nodes`` what each least number has, int64 (rows, rules).
+    """
+
+    above: _Rows | None
+    level: int
+    row: np.ndarray
+    count: np.ndarray
+    rest: np.ndarray
+    nodes: np.ndarray
+
+    def those(self, keep: np.ndarray) -> _Rows:
+        return _Rows(
+            self.above, self.level, self.row[keep], self.count[keep], self.rest[keep], self.nodes[keep]
+        )
+
+    def counts(self, n_types: int) -> np.ndarray:
+        """Return all counts, int64 (rows, types)."""
+        found = np.zeros((n_types, len(self.rest)), dtype=np.int64)
+        one, row = self, np.arange(len(self.rest))
+        while one.above is not None:
+            found[one.level] = one.count[row]
+            row, one = one.row[row], one.above
+        return found.T
+
+
 def _fill(
-    offer: Offer,
-    types: tuple[int, ...],
-    level: int,
-    counts: np.ndarray,
-    rest: np.ndarray,
-    size: int,
-    work: _Work,
-    stop: int = -1,
+    offer: Offer, types: tuple[int, ...], size: int, work: Work, stop: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the rows with every allowed count of type ``level`` and all before it, to ``stop``."""
-    keep = _enough(offer, types, level, counts, rest)
-    counts, rest = counts[keep], rest[keep]
-    if level == stop:
-        if stop < 0:
+    """Yield the rows with every allowed count of the last type and all before it, to ``stop``."""
+    limits = np.asarray(offer.limits, dtype=np.int64)[np.newaxis]
+    none = np.zeros(1, dtype=np.int64)
+    first = _Rows(None, len(types), none, none, limits, np.zeros((1, len(offer.least)), dtype=np.int64))
+    must = np.where(offer.zero, 0, offer.first)[list(types), np.newaxis] * offer.costs[list(types)]
+    needed = np.cumsum(np.concatenate([np.zeros_like(limits), must]), axis=0)  # by all types before a level
+    todo = [iter((first,))]  # not by recursion, since there may be thousands of types
+    while todo:
+        rows = next(todo[-1], None)
+        if rows is None:
+            todo.pop()
+            continue
+        rows = rows.those(_can_have_enough(offer, types, rows, work))
+        if rows.level > stop:
+            rows = rows.those((rows.rest >= needed[rows.level]).all(axis=1))
+            todo.append(_grown(offer, types, rows, size, work, last=rows.level == stop + 1))
+            continue
+        counts, rest = rows.counts(len(types)), rows.rest
+        if not stop:
             keep = np.asarray(counts.any(axis=1))
             if offer.maximal:
                 for column, one in zip(counts.T, types, strict=True):
                     keep &= ~offer.can_grow(one, column, rest)
             counts, rest = counts[keep], rest[keep]
         yield counts, rest
-        return
+
+
+def _grown(
+    offer: Offer, types: tuple[int, ...], rows: _Rows, size: int, work: Work, last: bool
+) -> Iterator[_Rows]:
+    """Yield the rows with every allowed count of the next type, at most ``size`` at a time."""
+    level = rows.level - 1
     j = types[level]
-    n_allowed = offer.n_allowed(j, offer.affords(j, rest))
+    n_allowed = offer.n_allowed(j, offer.affords(j, rows.rest))
     first = np.zeros_like(n_allowed)
     if level == 0 and offer.maximal:
         # A smaller count of the last type to be filled could always grow.
         first = np.maximum(n_allowed - 1, 0)
     ends = np.cumsum(n_allowed - first)
     total = int(ends[-1]) if len(ends) else 0
+    member = np.array([j in rule.rows for rule in offer.least], dtype=np.int64)
     for start in range(0, total, size):
-        work.add(min(size, total - start) if level == max(stop + 1, 0) else 0)
         place = np.arange(start, min(start + size, total))
+        if last:
+            work.add_packages(len(place), len(types))
+        work.add(len(place) + _STEP)
         row = np.searchsorted(ends, place, side="right")
-        index = place - ends[row] + n_allowed[row]
-        filled, left = counts[row], rest[row]
-        filled[:, level] = offer.nth(j, index)
-        left -= filled[:, level, np.newaxis] * offer.costs[j]
-        yield from _fill(offer, types, level - 1, filled, left, size, work, stop)
+        count = offer.nth(j, place - ends[row] + n_allowed[row])
+        rest = rows.rest[row] - count[:, np.newaxis] * offer.costs[j]
+        yield _Rows(rows, level, row, count, rest, rows.nodes[row] + count[:, np.newaxis] * member)
 
 
-def _enough(
-    offer: Offer, types: tuple[int, ...], level: int, counts: np.ndarray, rest: np.ndarray
-) -> np.ndarray:
+def _can_have_enough(offer: Offer, types: tuple[int, ...], rows: _Rows, work: Work) -> np.ndarray:
     """Tell which rows hold, or can still get, the least numbers of nodes that the rules ask for."""
-    keep = np.ones(len(counts), dtype=bool)
-    for rule in offer.least:
-        nodes = np.zeros(len(counts), dtype=np.int64)
-        for place, j in enumerate(types):
+    keep = np.ones(len(rows.rest), dtype=bool)
+    for k, rule in enumerate(offer.least):
+        lacking = np.flatnonzero(keep & (rows.nodes[:, k] < rule.n))
+        nodes = rows.nodes[lacking, k]
+        for j in types[: rows.level] if lacking.size else ():
             if j in rule.rows:
-                nodes += counts[:, place] if place > level else offer.affords(j, rest)
-        keep &= nodes >= rule.n
+                work.add(len(lacking) + _STEP)
+                nodes = nodes + offer.affords(j, rows.rest[lacking])
+                keep[lacking], still = nodes >= rule.n, nodes < rule.n
+                lacking, nodes = lacking[still], nodes[still]
+        keep[lacking] = False
     return keep
 
 
 def _discounted(
-    offer: Offer, types: tuple[int, ...], empty: np.ndarray, limits: np.ndarray, size: int, work: _Work
+    offer: Offer, types: tuple[int, ...], size: int, work: Work
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows of a combination whose discounted price fits.
 
     The rows are those that the least conceivable prices allow, less those that cost too much.
     """
     assert offer.prices is not None
-    prices = offer.prices.of_types(list(types))
+    prices, budget = offer.prices.of_types(list(types)), offer.limits[0]
 
     def with_rest(counts: np.ndarray) -> np.ndarray:
-        rest = limits - counts @ offer.costs[list(types)]
-        rest[:, 0] = limits[0, 0] - prices.order_cents(counts)
+        rest = np.asarray(offer.limits, dtype=np.int64) - counts @ offer.costs[list(types)]
+        rest[:, 0] = budget - prices.order_cents(counts)
         return np.asarray(rest)
 
     if not offer.maximal:
-        for counts, _ in _fill(offer, types, len(types) - 1, empty, limits, size, work):
+        for counts, _ in _fill(offer, types, size, work):
             rest = with_rest(counts)
             fits = rest[:, 0] >= 0
             yield counts[fits], rest[fits]
         return
     # Rows that cannot hold enough nodes are missing; none of them lies between two that can.
-    found = list(_fill(offer, types, len(types) - 1, empty, limits, size, work, stop=0))
+    found = []
+    for counts, left in _fill(offer, types, size, work, stop=1):
+        work.add(counts.size * max(len(types), _HELD))
+        found.append((counts, left))
     if not found:
         return
     counts, left = (np.concatenate(parts) for parts in zip(*found, strict=True))
     index = offer.n_allowed(types[0], offer.affords(types[0], left)) - 1
     counts[:, 0] = offer.nth(types[0], np.maximum(index, 0))
-    over = np.flatnonzero((index < 0) | (prices.order_cents(counts) > limits[0, 0]))
+    over = np.flatnonzero((index < 0) | (prices.order_cents(counts) > budget))
     while over.size:
+        work.add(counts[over].size)
         index[over] -= 1
         over = over[index[over] >= 0]
         counts[over, 0] = offer.nth(types[0], index[over])
-        over = over[prices.order_cents(counts[over]) > limits[0, 0]]
+        over = over[prices.order_cents(counts[over]) > budget]
     keep = (index >= 0) & ~_is_below(counts[:, 1:], index)
-    keep &= counts.any(axis=1) & _enough(offer, types, -1, counts, left)
+    keep &= offer.enough(counts, types)
     counts = counts[keep]
     for start in range(0, len(counts), size):
         yield counts[start : start + size], with_rest(counts[start : start + size])

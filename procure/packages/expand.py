@@ -14,7 +14,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
-from procure.packages.enumerate import MOST_PACKAGES, Block, blocks
+from procure.packages.enumerate import (
+    MOST_PACKAGES,
+    MOST_TYPES,
+    Block,
+    TooManyPackages,
+    Work,
+    blocks,
+    estimate_size,
+)
 from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
 from procure.packages.offer import Offer
@@ -27,6 +35,8 @@ from procure.tables import whole_file
 
 MOST_HELD = 5_000_000
 """A table of more packages than this is not held in memory unless that is asked for."""
+_FAR = 100
+"""So many times the allowed number, as random walks estimate it, are not even begun."""
 
 
 def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_HELD) -> pd.DataFrame:
@@ -67,7 +77,14 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_
     quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)
     with step("listing the packages"):
-        found = list(_feasible_blocks(offer, most))
+        found, n = [], 0
+        for block in _feasible_blocks(offer, most):
+            found.append(block)
+            n += len(block.counts)
+            if n * len(quotes) > most * MOST_TYPES:
+                raise TooManyPackages(
+                    f"a table of more than {n - 1:,} packages of {len(quotes):,} types is too large"
+                )
         return _table(quotes, offer, found).to_pandas().astype({"package_id": object})
 
 
@@ -144,8 +161,10 @@ def write_packages(
 
 
 def _feasible_blocks(offer: Offer, most: int) -> Iterator[Block]:
+    if (about := estimate_size(offer)) > _FAR * most:
+        raise TooManyPackages(f"there are about {about:.0e} packages")
     block = None
-    for block in blocks(offer, most=most):
+    for block in blocks(offer, work=Work(most)):
         yield block
     if block is None:
         raise TableError(explain_infeasible(offer))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from procure.packages.enumerate import blocks, combinations
+from procure.packages.enumerate import TooManyPackages, Work, blocks, combinations
 from procure.packages.offer import Least, Offer
 from procure.packages.terms import SCALES
+
+_MOST = 2_000_000
+"""So many packages are gone through to answer."""
 
 
 def explain_infeasible(offer: Offer) -> str:
@@ -14,14 +17,21 @@ def explain_infeasible(offer: Offer) -> str:
 
     The rules are taken in this order: counts, with the lots, budget, power, rack units.
     """
-    counts = _too_few(offer)
+    try:
+        return _explain(offer, Work(_MOST))
+    except TooManyPackages:
+        return "packages: the rules together exclude every package; there are too many to say which rule does"
+
+
+def _explain(offer: Offer, work: Work) -> str:
+    counts = _too_few(offer, work)
     if counts:
         return counts
     for k in range(len(offer.limits)):
-        if not _feasible(offer.with_limits(offer.limits[: k + 1])):
+        if not _feasible(offer.with_limits(offer.limits[: k + 1]), work):
             break
     name = offer.limit_names[k]
-    needed = _least_limit(offer, k) / SCALES[name]
+    needed = _least_limit(offer, k, work) / SCALES[name]
     given = offer.limits[k] / SCALES[name]
     if name == "budget":
         return (
@@ -34,11 +44,11 @@ def explain_infeasible(offer: Offer) -> str:
     )
 
 
-def _too_few(offer: Offer) -> str:
+def _too_few(offer: Offer, work: Work) -> str:
     """Say which least numbers of nodes no choice of types can reach, if there are such."""
     most = dict.fromkeys(offer.least, 0)
     together = False
-    for types in combinations(offer):
+    for types in combinations(offer, work):
         found = {rule: sum(int(offer.last[j]) for j in types if j in rule.rows) for rule in offer.least}
         most = {rule: max(most[rule], n) for rule, n in found.items()}
         together |= all(n >= rule.n for rule, n in found.items())
@@ -59,17 +69,17 @@ def _spelled(rule: Least) -> str:
     return f"{rule.name} = {rule.n}"
 
 
-def _feasible(offer: Offer) -> bool:
+def _feasible(offer: Offer, work: Work) -> bool:
     # Any package grows into a maximal one, and of those there are far fewer to go through; but under
     # discounts the maximal ones are known only when a whole combination is.
-    return next(blocks(replace(offer, maximal=offer.prices is None), size=4096), None) is not None
+    return next(blocks(replace(offer, maximal=offer.prices is None), size=4096, work=work), None) is not None
 
 
-def _least_limit(offer: Offer, k: int) -> int:
+def _least_limit(offer: Offer, k: int, work: Work) -> int:
     """Return the least value of limit ``k`` under which, with the limits before it, a package exists."""
 
     def feasible(value: int) -> bool:
-        return _feasible(offer.with_limits((*offer.limits[:k], value)))
+        return _feasible(offer.with_limits((*offer.limits[:k], value)), work)
 
     low, high = offer.limits[k], max(1, offer.limits[k])
     while high < 2**61 and not feasible(high):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -154,11 +155,11 @@ class Offer:
             within &= self.prices.order_cents(counts) <= self.limits[0]
         return np.asarray(within)
 
-    def enough(self, counts: np.ndarray) -> np.ndarray:
-        """Tell which packages hold a node at all, and the least numbers that the rules ask for."""
-        keep = counts.any(axis=1)
+    def enough(self, counts: np.ndarray, types: Sequence[int] | None = None) -> np.ndarray:
+        """Tell which packages, of some types or all, hold a node, and the least numbers that the rules ask for."""
+        keep, held = counts.any(axis=1), range(self.n_types) if types is None else types
         for rule in self.least:
-            keep &= counts[:, sorted(rule.rows)].sum(axis=1) >= rule.n
+            keep &= counts[:, [place for place, j in enumerate(held) if j in rule.rows]].sum(axis=1) >= rule.n
         return np.asarray(keep)
 
     def most(self, counts: np.ndarray, j: np.ndarray) -> np.ndarray:

@@ -5,14 +5,13 @@ Everything works on count tables, int64 (packages, types) in quote order, many p
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.enumerate import blocks
+from procure.packages.enumerate import MOST_TYPES, TooManyPackages, blocks, estimate_size
 from procure.packages.ids import package_ids
 from procure.packages.infeasible import explain_infeasible
 from procure.packages.offer import Offer
@@ -25,9 +24,7 @@ MOST_LISTED = 2_000_000
 """A space of at most this many distinct packages is enumerated, so that the search ranks all of it."""
 
 _MOST_WORK = 20_000_000
-_LARGEST_TABLE = 100_000_000
 _TRIES = 40
-_WALKS = 20_000
 
 
 @dataclass(frozen=True)
@@ -172,30 +169,9 @@ class Space:
         order = np.concatenate([first[:, None], back], axis=1)
         return offer.fill(new, np.where(_take(chosen, order), order, -1))
 
-    def size(self, rng: np.random.Generator | None = None) -> float:
-        """Estimate how many packages an enumeration would go through, by random walks down its tree.
-
-        References
-        ----------
-        Knuth (1975), Estimating the efficiency of backtrack programs.
-        """
-        rng, offer = rng or np.random.default_rng(0), self.offer
-        most = self.offer.types_per_category
-        n_choices = math.prod(math.comb(len(c), min(most or len(c), len(c))) for c in self.offer.categories)
-        chosen = offer.complete(np.tile(offer.mandatory, (_WALKS, 1)), offer.shuffled(_WALKS, rng))
-        counts = np.zeros(chosen.shape, dtype=np.int64)
-        weight = np.ones(len(counts))
-        order = np.where(chosen, np.arange(offer.n_types), offer.n_types)
-        order = np.sort(order, axis=1)[:, : int(chosen.sum(axis=1).max())]
-        for place in range(order.shape[1] - 1, 0, -1):
-            ask = np.flatnonzero(order[:, place] < offer.n_types)
-            j = order[ask, place]
-            top = offer.most(counts[ask], j)
-            n = offer.n_allowed(j, top)
-            weight[ask] *= n
-            index = np.floor(rng.random(ask.size) * n).astype(np.int64)
-            counts[ask, j] = np.where(n > 0, offer.nth(j, index), 0)
-        return float(weight.mean() * n_choices)
+    def size(self) -> float:
+        """Estimate how many packages an enumeration would go through."""
+        return estimate_size(self.offer)
 
     def listed(self, most: int = MOST_LISTED) -> np.ndarray | None:
         """Enumerate the different packages, in the order of the package table; None if they are too many.
@@ -208,13 +184,16 @@ class Space:
         if self.size() > max(_MOST_WORK, 10 * most):
             return None
         parts, n = [], 0
-        for block in blocks(self.offer):
-            counts = np.zeros((int(block.distinct.sum()), self.offer.n_types), dtype=np.int64)
-            counts[:, list(block.types)] = block.counts[block.distinct]
-            parts.append(counts)
-            n += len(counts)
-            if n > most:
-                return None
+        try:
+            for block in blocks(self.offer):
+                counts = np.zeros((int(block.distinct.sum()), self.offer.n_types), dtype=np.int64)
+                counts[:, list(block.types)] = block.counts[block.distinct]
+                parts.append(counts)
+                n += len(counts)
+                if n > most or n * self.offer.n_types > MOST_TYPES * most:
+                    return None
+        except TooManyPackages:
+            return None
         if not n:
             raise TableError(explain_infeasible(self.offer))
         return np.concatenate(parts)
@@ -230,17 +209,6 @@ def make_space(quotes: pd.DataFrame, rules: PackageRules) -> Space:
     """
     quotes = check_quotes(quotes)
     return Space(quotes, rules, make_offer(quotes, rules))
-
-
-def too_many(quotes: pd.DataFrame, rules: PackageRules) -> float | None:
-    """Return about how many packages there are if that is beyond any list, else None.
-
-    With one type per category it never is: a table of $10,000,000 has some 10^7 rows.
-    """
-    if rules.types_per_category == 1:
-        return None
-    about = make_space(quotes, rules).size()
-    return about if about > _LARGEST_TABLE else None
 
 
 def distinct_rows(counts: np.ndarray) -> np.ndarray:

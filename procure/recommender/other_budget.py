@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError, argument
-from procure.packages import expand_packages
 from procure.packages.runnable import jobs_left_out
 from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -18,6 +17,7 @@ from procure.recommender.rank import confirm_list, rank
 from procure.recommender.values import PackageValues
 from procure.settings import validated
 from procure.study import Plan, Study
+from procure.study.plan import list_packages
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import try_everywhere
 
@@ -30,7 +30,7 @@ SLOW_HEAD = 20
 def with_budget(plan: Plan, budget_usd: float) -> Plan:
     """Return the study with another budget: its packages enumerated anew; that there are none is an error."""
     study = study_with_budget(plan.study, budget_usd)
-    return replace(plan, study=study, packages=expand_packages(plan.quotes, study.packages))
+    return replace(plan, study=study, packages=list_packages(study, plan.quotes))
 
 
 def study_with_budget(study: Study, budget_usd: float) -> Study:

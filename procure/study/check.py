@@ -15,9 +15,9 @@ from procure.errors import TableError
 from procure.files import is_file
 from procure.packages import count_packages, read_quotes
 from procure.packages.costs import check_prices
-from procure.packages.enumerate import TooManyPackages
+from procure.packages.enumerate import TooManyPackages, estimate_size
 from procure.packages.expiry import validity_notes
-from procure.packages.space import make_space, too_many
+from procure.packages.terms import make_offer
 from procure.policies.catalog import refuse_multi_node
 from procure.settings import complaint, problems, validate
 from procure.study.plan import read_scenarios, read_workload
@@ -49,13 +49,10 @@ def plan_size(study: Study) -> dict[str, int]:
     Where packages are too many for a sweep and only a search will do, ``about_packages`` alone.
     """
     quotes = study.read_quotes()
-    about = too_many(quotes, study.packages)
-    if about is not None:
-        return {"about_packages": int(about)}
     try:
         size = count_packages(quotes, study.packages, most=study.sweep.max_packages)
     except TooManyPackages:
-        return {"about_packages": int(make_space(quotes, study.packages).size())}
+        return {"about_packages": int(estimate_size(make_offer(quotes, study.packages)))}
     n_sampled = check_sample(study, int(size["n_distinct"]))
     n_runs = n_sampled * len(study.scenarios) * len(study.simulate.policies)
     return {

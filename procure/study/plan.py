@@ -16,7 +16,6 @@ from procure.files import existing_file
 from procure.packages import expand_packages
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
-from procure.packages.space import too_many
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node
 from procure.schemas import JOB, QUOTE, RESULT
@@ -131,18 +130,23 @@ def load_plan(study: Study) -> Plan:
         As `read_inputs`; or no package is feasible, or they are too many to list.
     """
     plan = read_inputs(study, study.simulate.policies)
-    about = too_many(plan.quotes, study.packages)
-    if about is not None:
-        raise TableError(
-            f"{study.path}: about {about:.1e} packages are too many to list; `procure search {study.path}` "
-            "searches them without a list"
-        )
-    try:
-        packages = expand_packages(plan.quotes, study.packages, study.sweep.max_packages)
-    except TooManyPackages as error:
-        raise TableError(f"{study.path}: {error}; sweep.max_packages allows more") from None
+    packages = list_packages(study, plan.quotes)
     check_sample(study, int(packages["distinct"].sum()))
     return replace(plan, packages=packages)
+
+
+def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
+    """List the packages that a study's rules allow of its quotes.
+
+    Raises
+    ------
+    TableError
+        No package is feasible, or they are too many to list.
+    """
+    try:
+        return expand_packages(quotes, study.packages, study.sweep.max_packages)
+    except TooManyPackages as error:
+        raise TableError(f"{study.path}: {error}; sweep.max_packages allows more") from None
 
 
 def read_inputs(study: Study, policies: Iterable[str]) -> Plan:

@@ -30,13 +30,19 @@ def make_keys(folder: Path) -> tuple[Path, Path]:
     """Return a study's certificate and key; make them if there are none, or if they soon expire.
 
     One self-signed certificate is everybody's, and the only authority. Both files are for their owner alone: that they
-    may be known to others (a file or the folder is not ours, is a link, or others may read or write it) is an error.
+    may be known to others (a file or the folder is not ours, is a link, others may read or write it, or anybody may replace it) is an error.
     """
     where = folder / "tls"
     cert, key = where / "cert.pem", where / "key.pem"
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_shared(where, stat.S_ISDIR)
+        mode = folder.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise TableError(
+                f"{folder}: has mode {stat.S_IMODE(mode):04o}, so that anybody can put other keys in the place of "
+                "yours and run code as you; chmod o-w, or name another results folder"
+            )
         with _locked(where / ".lock"):
             there = [path for path in (cert, key) if os.path.lexists(path)]
             for path in there:
