@@ -30,7 +30,8 @@ def make_keys(folder: Path) -> tuple[Path, Path]:
     """Return a study's certificate and key; make them if there are none, or if they soon expire.
 
     One self-signed certificate is everybody's, and the only authority. Both files are for their owner alone: that they
-    may be known to others (a file or the folder is not ours, is a link, others may read or write it, or anybody may replace it) is an error.
+    may be known to others (a file or the folder is not ours, is a link, others may use it, anybody may replace it) is
+    an error.
     """
     where = folder / "tls"
     cert, key = where / "cert.pem", where / "key.pem"
