@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -92,10 +92,6 @@ class Prepared:
     pod: np.ndarray  # int64[n_nodes]; −1 = unknown
     profiles: np.ndarray  # float64[3, n_jobs], % of CPUs, memory and bandwidth that a job uses; NaN = unknown
     counts_from: int = 0  # s after the first submission; jobs submitted before are not counted
-
-    def with_nodes(self, kind_of: np.ndarray, leaf: np.ndarray, pod: np.ndarray) -> Prepared:
-        """Return the same workload on other nodes of the same kinds."""
-        return replace(self, kind_of=kind_of, leaf=leaf, pod=pod)
 
     @property
     def n_counted(self) -> int:

@@ -280,17 +280,12 @@ def evaluate_case(
         )
         table = evaluate(mine, wait[ranked], price[ranked], ks, hit_share, **labels)
         beside = evaluate(all_of_them, wait[every], price[every], table["k"].tolist(), hit_share)
-        table = _beside(table, beside)
+        published = beside.set_index("k")[["n_hits", "precision", "recall", "f1"]].reindex(table["k"])
+        table = pd.concat([table, published.add_prefix("published_").reset_index(drop=True)], axis=1)
         if wider and inner is not None:
             table["bought_regret_share"] = _bought(case, inner, wait, ranked, price, table["k"].tolist())
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
-
-
-def _beside(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    names = ["n_hits", "precision", "recall", "f1"]
-    at = published.set_index("k")[names].reindex(table["k"]).add_prefix("published_").reset_index(drop=True)
-    return pd.concat([table, at], axis=1)
 
 
 def _bought(

@@ -15,12 +15,9 @@ from procure.models import Surrogate
 from procure.models.features import features
 from procure.packages.space import distinct_rows, rows_in
 
-Method = Literal["model", "random", "every-tenth", "greedy"]
-METHODS: tuple[str, ...] = get_args(Method)
 AnyMethod = Literal["model", "random", "every-tenth", "greedy", "race"]
-RACE = "race"
-"""The method of a study with futures, see `procure.explorer.racing`."""
-"""Names that `make_proposer` knows."""
+METHODS, RACE = get_args(AnyMethod)[:-1], "race"
+"""Names that `make_proposer` knows; and that of a study with futures, see `procure.explorer.racing`."""
 
 FIRST = 64
 """The first round is so large, if no more is known; it spreads over the combinations of types."""

@@ -141,15 +141,3 @@ def together(cases: Sequence[Case]) -> Case:
         sum(case.n_jobs for case in cases),
         cases[0].column,
     )
-
-
-def mean_over(
-    cases: Sequence[Case], runs: Sequence[pd.DataFrame], column: str = "mean_wait_time"
-) -> np.ndarray:
-    """Return the mean of a figure over the jobs that ran on all workloads, float64[n_packages].
-
-    There is a table of result rows of the same packages for each case, whose weight is how often its jobs count.
-    """
-    values = np.stack([rows[column].to_numpy(dtype="float64") for rows in runs])
-    ran = np.stack([(rows["n_jobs"] - rows["n_unrunnable"]).to_numpy(dtype="float64") for rows in runs])
-    return pooled_mean(values, ran, np.array([case.weight for case in cases]))

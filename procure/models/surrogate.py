@@ -129,13 +129,12 @@ class Surrogate:
             return "smooth"
         shuffled = np.random.default_rng(self.seed).permutation(len(x))[:_TRIAL_ROWS]
         held, rest = shuffled[: len(shuffled) // 5], shuffled[len(shuffled) // 5 :]
-        loss = {
-            profile: tweedie_deviance(
-                scaled[held], self._fit_one(profile, x[rest], scaled[rest]).predict(x[held])
-            )
-            for profile in _TRIED
-        }
-        return min(loss, key=loss.__getitem__)
+
+        def loss(profile: str) -> float:
+            found = np.maximum(self._fit_one(profile, x[rest], scaled[rest]).predict(x[held]), _SMALLEST)
+            return float(mean_tweedie_deviance(scaled[held], found, power=_TWEEDIE_POWER))
+
+        return min(_TRIED, key=loss)
 
     def _fit_one(self, profile: str, x: np.ndarray, scaled: np.ndarray) -> XGBRegressor:
         return XGBRegressor(
@@ -184,8 +183,3 @@ def from_archive(archive: Archive, source: str) -> Surrogate:
             f"{source}: not a whole model file, a part of it is missing; train it again"
         ) from None
     return model
-
-
-def tweedie_deviance(wait: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the mean unit deviance that the trees minimise; 0 where the prediction is exact."""
-    return float(mean_tweedie_deviance(wait, np.maximum(predicted, _SMALLEST), power=_TWEEDIE_POWER))

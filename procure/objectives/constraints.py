@@ -31,6 +31,7 @@ UNITS: dict[str, dict[str, str]] = {
 """Per dimension, the units that may follow a number, and their factors; a bare number is in the first."""
 
 _CLOSE = 1e-9
+_COMPARE = {"<=": np.less_equal, "<": np.less, ">=": np.greater_equal, ">": np.greater}
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,7 @@ class Constraint:
         """Say which values satisfy it, bool; a NaN does not. ``==`` is to nine places."""
         if self.op == "==":
             return np.isclose(values, self.value, rtol=_CLOSE, atol=_CLOSE)
-        with np.errstate(invalid="ignore"):
-            if self.op[0] == "<":
-                return values <= self.value if self.op == "<=" else values < self.value
-            return values >= self.value if self.op == ">=" else values > self.value
+        return _COMPARE[self.op](values, self.value)
 
     def best(self, values: np.ndarray) -> float:
         """Return the value that comes nearest to satisfying it, or that satisfies it most; NaN of none."""

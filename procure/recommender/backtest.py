@@ -171,13 +171,12 @@ def evaluate(
     waits = None if truth is None else _true_waits(truth, results)
     threshold = settings.evaluate.hit_threshold if hit_threshold is None else hit_threshold
     thresholds = [threshold] if isinstance(threshold, int) else sorted(set(threshold or []))
-    mine = settings.model.feature_set
     note(f"judging the model on {counted(len(results.cases), 'workload')}")
     if thresholds and not apart:
-        return _together(results, names or [mine], rule, waits, thresholds, train_on)
+        return _together(results, names or [settings.model.feature_set], rule, waits, thresholds, train_on)
     if train_on:
         raise ArgumentError("train_on", "it needs a hit threshold")
-    return _apart(results, names or sorted(FEATURE_SETS, key=lambda name: name != mine), rule, waits)
+    return _apart(results, names, rule, waits)
 
 
 def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults) -> list[np.ndarray]:
@@ -205,11 +204,7 @@ def _apart(
 ) -> Evaluation:
     study, tables, notes = results.plan.study, [], []
     for i, case in enumerate(results.cases):
-        predictions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-        for name in feature_sets:
-            both = results.learn_both(case, name)
-            if both is not None:
-                predictions[name, study.model.kind] = (both[0].wait, both[1].wait)
+        predictions = results.rankings(case, feature_sets)
         if not predictions:
             notes.append(few_simulated(case, study.model.folds))
         waits = None if truth is None else truth[i]

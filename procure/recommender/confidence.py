@@ -318,41 +318,32 @@ def _drawn(
     seeds: range,
     failures: list[str],
 ) -> np.ndarray:
-    """Return the objective in each resample of bursts, float64[resamples, rows]; kept if no run fails."""
+    """Return the objective in each resample of bursts, float64[resamples, rows]; kept if no run fails.
 
-    tried: list[np.ndarray | None] = []
+    A resample of which a run failed is left out, and ``failures`` names the run.
+    """
+    tried: list[np.ndarray] = []
+
+    def resampled(seed: int) -> np.ndarray | None:
+        found, ran = [], []
+        for case in values.cases:
+            jobs = resample_bursts(results.plan.workloads[case.name], seed)
+            runs = simulate_counts(results.plan, results.counts[rows], case.name, results.policy, jobs)
+            for run in runs[runs["status"] != "ok"].head(1).itertuples():
+                failures.append(f"{run.package_id} on {case.name}: {run.reason}")
+                return None
+            found.append(runs[of.column].to_numpy(dtype="float64"))
+            ran.append(len(jobs) - runs["n_unrunnable"].to_numpy(dtype="float64"))
+        return pool(of, np.stack(found), np.stack(ran), values.weight, values.cvar_share)
 
     def simulated() -> np.ndarray | None:
         for one in track(seeds, "resampling the jobs", "resample"):
-            tried.append(_resampled_bursts(results, values, of, rows, one, failures))
+            if (drawn := resampled(one)) is not None:
+                tried.append(drawn)
         return None if failures else np.array(tried)
 
     asked = ([(case.name, case.weight) for case in values.cases], results.policy, of.name)
     name = f"resamples.{hashlib.sha256(repr(asked).encode()).hexdigest()[:8]}"
     inputs = [results.plan.fingerprint, *asked, values.cvar_share, seeds, results.counts[rows]]
     whole = keep_array(results.kept if len(seeds) else None, name, inputs, simulated)
-    return np.array([one for one in tried if one is not None]) if whole is None else whole
-
-
-def _resampled_bursts(
-    results: StudyResults,
-    values: PackageValues,
-    of: Quantity,
-    rows: np.ndarray,
-    seed: int,
-    failures: list[str],
-) -> np.ndarray | None:
-    """Simulate some packages on workloads of resampled bursts; return the objective of each.
-
-    If a run fails, return None and add to ``failures`` which run, and why.
-    """
-    found, ran = [], []
-    for case in values.cases:
-        jobs = resample_bursts(results.plan.workloads[case.name], seed)
-        runs = simulate_counts(results.plan, results.counts[rows], case.name, results.policy, jobs)
-        for run in runs[runs["status"] != "ok"].head(1).itertuples():
-            failures.append(f"{run.package_id} on {case.name}: {run.reason}")
-            return None
-        found.append(runs[of.column].to_numpy(dtype="float64"))
-        ran.append(len(jobs) - runs["n_unrunnable"].to_numpy(dtype="float64"))
-    return pool(of, np.stack(found), np.stack(ran), values.weight, values.cvar_share)
+    return np.array(tried) if whole is None else whole

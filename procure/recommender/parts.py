@@ -18,7 +18,7 @@ from procure.recommender.learning import Note
 from procure.study import Plan, Study, load_study
 from procure.study.existing import read_existing
 from procure.study.plan import read_inputs, read_past_jobs
-from procure.sweep.runner import make_bench, simulate_batch
+from procure.sweep.trial import try_counts
 from procure.text import Shown, counted, duration
 from procure.workload.futures import Futures, draw_futures
 
@@ -269,14 +269,9 @@ class _Lab:
     def _simulate(self, held: np.ndarray, year: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return mean waits, s, [systems, draws], the jobs left out, and the share of the draws that saturate."""
         waits, out, full = [], np.zeros(len(held), np.int64), np.zeros(len(held))
-        ids = [f"{i}" for i in range(len(held))]
+        plan = replace(self.plan, existing=self._existing[year - 1])
         for jobs in self._futures[year - 1]:
-            plan = replace(self.plan, workloads={self._name: jobs}, existing=self._existing[year - 1])
-            rows, _ = simulate_batch(
-                make_bench(plan, self._name, self.plan.study.simulate.policies[0]), ids, held
-            )
-            for run in rows[rows["status"] != "ok"].head(1).itertuples():
-                raise TableError(f"year {year}: {run.reason}")
+            rows = try_counts(plan, held, self._name, plan.study.simulate.policies[0], jobs)
             waits.append(rows["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64"))
             out += rows["n_unrunnable"].to_numpy(dtype="int64")
             full += rows["saturated"].fillna(0).to_numpy(dtype="float64") / len(self._futures[year - 1])

@@ -160,13 +160,9 @@ def _notes(
     if failures:
         runs = counted(done.n_failed, "confirming run")
         found.append(f"{runs} failed, and those packages stay unconfirmed; the first: {failures[0]}")
-    found += [*notes.about_jobs(results, _first_row(done)), *_about_existing(results)]
+    head = first if done.front is None else int(done.front["row"].iloc[0])
+    found += [*notes.about_jobs(results, head), *_about_existing(results)]
     return found + (notes.about_policies(results, whole, done.k) if done.front is None else [])
-
-
-def _first_row(done: Recommendation) -> int:
-    """Return the row of the first package of the list, or of the front."""
-    return int((done.ranking if done.front is None else done.front)["row"].iloc[0])
 
 
 def _about_existing(results: StudyResults) -> list[str]:

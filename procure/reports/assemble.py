@@ -17,7 +17,7 @@ from procure.explanation.wording import (
     marginal_sentences,
     sentences,
 )
-from procure.models import FEATURE_SETS, Predicted
+from procure.models import Predicted
 from procure.objectives import OBJECTIVES
 from procure.packages.costs import Costs
 from procure.page.html import write_page
@@ -126,7 +126,7 @@ def report(
     whole = recommendation.case
     predicted = recommendation.predicted or results.learn_if_possible(whole)
     note("judging the model")
-    rankings = _rankings(recommendation)
+    rankings = results.rankings(whole)
     settings = results.plan.study.evaluate
     evaluation = evaluate_case(whole, rankings, None, settings.k, settings.hit_share)
     note("explaining the first packages, and trying them under other loads")
@@ -171,18 +171,6 @@ def _names(done: Recommendation) -> list[str]:
             done.case.packages.iloc[done.ranking["row"].head(done.k)], done.results.plan.quotes
         )
     ]
-
-
-def _rankings(done: Recommendation) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
-    """Predict by both feature sets, the study's first: the packages that run every job, and by the published rule."""
-    results, model = done.results, done.results.plan.study.model
-    both = {
-        name: results.learn_both(done.case, name)
-        for name in sorted(FEATURE_SETS, key=lambda name: name != model.feature_set)
-    }
-    return {
-        (name, model.kind): (pair[0].wait, pair[1].wait) for name, pair in both.items() if pair is not None
-    }
 
 
 def _explanations(done: Recommendation, predicted: Predicted | None) -> list[PackageExplanation]:

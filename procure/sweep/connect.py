@@ -22,6 +22,7 @@ from procure.errors import TableError
 from procure.sweep.lock import locked_workers
 from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
 from procure.sweep.tls import make_security, one_run_security
+from procure.text import clock_seconds
 
 CONNECT_TIMEOUT = "10s"
 LOOPBACK = "127.0.0.1:0"
@@ -244,17 +245,9 @@ def lifetime_arguments(walltime: str, farm: str = "") -> list[str]:
     farm
         For ``slurm``, two fields are minutes and seconds, as `sbatch` reads them.
     """
-    if farm == "slurm" and re.fullmatch(r"\d+:\d+", walltime):
-        walltime = f"0:{walltime}"
-    days, _, rest = walltime.rpartition("-")
+    without_seconds = re.fullmatch(r"\d+" if farm == "slurm" else r"\d+(:\d+)?", walltime)
     try:
-        fields = [int(part) for part in rest.split(":")]
-        if len(fields) == 1:
-            seconds = fields[0] * (3600 if days else 60)
-        else:
-            hours, minutes, *more = fields
-            seconds = hours * 3600 + minutes * 60 + sum(more)
-        seconds = -1 if walltime.startswith("-") else seconds + int(days or 0) * 86400
+        seconds = int(clock_seconds(f"{walltime}:00" if without_seconds else walltime))
     except ValueError:
         seconds = 0
     if seconds <= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.models import Case, Predicted, features, make_case
+from procure.models import FEATURE_SETS, Case, Predicted, features, make_case
 from procure.models.cache import learn
 from procure.packages.costs import total_costs
 from procure.packages.runnable import count_matrix
@@ -32,6 +32,8 @@ Rule = Literal["runs-all", "published"]
 RULES: tuple[str, ...] = get_args(Rule)
 """``runs-all``: packages that run every job first; ``published``: by the mean over the jobs that ran."""
 RUNS_ALL, PUBLISHED = RULES
+Rankings = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]
+"""By feature set and kind of model: a predicted wait per package, for those that run every job, and by `PUBLISHED`."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,15 @@ class StudyResults:
                 return self.learn(case, feature_set, among)
         return None
 
-    def learn_both(self, case: Case, feature_set: str) -> tuple[Predicted, Predicted] | None:
-        """Learn for the ranked set and by the published rule; None if too few packages are simulated."""
-        inner = self.learn_if_possible(case, feature_set)
-        outer = self.learn_if_possible(case, feature_set, PUBLISHED)
-        return (inner, outer) if inner is not None and outer is not None else None
+    def rankings(self, case: Case, feature_sets: Sequence[str] = ()) -> Rankings:
+        """Predict by feature sets, default all, the study's first; none where too few packages are simulated."""
+        choice, found = self.plan.study.model, Rankings()
+        for name in feature_sets or sorted(FEATURE_SETS, key=lambda name: name != choice.feature_set):
+            both = [self.learn_if_possible(case, name, rule) for rule in RULES]
+            waits = [one.wait for one in both if one is not None]
+            if len(waits) == len(RULES):
+                found[name, choice.kind] = waits[0], waits[1]
+        return found
 
 
 def costs_of(plan: Plan, packages: pd.DataFrame, weights: dict[str, float]) -> pd.DataFrame:

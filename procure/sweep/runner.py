@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,13 +58,6 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
     return Bench(workload, policy, ready, len(existing), bits)
 
 
-def with_package(bench: Bench, counts: np.ndarray) -> Prepared:
-    """Return the bench's workload on the existing nodes and a package, int64[n_types] of each type."""
-    ready, n = bench.ready, bench.n_existing
-    rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), counts)])
-    return ready.with_nodes(ready.kind_of[rows], ready.leaf[rows], ready.pod[rows])
-
-
 def simulate_batch(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pd.DataFrame, float]:
     """Simulate packages of these counts, int64[n_packages, n_types], types in quote order.
 
@@ -96,8 +89,10 @@ def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> t
 
 
 def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[float, str]:
+    ready, n = bench.ready, bench.n_existing
+    rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), counts)])
     try:
-        ready = with_package(bench, counts)
+        ready = replace(ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows])
         found = run_prepared(ready, bench.policy)
     except Exception as error:  # a policy may raise anything; one run is not worth a sweep
         return 0.0, f"{type(error).__name__}: {error}"

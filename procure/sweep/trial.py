@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
-from procure.models.case import mean_over
+from procure.objectives.aggregate import pooled_mean
 from procure.packages.ids import package_ids
 from procure.packages.nodes import package_nodes
 from procure.progress import step
@@ -113,10 +113,14 @@ def try_everywhere(
     """
     plan, policy, jobs = results.plan, policy or results.policy, jobs or {}
     runs = [try_counts(plan, counts, case.name, policy, jobs.get(case.name)) for case in results.cases]
-    waits = {name: mean_over(results.cases, runs, name) for name in ("mean_wait_time", "p95_wait_time")}
-    return pd.DataFrame(waits).assign(
-        jobs_left_out=sum(rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs)
-    )
+    left_out = np.stack([rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs])
+    ran = np.stack([rows["n_jobs"].to_numpy(dtype="int64") for rows in runs]) - left_out
+    weights = np.array([case.weight for case in results.cases])
+    waits = {
+        name: pooled_mean(np.stack([rows[name].to_numpy(dtype="float64") for rows in runs]), ran, weights)
+        for name in ("mean_wait_time", "p95_wait_time")
+    }
+    return pd.DataFrame(waits).assign(jobs_left_out=left_out.sum(axis=0))
 
 
 def about_limits(
