@@ -19,8 +19,8 @@ TOP_SHARE = 0.05
 _TAILS = ((1 - SHARE) / 2, (1 + SHARE) / 2)
 
 
-def unseen_day(wait: np.ndarray, scale: np.ndarray, new_scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the range of each package's mean wait, s, on a day that was not simulated.
+def unseen_day(wait: np.ndarray, scale: np.ndarray, new_scale: np.ndarray) -> np.ndarray:
+    """Return the range of each package's mean wait, s, on a day that was not simulated, shape (2, packages).
 
     Parameters
     ----------
@@ -39,8 +39,7 @@ def unseen_day(wait: np.ndarray, scale: np.ndarray, new_scale: np.ndarray) -> tu
     With fewer than 19 days, 90 % cannot be reached: the range is that of all days (`places`).
     """
     ratio = np.sort((wait + 60.0) / (scale + 60.0), axis=0)
-    low, high = places(len(ratio))
-    return tuple(np.maximum(ratio[i] * (new_scale + 60.0) - 60.0, 0.0) for i in (low, high))  # type: ignore[return-value]
+    return np.maximum(ratio[list(places(len(ratio)))] * (new_scale + 60.0) - 60.0, 0.0)
 
 
 def left_out_days(wait: np.ndarray, scale: np.ndarray) -> pd.DataFrame:

@@ -195,11 +195,11 @@ def evaluate(
 class Agreement(NamedTuple):
     """How far two rankings of the same packages agree."""
 
-    correlation: float
-    k: int
-    n_shared: int
-    rank_of_first: int
-    best: int
+    correlation: float  # Spearman's, of ranks; NaN where all waits are equal
+    k: int  # the length of the lists
+    n_shared: int  # among the first k of both
+    rank_of_first: int  # there, 1 = best, of the package that is first here
+    best: int  # the row that is first there
 
 
 def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
@@ -210,14 +210,8 @@ def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
     here, there
         Mean waits, s, shape (packages,), two packages or more.
     k
-        Length of the two lists whose common packages are counted; at most the packages there are.
-
-    Returns
-    -------
-    Agreement
-        Spearman's rank ``correlation`` (NaN where all waits are equal), ``k``, ``n_shared`` among the
-        first k of both, ``rank_of_first``: the rank there (1 = best) of the package that is first
-        here, and ``best``, the row that is first there. Ties go to the lower row.
+        Length of the two lists whose common packages are counted; at most the packages there are. Ties go to the
+        lower row.
     """
     k = min(k, len(here))
     first_here, first_there = (np.argsort(wait, kind="stable") for wait in (here, there))

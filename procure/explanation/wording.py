@@ -68,12 +68,8 @@ def sentences(one: PackageExplanation) -> list[str]:
         rest = float(np.prod(grouped["factor"].to_numpy()[_STRONGEST:]))
         if len(grouped) > _STRONGEST:
             lines.append(f"  {_effect('everything else', rest)}")
-    return lines + bottleneck_sentences(one) + marginal_sentences(one)
-
-
-def bottleneck_sentences(one: PackageExplanation) -> list[str]:
-    """Say for each replayed workload what its jobs waited for."""
-    return [_waited_for(workload, bottleneck) for workload, bottleneck in one.bottlenecks.items()]
+    lines += [_waited_for(workload, bottleneck) for workload, bottleneck in one.bottlenecks.items()]
+    return lines + marginal_sentences(one)
 
 
 def marginal_sentences(one: PackageExplanation) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a search has observed: packages, their simulated values, and their order."""
+"""What a search has observed: packages, their simulated values, and their order by what is to be found."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from procure.models import Case
 from procure.objectives.aggregate import best_first
 from procure.packages.prices import order_cents
-from procure.packages.space import Space
+from procure.packages.space import Space, package_table
+from procure.recommender.criteria import Criteria
+from procure.recommender.values import PackageValues
+from procure.study import Plan
+from procure.sweep.results import costs_of
 
 Score = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From counts and answers of all observed packages to their objective and how far they are from the bounds."""
@@ -89,3 +94,50 @@ class Observations:
         """Return the rows whose simulation succeeded, best first, see `best_first`."""
         ran = np.flatnonzero(~np.isnan(self.value))
         return ran[best_first(self.value[ran], self.cents[ran], self.left_out[ran], self.violation[ran])]
+
+
+class CriteriaScore:
+    """Scores all packages that a search has observed, by the criteria of a study.
+
+    Attributes
+    ----------
+    columns
+        The result columns that an answer holds, per workload, and last the jobs that it leaves out.
+    """
+
+    def __init__(self, plan: Plan, space: Space, criteria: Criteria) -> None:
+        """Choose the study and the criteria; nothing is computed."""
+        self._plan, self._space, self.criteria = plan, space, criteria
+        self._weights = {one.name: one.weight for one in plan.study.scenarios}
+        self.columns = [*criteria.result_columns, "n_unrunnable"]
+
+    def values(self, counts: np.ndarray, answers: np.ndarray) -> PackageValues:
+        """Return every value of some packages.
+
+        Parameters
+        ----------
+        counts
+            int64[packages, types].
+        answers
+            float64[columns × workloads, packages], a column's workloads together; NaN where a run failed.
+        """
+        by_column = answers.reshape(len(self.columns), len(self._plan.workloads), -1)
+        results = dict(zip(self.columns, by_column, strict=True))
+        packages = package_table(counts, self._space)
+        cases = [
+            Case(name, packages, np.nan_to_num(out), wait, len(jobs), weight=self._weights[name])
+            for (name, jobs), out, wait in zip(
+                self._plan.workloads.items(), results["n_unrunnable"], results["mean_wait_time"], strict=True
+            )
+        ]
+        quantities = self.criteria.quantities
+        paid = any(one.source == "cost" for one in quantities)
+        costs = {"costs": costs_of(self._plan, packages, self._weights)} if paid else {}
+        return PackageValues(cases, results, cvar_share=self._plan.study.recommend.cvar_share, **costs)
+
+    def __call__(self, counts: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the objective, NaN where a run failed, and how far the constraints are missed."""
+        values = self.values(counts, answers)
+        value = values.value(self.criteria.objective)[0]
+        violation = self.criteria.violation(lambda of: values.value(of)[0], len(counts))
+        return np.where(np.isnan(answers).all(axis=0), np.nan, value), violation

@@ -14,12 +14,11 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.explorer.candidates import Candidates
 from procure.explorer.engine import Progress, Rules, run_rounds
-from procure.explorer.observations import Observations
+from procure.explorer.observations import CriteriaScore, Observations
 from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs, workspace
 from procure.explorer.propose import METHODS, RACE, make_proposer
 from procure.explorer.racing import race_packages
 from procure.explorer.result import SearchResult
-from procure.explorer.score import CriteriaScore
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
 from procure.recommender.criteria import Criteria, criteria_of

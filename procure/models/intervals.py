@@ -77,9 +77,8 @@ class Spread:
         borders, groups = self.groups
         bounds = np.array([ratios[list(places(len(ratios), share))] for ratios in groups])
         of = np.searchsorted(borders, np.nan_to_num(wait), side="right")
-        return np.maximum((wait + 1) * bounds[of, 0] - 1, 0.0), np.maximum(
-            (wait + 1) * bounds[of, 1] - 1, 0.0
-        )
+        low, high = (np.maximum((wait + 1) * bounds[of, end] - 1, 0.0) for end in (0, 1))
+        return low, high
 
     def chance_below(self, wait: np.ndarray, threshold: float) -> np.ndarray:
         """Return the probability that the truth is at most the threshold, s, given the predicted wait."""

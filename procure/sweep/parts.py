@@ -41,7 +41,7 @@ def write_part(
     """Write result rows, in `SCHEMA`, under a temporary name, then rename.
 
     The file's metadata take the fingerprint, one line of JSON on what the rows depend on, and the kernel seconds behind
-    them, which are no result. A part need not be ``durable``, outlive a power cut: a damaged one is found and its runs
+    them, which are no result. Only a ``durable`` one has to outlive a power cut: a damaged part is found and its runs
     are repeated.
     """
     extra = {_FINGERPRINT: fingerprint.encode(), _SECONDS: repr(seconds).encode()}
