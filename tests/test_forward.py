@@ -56,9 +56,10 @@ def test_each_rule_chooses_and_is_judged_against_hindsight(study):
     expected = table["mean_wait_time"].clip(lower=60) / table["best_mean_wait_time"].clip(lower=60)
     assert table["ratio"].to_numpy() == pytest.approx(expected.to_numpy())
     simulated = table.set_index("rule")["n_runs"]
-    assert (simulated.iloc[:5] <= 3 * 40).all() and (simulated.iloc[5:] == 0).all()
-    chance = table.set_index("rule").loc["futures"]
-    assert 0 < chance["best_chance"] <= 1 and chance["low_wait_time"] <= chance["high_wait_time"]
+    assert (simulated.iloc[:6] <= 3 * 40).all() and (simulated.iloc[6:] == 0).all()
+    for rule in ("futures", "futures-mean"):
+        chance = table.set_index("rule").loc[rule]
+        assert 0 <= chance["best_chance"] <= 1 and chance["low_wait_time"] <= chance["high_wait_time"]
 
 
 def test_no_rule_sees_what_comes_after_the_cut(study):
@@ -130,14 +131,35 @@ def test_options_of_the_backtest_need_it(study, procure, more):
 
 
 def test_how_flat_the_top_is_and_whether_halves_agree_is_said(study, monkeypatch):
-    """The share within 1.2 times the best is counted; the second half's waits reversed, the halves disagree wholly."""
+    """The share within 1.2 times the best is counted; the second half's waits reversed, the halves disagree wholly.
+
+    The best of the first half waits 540 s on the second, where 240 s are the least, that of the second 180 s for 60.
+    """
     table = forward(study, [CUT], n_packages=20).table
     assert table["share_near_best"].nunique() == table["halves_correlation"].nunique() == 1
-    assert 1 / 20 <= table["share_near_best"].iloc[0] <= 1
-    waits = iter([[1.0, 2.0, 3.0], [9.0, 5.0, 4.0]])
+    assert 1 / 20 <= table["share_near_best"].iloc[0] <= 1 and (table["halves_ratio"] >= 1).all()
+    waits = iter([[60.0, 120.0, 180.0], [540.0, 300.0, 240.0]])
     bench = SimpleNamespace(
         ids=["a", "b", "c"], lay_out=lambda jobs, warm_up: None, wait=lambda on, rows: np.array(next(waits))
     )
     jobs = pd.DataFrame({"submit_time": np.arange(10) * DAY})
-    assert rules._halves_correlation(bench, jobs, DAY) == pytest.approx(-1)
-    assert np.isnan(rules._halves_correlation(bench, jobs, 5 * DAY))
+    correlation, ratio = rules._halves(bench, jobs, DAY)
+    assert correlation == pytest.approx(-1) and ratio == pytest.approx(np.sqrt(540 / 240 * 180 / 60))
+    assert np.isnan(rules._halves(bench, jobs, 5 * DAY)).all()
+
+
+def test_futures_are_judged_by_rank_and_not_by_the_mean_that_one_of_them_makes():
+    """Package 0 is the best on all futures but one, where all are far off and package 1 waits least."""
+    waits = np.array([[100.0, 200.0, 900.0]] * 9 + [[9e6, 1e6, 8e6]])
+    bench = SimpleNamespace(
+        ids=["a", "b", "c"],
+        lay_out=lambda jobs, warm_up: jobs,
+        wait=lambda on, rows: waits[on.attrs["i"], rows],
+    )
+    futures = [pd.DataFrame({"run_time": [1], "n_nodes": [1], "cpus_per_node": [1]}) for _ in range(10)]
+    for i, future in enumerate(futures):
+        future.attrs["i"] = i
+    by_rank, by_mean = rules._by_futures(bench, futures, 0, 30)
+    assert (by_rank.rule, by_rank.row, by_mean.rule, by_mean.row) == ("futures", 0, "futures-mean", 1)
+    assert by_rank.stated[0] == 0.9 and by_mean.stated[0] == 0.1
+    assert by_rank.stated[1:] == pytest.approx((100, 100))

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.recommender.race import FEWEST_KEPT, race, sizes
+from procure.objectives.aggregate import rank_shares
+from procure.recommender.outlook import chance_to_be_best
+from procure.recommender.race import FEWEST_KEPT, as_it_is, race, sizes
 
 
 @settings(max_examples=80, deadline=None)
@@ -77,6 +79,29 @@ def test_a_package_that_is_worse_on_every_future_is_out_after_three():
     found, _ = run(wait, 10**6)
     assert (~np.isnan(found.wait)).sum(axis=0).tolist() == [12] * 10 + [3] * 30
     assert found.order[0] == 0
+
+
+def test_packages_are_compared_by_their_score():
+    """Package 0 is first on eleven of twelve futures; by its mean wait it is out."""
+    wait = np.tile(np.arange(100.0, 600.0, 100.0), (12, 1))
+    wait[5, 0] = 10**6
+    found = [
+        race(lambda i, rows: wait[i, rows], 5, np.arange(12), 60, 5, score)
+        for score in (as_it_is, rank_shares)
+    ]
+    assert [one.order[0] for one in found] == [1, 0]
+
+
+def test_the_chance_to_be_the_best_counts_those_that_did_not_run():
+    """All four ran on two futures, where row 0 is best once; the two that ran on all hold the best there once.
+
+    On the two other futures row 0 is the better of those two, which counts half.
+    """
+    none = np.nan
+    wait = np.array([[1.0, 2, 3, 4], [5, 4, 1, 9], [1, 2, none, none], [1, 2, none, none]])
+    assert chance_to_be_best(wait, 0) == (1 + 0 + 0.5 + 0.5) / 4
+    assert chance_to_be_best(wait, 1) == 0
+    assert chance_to_be_best(wait[:, :2], 0) == 3 / 4
 
 
 @pytest.mark.parametrize("n", [1, 2, 9])

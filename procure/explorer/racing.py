@@ -15,7 +15,7 @@ from procure.errors import TableError
 from procure.explorer.candidates import Candidates
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
-from procure.recommender.race import Race, race, running_order
+from procure.recommender.race import Race, as_it_is, by_rank, race, running_order
 from procure.study import Plan
 from procure.sweep.parts import write_part
 from procure.sweep.protocol import n_local_workers
@@ -54,6 +54,8 @@ def race_packages(
 ) -> Raced:
     """Race packages, drawn at random from those that run every job, over a study's workloads.
 
+    They are compared by the objective ``rank`` where the study asks for it, else by the mean wait.
+
     Each run is kept in the study's folder, and none is made twice. Runs are made by as many threads as there are
     CPUs: best fit runs compiled, without holding the interpreter. A budget that does not let `KEPT` packages run on
     every workload is an error.
@@ -76,7 +78,13 @@ def race_packages(
 
     best = float("nan")
     found = race(
-        simulate, len(counts), running_order(load), runs, KEPT, lambda done, all_: progress(done, all_, best)
+        simulate,
+        len(counts),
+        running_order(load),
+        runs,
+        KEPT,
+        by_rank if plan.study.recommend.objective == "rank" else as_it_is,
+        lambda done, all_: progress(done, all_, best),
     )
     return Raced(counts, found, runner.rows, runner.n_computed, runner.kernel_seconds)
 

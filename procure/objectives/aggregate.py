@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import rankdata
 
 from procure.errors import TableError
 from procure.text import nearest
@@ -78,7 +79,7 @@ CVAR_SHARE = 0.2
 """``cvar`` is the mean over this share of the weight of all workloads, those with the longest waits."""
 
 
-HOW = ("mean", "max", "worst", "cvar", "regret-max")
+HOW = ("mean", "max", "worst", "cvar", "regret-max", "rank")
 """Names that `aggregate` knows."""
 
 
@@ -99,7 +100,8 @@ def aggregate(
         ``mean``: weighted mean. ``max`` or ``worst``: the largest. ``cvar``: weighted mean of the
         largest values that hold ``share`` of all weight, the last of them in part (conditional value at
         risk at level 1 − share). ``regret-max``: the largest over the workloads of
-        (wait − best)/max(best, `REGRET_FLOOR`), at least 0.
+        (wait − best)/max(best, `REGRET_FLOOR`), at least 0. ``rank``: the root of the weighted mean of the squares of
+        `rank_shares`, so that a place far back counts more than as many places gained in front.
     weights
         ≥ 0, shape (workloads,) or (workloads, packages); default: equal. A workload of weight 0 does
         not count, and may be unknown.
@@ -137,6 +139,8 @@ def aggregate(
     counts = weight > 0
     if how == "cvar":
         return np.where(counts.any(axis=0), _cvar(waits, weight, share), np.nan)
+    if how == "rank":
+        return np.sqrt(pooled_mean(rank_shares(waits) ** 2, weight))
     if how == "regret-max":
         waits = regrets(waits, best)
     largest = np.where(counts, waits, -np.inf).max(axis=0, initial=-np.inf)
@@ -158,6 +162,21 @@ def regrets(waits: np.ndarray, best: np.ndarray | None = None) -> np.ndarray:
         best = np.where(np.isinf(lowest), np.nan, lowest)
     least = np.asarray(best, dtype="float64")[:, None]
     return np.maximum((waits - least) / np.maximum(least, REGRET_FLOOR), 0.0)
+
+
+def rank_shares(waits: np.ndarray) -> np.ndarray:
+    """Return which share of the other packages is better on each workload, float64[workloads, packages].
+
+    Half of those that are level count; waits up to `REGRET_FLOOR` are. NaN where the wait is, and those are no others.
+
+    Parameters
+    ----------
+    waits
+        s, float64[workloads, packages], NaN where unknown.
+    """
+    n_known = (~np.isnan(waits)).sum(axis=1, keepdims=True)
+    place = rankdata(np.maximum(waits, REGRET_FLOOR), axis=1, nan_policy="omit")
+    return (place - 1) / np.maximum(n_known - 1, 1)
 
 
 def _cvar(waits: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:

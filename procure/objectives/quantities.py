@@ -40,7 +40,7 @@ class Quantity:
     @property
     def per_workload(self) -> bool:
         """Whether it turns on single workloads, so that a prediction is needed for each."""
-        return self.source == "result" and self.how in ("worst", "cvar", "regret-max")
+        return self.source == "result" and self.how in ("worst", "cvar", "regret-max", "rank")
 
 
 def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") -> Quantity:
@@ -65,6 +65,10 @@ OBJECTIVES: dict[str, Quantity] = {
         _result(
             "regret-max", "mean_wait_time", "share",
             "largest over the workloads of (wait − the best there)/max(the best there, 60 s)", "regret-max",
+        ),
+        _result(
+            "rank", "mean_wait_time", "share",
+            "root mean square, over the workloads, of the share of the packages that are better there", "rank",
         ),
         Quantity("price", "price_usd", "package", "US$", "purchase price"),
         _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),

@@ -12,10 +12,11 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.evaluation.ranking import rank_correlation
-from procure.objectives.aggregate import REGRET_FLOOR
+from procure.objectives.aggregate import REGRET_FLOOR, aggregate
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
-from procure.recommender.race import race, running_order
+from procure.recommender.outlook import STATED, chance_to_be_best
+from procure.recommender.race import Score, as_it_is, by_rank, race, running_order
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench, make_bench, simulate_batch
@@ -29,7 +30,7 @@ N_PACKAGES, RUNS_PER_PACKAGE = 1000, 3
 N_HARDEST, N_PROBED = 5, 50
 NEAR_BEST = 1.2
 RULES = (
-    "futures", "past", "mean-day", "worst-day", "hardest-days",
+    "futures", "futures-mean", "past", "mean-day", "worst-day", "hardest-days",
     "cheapest-per-cpu", "most-cpus", "most-memory", "existing-mix",
 )  # fmt: skip
 """How a package is chosen at a cut; see `forward`."""
@@ -44,11 +45,14 @@ class Forward(Shown):
     table
         ``cut`` (the local day), ``rule``, ``package_id``, its ``mean_wait_time`` (s) over what came, the
         ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
-        ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), and of the rule futures
-        ``best_chance`` (stated), ``low_wait_time``, ``high_wait_time`` (the stated 90 % range); ``rank_correlation`` of
-        the rule's figures with what came, over the packages that it knows wholly. Whether the best in hindsight is a
-        matter of luck: ``share_near_best`` of the judged packages wait at most 1.2 times as long, and
-        ``halves_correlation`` is the rank correlation of the waits over the first and the second half of what came.
+        ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), and of both rules by
+        futures ``best_chance`` (stated), ``low_wait_time``, ``high_wait_time`` (the stated 90 % range);
+        ``rank_correlation`` of the rule's figures with what came, over the packages that it knows wholly. Whether the
+        best in hindsight is a matter of luck: ``share_near_best`` of the judged packages wait at most 1.2 times as
+        long;
+        ``halves_correlation`` is the rank correlation of the waits over the first and the second half of what came,
+        and ``halves_ratio`` the ratio on one half of the package that is the best on the other, geometric mean of
+        both ways: what knowing half of what came would give.
     notes
         What the figures are about.
     """
@@ -140,8 +144,9 @@ def forward(
 
     Notes
     -----
-    The rules: ``futures``, the least mean wait over futures drawn from the past (with the study's settings, but
-    right after the cut, and as long as the horizon), by a race; ``past``, over the past replayed continuously;
+    The rules: ``futures``, the least objective ``rank`` over futures drawn from the past (with the study's settings,
+    but right after the cut, and as long as the horizon), and ``futures-mean``, the least mean wait over them, each by
+    a race; ``past``, the least mean wait over the past replayed continuously;
     ``mean-day`` and ``worst-day``, over all days of the past, each from an empty system; ``hardest-days``, the mean
     over the 5 days with the largest median wait of 50 packages. And without any simulation: the ``cheapest-per-cpu``,
     the ``most-cpus``, the ``most-memory``, and ``existing-mix``, the package whose memory and GPUs per CPU are most
@@ -185,7 +190,11 @@ class _Choice:
     n_runs: int = 0
     rows: np.ndarray | None = None
     figure: np.ndarray | None = None  # of these rows
-    wait: np.ndarray | None = None  # [futures, rows]
+    stated: tuple[float, float, float] = (
+        np.nan,
+        np.nan,
+        np.nan,
+    )  # chance to be the best; 90 % range of the wait, s
 
 
 def _between(jobs: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
@@ -246,19 +255,8 @@ def _simulating(
 ) -> list[_Choice]:
     """Choose by the rules that simulate."""
     every = np.arange(len(bench.ids))
-    futures = list(draw_futures(jobs, settings))
-    load = np.array([cpu_seconds(one).sum() for one in futures])
-    order = running_order(load)
-    raced = race(
-        lambda i, rows: bench.wait(bench.lay_out(futures[i], warm_up), rows), len(every), order, runs
-    )
-    done = raced.finished
-    found = [
-        _Choice(
-            "futures", int(done[0]), raced.n_runs, done, raced.wait[:, done].mean(axis=0), raced.wait[:, done]
-        )
-    ]
-    note(f"futures: {raced.n_runs:,} runs")
+    found = _by_futures(bench, list(draw_futures(jobs, settings)), warm_up, runs)
+    note(f"futures: {sum(one.n_runs for one in found):,} runs")
     past = bench.wait(bench.lay_out(jobs, warm_up), every[:runs])
     found.append(_Choice("past", int(past.argmin()), len(past), every[:runs], past))
     if not has_dates(jobs):
@@ -276,6 +274,31 @@ def _simulating(
     figure = weight[hard] @ np.array([bench.wait(days[i], left) for i in hard]) / weight[hard].sum()
     n_runs = len(probed) * len(days) + len(left) * len(hard)
     return [*found, _Choice("hardest-days", int(left[figure.argmin()]), n_runs, left, figure)]
+
+
+def _by_futures(bench: _Candidates, futures: list[pd.DataFrame], warm_up: int, runs: int) -> list[_Choice]:
+    """Choose by the objective rank, and by the mean wait; what both run is simulated once, and counts for each."""
+    known = np.full((len(futures), len(bench.ids)), np.nan)
+
+    def simulate(future: int, rows: np.ndarray) -> np.ndarray:
+        new = rows[np.isnan(known[future, rows])]
+        if len(new):
+            known[future, new] = bench.wait(bench.lay_out(futures[future], warm_up), new)
+        return known[future, rows]
+
+    order = running_order(np.array([cpu_seconds(one).sum() for one in futures]))
+    found = []
+    scores: dict[str, tuple[str, Score]] = {
+        "futures": ("rank", by_rank),
+        "futures-mean": ("mean", as_it_is),
+    }
+    for rule, (how, score) in scores.items():
+        raced = race(simulate, len(bench.ids), order, runs, score=score)
+        rows = raced.finished
+        stated = (chance_to_be_best(raced.wait, int(rows[0])), *np.quantile(raced.wait[:, rows[0]], STATED))
+        figure = aggregate(raced.wait[:, rows], how)
+        found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated))
+    return found
 
 
 def _naive(bench: _Candidates) -> list[_Choice]:
@@ -307,46 +330,47 @@ def _judge(
     saturated = came["saturated"].to_numpy(dtype="float64")
     best = int(wait.argmin())
     near = float((np.maximum(wait, REGRET_FLOOR) <= NEAR_BEST * max(wait[best], REGRET_FLOOR)).mean())
-    halves = _halves_correlation(bench, jobs, warm_up)
+    halves, halves_ratio = _halves(bench, jobs, warm_up)
     rows = []
     for one in chosen:
-        ratio = max(wait[one.row], REGRET_FLOOR) / max(wait[best], REGRET_FLOOR)
         known = one.rows is not None and one.figure is not None and len(one.rows) > 2
         told = pd.Series(one.figure).corr(pd.Series(wait[one.rows]), method="spearman") if known else np.nan
-        chance, low, high = _stated(one)
+        chance, low, high = one.stated
         rows.append(
             {
                 "cut": day, "rule": one.rule, "package_id": bench.ids[one.row], "mean_wait_time": wait[one.row],
-                "best_package_id": bench.ids[best], "best_mean_wait_time": wait[best], "ratio": ratio,
+                "best_package_id": bench.ids[best], "best_mean_wait_time": wait[best], "ratio": _ratio(wait, one.row),
                 "n_judged": len(wait), "n_runs": one.n_runs, "saturated": bool(saturated[one.row]),
                 "best_chance": chance, "low_wait_time": low, "high_wait_time": high, "rank_correlation": told,
                 "share_saturated": float(np.nanmean(saturated)),
                 "share_near_best": near, "halves_correlation": halves,
+                "halves_ratio": halves_ratio,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def _halves_correlation(bench: _Candidates, jobs: pd.DataFrame, warm_up: int) -> float:
-    """Replay the two halves of what came, each after a warm-up; NaN where one has no job to count."""
+def _halves(bench: _Candidates, jobs: pd.DataFrame, warm_up: int) -> tuple[float, float]:
+    """Replay the two halves of what came, each after a warm-up; return ``halves_correlation``, ``halves_ratio``.
+
+    NaN where one has no job to count.
+    """
     first, last = int(jobs["submit_time"].min()) + warm_up, int(jobs["submit_time"].max())
     middle = (first + last) // 2
     halves = _between(jobs, first - warm_up, middle), _between(jobs, middle - warm_up, last + 1)
     if last - first < 4 * warm_up or any(half.empty for half in halves):
-        return float("nan")
+        return float("nan"), float("nan")
     for half in halves:
         half.attrs = dict(jobs.attrs)
     every = np.arange(len(bench.ids))
-    return rank_correlation(*(bench.wait(bench.lay_out(half, warm_up), every) for half in halves))
+    one, other = (bench.wait(bench.lay_out(half, warm_up), every) for half in halves)
+    crossed = [_ratio(other, int(one.argmin())), _ratio(one, int(other.argmin()))]
+    return rank_correlation(one, other), float(np.sqrt(np.prod(crossed)))
 
 
-def _stated(one: _Choice) -> tuple[float, float, float]:
-    """Return what the futures say of a choice: its chance to be the best, and the 90 % range of its wait, s."""
-    if one.wait is None or one.rows is None:
-        return float("nan"), float("nan"), float("nan")
-    mine = one.wait[:, int(np.flatnonzero(one.rows == one.row)[0])]
-    low, high = np.quantile(mine, [0.05, 0.95])
-    return float((mine <= one.wait.min(axis=1)).mean()), float(low), float(high)
+def _ratio(wait: np.ndarray, row: int) -> float:
+    """Return the wait on a package over the least, both at least 60 s."""
+    return float(max(wait[row], REGRET_FLOOR) / max(wait.min(), REGRET_FLOOR))
 
 
 def _about(table: pd.DataFrame, bench: _Candidates, length: int) -> str:

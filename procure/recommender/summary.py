@@ -33,8 +33,9 @@ def records(done: Recommendation) -> list[dict[str, object]]:
         {**one, "counts": count, **total}
         for one, count, total in zip(top[keep].to_dict(orient="records"), counts, found, strict=True)
     ]
-    look = outlook(done.package_values, top["row"].to_numpy())
-    if len(done.package_values.cases) < FEWEST_DAYS and done.results.plan.study.futures is None:
+    of_futures = done.results.plan.study.futures is not None
+    look = outlook(done.package_values, top["row"].to_numpy(), of_futures)
+    if len(done.package_values.cases) < FEWEST_DAYS and not of_futures:
         # One workload is one draw: the resamples of its bursts say how often a package comes out best.
         look["best_chance"] = (
             np.nan if done.confidence is None else done.confidence.table["share_first"].head(done.k)

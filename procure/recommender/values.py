@@ -97,6 +97,8 @@ class PackageValues:
         is_known, guess = ~np.isnan(known), self._predicted.get(_key(of))
         if of.per_workload and of.column in self._by_workload:
             guess = self.pooled(np.where(np.isnan(held), self._by_workload[of.column], held), of)
+            if of.how == "rank":  # among all packages, not among those that are known
+                return guess, is_known
         return (known if guess is None else np.where(is_known, known, guess)), is_known
 
     def spread(self, of: Quantity) -> Spread | None:
