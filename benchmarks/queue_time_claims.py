@@ -16,20 +16,23 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from procure.queue_time import metrics, predict, store, training, trend
+from procure.queue_time import evaluation, metrics, predict, store, training, trend
 from procure.queue_time.calibrate import five, quantiles_at
 from procure.queue_time.evaluation import Evaluation, coverage_by, evaluate, queue_jobs
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
 from procure.queue_time.log import wait_times
-from procure.queue_time.model import Settings
+from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published
-from procure.queue_time.splits import bursts
+from procure.queue_time.splits import Split, bursts
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload import read_log
@@ -125,12 +128,67 @@ def intervals(arguments: argparse.Namespace) -> dict[str, object]:
     return answer
 
 
+class Kept(QueueTimeModel):
+    """A model whose boosters' forecasts are kept in a file, so that the mixture can be run on them again in seconds."""
+
+    said: ClassVar[list[dict[str, np.ndarray]]] = []
+    told: ClassVar[list[dict[str, np.ndarray]]] = []
+
+    def boost(self, matrix: np.ndarray, wait: np.ndarray) -> None:
+        """Fit them, unless what they said is kept."""
+        if not self.told:
+            super().boost(matrix, wait)
+
+    def boosted(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Return what they said, in the order in which they were asked."""
+        return self.keep(len(features), lambda: super(Kept, self).boosted(features))
+
+    @classmethod
+    def keep(cls, n: int, ask: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """Return what is kept of the next question, of n rows, or ask it."""
+        known = cls.told[len(cls.said)] if cls.told else ask()
+        if any(len(values) != n for values in known.values()):
+            raise SystemExit("the file of kept forecasts is of another log, split or settings")
+        cls.said.append({name: values.astype(np.float32) for name, values in known.items()})
+        return cls.said[-1]
+
+
+@contextmanager
+def kept_in(path: Path | None) -> Iterator[None]:
+    """Keep what the boosters say in this file, or take it from there."""
+    if path is None:
+        yield
+        return
+    Kept.said.clear()
+    Kept.told.clear()
+    if path.exists():
+        with np.load(path) as file:
+            asked = 1 + max(int(key.split("/")[0]) for key in file.files)
+            Kept.told.extend({} for _ in range(asked))
+            for key in file.files:
+                number, name = key.split("/")
+                Kept.told[int(number)][name] = file[key]
+    plain = evaluation._plain
+
+    def kept_plain(found: Evaluation, group: list[Split], seed: int) -> np.ndarray:
+        n = sum(len(split.test) for split in group)
+        return Kept.keep(n, lambda: {"plain": plain(found, group, seed)})["plain"]
+
+    evaluation.QueueTimeModel, evaluation._plain = Kept, kept_plain  # type: ignore[misc]
+    yield
+    evaluation.QueueTimeModel, evaluation._plain = QueueTimeModel, plain  # type: ignore[misc]
+    if not path.exists():
+        arrays = {f"{i}/{name}": values for i, one in enumerate(Kept.said) for name, values in one.items()}
+        np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+
+
 def adapt(arguments: argparse.Namespace) -> dict[str, object]:
     """How far the mixture is from the best single expert or baseline, in all and in its worst month."""
     split = arguments.split
     chosen = Settings(members=arguments.members) if arguments.members else None
     jobs = _log(arguments)
-    found = evaluate(jobs, [split], ["procure"], last=arguments.last, settings=chosen, progress=_say)
+    with kept_in(arguments.kept):
+        found = evaluate(jobs, [split], ["procure"], last=arguments.last, settings=chosen, progress=_say)
     return judge_adaptation(found, split)
 
 
@@ -236,6 +294,9 @@ def main() -> None:
     parser.add_argument("log", nargs="?", type=Path)
     parser.add_argument("--last", type=int)
     parser.add_argument("--preset")
+    parser.add_argument(
+        "--kept", type=Path, help="file for the boosters' forecasts: written, or read if it is there"
+    )
     parser.add_argument("--members", type=int, help="booster pairs at most; by default as trained")
     parser.add_argument("--split", default="chronological", choices=("chronological", "rolling"))
     arguments = parser.parse_args()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from queue_time_claims import judge_adaptation
+from queue_time_claims import judge_adaptation, kept_in
 
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.model import Settings
@@ -92,15 +92,20 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=90)
     parser.add_argument("--last", type=int, default=10_000)
     parser.add_argument("--regime", choices=REGIMES, action="append")
+    parser.add_argument(
+        "--kept", help="begin of the names of files for the boosters' forecasts: written, or read if there"
+    )
     arguments = parser.parse_args()
     jobs = read_log(arguments.log).jobs.tail(arguments.last)
     for regime in arguments.regime or REGIMES:
-        found = evaluate(
-            changed(jobs, arguments.nodes, regime),
-            ["chronological"],
-            ["procure"],
-            settings=Settings(members=1),
-        )
+        kept = arguments.kept and Path(f"{arguments.kept}_{regime}.npz")
+        with kept_in(kept):
+            found = evaluate(
+                changed(jobs, arguments.nodes, regime),
+                ["chronological"],
+                ["procure"],
+                settings=Settings(members=1),
+            )
         print(
             json.dumps({"regime": regime} | judge_adaptation(found, "chronological"), default=float),
             flush=True,

@@ -210,3 +210,33 @@ def test_recent_quantiles_agree_with_a_slow_twin() -> None:
             kept = np.log1p(np.sort([waits[len(waits) - 1 - i * len(waits) // n] for i in range(n)]))
             expected = np.interp(0.5 * (n + 1) - 1, range(n), kept) if n else np.nan
             np.testing.assert_allclose(found[f"recent_{kind}_50"].iloc[row], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_backlog_is_the_work_ahead_over_the_cpus_in_use() -> None:
+    """Own waiting jobs at the share of limits that the user uses, all others at everyone's; 0 where the job fits."""
+    head = [
+        "job_id",
+        "user",
+        "submit_time",
+        "requested_time",
+        "run_time",
+        "cpus_per_node",
+        "start_time",
+        "end_time",
+    ]
+    jobs = check(
+        pd.DataFrame(
+            [
+                ("1", "a", 0, 100, 50, 1, 0, 50), ("2", "b", 0, 100, 100, 1, 0, 100),
+                ("3", "b", 0, 1000, 1000, 4, 100, 1100), ("4", "a", 200, 200, 100, 2, 1100, 1200),
+                ("5", "a", 200, 200, 100, 2, 1100, 1200), ("6", "b", 300, 100, 100, 4, 1200, 1300),
+                ("7", "a", 600, 60, 60, 2, 1300, 1360), ("8", "a", 9000, 60, 60, 2, 9000, 9060),
+            ],
+            columns=head,
+        ),
+        JOB,
+    )  # fmt: skip
+    found = site_features(jobs)["expected_backlog"]
+    others, own, running = 4 * 100 * 0.75, 2 * 2 * 200 * 0.5, 4 * 500 * 0.75
+    assert found[6] == pytest.approx((others + own + running) / 4)
+    assert found[7] == 0

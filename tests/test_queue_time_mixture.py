@@ -16,7 +16,7 @@ from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.experts import NAMES, PRIOR
 from procure.queue_time.log import UNKNOWN, Outcomes
-from procure.queue_time.mixture import Mixture
+from procure.queue_time.mixture import Mixture, Mixtures
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -26,7 +26,13 @@ TOP = float(np.log1p(1e6))
 def outcomes_of(submit: np.ndarray, wait: np.ndarray, started: np.ndarray | None = None) -> Outcomes:
     names = np.arange(len(submit)).astype("U")
     on = np.isfinite(wait) if started is None else started
-    return Outcomes(submit.astype(float), np.where(np.isfinite(wait), submit + wait, UNKNOWN), on, names)
+    return Outcomes(
+        submit.astype(float),
+        np.where(np.isfinite(wait), submit + wait, UNKNOWN),
+        on,
+        names,
+        np.full(len(names), "a"),
+    )
 
 
 def random_case(seed: int, n: int = 150) -> tuple[Outcomes, np.ndarray]:
@@ -113,7 +119,7 @@ def test_one_question_is_answered_as_the_pass_would(seed: int) -> None:
     mixed = Mixture()
     mixed.roll(outcomes, raw, TOP, 45_000.0)
     asked = mixed.say(raw[:1], TOP)
-    later = Outcomes(np.array([45_000.0]), np.array([UNKNOWN]), np.array([False]), np.array(["x"]))
+    later = Outcomes(np.array([45_000.0]), np.array([UNKNOWN]), np.array([False]), *2 * [np.array(["x"])])
     np.testing.assert_allclose(mixed.roll(later, raw[:1], TOP, 45_000.0).curve, asked, rtol=1e-5, atol=1e-6)
 
 
@@ -128,7 +134,7 @@ def test_what_is_stated_uses_nothing_that_comes_later(seed: int, at: int) -> Non
     left = np.where(
         open_, np.maximum(now, outcomes.submit) + rng.exponential(9000, len(open_)), outcomes.left
     )
-    later = Outcomes(outcomes.submit, left, outcomes.started | open_, outcomes.name)
+    later = Outcomes(outcomes.submit, left, outcomes.started | open_, outcomes.name, outcomes.user)
     block = at // calibrate.EVERY * calibrate.EVERY + 1
     one, other = Mixture().roll(outcomes, raw, TOP), Mixture().roll(later, raw, TOP)
     np.testing.assert_array_equal(one.weights[: at + 1], other.weights[: at + 1])
@@ -188,6 +194,22 @@ def test_jobs_that_still_wait_are_news() -> None:
     assert mixed.weights[NAMES.index("hgb_mean")] > 2 / 3
 
 
+def test_far_more_jobs_than_ever_wait_by_the_work_ahead() -> None:
+    """Beyond the training the backlog counts before any outcome; what is learnt there leaves ordinary jobs alone."""
+    outcomes, raw = random_case(3, 300)
+    raw[:], beyond = np.log1p(600), np.arange(300) % 2 == 1
+    for name in ("backlog", "backlog_moved"):
+        raw[:, NAMES.index(name)] = np.log1p(90_000)
+    both, alone = Mixtures(), Mixture()
+    said = Distribution(both.roll(outcomes, raw, beyond, TOP).curve).quantile(0.5)
+    rows = np.flatnonzero(~beyond)
+    alone.roll(outcomes.take(rows), raw[rows], TOP)
+    assert said[1] > 30_000 and said[0] < 1000
+    np.testing.assert_array_equal(both.usual.weights, alone.weights)
+    now = Distribution(both.say(raw, beyond, TOP)).quantile(0.5)
+    assert now[0] == pytest.approx(Distribution(alone.say(raw[:1], TOP)).quantile(0.5)[0])
+
+
 def test_a_log_that_tells_of_late_starts_hides_none_of_the_next() -> None:
     """A month's log whose last job started a month later: of the next month's jobs each outcome counts all the same."""
     outcomes, raw = random_case(9)
@@ -224,3 +246,34 @@ def test_a_job_cancelled_in_the_queue_has_not_started() -> None:
     found = Outcomes.of(queue_jobs(jobs))
     assert found.started.tolist() == [True, False, True]
     assert found.left.tolist() == [10, 500, 20]
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), by=st.floats(-0.3, 0.3))
+def test_shifted_chances_are_those_of_one_curve(seed: int, by: float) -> None:
+    """A curve read at other levels says the shifted chance at each deadline, ascends, and keeps its ends."""
+    curve = np.sort(np.random.default_rng(seed).exponential(20_000, (5, len(GRID))), axis=1)
+    shift = np.full((len(calibrate.DEADLINES), 11), by)
+    moved = calibrate.relevelled(curve, shift)
+    assert (np.diff(moved, axis=1) >= -1e-6).all()
+    np.testing.assert_allclose(moved[:, [0, -1]], curve[:, [0, -1]], rtol=1e-9)
+    np.testing.assert_allclose(calibrate.relevelled(curve, 0 * shift), curve, rtol=1e-6)
+    old, new = calibrate.chances_at(curve), calibrate.chances_at(moved)
+    slack = np.diff(GRID).max()  # a curve is kept at the levels of GRID alone
+    assert (np.sign(by) * (new - old) >= -slack).all()
+
+
+def test_chances_that_do_not_come_true_are_mended() -> None:
+    """Where one in five starts within an hour though half were stated, a thousand jobs later one in five is stated;
+    of one burst's jobs each counts for less than the one before."""
+    rng = np.random.default_rng(0)
+    submit, wait = np.arange(1500) * 4000, np.where(rng.random(1500) < 0.2, 600.0, 7200.0)
+    raw = np.zeros((1500, len(NAMES), len(GRID)), np.float32)
+    raw[:] = np.interp(GRID, [0, 0.49, 0.5, 0.51, 1], np.log1p([0, 700, 3600, 7000, 9000]))
+    said = Distribution(Mixture().roll(outcomes_of(submit, wait), raw, TOP).curve).chance(3600.0)
+    assert said[0] == pytest.approx(0.5, abs=0.02)
+    assert said[-1] < 0.3
+    alone = mixture._trust(outcomes_of(np.arange(4) * 4000, np.zeros(4)))
+    burst = mixture._trust(outcomes_of(np.arange(4) * 10, np.zeros(4)))
+    np.testing.assert_allclose(alone, 1)
+    np.testing.assert_allclose(burst, 1 / np.sqrt([1, 2, 3, 4]))

@@ -265,12 +265,12 @@ def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) ->
         seen[name] = seen[name].astype("Int64").mask(seen[name] >= now)
     seen["state"] = np.where(seen["start_time"].isna(), "PENDING", "COMPLETED")
     site = train(seen, settings=QUICK)
-    followed = site.model.mixture.jobs  # type: ignore[union-attr]
+    followed = site.model.mixture.usual.jobs  # type: ignore[union-attr]
     waiting = set(followed.name[followed.left == UNKNOWN])
     assert waiting
-    before = site.model.mixture.weights.copy()  # type: ignore[union-attr]
+    before = site.model.mixture.usual.weights.copy()  # type: ignore[union-attr]
     later, _, _ = update(site, jobs.iloc[row - 100 :])
-    mixed = later.model.mixture  # type: ignore[union-attr]
+    mixed = later.model.mixture.usual  # type: ignore[union-attr]
     assert not waiting & set(mixed.jobs.name[mixed.jobs.left == UNKNOWN])
     assert not np.allclose(mixed.weights, before)
     assert mixed.until > now

@@ -101,18 +101,18 @@ def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[
 def test_topics_follow_the_weights_of_the_mixture(site) -> None:  # type: ignore[no-untyped-def]
     """Boosters share their weight out by their features; an expert that looks at one thing counts for it."""
     here = situation(site, Request(16, 7200, user="a"), queue_of(site))
-    before = site.model.mixture.weights.copy()
+    before = site.model.mixture.usual.weights.copy()
     try:
-        site.model.mixture.weights = np.eye(len(NAMES))[NAMES.index("pair")]
+        site.model.mixture.usual.weights = np.eye(len(NAMES))[NAMES.index("pair")]
         shares = list(why.topics(site, here, 600.0).values())
         assert sum(map(abs, shares)) == pytest.approx(1)
         assert shares == sorted(shares, key=lambda one: -abs(one))
         for name, topic in (("last_like", "like"), ("user_5", "user"), ("day", "lately")):
-            site.model.mixture.weights = np.eye(len(NAMES))[NAMES.index(name)]
+            site.model.mixture.usual.weights = np.eye(len(NAMES))[NAMES.index(name)]
             found = why.topics(site, here, 600.0)
             assert next(iter(found)) == topic and found[topic] == pytest.approx(1)
     finally:
-        site.model.mixture.weights = before
+        site.model.mixture.usual.weights = before
 
 
 @pytest.mark.parametrize(

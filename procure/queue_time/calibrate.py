@@ -86,6 +86,60 @@ def levels_for(score: np.ndarray, ended: np.ndarray) -> np.ndarray:
     return 0.5 + np.sign(GRID - 0.5) * reach / 2
 
 
+DEADLINES = 3600.0 * np.array([1.0, 4.0, 12.0])
+"""Seconds at which stated chances are held against what came of them."""
+_PLACES = np.linspace(0.0, 1.0, 11)
+N_SHRINK, HALF_LIFE_CHANCES = 150.0, 400.0
+"""The outcomes, spread over the chances, that speak for a stated chance as it is; how many later submissions halve the
+weight of one that is known."""
+
+
+def chances_at(curve: np.ndarray) -> np.ndarray:
+    """Return the chances of a start by each of `DEADLINES`, (n, 3)."""
+    beyond = curve[:, -1:] <= DEADLINES
+    return np.where(beyond, 1.0, np.column_stack([chance_by(curve, one) for one in DEADLINES]))
+
+
+def shifts(stated: np.ndarray, happened: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return by how much stated chances were too low of late, (3, 11), at the chances 0, 0.1, ..., 1.
+
+    Each outcome counts for the two places next to its stated chance; the means are shrunk towards no shift.
+
+    Parameters
+    ----------
+    stated, happened
+        (n, 3) the chances stated of jobs at `DEADLINES`, and whether each had started by then.
+    weight
+        (n, 3) how much each counts; 0 while it is not known.
+    """
+    found = np.empty((len(DEADLINES), len(_PLACES)))
+    for one in range(len(DEADLINES)):
+        near = (
+            np.maximum(1 - np.abs(stated[:, one, None] - _PLACES) * (len(_PLACES) - 1), 0)
+            * weight[:, one, None]
+        )
+        off = near * (happened[:, one] - stated[:, one])[:, None]
+        found[one] = off.sum(axis=0) / (near.sum(axis=0) + N_SHRINK / len(_PLACES))
+    return found
+
+
+def relevelled(curve: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Move curves (n, len(GRID)) so that their chances at `DEADLINES` are shifted; order and ends stay."""
+    stated = chances_at(curve)
+    moved = np.column_stack(
+        [
+            np.clip(own + np.interp(own, _PLACES, by), 0.0, 1.0)
+            for own, by in zip(stated.T, shift, strict=True)
+        ]
+    )
+    moved = np.maximum.accumulate(np.where((stated <= 0) | (stated >= 1), stated, moved), axis=1)
+    levels = np.tile(GRID, (len(curve), 1))
+    for row, (old, new) in enumerate(zip(stated, moved, strict=True)):
+        known = (new > 0) & (new < 1) & (np.diff(new, prepend=0.0) > 1e-9)
+        levels[row] = np.interp(GRID, [0.0, *new[known], 1.0], [0.0, *old[known], 1.0])
+    return quantiles_at(curve, levels)
+
+
 def scores(wait: np.ndarray, curve: np.ndarray, at_least: bool = False) -> np.ndarray:
     """Return the least s whose interval holds the wait, ends rounded outward to whole seconds.
 

@@ -14,7 +14,7 @@ from procure.queue_time.baselines import guesses
 from procure.queue_time.booster import fit_plain, predict
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES
-from procure.queue_time.features import site_features
+from procure.queue_time.features import BACKLOG, site_features
 from procure.queue_time.log import Outcomes, wait_times, without_starts
 from procure.queue_time.metrics import HOURS, LEVELS, Forecast, judge
 from procure.queue_time.mixture import Stated
@@ -204,7 +204,7 @@ def _theirs(
 def _plain(found: Evaluation, group: list[Split], seed: int) -> np.ndarray:
     """Return what a plain booster of the median on our features says of the test rows."""
     points = []
-    own = [name for name in found.features.columns if not name.startswith(PREFIX)]
+    own = [name for name in found.features.columns if not name.startswith(PREFIX) and name != BACKLOG]
     matrix = found.features[own].to_numpy(dtype=np.float32)
     for split in group:
         booster = fit_plain(matrix[split.train], found.wait[split.train], seed)
@@ -232,7 +232,8 @@ def _ours(
         mixture = mixture or model.mixture
         asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
         raw = model.experts(found.features.iloc[asked])
-        parts.append(mixture.roll(outcomes.take(asked), raw, model.top, ends, every))
+        beyond = model.beyond(found.features.iloc[asked])
+        parts.append(mixture.roll(outcomes.take(asked), raw, beyond, model.top, ends, every))
         rows.append(asked)
     stated = Stated(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Stated)))
     found.stated[name] = (np.concatenate(rows), stated)

@@ -9,21 +9,27 @@ import pandas as pd
 
 from procure.queue_time import recent
 from procure.queue_time.calibrate import GRID
+from procure.queue_time.features import BACKLOG
 
 PRIOR = {
     "pair": 0.20, "quantile": 0.15, "chance": 0.15, "hgb": 0.20, "hgb_mean": 0.04, "hgb_log": 0.04,
     "pair_moved": 0.06, "hgb_moved": 0.04, "zero": 0.01, "mean": 0.01, "last_like": 0.02, "user_5": 0.01,
     "partition_5": 0.01, "day": 0.02, "week": 0.02, "month": 0.02, "shape": 0.02, "user": 0.02, "broad": 0.01,
+    "backlog": 0.02, "backlog_moved": 0.02,
 }  # fmt: skip
 """The experts and their weights before any outcome. ``pair`` is the average of the quantile and the chance booster
 on a log scale; ``moved`` experts are shifted by the median of their recent errors; `recent.KINDS` gives five."""
 NAMES = tuple(PRIOR)
-POINTS = ("hgb", "hgb_mean", "hgb_log", "zero", "mean", "last_like", "user_5", "partition_5")
+PRIOR_BEYOND = dict.fromkeys(PRIOR, 0.02) | {"backlog": 0.5, "backlog_moved": 0.2}
+"""The weights where more jobs wait than the boosters have ever seen: they cannot go on beyond what they learnt from,
+the arithmetic of the work ahead can."""
+POINTS = ("hgb", "hgb_mean", "hgb_log", "zero", "mean", "last_like", "user_5", "partition_5", "backlog")
 """Experts that give one number, to which the spread of their recent errors is added."""
-MOVED = ("pair_moved", "hgb_moved")
-IS_POINT = np.array([name in POINTS or name == "hgb_moved" for name in NAMES])
+MOVED = ("pair_moved", "hgb_moved", "backlog_moved")
+IS_POINT = np.array([name in (*POINTS, "hgb_moved", "backlog_moved") for name in NAMES])
 IS_MOVED = np.array([name in MOVED for name in NAMES])
-PRIOR_WEIGHTS = np.array(list(PRIOR.values())) / sum(PRIOR.values())
+PRIORS = np.array([[prior[name] / sum(prior.values()) for name in NAMES] for prior in (PRIOR, PRIOR_BEYOND)])
+"""Both as weights, (2, len(NAMES))."""
 MIDDLE = int(np.searchsorted(GRID, 0.5))
 N_ERRORS = 200
 """The recent errors, in log seconds, that spread a point expert."""
@@ -83,6 +89,7 @@ def stack(
     points = {"zero": np.zeros(n), "mean": np.full(n, mean)}
     points |= {name: boosted[name] for name in ("hgb", "hgb_mean", "hgb_log")} | {"hgb_moved": boosted["hgb"]}
     points |= {name: guess(features, name, middle) for name in _FALLBACKS}
+    points |= dict.fromkeys(("backlog", "backlog_moved"), features[BACKLOG].to_numpy(dtype=float))
     curves |= {name: np.log1p(np.maximum(values, 0))[:, None] for name, values in points.items()} | lately
     for position, name in enumerate(NAMES):
         found[:, position] = curves[name]

@@ -27,6 +27,9 @@ GROUPS = ("partition", "user", "shape", "like")
 NEEDED_SECONDS, NEEDED_LAST = 31 * DAY, 100
 """No feature looks further back than so many seconds, but for the last so many jobs of a group."""
 
+BACKLOG = "expected_backlog"
+"""Of the feature that an expert of its own reads and no booster: the arithmetic of the work ahead."""
+
 Starts: TypeAlias = dict[str, tuple[Events, np.ndarray | None]]
 """Sorted starts by grouping, and beside them the groups of the jobs asked about."""
 
@@ -74,6 +77,7 @@ def site_features(
     _last_submitted(log, ask, queues, columns)
     _user_habits(log, ask, columns)
     _drain(log, ask, queues, starts, columns)
+    columns[BACKLOG] = _expected_backlog(log, ask, queues, columns)
     if replay:
         # Its kernels import Numba, for which only those wait who ask for a replay.
         room = importlib.import_module("procure.queue_time.replay")
@@ -276,3 +280,38 @@ def _drain(log: Log, ask: Log, queues: dict[str, Queue], starts: Starts, out: di
                 out[column] = ahead[name] * (days * DAY) / np.maximum(pace, 0.5)
     out["user_drain_running"] = out["user_queued_cpu_seconds"] / np.maximum(out["user_running_cpus"], 1)
     out["work_ahead_seconds"] = out["shorter_queued_cpu_seconds"] / out["capacity_seen"]
+
+
+def _expected_backlog(
+    log: Log, ask: Log, queues: dict[str, Queue], known: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Return the seconds that the most CPUs which the partition has used within a day need for the work ahead.
+
+    The user's own waiting jobs use the share of their limits that the user's last jobs used, all others what the last
+    jobs to end used; a job without a limit runs as long as they did. Where nobody waits and the job fits it is 0.
+    """
+    n_partitions = int(log.partition.max(initial=0)) + 1
+    cpus, limit = log.cpus.astype(float), log.limit.astype(float)
+    usual = np.nan_to_num(known["limit_used"], nan=1.0)
+    mine = np.where(np.isnan(known["user_limit_used"]), usual, known["user_limit_used"])
+    ahead = known["partition_queued_cpu_seconds"]
+    own = np.minimum(known["user_queued_cpu_seconds"], ahead)
+    endless = queues["partition"].total(np.where(limit > 0, 0.0, cpus)) * np.expm1(
+        np.nan_to_num(known["log_run"])
+    )
+    ran = log.start < NEVER
+    amounts = {"cpus": cpus, "until": cpus * (log.start + limit)}
+    begun = Events.of(log.start, amounts, log.partition, n_partitions)
+    over = Events.of(np.where(ran, log.due, NEVER), amounts, log.partition, n_partitions)
+    holds, until = _difference(begun, over, ["cpus", "until"], ask.submit, ask.partition)
+    running = np.maximum(until - holds * ask.submit, 0)
+    used = Events.of(log.start, {"cpus": cpus}, log.partition, n_partitions)
+    freed = Events.of(np.where(ran, log.end, NEVER), {"cpus": cpus}, log.partition, n_partitions)
+    most = ask.cpus.astype(float)
+    for hours in (0, 1, 6, 24):
+        [held] = _difference(used, freed, ["cpus"], ask.submit - hours * HOUR, ask.partition)
+        most = np.maximum(most, held)
+    work = (ahead - own) * np.clip(usual, 0, 1) + own * np.clip(mine, 0, 1) + endless
+    work += running * np.clip(usual, 0, 1)
+    idle = (known["partition_depth"] == 0) & (known["cpus_free_after"] >= 0)
+    return np.where(idle, 0.0, work / most)

@@ -101,13 +101,14 @@ class Outcomes:
     """What became of jobs, in submission order; Unix seconds.
 
     ``left`` is when each left the queue, `UNKNOWN` while it waits; ``started`` is False for a job that gave up or
-    still waits; ``name`` its id.
+    still waits; ``name`` its id, ``user`` whose it is.
     """
 
     submit: np.ndarray
     left: np.ndarray
     started: np.ndarray
     name: np.ndarray
+    user: np.ndarray
 
     @classmethod
     def of(cls, jobs: pd.DataFrame) -> Outcomes:
@@ -116,16 +117,17 @@ class Outcomes:
         end = jobs["end_time"].to_numpy(dtype="float64", na_value=np.nan)
         left = np.nan_to_num(np.where(np.isnan(start), end, start), nan=UNKNOWN)
         name = jobs["job_id"].astype(str).to_numpy().astype("U")
-        return cls(jobs["submit_time"].to_numpy(dtype="float64"), left, ~np.isnan(start), name)
+        user = jobs["user"].astype(str).to_numpy().astype("U")
+        return cls(jobs["submit_time"].to_numpy(dtype="float64"), left, ~np.isnan(start), name, user)
 
     @classmethod
     def none(cls) -> Outcomes:
         """Return those of no job."""
-        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"))
+        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"), np.zeros(0, "U1"))
 
     def take(self, rows: np.ndarray) -> Outcomes:
         """Return those of some rows."""
-        return Outcomes(self.submit[rows], self.left[rows], self.started[rows], self.name[rows])
+        return Outcomes(*(getattr(self, f.name)[rows] for f in fields(self)))
 
     def then(self, later: Outcomes) -> Outcomes:
         """Return these and those of later jobs."""

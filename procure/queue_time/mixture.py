@@ -12,14 +12,28 @@ the weight.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 
 import numpy as np
 
-from procure.queue_time.calibrate import EVERY, GRID, N_WINDOW, levels_for, quantiles_at, scores
-from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAMES, PRIOR_WEIGHTS, SPREAD
+from procure.queue_time.calibrate import (
+    DEADLINES,
+    EVERY,
+    GRID,
+    HALF_LIFE_CHANCES,
+    N_WINDOW,
+    chances_at,
+    levels_for,
+    quantiles_at,
+    relevelled,
+    scores,
+    shifts,
+)
+from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAMES, PRIORS, SPREAD
 from procure.queue_time.log import UNKNOWN, Outcomes
+from procure.queue_time.splits import BURST_GAP
 
 MOST_WAITING = 5000
 """A job that still waits after so many later submissions is no longer followed."""
@@ -45,13 +59,15 @@ class Stated:
 class Mixture:
     """The state of the mixture: what it has learnt, and the jobs whose outcomes it awaits or has just seen.
 
-    ``weights`` (K,); ``errors`` (K, N_ERRORS) recent log errors of which ``n_errors`` have been seen; ``moved``
-    (K, G) their quantiles; ``scale`` (G,) and ``seen``: the discounted loss and number of outcomes; ``until`` the
-    moment up to which outcomes are known; ``jobs``, ``curve`` (m, G) log quantiles and ``experts`` (m, K, G): the
-    last jobs and those that wait, as they were stated, which `roll` goes on from.
+    ``prior`` (K,) the weights that it starts from and that a share returns to; ``weights`` (K,); ``errors`` (K,
+    N_ERRORS) recent log errors of which ``n_errors`` have been seen; ``moved`` (K, G) their quantiles; ``scale`` (G,)
+    and ``seen``: the discounted loss and number of outcomes; ``until`` the moment up to which outcomes are known;
+    ``jobs``, ``curve`` (m, G) log quantiles and ``experts`` (m, K, G): the last jobs and those that wait, as they were
+    stated, which `roll` goes on from.
     """
 
-    weights: np.ndarray = field(default_factory=PRIOR_WEIGHTS.copy)
+    prior: np.ndarray = field(default_factory=PRIORS[0].copy)
+    weights: np.ndarray = field(default_factory=PRIORS[0].copy)
     errors: np.ndarray = field(default_factory=lambda: np.zeros((len(NAMES), N_ERRORS)))
     n_errors: int = 0
     moved: np.ndarray = field(default_factory=lambda: np.tile(SPREAD, (len(NAMES), 1)))
@@ -60,19 +76,32 @@ class Mixture:
     until: float = -UNKNOWN
     jobs: Outcomes = field(default_factory=Outcomes.none)
     curve: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
+    even: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
     experts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(NAMES), len(GRID)), np.float32))
 
     def say(self, raw: np.ndarray, top: float) -> np.ndarray:
         """Return the corrected curves (n, len(GRID)), seconds, that are stated now for the experts ``raw``."""
-        curve = combine(raw, self.weights, self.moved, top)
-        return _corrected(curve, self._levels(len(self.jobs), self.until))
+        said, known = np.expm1(combine(raw, self.weights, self.moved, top)), len(self.jobs)
+        shift = self._shifts(known, self.until, chances_at(np.expm1(self.curve)), _trust(self.jobs))
+        return quantiles_at(relevelled(said, shift), self._levels(known, self.until))
+
+    def _shifts(self, end: int, now: float, chance: np.ndarray, trust: np.ndarray) -> np.ndarray:
+        """Return what is to be added to the chances that `combine` states, from what is known at ``now``."""
+        window = slice(max(0, end - N_WINDOW), end)
+        submit, left, started = (
+            one[window, None] for one in (self.jobs.submit, self.jobs.left, self.jobs.started)
+        )
+        due = submit + DEADLINES
+        known = (np.minimum(left, due) < now) & (started | (left > due))
+        weight = trust[window] * 0.5 ** (np.arange(len(submit))[::-1] / HALF_LIFE_CHANCES)
+        return shifts(chance[window], started & (left <= due), known * weight[:, None])
 
     def _levels(self, end: int, now: float) -> np.ndarray:
-        """Return the levels of the uncorrected curve that are to be stated as `GRID`, from what is known at ``now``."""
+        """Return the levels of `relevelled` curves that are to be stated as `GRID`, from what is known at ``now``."""
         window = slice(max(0, end - N_WINDOW), end)
         submit, left = self.jobs.submit[window], self.jobs.left[window]
         ended = (left < now) & self.jobs.started[window]
-        curve = np.expm1(self.curve[window])
+        curve = np.expm1(self.even[window])
         final = scores(np.where(ended, left - submit, 0.0), curve)
         least = scores(np.maximum(np.minimum(left, now) - submit, 0.0), curve, at_least=True)
         return levels_for(np.where(ended, final, least), ended)
@@ -103,21 +132,75 @@ class Mixture:
         said = np.empty((n, len(NAMES)))
         waiting = int((self.jobs.left >= self.until).sum())
         self.n_errors, self.seen = importlib.import_module("procure.queue_time.weighing").roll(
-            both.submit, raw, IS_POINT, IS_MOVED, *news, self.weights, self.errors, self.n_errors, self.moved,
-            self.scale, self.seen, first, waiting, spread, curve, said, top,
+            both.submit, raw, IS_POINT, IS_MOVED, *news, self.prior, self.weights, self.errors, self.n_errors,
+            self.moved, self.scale, self.seen, first, waiting, spread, curve, said, top,
         )  # fmt: skip
         began, self.jobs, self.curve = self.until, both, curve
+        self.even = np.concatenate([self.even, np.empty((len(jobs), len(GRID)))])
         stated = np.empty((len(jobs), len(GRID)))
+        chance, trust = chances_at(np.expm1(curve)), _trust(both)
         for begin in range(first, n, EVERY):
             rows = slice(begin, min(begin + EVERY, n))
             now = _last_news(both.submit[begin], began, every)
-            stated[begin - first : rows.stop - first] = _corrected(curve[rows], self._levels(begin, now))
+            moved = relevelled(np.expm1(curve[rows]), self._shifts(begin, now, chance, trust))
+            self.even[rows] = np.log1p(moved)
+            stated[begin - first : rows.stop - first] = quantiles_at(moved, self._levels(begin, now))
         self.until = until
         age = n - np.arange(n)
         keep = np.flatnonzero((age <= N_WINDOW) | ((both.left >= until) & (age <= MOST_WAITING)))
         self.jobs = both.take(keep)
-        self.curve, self.experts = curve[keep], spread[keep]
+        self.curve, self.even, self.experts = curve[keep], self.even[keep], spread[keep]
         return Stated(stated, np.expm1(curve[first:]), said[first:], spread[first:])
+
+
+@dataclass
+class Mixtures:
+    """Two mixtures: one of jobs as those of the training, one of jobs before which more wait than ever before.
+
+    Where the boosters stand at the edge of what they have learnt, other experts are to be trusted, and what is learnt
+    there of them says nothing of ordinary jobs.
+    """
+
+    usual: Mixture = field(default_factory=Mixture)
+    beyond: Mixture = field(default_factory=lambda: Mixture(PRIORS[1].copy(), PRIORS[1].copy()))
+
+    def __iter__(self) -> Iterator[Mixture]:
+        """Go through the usual one and the one beyond."""
+        return iter((self.usual, self.beyond))
+
+    def set_until(self, moment: float) -> None:
+        """Take it that outcomes are known up to a moment, Unix seconds."""
+        for one in self:
+            one.until = moment
+
+    def weights(self, beyond: np.ndarray) -> np.ndarray:
+        """Return the weights (n, len(NAMES)) of jobs of which ``beyond`` (n,) tells the mixture."""
+        return np.where(beyond[:, None], self.beyond.weights, self.usual.weights)
+
+    def say(self, raw: np.ndarray, beyond: np.ndarray, top: float) -> np.ndarray:
+        """Return what each job's mixture states, (n, len(GRID)) seconds; see `Mixture.say`."""
+        found = np.empty((len(raw), len(GRID)))
+        for one, rows in zip(self, (~beyond, beyond), strict=True):
+            found[rows] = one.say(raw[rows], top)
+        return found
+
+    def roll(
+        self,
+        jobs: Outcomes,
+        raw: np.ndarray,
+        beyond: np.ndarray,
+        top: float,
+        until: float = UNKNOWN,
+        every: float = 0,
+    ) -> Stated:
+        """State jobs as they come and learn, each with its mixture; see `Mixture.roll`."""
+        n, k, g = raw.shape
+        found = Stated(np.empty((n, g)), np.empty((n, g)), np.empty((n, k)), np.empty((n, k, g), np.float32))
+        for one, rows in zip(self, (~beyond, beyond), strict=True):
+            said = one.roll(jobs.take(np.flatnonzero(rows)), raw[rows], top, until, every)
+            for part in fields(Stated):
+                getattr(found, part.name)[rows] = getattr(said, part.name)
+        return found
 
 
 def combine(raw: np.ndarray, weights: np.ndarray, moved: np.ndarray, top: float) -> np.ndarray:
@@ -137,9 +220,17 @@ def combine(raw: np.ndarray, weights: np.ndarray, moved: np.ndarray, top: float)
     return np.maximum.accumulate(curve, axis=1)
 
 
-def _corrected(curve: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Read log curves (n, len(GRID)) at other levels, as seconds."""
-    return quantiles_at(np.expm1(curve), levels)
+def _trust(jobs: Outcomes) -> np.ndarray:
+    """Return how much each job's outcome counts, (n,): those of one user's burst share one fate."""
+    user = np.unique(jobs.user, return_inverse=True)[1]
+    order = np.lexsort((jobs.submit, user))
+    opens = np.ones(len(jobs), bool)
+    opens[1:] = (np.diff(user[order]) != 0) | (np.diff(jobs.submit[order]) > BURST_GAP)
+    place = np.arange(len(jobs))
+    rank = place - np.maximum.accumulate(np.where(opens, place, 0)) + 1
+    found = np.empty(len(jobs))
+    found[order] = 1 / np.sqrt(rank)
+    return found
 
 
 def _last_news(now: float, began: float, every: float) -> float:

@@ -29,10 +29,14 @@ from procure.queue_time.booster import (
 from procure.queue_time.calibrate import GRID, quantiles_at
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import broad, stack
+from procure.queue_time.features import BACKLOG
 from procure.queue_time.log import Outcomes
 from procure.queue_time.metrics import LEVELS
-from procure.queue_time.mixture import Mixture
+from procure.queue_time.mixture import Mixtures
 from procure.queue_time.recent import PREFIX
+
+DEPTHS, FAR = ("queue_depth", "partition_depth"), 3
+"""Jobs that wait; from so many times the most seen in training on, a job is beyond what the boosters know."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class QueueTimeModel:
     """A fitted predictor of waits; `learn`, then `distribution`, which `mixture` moves as outcomes come in.
 
     ``plain`` holds the boosters of a single number by name; ``usual`` the training waits' quantiles at
-    `calibrate.GRID` and ``mean`` their mean, s.
+    `calibrate.GRID` and ``mean`` their mean, s; ``most_waiting`` the most of each of `DEPTHS` before a training job.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -92,7 +96,8 @@ class QueueTimeModel:
     plain: dict[str, Booster] = field(default_factory=dict)
     usual: np.ndarray = field(default_factory=lambda: np.zeros(len(GRID)))
     mean: float = 0.0
-    mixture: Mixture = field(default_factory=Mixture)
+    most_waiting: list[float] = field(default_factory=lambda: [np.inf] * len(DEPTHS))
+    mixture: Mixtures = field(default_factory=Mixtures)
 
     def learn(
         self, features: pd.DataFrame, outcomes: Outcomes, train: np.ndarray, cut: float
@@ -112,15 +117,16 @@ class QueueTimeModel:
         train = train[np.argsort(submit[train], kind="stable")]
         first = submit[train[int(len(train) * (1 - self.settings.holdout))]] if self.settings.holdout else cut
         early = train[outcomes.left[train] < first]
-        self.mixture.until = min(first, cut)
+        self.mixture.set_until(min(first, cut))
         if self.settings.holdout and len(early) >= 100:
             weighed = np.flatnonzero((submit >= first) & (submit < cut))
             with step(f"weighing the experts on the last {len(weighed):,} jobs"):
-                judge = QueueTimeModel(replace(self.settings, members=1))
+                judge = type(self)(replace(self.settings, members=1))
                 judge.fit(features.iloc[early], wait[early], submit[early])
                 raw = judge.experts(features.iloc[weighed])
-                self.mixture.roll(outcomes.take(weighed), raw, judge.top, cut)
-        self.mixture.until = cut
+                beyond = judge.beyond(features.iloc[weighed])
+                self.mixture.roll(outcomes.take(weighed), raw, beyond, judge.top, cut)
+        self.mixture.set_until(cut)
         return self.fit(features.iloc[train], wait[train], submit[train])
 
     def work(self, n_rows: int) -> float:
@@ -149,19 +155,21 @@ class QueueTimeModel:
             (n,) seconds; tells which rows came last.
         """
         varies = features.max() > features.min()
-        own = [name for name in features.columns if not name.startswith(PREFIX)]
+        own = [name for name in features.columns if not name.startswith(PREFIX) and name != BACKLOG]
         self.names = [name for name in own if varies[name]] or own
         order = np.argsort(submit, kind="stable")[-self.settings.max_rows :]
         matrix, wait = features[self.names].to_numpy(dtype=np.float32)[order], wait[order]
-        self._boost(matrix, wait, self.settings.n_members(len(order)))
-        targets = {"hgb": wait, "hgb_mean": wait, "hgb_log": np.log1p(wait)}
-        for name, target in targets.items():
-            self.plain[name] = fit_plain(matrix, target, self.settings.seed, mean=name == "hgb_mean")
         self.usual, self.mean = broad(wait), float(wait.mean())
+        self.most_waiting = [float(features[name].max()) for name in DEPTHS]
+        self.boost(matrix, wait)
         return self
 
-    def _boost(self, matrix: np.ndarray, wait: np.ndarray, count: int) -> None:
+    def boost(self, matrix: np.ndarray, wait: np.ndarray) -> None:
+        """Fit every booster on rows (n, len(names)) of features and their waits (n,) in seconds."""
         chosen = self.settings
+        targets = {"hgb": wait, "hgb_mean": wait, "hgb_log": np.log1p(wait)}
+        for name, target in targets.items():
+            self.plain[name] = fit_plain(matrix, target, chosen.seed, mean=name == "hgb_mean")
         common: dict[str, object] = {
             "max_depth": chosen.depth,
             "eta": chosen.eta,
@@ -171,7 +179,9 @@ class QueueTimeModel:
         common["min_child_weight"] = chosen.least_weight
         self.longest = float(wait.max())
         self.deadlines = _deadlines(wait, chosen.n_deadlines)
-        self.members = fit_members(lambda seed: self._member(matrix, wait, seed, common), chosen.seed, count)
+        self.members = fit_members(
+            lambda seed: self._member(matrix, wait, seed, common), chosen.seed, chosen.n_members(len(wait))
+        )
 
     def _member(self, matrix: np.ndarray, wait: np.ndarray, seed: int, common: dict[str, object]) -> Member:
         chosen = self.settings
@@ -238,23 +248,33 @@ class QueueTimeModel:
         """The longest log wait that an expert is moved to."""
         return float(np.log1p(self.usual[-1]))
 
-    def experts(self, features: pd.DataFrame) -> np.ndarray:
-        """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds)."""
+    def boosted(self, features: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Return what the boosters say of each row, s: two curves (n, len(calibrate.GRID)), three points (n,)."""
         matrix = self.matrix(features)
         pairs = [self._curves(member, matrix) for member in self.members]
-        boosted = {
+        found = {
             name: np.mean([pair[i] for pair in pairs], axis=0)
             for i, name in enumerate(("quantile", "chance"))
         }
-        boosted |= {
+        found |= {
             name: np.maximum(predict(booster, matrix).ravel(), 0.0) for name, booster in self.plain.items()
         }
-        boosted["hgb_log"] = np.expm1(np.minimum(boosted["hgb_log"], self.top))
-        return stack(boosted, features, self.usual, self.mean)
+        found["hgb_log"] = np.expm1(np.minimum(found["hgb_log"], self.top))
+        return found
+
+    def experts(self, features: pd.DataFrame) -> np.ndarray:
+        """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds)."""
+        return stack(self.boosted(features), features, self.usual, self.mean)
 
     def distribution(self, features: pd.DataFrame) -> Distribution:
         """Return each row's distribution of the wait: the mixture's, corrected by what came of recent jobs."""
-        return Distribution(self.mixture.say(self.experts(features), self.top))
+        return Distribution(self.mixture.say(self.experts(features), self.beyond(features), self.top))
+
+    def beyond(self, features: pd.DataFrame) -> np.ndarray:
+        """Return before which jobs far more wait than before any that was learnt from, (n,) bool."""
+        return (features[list(DEPTHS)].to_numpy(dtype=float) > FAR * np.array(self.most_waiting) + 10).any(
+            axis=1
+        )
 
 
 def _deadlines(wait: np.ndarray, count: int) -> np.ndarray:

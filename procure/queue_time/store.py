@@ -14,14 +14,13 @@ from procure.errors import TableError
 from procure.files import Archive, read_archive, write_archive
 from procure.queue_time.forest import Booster, from_bytes
 from procure.queue_time.log import Outcomes
-from procure.queue_time.mixture import Mixture
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/4"
+SCHEMA = "procure-queue-time/5"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
-_STATE = ("weights", "errors", "moved", "scale", "curve", "experts")
+_STATE = ("weights", "errors", "moved", "scale", "curve", "even", "experts")
 _COUNTS = ("n_errors", "seen", "until")
 """The arrays and numbers of a `mixture.Mixture`."""
 _TEXT = ("job_id", "user", "partition")
@@ -86,15 +85,16 @@ def _parts(
     model: QueueTimeModel | Published,
 ) -> tuple[dict[str, np.ndarray], dict[str, Booster], dict[str, Any]]:
     if isinstance(model, QueueTimeModel):
-        mixture = model.mixture
         arrays = {"deadlines": model.deadlines, "longest": np.array(model.longest), "usual": model.usual}
-        arrays |= {f"mixture_{name}": getattr(mixture, name) for name in _STATE}
-        arrays |= {f"jobs_{name}": values for name, values in vars(mixture.jobs).items()}
+        for position, mixture in enumerate(model.mixture):
+            arrays |= {f"mixture{position}_{name}": getattr(mixture, name) for name in _STATE}
+            arrays |= {f"jobs{position}_{name}": values for name, values in vars(mixture.jobs).items()}
         boosters: dict[str, Booster] = {f"plain_{name}": booster for name, booster in model.plain.items()}
         for position, member in enumerate(model.members):
             boosters |= {f"quantile{position}": member.quantile, f"chance{position}": member.chance}
         settings = asdict(model.settings) | {"names": model.names, "n_members": len(model.members)}
-        settings |= {"mean": model.mean, "mixture": {name: getattr(mixture, name) for name in _COUNTS}}
+        settings |= {"mean": model.mean, "most_waiting": model.most_waiting}
+        settings["mixtures"] = [{name: getattr(one, name) for name in _COUNTS} for one in model.mixture]
         return arrays, boosters, settings
     arrays = {"low": model.low, "high": model.high, "centres": model.centres}
     boosters = {"base": model.base} | {f"group{value}": booster for value, booster in model.boosters.items()}
@@ -111,19 +111,22 @@ def _assemble(
 
     if method == "procure":
         names, n_members = list(settings.pop("names")), int(settings.pop("n_members"))
-        mean, counts = float(settings.pop("mean")), settings.pop("mixture")
+        mean, counts = float(settings.pop("mean")), settings.pop("mixtures")
+        most_waiting = [float(value) for value in settings.pop("most_waiting")]
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
-        model.usual, model.mean = arrays["usual"], mean
+        model.usual, model.mean, model.most_waiting = arrays["usual"], mean, most_waiting
         model.members = [
             Member(*(read(f"{kind}{position}") for kind in ("quantile", "chance")))
             for position in range(n_members)
         ]
         plain = [name for name in arrays if name.startswith("plain_")]
         model.plain = {name.removeprefix("plain_"): read(name) for name in plain}
-        state = {name: arrays[f"mixture_{name}"] for name in _STATE} | {
-            name: counts[name] for name in _COUNTS
-        }
-        model.mixture = Mixture(**state, jobs=Outcomes(*(arrays[f"jobs_{f.name}"] for f in fields(Outcomes))))
+        for position, (mixture, known) in enumerate(zip(model.mixture, counts, strict=True)):
+            for name in _STATE:
+                setattr(mixture, name, arrays[f"mixture{position}_{name}"])
+            for name in _COUNTS:
+                setattr(mixture, name, known[name])
+            mixture.jobs = Outcomes(*(arrays[f"jobs{position}_{f.name}"] for f in fields(Outcomes)))
         return model
     published = Published(settings["k"], settings["seed"])
     published.low, published.high, published.centres = arrays["low"], arrays["high"], arrays["centres"]

@@ -142,15 +142,18 @@ def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.Da
 def _learn_more(
     model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFrame, fresh: np.ndarray
 ) -> None:
-    """Let a model's mixture see what became of the jobs it followed, and the new jobs."""
-    outcomes, followed = Outcomes.of(joined), model.mixture.jobs
+    """Let a model's mixtures see what became of the jobs it followed, and the new jobs."""
+    outcomes = Outcomes.of(joined)
     now = dict(zip(zip(outcomes.name, outcomes.submit, strict=True), range(len(outcomes)), strict=True))
-    for position, key in enumerate(zip(followed.name, followed.submit, strict=True)):
-        if key in now:
-            followed.left[position] = outcomes.left[now[key]]
-            followed.started[position] = outcomes.started[now[key]]
-    raw = model.experts(features.iloc[fresh])
-    model.mixture.roll(outcomes.take(fresh), raw, model.top, _known_until(outcomes))
+    for followed in (one.jobs for one in model.mixture):
+        for position, key in enumerate(zip(followed.name, followed.submit, strict=True)):
+            if key in now:
+                followed.left[position] = outcomes.left[now[key]]
+                followed.started[position] = outcomes.started[now[key]]
+    new = features.iloc[fresh]
+    model.mixture.roll(
+        outcomes.take(fresh), model.experts(new), model.beyond(new), model.top, _known_until(outcomes)
+    )
 
 
 def choose_k(

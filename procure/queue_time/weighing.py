@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from procure.queue_time.calibrate import EVERY, GRID
-from procure.queue_time.experts import MIDDLE, N_ERRORS, PRIOR_WEIGHTS, SPREAD
+from procure.queue_time.experts import MIDDLE, N_ERRORS, SPREAD
 
 RATE, SHARE, DELAY = 0.3, 0.01, 10.0
 """Learning rate per unit of relative loss; share of the weight that returns to the prior after an outcome; and
@@ -24,9 +24,9 @@ _LOSS_LEVELS = np.clip(GRID, 0.005, 0.995)
 @njit(cache=True)
 def roll(
     submit: np.ndarray, raw: np.ndarray, is_point: np.ndarray, is_moved: np.ndarray, time: np.ndarray, row: np.ndarray,
-    begin: np.ndarray, end: np.ndarray, kind: np.ndarray, weights: np.ndarray, errors: np.ndarray, n_errors: int,
-    moved: np.ndarray, scale: np.ndarray, seen: float, first: int, waiting: int, spread: np.ndarray, curve: np.ndarray,
-    said: np.ndarray, top: float,
+    begin: np.ndarray, end: np.ndarray, kind: np.ndarray, prior: np.ndarray, weights: np.ndarray, errors: np.ndarray,
+    n_errors: int, moved: np.ndarray, scale: np.ndarray, seen: float, first: int, waiting: int, spread: np.ndarray,
+    curve: np.ndarray, said: np.ndarray, top: float,
 ) -> tuple[int, float]:  # fmt: skip
     """Go through submissions and news in the order of time."""
     news = 0
@@ -36,7 +36,7 @@ def roll(
             one, over = row[news], kind[news] != 0
             seen = _learn(
                 spread[one], curve[one], begin[news], end[news], kind[news] == 1, over, waiting, weights,
-                PRIOR_WEIGHTS, scale, seen,
+                prior, scale, seen,
             )  # fmt: skip
             if over:
                 waiting -= 1

@@ -25,7 +25,7 @@ _LEAST = 0.06
 _MOST = 4
 _TOPIC_OF_EXPERT = {
     "last_like": "like", "shape": "like", "user_5": "user", "user": "user", "partition_5": "lately", "day": "lately",
-    "week": "lately", "month": "lately",
+    "week": "lately", "month": "lately", "backlog": "ahead", "backlog_moved": "ahead",
 }  # fmt: skip
 _WITHOUT_TOPIC = ("zero", "mean", "broad")
 """Experts that look at nothing of the job; those that stand nowhere here are boosters."""
@@ -108,7 +108,8 @@ def topics(site: SiteModel, here: Situation, median: float) -> dict[str, float]:
     for name, part in zip(model.names, moved, strict=True):
         topic = meaning(name).topic
         boosted[topic] = boosted.get(topic, 0.0) + float(part)
-    weight = dict(zip(experts.NAMES, model.mixture.weights.tolist(), strict=True))
+    [weights] = model.mixture.weights(model.beyond(here.features))
+    weight = dict(zip(experts.NAMES, weights.tolist(), strict=True))
     own = 1 - sum(weight[name] for name in (*_TOPIC_OF_EXPERT, *_WITHOUT_TOPIC))
     total = sum(map(abs, boosted.values())) or 1.0
     found = {topic: own * part / total for topic, part in boosted.items()}
