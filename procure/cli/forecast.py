@@ -14,8 +14,8 @@ from procure.cli import common, lazy
 from procure.errors import ArgumentError, TableError
 from procure.forecast import Forecaster, PatternSettings, find_patterns
 from procure.forecast import evaluate as evaluate_forecasts
-from procure.forecast.confidence import MODES, check_mode, make_forecasts
-from procure.forecast.forecaster import confidence_of
+from procure.forecast.confidence import MODES, check_mode
+from procure.forecast.forecaster import pattern_table
 from procure.forecast.report import write_report
 from procure.settings import problems
 from procure.tables import write
@@ -70,13 +70,7 @@ def patterns(
     found = find_patterns(table, settings)
     for text in found.notes:
         common.note(text)
-    shown = found.table(fewest)
-    shown.insert(len(shown.columns), "confidence", math.nan)
-    for name in shown["every"].unique():
-        f = make_forecasts(found, name)
-        sure = confidence_of(found, f, confidence)
-        rows = (shown["every"] == name) & shown["running"]
-        shown.loc[rows, "confidence"] = sure[shown.loc[rows, "burst"].to_numpy(int)]
+    shown = pattern_table(found, fewest, confidence)
     if output is common.Format.TABLE:
         common.note(
             f"{counted(len(shown), 'pattern')} in {counted(found.n_rows, 'job')}, {len(found.bursts.key):,} bursts"

@@ -52,23 +52,18 @@ def check_(
         speeds = [float(exact_speed(speed) or 0) for speed in logged_speed or []]
     with common.bad_option("--logged-processor"):
         speeds += [logged_processor_speed(name, table)[0] for name in logged_processor or []]
-    summary = summarise_quotes(table)
-    ranges = ["mem_gb", "cpus", "gpus", "price_usd"]
-    if speeds:
-        ratios = speed_ratios(table, speeds)
+    ratios = speed_ratios(table, speeds) if speeds else None
+    summary = summarise_quotes(table, ratios)
+    if ratios is not None and output is common.Format.JSON:
         by_category = ratios.groupby(table["category"], sort=False)
-        summary["speed_ratio_min"] = by_category["speed_ratio_min"].min().to_numpy()
-        summary["speed_ratio_max"] = by_category["speed_ratio_max"].max().to_numpy()
-        ranges.append("speed_ratio")
-        if output is common.Format.JSON:
-            summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
+        summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
     for text in rate_warnings(table, speeds):
         common.note(f"careful: {text}")
     if output is not common.Format.TABLE:
         common.print_table(summary, output)
         return
     people = summary[["category", "n_types"]].copy()
-    for name in ranges:
+    for name in summary.columns[2::2].str.removesuffix("_min"):
         low, high = summary[f"{name}_min"], summary[f"{name}_max"]
         people[name] = [
             _range(a, b, 4 if name == "speed_ratio" else 12) for a, b in zip(low, high, strict=True)
@@ -78,7 +73,7 @@ def check_(
         output,
         f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}",
     )
-    if speeds:
+    if ratios is not None:
         common.note(f"run times are multiplied by {ratio_text(ratios)}")
 
 

@@ -13,7 +13,7 @@ from procure.cli import common, lazy
 from procure.errors import ArgumentError, TableError
 from procure.tables import JOB, NODE, existing_file, read, write
 from procure.text import counted
-from procure.topology.fat_tree import leaf_and_pod, make_nodes, uneven
+from procure.topology.fat_tree import leaf_and_pod, leaf_table, make_nodes, uneven
 from procure.topology.metrics import hops_by_size, hops_of_jobs
 from procure.topology.picture import draw_tree
 from procure.topology.report import write_report
@@ -54,17 +54,8 @@ def show(
     """
     if plot is not None and plot.suffix != ".svg":
         raise ArgumentError("plot", f"{plot} was given; its ending must be .svg")
-    slurm = is_slurm_topology(path)
-    table = read_slurm_topology(path).nodes if slurm else read(path, NODE)
-    leaf, pod = leaf_and_pod(table)
-    wrong = uneven(leaf, pod)
-    names = table["node_id"].groupby([pod, leaf])
-    rows = pd.DataFrame({"n_nodes": names.size(), "first": names.first(), "last": names.last()})
-    rows = rows.rename_axis(["pod", "leaf"]).reset_index()
-    if slurm:
-        switches = table.drop_duplicates("leaf").set_index("leaf")
-        rows["leaf_switch"] = rows["leaf"].map(switches["leaf_switch"])
-        rows["pod_switch"] = rows["leaf"].map(switches["pod_switch"])
+    table = read_slurm_topology(path).nodes if is_slurm_topology(path) else read(path, NODE)
+    rows, wrong = leaf_table(table), uneven(*leaf_and_pod(table))
     if plot is not None:
         draw_tree(rows, plot)
     if output is common.Format.JSON:

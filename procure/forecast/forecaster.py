@@ -28,6 +28,16 @@ def confidence_of(patterns: Patterns, forecasts: Forecasts, mode: str) -> np.nda
     return confidence(forecasts, mode)
 
 
+def pattern_table(patterns: Patterns, fewest: int, mode: str) -> pd.DataFrame:
+    """Return `Patterns.table` with ``confidence``, that of one more period; NaN where the pattern has ended."""
+    table = patterns.table(fewest).assign(confidence=np.nan)
+    for name in table["every"].unique():
+        sure = confidence_of(patterns, make_forecasts(patterns, name), mode)
+        rows = (table["every"] == name) & table["running"]
+        table.loc[rows, "confidence"] = sure[table.loc[rows, "burst"].to_numpy(int)]
+    return table
+
+
 class Forecaster:
     """Which jobs will come: learns from a log, predicts a job table.
 

@@ -160,6 +160,17 @@ def _check_places(leaf: np.ndarray, pod: np.ndarray) -> None:
             )
 
 
+def leaf_table(nodes: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per leaf: ``pod leaf n_nodes``, the ``first`` and ``last`` node, and Slurm's switches if known."""
+    leaf, pod = leaf_and_pod(nodes)
+    by_leaf = nodes.groupby([pod, leaf])
+    known = {name: (name, "first") for name in ("leaf_switch", "pod_switch") if name in nodes}
+    rows = by_leaf.agg(
+        n_nodes=("node_id", "size"), first=("node_id", "first"), last=("node_id", "last"), **known
+    )
+    return rows.rename_axis(["pod", "leaf"]).reset_index()
+
+
 def uneven(leaf: np.ndarray, pod: np.ndarray) -> list[str]:
     """Say of each leaf and each pod whose size differs from the most frequent one (ties: the larger)."""
 
