@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import html
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -209,6 +210,21 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 def printable(text: str, kept: str = "") -> str:
     """Return text that a terminal shows and does not obey: control characters as ``\\x1b``, but for those kept."""
     return _CONTROL.sub(lambda match: match[0] if match[0] in kept else ascii(match[0])[1:-1], text)
+
+
+def plain(value: Any) -> Any:
+    """Turn NumPy and pandas scalars, and what JSON lacks (NaN, infinity, NA), into plain JSON values."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) -> str:

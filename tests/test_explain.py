@@ -15,7 +15,6 @@ from small_study import swept
 from typer.testing import CliRunner
 
 import procure
-from procure.cli.common import plain
 from procure.cli.main import app
 from procure.errors import ArgumentError, TableError
 from procure.explanation import bottleneck
@@ -31,6 +30,7 @@ from procure.sweep import load_plan
 from procure.sweep.results import load_results
 from procure.sweep.trial import find_package
 from procure.tables import check
+from procure.text import plain
 
 
 def nodes_of(*rows: tuple[int, int, int, str]) -> pd.DataFrame:

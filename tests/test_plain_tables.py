@@ -51,7 +51,7 @@ def test_package_ids_wrap_at_commas(capsys):
     [
         ("mean_wait_time", ("mean wait", "s")), ("price_usd", ("price US$", "US$")), ("n_jobs", ("jobs", "")),
         ("total_cpus", ("total CPUs", "")), ("mem_gb", ("mem GB", "GB")), ("hit_share", ("hit share", "share")),
-        ("rmse_seconds", ("RMSE", "s")), ("utilization_cpu", ("utilization CPU", "share")), ("usd", ("US$", "US$")),
+        ("rmse_seconds", ("RMSE", "s")), ("utilization_cpu", ("CPUs used", "share")), ("usd", ("US$", "US$")),
         ("tco, US$", ("tco US$", "US$")), ("rank", ("rank", "")),
     ],
 )  # fmt: skip

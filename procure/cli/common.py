@@ -15,10 +15,10 @@ import pandas as pd
 import typer
 
 from procure.cli import layout
-from procure.cli.people import amount, cell, head, plain
+from procure.cli.people import amount, cell, head
 from procure.errors import ArgumentError, TableError
 from procure.tables import check_name, without_formulas
-from procure.text import money, printable, seconds
+from procure.text import money, plain, printable, seconds
 from procure.workload import Imported, read_log
 from procure.workload.clock import zone
 

@@ -10,10 +10,9 @@ import typer
 
 from procure import tables
 from procure.cli import common
-from procure.cli.people import amount, head
 from procure.comparison import Comparison
 from procure.comparison import compare as compare_policies
-from procure.comparison.report import mean_waits, write_report
+from procure.comparison.report import mean_waits, with_units, write_report
 from procure.comparison.side_by_side import check_policies
 from procure.comparison.slices import check_length
 from procure.policies import catalog
@@ -97,7 +96,7 @@ def _print(comparison: Comparison, output: common.Format) -> None:
         _print_waits(mean_waits(comparison.by_size), "mean wait by CPUs of the job")
         _print_waits(mean_waits(comparison.by_user), "mean wait by class of user")
         if not comparison.tests.empty:
-            common.print_table(_tests(comparison.tests), output, f"paired tests; {comparison.caveat}")
+            common.print_table(with_units(comparison.tests), output, f"paired tests; {comparison.caveat}")
         if not comparison.fidelity.empty:
             _print_waits(comparison.fidelity, "simulated against logged waits, by CPUs")
 
@@ -109,14 +108,3 @@ def _print_waits(table: pd.DataFrame, title: str) -> None:
     """Print a table whose numbers are lengths of time, but for counts."""
     seconds = {str(name): "s" for name in table.select_dtypes("float").columns if name not in _NO_TIMES}
     common.print_table(table, common.Format.TABLE, title, seconds)
-
-
-def _tests(tests: pd.DataFrame) -> pd.DataFrame:
-    """Write each row's differences in its metric's unit."""
-    units = [head(metric)[1] for metric in tests["metric"]]
-    columns = {
-        name: [amount(value, unit) for value, unit in zip(tests[name], units, strict=True)]
-        for name in ("difference", "low", "high")
-    }
-    metric = [head(metric)[0] for metric in tests["metric"]]
-    return tests.assign(**columns, metric=metric)

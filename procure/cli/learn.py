@@ -20,7 +20,7 @@ from procure.learn.report import write_report
 from procure.learn.search import Settings, train_by_search
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.tables import JOB, NODE, read
-from procure.text import counted
+from procure.text import counted, plain
 
 app = lazy.command_group()
 
@@ -170,7 +170,7 @@ def evaluate(
     found = judge(policy, chosen, ahead=ahead, every=every)
     if keep:
         span = {"first_day": chosen[0].name, "last_day": chosen[-1].name, "n_days": len(chosen)}
-        write_policy(file, replace(policy, judged=common.plain(span | found.figures)))
+        write_policy(file, replace(policy, judged=plain(span | found.figures)))
     if report is not None:
         write_report(found, policy, report, f"{file} on {jobs.name}")
         common.note(f"report written to {report}")

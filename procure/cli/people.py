@@ -7,33 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from procure.text import duration, printable
-
-_ENDINGS = {
-    ", s": "s", " s": "s", "_s": "s", "_seconds": "s", ", US$": "US$", "_usd": "US$", "_gb": "GB", "_mb": "MB",
-    "_kwh_per_year": "kWh/year", ", kWh/year": "kWh/year", ", share": "share",
-}  # fmt: skip
-"""What names end in, and the unit that it tells; in the head stands the unit, or nothing where cells have it."""
-_KEPT_ENDINGS = {"share": "share", "wait": "s"}
-_WHOLE_NAMES = {
-    "seconds": ("time", "s"), "usd": ("US$", "US$"),
-    "elapsed": ("kernel time", "s"), "span": ("span", "s"), "makespan": ("makespan", "s"),
-    "kernel_seconds": ("kernel time", "s"), "mean_wait_time": ("mean wait", "s"), "wait_s": ("mean wait", "s"),
-    "median_wait_time": ("median wait", "s"), "p95_wait_time": ("95 % wait", "s"),
-    "max_wait_time": ("longest wait", "s"), "mean_turnaround_time": ("mean turnaround", "s"),
-    "requested_time": ("limit", "s"), "run_time": ("run time", "s"), "n_killed": ("cut at their limit", ""),
-    "tco_usd": ("total cost of ownership", "US$"), "usd_per_job": ("cost per job", "US$/job"),
-    "usd_per_core_hour": ("cost per core-hour", "US$/core-hour"),
-}  # fmt: skip
-_WORDS = {
-    "cpu": "CPU",
-    "cpus": "CPUs",
-    "gpu": "GPU",
-    "gpus": "GPUs",
-    "id": "id",
-    "rmse": "RMSE",
-    "mae": "MAE",
-}
+from procure.page.names import told
+from procure.text import duration, plain, printable
 
 
 def head(name: str, unit: str | None = None) -> tuple[str, str]:
@@ -46,25 +21,10 @@ def head(name: str, unit: str | None = None) -> tuple[str, str]:
     unit
         Where the name does not tell it: ``s``, ``US$``, ``share`` or another; ``""`` for plain numbers.
     """
-    text, told = _told(name)
-    known = told if unit is None else unit
-    words = text.removeprefix("n_").replace("_", " ").split(" ")
-    text = " ".join(_WORDS.get(word, word) for word in words)
+    text, known = told(name)
+    known = known if unit is None else unit
     shown = known if known in ("US$", "GB", "MB", "W", "kWh/year") and known != text else ""
     return f"{text} {shown}".rstrip(), known
-
-
-def _told(name: str) -> tuple[str, str]:
-    """Return a name without its unit, and the unit."""
-    if name in _WHOLE_NAMES:
-        return _WHOLE_NAMES[name]
-    for ending, unit in _ENDINGS.items():
-        if name.endswith(ending) and name != ending:
-            return name[: -len(ending)], unit
-    for ending, unit in _KEPT_ENDINGS.items():
-        if name == ending or name.endswith(("_" + ending, " " + ending)):
-            return name, unit
-    return name, "share" if name.startswith("utilization_") else ""
 
 
 def cells(values: pd.Series, unit: str) -> list[str]:
@@ -85,9 +45,7 @@ def amount(value: Any, unit: str) -> str:
     if unit == "share":
         return f"{value:.1%}"
     if unit.startswith("US$") and abs(value) >= 1:
-        return (
-            f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
-        )
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
     return number(value)
 
 
@@ -131,18 +89,3 @@ def cell(value: Any, places: int = 3) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {cell(one, places)}" for key, one in value.items())
     return printable(str(value))
-
-
-def plain(value: Any) -> Any:
-    """Turn NumPy and pandas scalars, and what JSON lacks (NaN, infinity, NA), into plain JSON values."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -29,7 +29,7 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
         c=comparison,
         lines=_answer(comparison.table),
         main=comparison.table[_MAIN],
-        tests=_tests(comparison.tests),
+        tests=with_units(comparison.tests),
         spreads=[] if comparison.parts.empty else [_spread(comparison, metric) for metric in TESTED],
         mean_waits=mean_waits,
         every_metric=_every_metric,
@@ -53,7 +53,7 @@ def _answer(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _tests(tests: pd.DataFrame) -> pd.DataFrame:
+def with_units(tests: pd.DataFrame) -> pd.DataFrame:
     """Write the paired tests for people: differences in the unit of their metric."""
     if tests.empty:
         return tests
