@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from procure.errors import TableError
 from procure.explanation.bottleneck import Bottleneck, find_bottleneck
 from procure.models import Case, Predicted, features
 from procure.objectives.aggregate import pooled_mean
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.progress import step
+from procure.simulator.metrics import INDEX
 from procure.sweep.results import StudyResults
-from procure.sweep.trial import replayed, try_counts, try_everywhere
+from procure.sweep.trial import replayed, simulate_once, try_everywhere
 
 CONTENTS = (
     ("GPUs", ("total_gpus", "nodes_gpus")),
@@ -89,7 +91,7 @@ def explain_package(
     name = package_ids(counts[None, :], plan.types)[0]
     row = int(np.flatnonzero((whole.packages["package_id"] == name).to_numpy())[0])
     package = whole.packages.iloc[row]
-    waits = _waits(results, counts, row)
+    waits = _waits(results, row)
     ran = np.array([[case.weight * case.n_ran[row]] for case in results.cases])
     typical, prediction, factors = _factors(results, whole, predicted, row)
     return PackageExplanation(
@@ -116,13 +118,15 @@ def longest_waiting(cases: Sequence[Case]) -> str:
     return cases[int(np.argmax(medians))].name
 
 
-def _waits(results: StudyResults, counts: np.ndarray, row: int) -> pd.DataFrame:
+def _waits(results: StudyResults, row: int) -> pd.DataFrame:
     rows = []
     for case in results.cases:
         wait, known = float(case.wait[row]), bool(case.simulated[row])
         if not known and case.left_out[row] < case.n_jobs:
-            runs = try_counts(results.plan, counts[None, :], case.name, results.policy)
-            wait = float(runs["mean_wait_time"].iloc[0])
+            failures: list[str] = []
+            wait = float(simulate_once(results, case.name, np.array([row]), failures)[0, INDEX.mean_wait_time])
+            if failures:
+                raise TableError(f"{case.name} under {results.policy}: {failures[0]}")
         rows.append((case.name, wait, int(case.left_out[row]), known))
     return pd.DataFrame(rows, columns=["workload", "mean_wait_time", "jobs_left_out", "simulated_before"])
 

@@ -2,7 +2,7 @@
 
 from procure.models.case import Case, make_case, together
 from procure.models.crossfit import Predicted, predict_packages
-from procure.models.features import FEATURE_SETS, features
+from procure.models.features import FEATURE_SETS, feature_inputs, features
 from procure.models.surrogate import KINDS, Surrogate
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Case",
     "Predicted",
     "Surrogate",
+    "feature_inputs",
     "features",
     "make_case",
     "predict_packages",

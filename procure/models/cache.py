@@ -12,7 +12,7 @@ import pandas as pd
 from procure.files import Archive, keep
 from procure.models.case import Case
 from procure.models.crossfit import Predicted, predict_packages
-from procure.models.features import features
+from procure.models.features import feature_inputs, features
 from procure.models.intervals import Spread
 from procure.models.surrogate import SCHEMA, from_archive
 
@@ -37,15 +37,15 @@ def learn(
     """
     among = case.runs_all if among is None else among
     rows = np.flatnonzero(among)
-    x, wait = features(case.packages.iloc[rows], quotes, feature_set), case.wait[rows]
+    packages, wait = case.packages.iloc[rows], case.wait[rows]
     settings = f"{feature_set}.{kind}.{folds}.{seed}"
     what = case.name if case.column == "mean_wait_time" else f"{case.name} {case.column}"
     name = hashlib.sha256(f"{what} {settings} {among.all()}".encode()).hexdigest()[:8]
     found = keep(
         folder,
         f"{kind}.{feature_set}.{name}",
-        [settings, x.to_numpy(), wait, rows],
-        lambda: predict_packages(x, wait, kind, folds, seed),
+        [settings, *feature_inputs(packages, quotes), wait, rows],
+        lambda: predict_packages(features(packages, quotes, feature_set), wait, kind, folds, seed),
         _archive,
         _predicted,
         SCHEMA,

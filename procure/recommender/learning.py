@@ -9,15 +9,16 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import keep_array
-from procure.models import Case, Predicted, Surrogate
+from procure.models import Case, Predicted, Surrogate, feature_inputs
 from procure.models.case import simulated_values
 from procure.objectives import OBJECTIVES, objective
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Learn, PackageValues, Simulate
 from procure.schemas import COST_UNITS
+from procure.simulator.metrics import METRIC_NAMES
 from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
-from procure.sweep.trial import simulate_counts
+from procure.sweep.trial import simulate_once
 from procure.text import file_name
 
 _FEWEST_ROWS = 20
@@ -32,7 +33,7 @@ def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
     for one in quantities:
         if one.name in OBJECTIVES:
             objective(one.name, there)
-    costs = results.costs() if any(one.source == "cost" for one in quantities) else pd.DataFrame()
+    costs = results.costs if any(one.source == "cost" for one in quantities) else pd.DataFrame()
     values = {
         column: np.array(
             [simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases]
@@ -46,14 +47,8 @@ def simulator(results: StudyResults, columns: Sequence[str], failures: list[str]
     """Return a function that simulates packages under the study; why a run failed is added to ``failures``."""
 
     def simulate(rows: np.ndarray) -> dict[str, np.ndarray]:
-        found = {column: np.full((len(results.cases), len(rows)), np.nan) for column in columns}
-        for i, case in enumerate(results.cases):
-            runs = simulate_counts(results.plan, results.counts[rows], case.name, results.policy)
-            bad = (runs["status"] != "ok").to_numpy()
-            failures.extend(f"{run.package_id}: {run.reason}" for run in runs[bad].itertuples())
-            for column in columns:
-                found[column][i] = np.where(bad, np.nan, runs[column].to_numpy(dtype="float64"))
-        return found
+        runs = np.stack([simulate_once(results, case.name, rows, failures) for case in results.cases])
+        return {column: runs[:, :, METRIC_NAMES.index(column)] for column in columns}
 
     return simulate
 
@@ -132,12 +127,12 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
     if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
         return guess
     model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate()
-    x, wait = results.features, case.wait[learnt]
-    filled = guess.copy()
+    wait, filled = case.wait[learnt], guess.copy()
     filled[unknown] = keep_array(
         results.kept,
         f"others.{file_name(f'{case.name} {case.column}')}",
-        [model.kind, model.seed, model.profile, x, learnt, wait, unknown],
-        lambda: model.fit(x[learnt], wait).predict(x[unknown]),
+        [model.kind, model.seed, model.profile, results.plan.study.model.feature_set, learnt, wait, unknown]
+        + [*feature_inputs(case.packages, results.plan.quotes)],
+        lambda: model.fit(results.features[learnt], wait).predict(results.features[unknown]),
     )
     return filled

@@ -228,7 +228,7 @@ def _costs(done: Recommendation) -> list[str]:
     price, cpus = float(first["price_usd"]), max(float(first["total_cpus"]), 1)
     lines = [f"US$ {price:,.0f} of US$ {study.packages.budget_usd:,.0f}, US$ {price / cpus:,.0f} per CPU"]
     if study.costs != Costs():
-        used = done.results.costs().iloc[row]["usd_per_core_hour"]
+        used = done.results.costs.iloc[row]["usd_per_core_hour"]
         lines.append(f"over {study.costs.years:g} years US$ {used:,.3f} per core-hour used")
     return lines
 
@@ -266,7 +266,7 @@ def _front(done: Recommendation) -> Markup:
     by_wait = objective.source == "result" and objective.unit == "s"
     names = [objective.name if by_wait else "mean-wait"]
     names += ["price" if results.plan.study.costs == Costs() else "tco"]
-    if not results.costs()["energy_kwh_per_year"].isna().any():
+    if not results.costs["energy_kwh_per_year"].isna().any():
         names.append("energy")
     wider = with_front(done, [OBJECTIVES[name] for name in names])
     values, axes = wider.package_values, wider.criteria.axes

@@ -81,7 +81,7 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
     """
     results = done.results
     rows = done.ranking["row"].to_numpy()[: min(2, done.k)]
-    packages, costs = results.cases[0].packages.iloc[rows], results.costs().iloc[rows]
+    packages, costs = results.cases[0].packages.iloc[rows], results.costs.iloc[rows]
     quotes, counts = results.plan.quotes, results.counts[rows]
     units = quotes["rack_units"].to_numpy(dtype="float64") if "rack_units" in quotes else np.nan
     height = np.where(counts > 0, counts * units, 0.0).sum(axis=1)

@@ -154,7 +154,7 @@ def page_data(done: Recommendation) -> dict[str, object]:
         figure on each axis.
     """
     results, ranking = done.results, done.ranking
-    costs = results.costs()
+    costs = results.costs
     axes = [
         ("price_usd", "price", "US$"),
         ("mean_wait_time", "mean wait", "s"),

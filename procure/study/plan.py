@@ -69,6 +69,11 @@ class Plan:
         """What `procure.sweep.trial` has laid out, by workload and policy: filled there, so that it is done once."""
         return {}
 
+    @cached_property
+    def replays(self) -> dict[tuple[bytes, str, str], Any]:
+        """The last schedules that `procure.sweep.trial.replayed` has made, by counts, workload and policy."""
+        return {}
+
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Every workload with every policy, in study order."""

@@ -75,8 +75,9 @@ class StudyResults:
         """The counts of every distinct package, int64[packages, types]."""
         return self.cases[0].packages[self.plan.types].to_numpy(np.int64)
 
+    @cached_property
     def costs(self) -> pd.DataFrame:
-        """Return what every distinct package costs, see `costs_of`."""
+        """What every distinct package costs, see `costs_of`."""
         return costs_of(self.plan, self.cases[0].packages, {case.name: case.weight for case in self.cases})
 
     def learn(self, case: Case, feature_set: str | None = None, among: np.ndarray | None = None) -> Predicted:
@@ -179,8 +180,9 @@ def load_results(
         check_in_study("workload", workload, plan.workloads)
     names = [workload] if workload else list(plan.workloads)
     folder, searched = plan.study.folder, pd.DataFrame()
-    if search:
-        runs = [read_runs(plan, folder / name) for name in (SEARCH_FOLDER, RACE_FOLDER)]
+    held = [folder / name for name in (SEARCH_FOLDER, RACE_FOLDER) if (folder / name).is_dir()]
+    if search and held:
+        runs = [read_runs(plan, one) for one in held]
         searched = pd.concat(runs, ignore_index=True)
         wanted = (
             (searched["policy"] == policy) & searched["workload"].isin(names) & (searched["status"] == "ok")
