@@ -193,9 +193,11 @@ def roughly(seconds: float) -> str:
 
 
 def with_unit(value: float, unit: str = "") -> str:
-    """Write a value with its unit, e.g. ``14,400 s`` or ``US$ 900,000``."""
+    """Write a value with its unit, e.g. ``4 h`` or ``US$ 900,000``."""
     if value != value:
         return "unknown"
+    if unit == "s":
+        return duration(value)
     whole = abs(value) >= 1000 or value == round(value)
     number = f"{value:,.0f}" if whole else f"{value:,.4g}"
     if unit.startswith("US$"):

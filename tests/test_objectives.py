@@ -123,7 +123,7 @@ def test_unknown_ways_and_shares_are_refused():
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (14_400.4, "s", "14,400 s"),
+        (14_400.4, "s", "4 h"),
         (0.1234567, "", "0.1235"),
         (900_000.0, "US$", "US$ 900,000"),
         (0.5, "US$/job", "US$ 0.50/job"),

@@ -23,12 +23,13 @@ import procure
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages.costs import Costs
-from procure.page.html import as_json
+from procure.page.html import as_json, render
 from procure.page.pdf import write_pdf
+from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name, most_robust
 from procure.reports import Report
 from procure.reports import answer as answering
-from procure.reports.answer import compared
+from procure.reports.answer import Compared, compared
 from procure.reports.bill import bill, ended, totals
 from procure.sweep.results import load_results
 
@@ -57,25 +58,64 @@ def test_the_first_page_has_at_most_150_words_and_one_picture(made: Report):
         assert word not in text
 
 
-def test_the_first_page_is_short_whatever_it_names(made: Report):
-    """With a robust choice, a cheaper one and many long names, sentences point into the list instead of naming."""
+def everything(made: Report, n_types: int, name: str) -> tuple[Recommendation, Compared, pd.DataFrame]:
+    """Make up a list whose first page needs every sentence, of many types with a name of some words."""
     done = made.recommendation
-    against = compared(done)
-    head = done.ranking.head(6)
-    prices = [90_000.0, 70_000.0, 80_000.0, 85_000.0, 86_000.0, 87_000.0]
-    waits = np.linspace(5000.0, 5200.0, 6)
-    ranking = head.assign(price_usd=prices, mean_wait_time=waits, jobs_left_out=0)
-    loads = pd.DataFrame([waits, [9000.0, 9000, 100, 900, 900, 900]] * 3).iloc[:5]
-    loads.index = ["now", *(load_name(growth) for growth in (0.7, 1.3, 2.0)), "with 2 times the GPU jobs"]
-    long, short = ", ".join(f"{n} × AVeryLongServerType{n}" for n in range(1, 6)), "1 × A"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answering, "_loads", lambda done: loads)
-        for name in (long, short):
-            page = answering.answer(replace(done, ranking=ranking), against, [name] * 6)
-            assert (page.robust, page.cheapest) == (2, 1) and len(page.others) == 2
-            text = " ".join([*page.brings, *page.sure, *page.others, *page.changes, name])
-            assert len(text.split()) <= 117
-            assert ("number 3 of the list" in page.others[0]) == (name == long)
+    results = done.results
+    base = results.plan.quotes.iloc[:1].drop(columns="name")
+    quotes = pd.concat([base] * n_types, ignore_index=True)
+    quotes.insert(0, "name", [f"{name}{i}" for i in range(n_types)])
+    quotes["price_usd"] = 1000.0 + np.arange(n_types)
+    counts = np.tile(np.arange(11, 11 + n_types), (len(results.counts), 1))
+    study = results.plan.study.model_copy(update={"name": f"{name} study"})
+    plan = replace(results.plan, quotes=quotes, study=study)
+    cases = [replace(results.cases[0], name=f"{name} day")] * 2
+    results = replace(results, plan=plan, cases=cases)
+    vars(results)["counts"] = counts
+    ranking = done.ranking.head(6).assign(
+        price_usd=[990_000.0, 870_000.0, 880_000.0, 885_000.0, 886_000.0, 887_000.0],
+        mean_wait_time=np.linspace(10_260.0, 10_400.0, 6),
+        jobs_left_out=1190,
+    )
+    loads = pd.DataFrame(
+        [[9000.0] * 6, [9000.0, 9000, 1000, 9000, 9000, 9000], [30_000.0] * 6, [40_000.0] * 6]
+    )
+    loads.index = ["now", *(load_name(growth) for growth in (0.7, 1.3)), "with 2 times the GPU jobs"]
+    jobs = compared(done).jobs
+    against = Compared(
+        f"{name} day", "on a middling package of the same budget", jobs.assign(before=jobs["wait"] + 321_000)
+    )
+    sure = replace(done.confidence, table=done.confidence.table.assign(alike=True))
+    return replace(done, results=results, ranking=ranking, confidence=sure), against, loads
+
+
+@pytest.mark.parametrize("n_types", [2, 8])
+@pytest.mark.parametrize("name", ["Type", "A Very Long Server Type With Options"])
+def test_the_first_page_is_short_whatever_it_names(
+    made: Report, monkeypatch: pytest.MonkeyPatch, n_types: int, name: str
+):
+    """With eight types, long names and every sentence, it has at most 150 words, counted on the page itself.
+
+    With names of a word nothing is left out but types.
+    """
+    done, against, loads = everything(made, n_types, name)
+    monkeypatch.setattr(answering, "_loads", lambda done: loads)
+    names = [", ".join(f"{n} × {name}{n}" for n in range(n_types))] * 6
+    page = answering.answer(done, against, names)
+    assert (page.robust, page.cheapest) == (2, 1)
+    assert len(page.others) == 2 and page.changes and "equally good" in page.sure[0]
+    assert len(page.brings) == 3 or (name != "Type" and len(page.brings) == 2)
+    best = {"price_usd": 990_000, "simulated": False}
+    text = part(
+        render(
+            Path(answering.__file__).with_name("first_page.html"), answer=page, bars=answering.bars_chart(page.bars),
+            title=page.title, package=page.package, best=best, case=done.case, budget_usd=1_000_000,
+            today="2026-11-22", period="2024-03-07 to 2024-03-31",
+        ),
+        "answer",
+    )  # fmt: skip
+    assert len(text.split()) <= page.n_words <= answering.MOST_WORDS
+    assert ("more types, page two" in text) == (n_types == 8)
 
 
 def test_lengths_of_time_for_a_committee():

@@ -10,7 +10,7 @@ import typer
 from procure.cli import common, lazy
 from procure.settings import validated
 from procure.tables import JOB, NODE, read, write
-from procure.text import counted
+from procure.text import counted, duration
 from procure.topology.fat_tree import make_nodes
 from procure.window.compare import compare_methods
 from procure.window.generate import generate_jobs, read_released
@@ -173,7 +173,8 @@ def compare(
             time_limit=time_limit, progress=common.note,
         )  # fmt: skip
     if report is not None:
-        write_report(comparison, report, f"{jobs.name} on {nodes.name}, a window every {length} s", driver)
+        about = f"{jobs.name} on {nodes.name}, a window every {duration(length)}"
+        write_report(comparison, report, about, driver)
         common.note(f"report written to {report}")
     shown = comparison.shown() if output is common.Format.TABLE else comparison.table
     common.print_table(shown, output, f"{jobs}: {counted(len(comparison.costs), 'window')} of {length} s")

@@ -37,19 +37,26 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
     return write_page(path, text)
 
 
-def _answer(table: pd.DataFrame) -> list[str]:
-    """Say under which policy jobs wait least, what the first one gives, and which the ranking puts first."""
+def _answer(table: pd.DataFrame) -> list[tuple[str, str]]:
+    """Say under which policy jobs wait least, what the first one gives, and which the ranking puts first.
+
+    Each sentence with the section that it rests on.
+    """
     waits = table["mean_wait_time"]
     if waits.isna().all():
-        return ["no job ran under any policy"]
+        return [("no job ran under any policy", "side")]
     best, first = table.loc[waits.idxmin()], table.iloc[0]
-    lines = [f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average"]
+    lines = [
+        (f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average", "side")
+    ]
     if best["policy"] != first["policy"]:
-        lines.append(f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}")
+        lines.append(
+            (f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}", "side")
+        )
     leaders = table.loc[table["rank"] == table["rank"].min(), "policy"].tolist()
     return [
         *lines,
-        f"by wait, slowdown and use of the resources together, {' and '.join(leaders)} comes first",
+        (f"by wait, slowdown and use of the resources together, {' and '.join(leaders)} comes first", "side"),
     ]
 
 

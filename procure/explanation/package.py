@@ -15,7 +15,7 @@ from procure.objectives.aggregate import pooled_mean
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.progress import step
-from procure.simulator.metrics import INDEX
+from procure.simulator.metrics import METRIC_NAMES
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed, simulate_once, try_everywhere
 
@@ -124,7 +124,8 @@ def _waits(results: StudyResults, row: int) -> pd.DataFrame:
         wait, known = float(case.wait[row]), bool(case.simulated[row])
         if not known and case.left_out[row] < case.n_jobs:
             failures: list[str] = []
-            wait = float(simulate_once(results, case.name, np.array([row]), failures)[0, INDEX.mean_wait_time])
+            ran = simulate_once(results, case.name, np.array([row]), failures)
+            wait = float(ran[0, METRIC_NAMES.index("mean_wait_time")])
             if failures:
                 raise TableError(f"{case.name} under {results.policy}: {failures[0]}")
         rows.append((case.name, wait, int(case.left_out[row]), known))

@@ -13,7 +13,8 @@ from procure.forecast.load import LoadJudged, judge_load
 from procure.forecast.periods import DAY, PatternSettings, find_patterns
 from procure.page import svg
 from procure.page.html import render, write_page
-from procure.workload.clock import has_dates
+from procure.text import duration
+from procure.workload.clock import has_dates, local_times
 
 _QUALITY = [
     "period", "confidence", "n_forecasts", "n_hits", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
@@ -29,7 +30,13 @@ def write_report(
     reserved = [name for name in rows if name.startswith(("precision", "recall"))]
     longest = find_patterns(jobs, settings).table(3).head(20)
     zone = (settings.tz if settings else None) or "UTC"
-    dates = {name: _local(longest[name], zone) for name in ("since", "last", "next") if has_dates(jobs)}
+    dated, first = has_dates(jobs), int(jobs["submit_time"].min())
+    times = {
+        name: local_times(longest[name], zone).strftime("%Y-%m-%d %H:%M").tolist()
+        if dated
+        else [duration(one - first) for one in longest[name]]
+        for name in ("since", "last", "next")
+    }
     text = render(
         Path(__file__).with_name("report.html"),
         about=about,
@@ -38,34 +45,37 @@ def write_report(
         quality=rows[_QUALITY],
         reserved=rows[["period", "confidence", *reserved]],
         charts=[{"period": name, "chart": _calibration(judged, name)} for name in rows["period"].unique()],
-        patterns=longest.drop(columns=["pattern", "burst"]).assign(**dates),
-        clock=f"times of the zone {zone}" if dates else "since, last and next in seconds of the log",
+        patterns=longest.drop(columns=["pattern", "burst"]).assign(**times),
+        clock=f"times of the zone {zone}" if dated else "since, last and next after the first submission",
         load=_load(jobs, settings),
     )
     return write_page(path, text)
 
 
-def _answer(rows: pd.DataFrame) -> list[str]:
-    """Say how many forecasts came true, and of which period they tell most."""
+def _answer(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Say how many forecasts came true, and of which period they tell most.
+
+    Each sentence with the section that it rests on.
+    """
     told = rows.drop_duplicates("period")
     lines = [
-        f"{one.base_rate:.0%} of {one.n_forecasts:,} bursts that were expected again after a {one.period} came"
+        (
+            f"{one.base_rate:.0%} of {one.n_forecasts:,} bursts that were expected again after a {one.period} came",
+            f"stated-{one.period}",
+        )
         for one in told.itertuples()
     ]
     known = rows.dropna(subset=["auc"])
     if len(known):
         best = known.loc[known["auc"].idxmax()]
         lines.append(
-            f"the confidence {best['confidence']} tells most, by {best['period']}: of two forecasts, one right and one "
-            f"wrong, the right one was surer in {best['auc']:.0%}"
+            (
+                f"the confidence {best['confidence']} tells most, by {best['period']}: of two forecasts, one right and "
+                f"one wrong, the right one was surer in {best['auc']:.0%}",
+                "quality",
+            )
         )
     return lines
-
-
-def _local(seconds: pd.Series, zone: str) -> list[str]:
-    return (
-        pd.to_datetime(seconds, unit="s", utc=True).dt.tz_convert(zone).dt.strftime("%Y-%m-%d %H:%M").tolist()
-    )
 
 
 def _calibration(judged: Judged, period: str) -> Markup:

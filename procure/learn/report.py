@@ -41,15 +41,24 @@ def write_report(judgement: Judgement, policy: TrainedPolicy, path: str | Path, 
     return write_page(path, text)
 
 
-def _answer(judgement: Judgement) -> list[str]:
-    """Say how long jobs wait against SJF, and on how many days longer."""
+def _answer(judgement: Judgement) -> list[tuple[str, str]]:
+    """Say how long jobs wait against SJF, and on how many days longer.
+
+    Each sentence with the section that it rests on.
+    """
     days, figures = judgement.days, judgement.figures
     ours, theirs = days[LEARNED].mean(), days["sjf"].mean()
     worse = int((days[LEARNED] > days["sjf"]).sum())
     return [
-        f"on {counted(len(days), 'day')} that it was not trained on, the mean wait is {duration(ours)}; under sjf "
-        f"{duration(theirs)}",
-        f"they wait longer than under sjf on {worse} of them; {figures['worst_ratio']:.2f} times as long at worst",
+        (
+            f"on {counted(len(days), 'day')} that it was not trained on, the mean wait is {duration(ours)}; under sjf "
+            f"{duration(theirs)}",
+            "all-days",
+        ),
+        (
+            f"jobs wait longer than under sjf on {worse} of them; {figures['worst_ratio']:.2f} times as long at worst",
+            "days",
+        ),
     ]
 
 

@@ -58,7 +58,7 @@ def features(packages: pd.DataFrame, quotes: pd.DataFrame, feature_set: str = "c
 
 
 def feature_inputs(packages: pd.DataFrame, quotes: pd.DataFrame) -> tuple[np.ndarray, str]:
-    """Return all that `features` depends on, which is quicker to make a digest of: the counts, and the types as text."""
+    """Return all that `features` depends on, which is smaller: the counts, and the types as text."""
     return (
         count_matrix(packages, quotes).astype(np.int32),
         repr(quotes[["name", "category", "cpus", "mem_gb", "gpus"]].to_dict("list")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.files import whole_file
-from procure.page.names import heading, shown, unit_of
+from procure.page.names import heading, share, shown, unit_of
 from procure.text import counted, duration, listed
 
 _BASE = Path(__file__).parent
@@ -38,7 +39,7 @@ def render(template: Path, *, script: str = "", **values: object) -> Markup:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     page = _environment(template.parent).get_template(template.name)
     return Markup(
-        page.render(script=Markup(script), script_hash=digest, procure_version=__version__, **values)
+        page.render(script=Markup(script), script_hash=digest, procure_version=__version__, seen=[], **values)
     )
 
 
@@ -95,19 +96,26 @@ def _environment(folder: Path) -> jinja2.Environment:
         "number": lambda value: figure(value, 0),
         "sentence": sentence,
         "shown": shown,
-        "share": lambda value: "–" if pd.isna(value) else f"{value:.0%}",
+        "share": share,
         "unit_of": unit_of,
-        "wait": duration,
+        "wait": lambda value: _minus(duration(value)),
     }
     return environment
 
 
 def figure(value: float, places: int = 3) -> str:
     """Write a number with thousands separated, or a dash if it is unknown."""
-    return "–" if pd.isna(value) else f"{value:,.{places}f}"
+    if pd.isna(value):
+        return "–"
+    text = f"{value:,.{places}f}"
+    return _minus(text) if text.strip("-0.") else text.lstrip("-")
+
+
+def _minus(text: str) -> str:
+    return "−" + text[1:] if text.startswith("-") else text
 
 
 def sentence(line: str) -> str:
-    """Write a note as a sentence: a capital first, a full stop last."""
-    line = line.strip()
+    """Write a note as a sentence: a capital first, a full stop last, a space before per cent."""
+    line = re.sub(r"(?<=\d)%", " %", line.strip())
     return line[:1].upper() + line[1:] + ("" if line.endswith((".", ":")) else ".")

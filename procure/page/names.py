@@ -90,6 +90,11 @@ def unit_of(column: object) -> str:
     return _UNITS.get(name) or ("s" if name.endswith(("_time", "_seconds")) else "")
 
 
+def share(value: Any) -> str:
+    """Write a share in per cent: ``12 %``; a dash if it is unknown."""
+    return "–" if pd.isna(value) else f"{100 * value:.0f} %"
+
+
 def shown(value: Any, unit: str = "") -> str:
     """Write a value of a table: lengths of time in two units, shares in per cent, else at most three digits.
 

@@ -22,6 +22,8 @@ from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.recent import PREFIX
 from procure.queue_time.splits import Split, bursts, chronological, random_split, rolling
+from procure.text import duration
+from procure.workload.clock import has_dates, local_times
 
 Method = Literal["procure", "kmeans-gbt", "gbt"]
 METHODS: tuple[str, ...] = get_args(Method)
@@ -261,12 +263,26 @@ def _say(split: Split, method: str, progress: Progress) -> None:
     )
 
 
-def coverage_by(jobs: pd.DataFrame, rows: np.ndarray, covered: np.ndarray, period: str = "W") -> pd.DataFrame:
-    """Return the share of covered waits by week (``W``) or month (``M``) of submission: ``period, n, coverage``."""
-    moment = pd.to_datetime(jobs["submit_time"].to_numpy()[rows], unit="s")
-    frame = pd.DataFrame({"period": moment.to_period(period).astype(str), "covered": covered})
-    grouped = frame.groupby("period")["covered"].agg(n="size", coverage="mean")
-    return grouped.reset_index()
+def coverage_by(
+    jobs: pd.DataFrame, rows: np.ndarray, covered: np.ndarray, period: str = "W", tz: str | None = None
+) -> pd.DataFrame:
+    """Return the share of covered waits by week (``W``) or month (``M``) of submission: ``period, n, coverage``.
+
+    Weeks and months begin by the clock of the zone ``tz``; None = UTC. Of a log without dates, they are seven and
+    thirty days from its first submission.
+    """
+    submit, n_days = jobs["submit_time"].iloc[rows], 7 if period == "W" else 30
+    dated = has_dates(jobs)
+    part = (
+        local_times(submit, tz).to_period(period).astype(str)
+        if dated
+        else ((submit - jobs["submit_time"].min()) // (86_400 * n_days)).to_numpy()
+    )
+    frame = pd.DataFrame({"period": part, "covered": covered})
+    grouped = frame.groupby("period")["covered"].agg(n="size", coverage="mean").reset_index()
+    if not dated:
+        grouped["period"] = [f"days {n_days * i}–{n_days * (i + 1) - 1}" for i in grouped["period"]]
+    return grouped
 
 
 def weights_by_month(found: Evaluation, split: str) -> dict[str, dict[str, float]]:
@@ -288,15 +304,13 @@ def verdict(found: Evaluation) -> str:
     for split in found.splits:
         rows = pd.DataFrame([row for row in found.rows if row["split"] == split])
         error = rows.groupby("method")["mae"].first().sort_values(kind="stable")
-        words = (
-            f"{split}: {error.index[0]} served best on this log, wrong by {error.iloc[0]:,.0f} s on average"
-        )
+        words = f"{split}: {error.index[0]} served best on this log, wrong by {duration(error.iloc[0])} on average"
         if "procure" in error.index:
             place = error.drop("procure")
             if error.index[0] == "procure":
-                words += f"; next is {place.index[0]}, {place.iloc[0]:,.0f} s"
+                words += f"; next is {place.index[0]}, {duration(place.iloc[0])}"
             else:
-                words += f"; procure, {error['procure']:,.0f} s"
+                words += f"; procure, {duration(error['procure'])}"
         if split in found.stated:
             mean = found.stated[split][1].weights.mean(axis=0)
             top = [f"{NAMES[i]} {mean[i]:.0%}" for i in np.argsort(-mean, kind="stable")[:3]]

@@ -17,7 +17,7 @@ from procure.queue_time.metrics import HOURS, calibration_bins, confusion, cover
 from procure.queue_time.report_mixture import pictures
 from procure.queue_time.trend import fit_line, judge_trend, steps, windows
 from procure.text import counted, duration
-from procure.workload.clock import has_dates
+from procure.workload.clock import has_dates, local_times
 
 _METHODS = [
     "split", "method", "mae", "rmse", "mse_log10", "within_2x", "within_3x", "pinball", "deadline_accuracy",
@@ -60,21 +60,25 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | No
         deadlines=rows.loc[rows["method"].isin(["procure", "kmeans-gbt", "gbt"]), _DEADLINES],
         elbows={name: _elbow(name, curve) for name, curve in evaluation.curves.items()},
         use=_use(evaluation, tz),
-        intervals=_intervals(evaluation),
-        mixtures=pictures(evaluation),
+        intervals=_intervals(evaluation, tz),
+        clock=f" ({tz or 'UTC'})" if has_dates(evaluation.jobs) else "",
+        mixtures=pictures(evaluation, tz),
         verdict=verdict(evaluation).splitlines(),
         trend=_trend(evaluation, seed),
     )
     return write_page(path, text)
 
 
-def _answer(rows: pd.DataFrame) -> list[str]:
-    """Say how far off predictions are on jobs that came later, or else on the split that there is."""
+def _answer(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Say how far off predictions are on jobs that came later, or else on the split that there is.
+
+    Each sentence with the section that it rests on.
+    """
     whole = rows[rows["deadline_label"] == "mean"]
     split = "chronological" if (whole["split"] == "chronological").any() else whole["split"].iloc[0]
     here = whole[whole["split"] == split].dropna(subset=["mae"]).sort_values("mae", kind="stable")
     if here.empty:
-        return ["no method could be judged"]
+        return [("no method could be judged", "methods")]
     best = here.iloc[0]
     where = "on jobs that came later" if split == "chronological" else f"on the {split} split"
     lines = [f"{where}, {best['method']} is nearest: off by {duration(best['mae'])} on average"]
@@ -86,7 +90,7 @@ def _answer(rows: pd.DataFrame) -> list[str]:
         f"{one.coverage_90:.0%} of the waits lay inside the range that {one.method} gave with 90 % confidence"
         for one in ranged.head(1).itertuples()
     ]
-    return lines
+    return [(line, "methods") for line in lines]
 
 
 def _correlations(evaluation: Evaluation) -> pd.DataFrame:
@@ -105,8 +109,7 @@ def _elbow(split: str, curve: pd.DataFrame) -> Markup:
 
 def _use(evaluation: Evaluation, tz: str | None) -> Markup:
     submit, dated = evaluation.jobs["submit_time"], has_dates(evaluation.jobs)
-    moment = pd.to_datetime(submit, unit="s", utc=True).dt.tz_convert(tz or "UTC").dt.tz_localize(None)
-    day = moment.dt.floor("D") if dated else (submit - submit.min()) // 86_400
+    day = local_times(submit, tz).floor("D") if dated else (submit - submit.min()) // 86_400
     figure, axes = svg.figure()
     for name, label, colour in (("cpus_in_use", "CPUs", svg.BLUE), ("mem_in_use", "memory", svg.ORANGE)):
         values = evaluation.features[name].astype(float)
@@ -119,7 +122,7 @@ def _use(evaluation: Evaluation, tz: str | None) -> Markup:
     return svg.inline(figure, "use", "CPUs and memory in use")
 
 
-def _intervals(evaluation: Evaluation) -> list[dict[str, object]]:
+def _intervals(evaluation: Evaluation, tz: str | None) -> list[dict[str, object]]:
     """Draw coverage by week and the calibration of chances, for each forecast that has quantiles."""
     parts: list[dict[str, object]] = []
     for (split, method), (rows, forecast) in evaluation.forecasts.items():
@@ -127,7 +130,7 @@ def _intervals(evaluation: Evaluation) -> list[dict[str, object]]:
             continue
         wait = evaluation.wait[rows]
         inside = covered(wait, forecast.quantiles)
-        weeks = coverage_by(evaluation.jobs, rows, inside)
+        weeks = coverage_by(evaluation.jobs, rows, inside, "W", tz)
         figure, axes = svg.figure(columns=2)
         axes[0].plot(range(len(weeks)), 100 * weeks["coverage"], color=svg.BLUE)
         axes[0].axhline(90, color=svg.GREY, linewidth=0.8)
@@ -142,7 +145,7 @@ def _intervals(evaluation: Evaluation) -> list[dict[str, object]]:
         axes[1].set(xlabel="stated chance of a start by the deadline", ylabel="observed share")
         axes[1].legend(frameon=False)
         chart = svg.inline(figure, f"intervals-{split}-{method}", f"coverage and calibration, {split}")
-        months = coverage_by(evaluation.jobs, rows, inside, "M")
+        months = coverage_by(evaluation.jobs, rows, inside, "M", tz)
         parts.append({"split": split, "chart": chart, "months": months})
     return parts
 

@@ -10,19 +10,24 @@ from procure.page import svg
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.evaluation import Evaluation
 from procure.queue_time.experts import MIDDLE, NAMES
+from procure.workload.clock import has_dates, local_times
 
 _SHOWN = 6
 """So many experts have a line of their own: those that were trusted most."""
 
 
-def pictures(evaluation: Evaluation) -> list[dict[str, str]]:
-    """Return, for each split that has a mixture, its name and three drawings."""
+def pictures(evaluation: Evaluation, tz: str | None = None) -> list[dict[str, str]]:
+    """Return, for each split that has a mixture, its name and three drawings; weeks begin by the zone's clock."""
     found = []
     for split, (rows, stated) in evaluation.stated.items():
         wait = evaluation.wait[rows]
         known = ~np.isnan(wait)
-        moment = pd.to_datetime(evaluation.jobs["submit_time"].to_numpy()[rows], unit="s")
-        week = moment.to_period("W").start_time
+        submit = evaluation.jobs["submit_time"]
+        week = (
+            local_times(submit.iloc[rows], tz).to_period("W").start_time
+            if has_dates(evaluation.jobs)
+            else pd.Index((submit.iloc[rows] - submit.min()) // (7 * 86_400))
+        )
         top = np.argsort(-stated.weights.mean(axis=0), kind="stable")[:_SHOWN]
         found.append(
             {
@@ -37,7 +42,7 @@ def pictures(evaluation: Evaluation) -> list[dict[str, str]]:
     return found
 
 
-def _weights(split: str, week: pd.DatetimeIndex, weights: np.ndarray, top: np.ndarray) -> Markup:
+def _weights(split: str, week: pd.Index, weights: np.ndarray, top: np.ndarray) -> Markup:
     table = pd.DataFrame(weights[:, top], columns=[NAMES[i] for i in top]).groupby(week).mean()
     figure, axes = svg.figure()
     colours = [svg.PALETTE[i % len(svg.PALETTE)] for i in range(len(top))]
@@ -51,7 +56,7 @@ def _weights(split: str, week: pd.DatetimeIndex, weights: np.ndarray, top: np.nd
 
 def _losses(
     split: str,
-    week: pd.DatetimeIndex,
+    week: pd.Index,
     wait: np.ndarray,
     experts: np.ndarray,
     curve: np.ndarray,
@@ -66,12 +71,13 @@ def _losses(
         ours = name == "mixture"
         colour = "black" if ours else svg.PALETTE[place % len(svg.PALETTE)]
         axes.plot(table.index, table[name], label=name, color=colour, linewidth=2 if ours else 1)
-    axes.set(xlabel="week of submission", ylabel="mean error (s)", yscale="symlog")
+    axes.set(xlabel="week of submission", ylabel="mean error")
+    svg.wait_axis(axes, "y", 0, float(np.nanmax(table.to_numpy())))
     axes.legend(frameon=False, fontsize=7)
     return svg.inline(figure, f"losses-{split}", f"mean error of each expert by week, {split}")
 
 
-def _intervals(split: str, week: pd.DatetimeIndex, wait: np.ndarray, curve: np.ndarray) -> Markup:
+def _intervals(split: str, week: pd.Index, wait: np.ndarray, curve: np.ndarray) -> Markup:
     low, high = (int(np.flatnonzero(np.isclose(GRID, level))[0]) for level in (0.05, 0.95))
     frame = {"low": curve[:, low], "median": curve[:, MIDDLE], "high": curve[:, high]}
     stated = pd.DataFrame(frame).groupby(week).median()
@@ -85,6 +91,7 @@ def _intervals(split: str, week: pd.DatetimeIndex, wait: np.ndarray, curve: np.n
     axes.plot(came.index, came[0.5], color=svg.ORANGE, marker=".", label="median of the waits")
     for level in (0.05, 0.95):
         axes.plot(came.index, came[level], color=svg.ORANGE, linewidth=0.8, linestyle=":")
-    axes.set(xlabel="week of submission", ylabel="wait (s); dotted: 5 and 95 % of the waits", yscale="symlog")
+    axes.set(xlabel="week of submission", ylabel="wait; dotted: 5 and 95 % of the waits")
+    svg.wait_axis(axes, "y", 0, float(max(stated.to_numpy().max(), came.to_numpy().max())))
     axes.legend(frameon=False, fontsize=7)
     return svg.inline(figure, f"stated-{split}", f"stated interval and waits by week, {split}")

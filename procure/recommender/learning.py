@@ -128,11 +128,20 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
         return guess
     model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate()
     wait, filled = case.wait[learnt], guess.copy()
+    inputs = feature_inputs(case.packages, results.plan.quotes)
     filled[unknown] = keep_array(
         results.kept,
         f"others.{file_name(f'{case.name} {case.column}')}",
-        [model.kind, model.seed, model.profile, results.plan.study.model.feature_set, learnt, wait, unknown]
-        + [*feature_inputs(case.packages, results.plan.quotes)],
+        [
+            model.kind,
+            model.seed,
+            model.profile,
+            results.plan.study.model.feature_set,
+            learnt,
+            wait,
+            unknown,
+            *inputs,
+        ],
         lambda: model.fit(results.features[learnt], wait).predict(results.features[unknown]),
     )
     return filled

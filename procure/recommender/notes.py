@@ -16,7 +16,7 @@ from procure.recommender.values import Model, PackageValues
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits
-from procure.text import be, counted, with_unit
+from procure.text import be, counted, duration, with_unit
 from procure.workload.describe import multi_node_notes
 
 
@@ -65,11 +65,15 @@ def model_errors(models: Sequence[Model]) -> str:
             f"{len(off)} models predict what was not simulated: out of fold, their error (RMSE) is "
             f"{min(off):.0%} to {max(off):.0%} of that of always answering the mean{doubt}"
         )
-    return "; ".join(
-        f"out of fold, a prediction of {one.what} is off by {with_unit(one.predicted.rmse_seconds, one.unit)} "
-        f"(RMSE; always answering the mean: {with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
-        for one in models
-    ) + (doubt)
+    return (
+        "; ".join(
+            f"out of fold, a prediction of {one.what.replace('-', ' ')} is off by "
+            f"{with_unit(one.predicted.rmse_seconds, one.unit)} (RMSE; always answering the mean: "
+            f"{with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
+            for one in models
+        )
+        + doubt
+    )
 
 
 def no_better_than_mean(models: Sequence[Predicted]) -> str:
@@ -103,7 +107,7 @@ def existing(nodes: pd.DataFrame, wait: float | None) -> str:
         return text
     need = "" if wait else ", so that these jobs need no purchase"
     alone = (
-        f"the existing nodes run every job without any purchase; the mean wait is then {wait:,.0f} s{need}"
+        f"the existing nodes run every job without any purchase; the mean wait is then {duration(wait)}{need}"
     )
     return f"{text}; {alone}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,14 +12,16 @@ from markupsafe import Markup
 
 from procure.comparison.classes import size_class, user_class
 from procure.explanation.package import longest_waiting
+from procure.page.html import sentence
 from procure.page.svg import BLUE, GREY, figure, inline, literal
 from procure.policies import catalog
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name, most_robust, stability, waits_under_loads
+from procure.reports.bill import bill
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed
-from procure.text import duration
+from procure.text import counted, duration
 from procure.workload.replay import counted_jobs
 
 _TRIED = 10
@@ -27,8 +30,9 @@ _NEARLY = 1.05
 """A package is nearly as good if jobs wait at most 5 % longer on it."""
 _WORTH_NAMING = 0.01
 """A saving below 1 % of the price, and an excess wait below 1 %, are not worth a sentence."""
-_MOST_WORDS = 117
-"""Of the first page's sentences and its package; with headings and dates, the page has at most 150 words."""
+MOST_WORDS = 150
+_FIXED_WORDS = 33
+"""Of the first page's headings, date, period, budget, price and caption at their longest."""
 _MEMORY = (4, 16, 64, 256)
 
 
@@ -137,35 +141,71 @@ def _wait_of(results: StudyResults, counts: np.ndarray, workload: str, rows: np.
 
 
 @dataclass(frozen=True)
+class Cuts:
+    """What the first page leaves out to stay short.
+
+    Attributes
+    ----------
+    ranks
+        Name other packages by their place in the list.
+    types
+        The most server types that are named.
+    told
+        Writes a length of time.
+    bars
+        The most bars of the picture.
+    gains
+        Whether it says which jobs gain most.
+    """
+
+    ranks: bool = False
+    types: int = 99
+    told: Callable[[float], str] = duration
+    bars: int = 4
+    gains: bool = True
+
+
+@dataclass(frozen=True)
 class Answer:
     """What the first page says.
 
     Attributes
     ----------
+    title, package
+        The study's name and the first package; of many types, or with long names, their beginning.
     brings, sure, others, changes
         Its sentences, by question.
     robust, cheapest
         Places in the list, from 0, of the most robust package and of the cheapest that is nearly as good; 0 is the
         first choice itself, None = not known.
     bars
-        What the picture shows: mean wait, s, by name.
+        What the picture shows: mean wait by name, s, and as it is written.
     loads
         Waits of the first packages under the logged load (first row) and others, see `waits_under_loads`; None under
         policies that are too slow to try them.
     """
 
+    title: str
+    package: str
     brings: tuple[str, ...]
     sure: tuple[str, ...]
     others: tuple[str, ...]
     changes: tuple[str, ...]
     robust: int | None
     cheapest: int
-    bars: dict[str, float]
+    bars: dict[str, tuple[float, str]]
     loads: pd.DataFrame | None
+
+    @property
+    def n_words(self) -> int:
+        """The words of the first page, those of its picture included; at most so many."""
+        said = [self.title, self.package, *self.brings, *self.sure, *self.others, *self.changes]
+        drawn = [f"{name} {told}" for name, (_, told) in self.bars.items()]
+        return _FIXED_WORDS + len(" ".join([*map(sentence, said), *drawn]).split())
 
 
 def answer(done: Recommendation, against: Compared, names: list[str]) -> Answer:
-    """Word the first page.
+    """Word the first page, in at most `MOST_WORDS`.
 
     Parameters
     ----------
@@ -176,48 +216,82 @@ def answer(done: Recommendation, against: Compared, names: list[str]) -> Answer:
     names
         The packages of the list as people read them.
     """
-    ranking = done.ranking.head(done.k)
-    wait = ranking["mean_wait_time"].to_numpy(dtype="float64")
-    loads = _loads(done)
-    cheapest = _cheapest(done)
-    robust = None if loads is None else most_robust(loads)[0]
-    bars = {"first choice": wait[0]}
-    excess = np.zeros(len(wait)) if loads is None else most_robust(loads)[1]
+    loads, cheapest = _loads(done), _cheapest(done)
+    robust, excess = (None, np.zeros(1)) if loads is None else most_robust(loads)
     if robust and excess[0] - excess[robust] <= _WORTH_NAMING:
         robust = 0
-    if robust:
-        bars["most robust"] = wait[robust]
-    if cheapest:
-        bars["cheapest that is nearly as good"] = wait[cheapest]
-    here = _waits(against.jobs[against.jobs["wait"].notna()])
-    if "before_mean" in here:
-        bars[against.against] = here["before_mean"]
-    brings, sure, changes = _brings(done, against, here), _sure(done, loads), _changes(loads)
-    saved = float(ranking["price_usd"].iloc[0] - ranking["price_usd"].iloc[cheapest])
-    others = _others(names, robust or 0, float(excess[robust or 0]), cheapest, saved)
-    if len(" ".join([*brings, *sure, *changes, *others, names[0]]).split()) > _MOST_WORDS:
-        ranks = [f"number {place + 1} of the list" for place in range(len(names))]
-        others = _others(ranks, robust or 0, float(excess[robust or 0]), cheapest, saved)
-    return Answer(
-        tuple(brings),
-        tuple(sure),
-        tuple(others),
-        tuple(changes),
-        robust,
-        cheapest,
-        bars,
-        loads,
-    )
-
-
-def _others(names: list[str], robust: int, excess: float, cheapest: int, saved: float) -> list[str]:
-    """Name the most robust package and the cheapest that is nearly as good, where these are not the first."""
-    lines = []
-    if robust:
-        lines.append(
-            f"most robust: {names[robust]}, at most {excess:.0%} behind the best under any load tried"
+    lines = bill(done)
+    for cuts in CUTS:
+        page = Answer(
+            cut(done.results.plan.study.name, 5),
+            first_types(lines, cuts.types),
+            tuple(_brings(done, against, cuts)),
+            tuple(_sure(done, loads)),
+            tuple(_others(done, names, robust or 0, float(excess[robust or 0]), cheapest, cuts)),
+            tuple(_changes(loads, cuts)),
+            robust,
+            cheapest,
+            _bars(done, against, robust, cheapest, cuts),
+            loads,
         )
+        if page.n_words <= MOST_WORDS:
+            break
+    return page
+
+
+def cut(text: str, most: int) -> str:
+    """Return the first words of a name that somebody else chose."""
+    words = text.split()
+    return text if len(words) <= most else " ".join(words[:most]) + "…"
+
+
+def first_types(lines: pd.DataFrame, most: int) -> str:
+    """Write what is bought, of many types those for which most is paid: ``45 × A, 18 × B and 3 more types, page two``.
+
+    Parameters
+    ----------
+    lines
+        From `procure.reports.bill.bill`.
+    most
+        So many types are named.
+    """
+    dearest = set(np.argsort(-lines["line_total_usd"].to_numpy(), kind="stable")[:most].tolist())
+    text = ", ".join(
+        f"{count}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{cut(name, 4)}"
+        for place, (count, name) in enumerate(zip(lines["count"], lines["type"], strict=True))
+        if place in dearest
+    )
+    left = len(lines) - len(dearest)
+    return text + (f" and {counted(left, 'more type')}, page two" if left else "")
+
+
+def _bars(
+    done: Recommendation, against: Compared, robust: int | None, cheapest: int, cuts: Cuts
+) -> dict[str, tuple[float, str]]:
+    wait = done.ranking["mean_wait_time"].to_numpy(dtype="float64")
+    here = _waits(against.jobs[against.jobs["wait"].notna()])
+    bars = {"first choice": float(wait[0])}
+    if "before_mean" in here:
+        bars[against.against.removeprefix("on ").removesuffix(" of the same budget")] = here["before_mean"]
+    if robust:
+        bars["most robust"] = float(wait[robust])
     if cheapest:
+        bars["cheapest nearly as good"] = float(wait[cheapest])
+    kept = dict(list(bars.items())[: cuts.bars])
+    return {name: (seconds, cuts.told(seconds)) for name, seconds in kept.items()}
+
+
+def _others(
+    done: Recommendation, names: list[str], robust: int, excess: float, cheapest: int, cuts: Cuts
+) -> list[str]:
+    """Name the most robust package and the cheapest that is nearly as good, where these are not the first."""
+    lines, price = [], done.ranking["price_usd"]
+    if cuts.ranks:
+        names = [f"rank {place + 1}" for place in range(len(names))]
+    if robust:
+        lines.append(f"most robust: {names[robust]}, at most {excess:.0%} behind under any load")
+    if cheapest:
+        saved = float(price.iloc[0] - price.iloc[cheapest])
         lines.append(f"cheapest nearly as good: {names[cheapest]}, US$ {saved:,.0f} less")
     return lines
 
@@ -230,17 +304,41 @@ def roughly(seconds: float) -> str:
     return duration(seconds)
 
 
-def _brings(done: Recommendation, against: Compared, here: dict[str, float]) -> list[str]:
-    first = done.ranking.iloc[0]
+def briefly(seconds: float) -> str:
+    """Write a length of time in one unit: as `roughly`, but ``2.8 h`` below ten of it."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if 2 * size <= seconds < 10 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return roughly(seconds) if seconds == seconds else "–"
+
+
+CUTS = (
+    Cuts(told=roughly),
+    Cuts(True, 99, roughly),
+    Cuts(True, 5, roughly),
+    Cuts(True, 5, briefly),
+    Cuts(True, 5, briefly, bars=3),
+    Cuts(True, 5, briefly, bars=2),
+    Cuts(True, 3, briefly, bars=2),
+    Cuts(True, 2, briefly, bars=2),
+    Cuts(True, 1, briefly, bars=2),
+    Cuts(True, 1, briefly, bars=2, gains=False),
+)
+"""From the whole page to the shortest; the first that is short enough is taken."""
+
+
+def _brings(done: Recommendation, against: Compared, cuts: Cuts) -> list[str]:
+    first, here, told = done.ranking.iloc[0], _waits(against.jobs[against.jobs["wait"].notna()]), cuts.told
     lines = []
     if first["jobs_left_out"]:
-        lines.append(f"it cannot run {int(first['jobs_left_out']):,} of the {done.case.n_jobs:,} jobs")
-    where = f", on {against.workload}" if len(done.results.cases) > 1 else ""
-    text = f"jobs wait {roughly(here['mean'])} on average{where}, 95 % of them under {roughly(here['p95'])}"
+        lines.append(f"{int(first['jobs_left_out']):,} of {done.case.n_jobs:,} jobs cannot run")
+    where = f", on {cut(against.workload, 4)}" if len(done.results.cases) > 1 else ""
+    text = f"jobs wait {told(here['mean'])} on average{where}, 95 % of them under {told(here['p95'])}"
     if "before_mean" in here:
-        text += f"; {against.against}, {roughly(here['before_mean'])} and {roughly(here['before_p95'])}"
+        other = against.against.removesuffix(" of the same budget") if cuts.ranks else against.against
+        text += f"; {other}, {told(here['before_mean'])} and {told(here['before_p95'])}"
     lines.append(text)
-    if (gains := against.gains_most()) is not None:
+    if cuts.gains and (gains := against.gains_most()) is not None:
         lines.append(f"jobs of {gains.replace('-', ' to ')} CPU{'' if gains == '1' else 's'} gain most")
     return lines
 
@@ -270,15 +368,15 @@ def _sure(done: Recommendation, loads: pd.DataFrame | None) -> list[str]:
     return ["; ".join(parts) or "how sure this order is, is not known: the jobs were not resampled"]
 
 
-def _changes(loads: pd.DataFrame | None) -> list[str]:
+def _changes(loads: pd.DataFrame | None, cuts: Cuts) -> list[str]:
     if loads is None or loads.shape[1] < 2:
         return []
     found = stability(loads.iloc[1:])
     moved = found[found["rank"] > 1]
     if moved.empty:
-        return [f"nothing that was tried: {', '.join(found['situation'])}"]
+        return ["nothing that was tried" + ("" if cuts.ranks else f": {', '.join(found['situation'])}")]
     worst = moved.loc[moved["regret_seconds"].idxmax()]
-    return [f"{worst['situation']}, another package leads by {roughly(worst['regret_seconds'])}"]
+    return [f"{worst['situation']}, another package leads by {cuts.told(worst['regret_seconds'])}"]
 
 
 def _cheapest(done: Recommendation) -> int:
@@ -294,23 +392,17 @@ def _cheapest(done: Recommendation) -> int:
     return place if price[0] - price[place] > _WORTH_NAMING * price[0] else 0
 
 
-def bars_chart(bars: dict[str, float]) -> Markup:
+def bars_chart(bars: dict[str, tuple[float, str]]) -> Markup:
     """Draw the mean waits that the first page speaks of."""
     made, axes = figure(5.6, 0.3 + 0.34 * len(bars))
     place = np.arange(len(bars))[::-1]
-    axes.barh(place, list(bars.values()), color=[BLUE] + [GREY] * (len(bars) - 1), height=0.62)
-    for y, seconds in zip(place, bars.values(), strict=True):
-        axes.annotate(
-            roughly(seconds),
-            (seconds, y),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-        )
+    seconds = [one for one, _ in bars.values()]
+    axes.barh(place, seconds, color=[BLUE] + [GREY] * (len(bars) - 1), height=0.62)
+    for y, (x, told) in zip(place, bars.values(), strict=True):
+        axes.annotate(told, (x, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(place, [literal(name) for name in bars])
-    axes.set_xlim(0, max([*bars.values(), 1.0]) * 1.2)
+    axes.set_xlim(0, max([*seconds, 1.0]) * 1.2)
     axes.xaxis.set_visible(False)
     axes.grid(False)
     axes.spines["bottom"].set_visible(False)
-    return inline(made, "bars", "Mean wait: " + "; ".join(f"{k} {roughly(v)}" for k, v in bars.items()))
+    return inline(made, "bars", "Mean wait: " + "; ".join(f"{k} {told}" for k, (_, told) in bars.items()))

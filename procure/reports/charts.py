@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,9 @@ from markupsafe import Markup
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from procure.evaluation.ranking import find_hits, order
-from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, RED, figure, inline, literal, wait_axis
+from procure.page.names import share
+from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, RED, figure, inline, literal, time_axis, wait_axis
+from procure.workload.clock import local_times
 
 _MOST_BINS = 96
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
@@ -86,7 +87,7 @@ def favourites_against_rest(
     ranking = order(predicted, price)
     n = max(1, find_hits(wait, hit_share).n_hits)
     groups = [wait[ranking[n:]], wait[ranking[:n]]]
-    names = [f"all others ({len(groups[0]):,})", f"recommended {hit_share:.0%} ({n:,})"]
+    names = [f"all others ({len(groups[0]):,})", f"recommended {share(hit_share)} ({n:,})"]
     boxes = axes.boxplot(
         [group if len(group) else [np.nan] for group in groups],
         orientation="horizontal", widths=0.55, patch_artist=True, tick_labels=names,
@@ -109,7 +110,7 @@ def budget(spent: pd.DataFrame) -> Markup:
     )
     for y, row in zip(place, spent.itertuples(index=False), strict=True):
         axes.annotate(
-            f"{row.share:.0%}  (US$ {row.price_usd:,.0f})", (row.share, y), xytext=(4, 0),
+            f"{share(row.share)}  (US$ {row.price_usd:,.0f})", (row.share, y), xytext=(4, 0),
             textcoords="offset points", va="center", fontsize=8.5,
         )  # fmt: skip
     axes.set_yticks(place, [literal(one) for one in spent["category"]])
@@ -144,11 +145,10 @@ def jobs_over_time(jobs: pd.DataFrame, name: str, tz: str | None = None, log_clo
 
 def _dates(axes: Any, seconds: np.ndarray, tz: str | None) -> np.ndarray:
     """Return Unix seconds as local dates, and give the axis ticks for them."""
-    times = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(ZoneInfo(tz or "UTC"))
     locator = AutoDateLocator()
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    return times.tz_localize(None).to_numpy()
+    return local_times(seconds, tz).to_numpy()
 
 
 def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> Markup:
@@ -160,9 +160,9 @@ def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> Markup:
     if not known.all():
         axes.scatter(rank[~known], wait[~known], s=22, facecolors="none", edgecolors=RED, label="predicted")
     highest = max(float(np.nan_to_num(wait).max()) * 1.1, 1.0)
-    axes.set(xlim=(0.3, len(wait) + 0.7), ylim=(0, highest), xlabel="rank", ylabel="mean wait, s")
+    axes.set(xlim=(0.3, len(wait) + 0.7), ylim=(0, highest), xlabel="rank", ylabel="mean wait")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    time_axis(axes, "y")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
     return inline(made, "ranks", "Mean wait of the recommended packages by rank")
 

@@ -43,6 +43,7 @@ def section(
     return render(
         Path(__file__).with_name("front.html"),
         axes=axes,
+        names=[_name(axis) for axis in axes],
         headings=[_heading(axis) for axis in axes],
         n_front=len(front),
         n_packages=len(values),
@@ -85,12 +86,16 @@ def chart(
     plot.scatter(here[1], here[0], s=70, color=RED, marker="*", label="recommended", zorder=5)
     wait_axis(plot, "y", float(values[:, 0].min()), float(values[:, 0].max()))
     plot.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    plot.set(xlabel=_heading(axes[1]), ylabel=axes[0].name)
+    plot.set(xlabel=_heading(axes[1]), ylabel=_name(axes[0]))
     plot.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right")
     return inline(
-        made, "pareto", f"{axes[0].name} against {axes[1].name} of all packages, and the Pareto front"
+        made, "pareto", f"{_name(axes[0])} against {_name(axes[1])} of all packages, and the Pareto front"
     )
 
 
 def _heading(of: Quantity) -> str:
-    return f"{of.name}, {of.unit}" if of.unit and of.unit != "s" else of.name
+    return f"{_name(of)}, {of.unit}" if of.unit and of.unit != "s" else _name(of)
+
+
+def _name(of: Quantity) -> str:
+    return {"tco": "cost over the years"}.get(of.name) or of.name.replace("-", " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -21,9 +22,10 @@ from procure.recommender.criteria import Criteria
 from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 from procure.reports import charts
-from procure.reports.answer import Answer, Compared, bars_chart
-from procure.reports.bill import ended, totals, with_second
+from procure.reports.answer import Answer, Compared, bars_chart, cut, first_types
+from procure.reports.bill import bill, ended, totals, with_second
 from procure.study import Plan
+from procure.text import duration
 from procure.workload.clock import has_dates
 from procure.workload.replay import counted_jobs
 from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
@@ -85,8 +87,13 @@ def render(
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
     held, lines = [one for one in sections if one.html], with_second(done)
+    title, package = (
+        (answer.title, answer.package) if answer else (cut(study.name, 5), first_types(bill(done), 20))
+    )
     values = {
         "answer": answer,
+        "title": title,
+        "package": package,
         "bars": bars_chart(answer.bars) if answer else "",
         "compared": compared,
         "waits": compared.by_class().to_dict(orient="records") if compared else [],
@@ -101,7 +108,7 @@ def render(
         "sections": [one.html for one in held],
         # Scripts look for these ids in every report.
         "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
-        "contents": [*_FIRST, *((one.id, one.title) for one in held), *_last(plan.existing)],
+        "evidence": [*_FIRST, *((one.id, one.title) for one in held), *_last(plan.existing)],
         "period": _period(plan, names, zones),
         "today": f"{date.today()}",
         "data": page_data(done),
@@ -113,7 +120,7 @@ def render(
         "ranked_by": _ranked_by(done),
         "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
         "files": _files(plan),
-        "inputs": plan.fingerprint | {"procure": __version__} | {name: version(name) for name in _PROGRAMS},
+        "inputs": _inputs(plan) | {"procure": __version__} | {name: version(name) for name in _PROGRAMS},
         "top": records(done),
         "shown_first": _SHOWN_FIRST,
         "types": servers_by_type(bought, plan.quotes).to_dict(orient="records"),
@@ -211,6 +218,15 @@ def _files(plan: Plan) -> dict[str, str]:
     return found
 
 
+def _inputs(plan: Plan) -> dict[str, str]:
+    """Return the digests of what results depend on, the warm-up as people read it."""
+    warm_up = re.compile(r"(?<= after )(\d+) s$")
+    return {
+        name: warm_up.sub(lambda found: duration(int(found[1])), str(value))
+        for name, value in plan.fingerprint.items()
+    }
+
+
 def _unstated(quotes: pd.DataFrame) -> list[str]:
     """Name what a purchasing office looks for and no quote states."""
     wanted = {"vendor": "vendor", "quote_number": "number of the quote", "valid_until": "last day of the offer",
@@ -257,7 +273,7 @@ def _ranked_by(done: Recommendation) -> str:
     if criteria == Criteria():
         return "the mean time that these jobs would have waited"
     bounds = ", ".join(one.text for one in criteria.constraints)
-    text = f"{criteria.objective.name} ({criteria.objective.meaning})"
+    text = f"{criteria.objective.name.replace('-', ' ')} ({criteria.objective.meaning})"
     return text + (f", of those that satisfy {bounds}" if bounds else "")
 
 

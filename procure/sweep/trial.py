@@ -125,9 +125,7 @@ def try_everywhere(
     return pd.DataFrame(waits).assign(jobs_left_out=left_out.sum(axis=0))
 
 
-def simulate_once(
-    results: StudyResults, workload: str, rows: np.ndarray, failures: list[str]
-) -> np.ndarray:
+def simulate_once(results: StudyResults, workload: str, rows: np.ndarray, failures: list[str]) -> np.ndarray:
     """Simulate distinct packages of a study on one workload, unless that was done before.
 
     Runs that succeed are kept beside the study's models: a report confirms nothing that the recommendation did.

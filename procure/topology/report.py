@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from procure.page.html import render, write_page
 from procure.page.svg import BLUE, GREY, figure, inline, literal
-from procure.text import counted
+from procure.text import counted, duration
 from procure.topology.fat_tree import leaf_and_pod
 from procure.topology.metrics import hops_by_size, hops_of_jobs
 from procure.topology.verify import Verdict, verify
@@ -41,6 +41,7 @@ def write_report(schedule: pd.DataFrame, nodes: pd.DataFrame, path: str | Path, 
     by_size = hops_by_size(hops)
     leaf, pod = leaf_and_pod(nodes)
     conflicts = pd.DataFrame(verdict.first_conflicts[:_MOST_CONFLICTS], columns=["time", "where", "jobs"])
+    first = int(schedule["start_time"].min()) if len(schedule) else 0
     text = render(
         Path(__file__).with_name("report.html"),
         about=f"{about}: {counted(len(hops), 'job')} that ran on {counted(len(nodes), 'node')}, "
@@ -49,14 +50,20 @@ def write_report(schedule: pd.DataFrame, nodes: pd.DataFrame, path: str | Path, 
         by_size=by_size,
         chart=_chart(by_size) if len(by_size) else "",
         verdict=verdict,
-        conflicts=conflicts.assign(jobs=[", ".join(map(str, jobs)) for jobs in conflicts["jobs"]]),
+        conflicts=conflicts.assign(
+            time=[duration(time - first) for time in conflicts["time"]],
+            jobs=[", ".join(map(str, jobs)) for jobs in conflicts["jobs"]],
+        ),
         most=_MOST_CONFLICTS,
     )
     return write_page(path, text)
 
 
-def _answer(hops: pd.DataFrame, verdict: Verdict) -> list[str]:
-    """Say how far the nodes of a job are from each other, and whether jobs meet on a link."""
+def _answer(hops: pd.DataFrame, verdict: Verdict) -> list[tuple[str, str]]:
+    """Say how far the nodes of a job are from each other, and whether jobs meet on a link.
+
+    Each sentence with the section that it rests on.
+    """
     several = hops[hops["n_nodes"] > 1]
     if several.empty:
         far = "no job ran on several nodes, so none sends messages between switches"
@@ -66,12 +73,13 @@ def _answer(hops: pd.DataFrame, verdict: Verdict) -> list[str]:
             f"empty tree they would be {several['ideal_aph'].mean():.2f}"
         )
     if verdict.isolated:
-        return [far, "no two jobs ever held a link between switches, or a node, at the same time"]
-    return [
-        far,
-        f"jobs shared {counted(verdict.n_shared_links, 'link')} between switches and "
-        f"{counted(verdict.n_shared_nodes, 'node')} at one time or another",
-    ]
+        met = "no two jobs ever held a link between switches, or a node, at the same time"
+    else:
+        met = (
+            f"jobs shared {counted(verdict.n_shared_links, 'link')} between switches and "
+            f"{counted(verdict.n_shared_nodes, 'node')} at one time or another"
+        )
+    return [(far, "hops"), (met, "links")]
 
 
 def _chart(by_size: pd.DataFrame) -> Markup:

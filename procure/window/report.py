@@ -23,14 +23,23 @@ def write_report(comparison: Comparison, path: str | Path, about: str, driver: s
     return write_page(path, text)
 
 
-def _answer(table: pd.DataFrame) -> list[str]:
-    """Name the method whose placements are nearest together, and the quickest."""
+def _answer(table: pd.DataFrame) -> list[tuple[str, str]]:
+    """Name the method whose placements are nearest together, and the quickest.
+
+    Each sentence with the section that it rests on.
+    """
     best = table.loc[table["mean_cost_code"].idxmin()]
     quick = table.loc[table["mean_seconds"].idxmin()]
     return [
-        f"{best['method']} keeps jobs together best: {best['mean_cost_code']:,.1f} hops a window on average",
-        f"{quick['method']} is quickest, {duration(quick['mean_seconds'])} a window; {best['method']} takes "
-        f"{duration(best['mean_seconds'])}",
+        (
+            f"{best['method']} keeps jobs together best: {best['mean_cost_code']:,.1f} hops a window on average",
+            "windows",
+        ),
+        (
+            f"{quick['method']} is quickest, {duration(quick['mean_seconds'])} a window; {best['method']} takes "
+            f"{duration(best['mean_seconds'])}",
+            "windows",
+        ),
     ]
 
 

@@ -36,6 +36,12 @@ def has_dates(jobs: pd.DataFrame) -> bool:
     return bool(jobs.attrs.get("clock", "log" if before else "unix") == "unix")
 
 
+def local_times(seconds: pd.Series | np.ndarray, tz: str | None) -> pd.DatetimeIndex:
+    """Return Unix seconds as what a clock of the zone shows, without a zone; None = UTC."""
+    times = pd.to_datetime(np.asarray(seconds), unit="s", utc=True)
+    return times.tz_convert(zone(tz or "UTC")).tz_localize(None)
+
+
 def day_bounds(day: str, tz: str) -> tuple[int, int]:
     """Return the first second of a local day and of the next one, as Unix seconds."""
     try:
