@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from procure.errors import TableError
 from procure.queue_time import calibrate, metrics, splits, store, trend
 from procure.queue_time.drift import warnings
-from procure.queue_time.evaluation import evaluate, verdict, weights_by_month
+from procure.queue_time.evaluation import coverage_by, evaluate, verdict, weights_by_month
 from procure.queue_time.features import PUBLISHED, site_features
 from procure.queue_time.log import UNKNOWN, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
@@ -336,3 +336,15 @@ def test_the_features_of_a_model_are_those_of_the_log(jobs: pd.DataFrame) -> Non
     model = QueueTimeModel(QUICK).fit(features, wait_times(jobs), jobs["submit_time"].to_numpy())
     shuffled = features[features.columns[::-1]]
     np.testing.assert_array_equal(model.curve(features[:50]), model.curve(shuffled[:50]))
+
+
+def test_months_of_a_report_begin_by_the_sites_clock():
+    """A job of the last evening of a month in UTC is of the next month where midnight has passed."""
+    evening = int(pd.Timestamp("2024-01-31 23:30", tz="UTC").timestamp())
+    jobs = pd.DataFrame({"submit_time": [evening, evening + 7200]})
+    rows, held = np.arange(2), np.array([True, False])
+    assert coverage_by(jobs, rows, held, "M")["period"].tolist() == ["2024-01", "2024-02"]
+    there = coverage_by(jobs, rows, held, "M", "Europe/Berlin")
+    assert there.to_dict("records") == [{"period": "2024-02", "n": 2, "coverage": 0.5}]
+    undated = pd.DataFrame({"submit_time": [0, 31 * 86_400]})
+    assert coverage_by(undated, rows, held, "M")["period"].tolist() == ["days 0–29", "days 30–59"]

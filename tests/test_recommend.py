@@ -24,6 +24,7 @@ from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.rank import confirm_list, ranking_table
 from procure.recommender.summary import budget_by_category, counts_of, servers_by_type
 from procure.recommender.values import PackageValues
+from procure.sweep import trial
 
 QUOTES = pd.DataFrame(
     {
@@ -174,6 +175,27 @@ def run(*arguments: str, code: int = 0) -> str:
     done = CliRunner().invoke(app, list(arguments))
     assert done.exit_code == code, (done.output, done.exception)
     return done.stdout
+
+
+def test_nothing_is_confirmed_twice(swept, tmp_path, monkeypatch):
+    """What one command has simulated to confirm its list, the next one reads: the same list, without a run."""
+    study = tmp_path / "study"
+    shutil.copytree(swept.parent, study)
+    asked = {"k": 4, "resamples": 0}
+    fresh = procure.recommend(study / "study.toml", **asked)
+    kept = list((study / "results" / "small" / "models").glob("confirmed.*"))
+    assert len(kept) == 1 and fresh.n_verified > 0
+
+    def refuse(*arguments):
+        raise AssertionError("simulated again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "simulate_counts", refuse)
+        again = procure.recommend(study / "study.toml", **asked)
+    pd.testing.assert_frame_equal(again.ranking, fresh.ranking)
+    assert again.about == fresh.about
+    kept[0].write_bytes(kept[0].read_bytes()[:-40])  # what cannot be read is simulated again
+    pd.testing.assert_frame_equal(procure.recommend(study / "study.toml", **asked).ranking, fresh.ranking)
 
 
 def test_train_reports_error_and_correlations(swept):

@@ -150,7 +150,7 @@ def test_jobs_of_the_warm_up_count_nowhere(reports: dict[str, str]):
 
 def test_ratios_have_no_unit(reports: dict[str, str]):
     """What is divided by the best policy's is a plain number, whatever the metric's unit."""
-    part = reports["compare"].split("Relative to the best")[1].split("</table>")[0]
+    part = reports["compare"].split("<h2>Relative to the best")[1].split("</table>")[0]
     cells = re.findall(r'<td class="n">([^<]*)</td>', part)
     assert cells and all(re.fullmatch(r"[\d.,]+|–", one) for one in cells)
 
@@ -189,6 +189,30 @@ def test_everybody_can_read_every_report(reports: dict[str, str], name: str):
     assert all(low <= high + 1 for high, low in pairwise(levels))
     assert f'<meta name="procure-version" content="{procure.__version__}">' in text and 'id="answer"' in text
     assert "<text" in text  # a figure's words are text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_report_leads_from_its_claims_to_their_evidence(reports: dict[str, str], name: str):
+    """More than three sections have contents in their order; each link leads to a section that is there."""
+    text = reports[name]
+    sections = re.findall(r'<section id="([^"]+)">\s*<h2>(.*?)</h2>', text)
+    targets = re.findall(r'<a[^>]* href="#([^"]+)"', text)
+    assert targets and set(targets) <= set(re.findall(r'<section id="([^"]+)"', text))
+    listed = re.findall(r'<li><a href="#([^"]+)">(.*?)</a></li>', text)
+    if name == "purchase":
+        sections = [one for one in sections if one[0] not in ("bill", "list")]
+    assert listed == (sections if len(sections) > 3 else [])
+    if name != "purchase":
+        claims = re.findall(r"<p[^>]*>", text[text.index('<div class="answer">') : text.index("</section>")])
+        assert len(re.findall(r'class="see"', text)) == len(claims) > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lengths_of_time_are_hours_and_minutes(reports: dict[str, str], name: str):
+    """Nowhere in a report's text do people read thousands of seconds."""
+    text = re.sub(r"<(script|style|pre)\b.*?</\1>", "", reports[name], flags=re.DOTALL)
+    text = re.sub(r"<[^>]*>", " ", text)
+    assert re.findall(r"\b\d[\d,]{3,} (?:s|seconds)\b|seconds of the log", text) == []
 
 
 def test_sections_escape_workload_names():
