@@ -36,12 +36,6 @@ def has_dates(jobs: pd.DataFrame) -> bool:
     return bool(jobs.attrs.get("clock", "log" if before else "unix") == "unix")
 
 
-def local_times(seconds: pd.Series | np.ndarray, tz: str | None) -> pd.DatetimeIndex:
-    """Return Unix seconds as what a clock of the zone shows, without a zone; None = UTC."""
-    times = pd.to_datetime(np.asarray(seconds), unit="s", utc=True)
-    return times.tz_convert(zone(tz or "UTC")).tz_localize(None)
-
-
 def day_bounds(day: str, tz: str) -> tuple[int, int]:
     """Return the first second of a local day and of the next one, as Unix seconds."""
     try:
@@ -77,6 +71,11 @@ def to_local(seconds: np.ndarray, tz: str | None) -> np.ndarray:
         return np.array(seconds, np.int64)
     local = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(zone(tz)).tz_localize(None)
     return np.array(local.as_unit("s").asi8, np.int64)
+
+
+def local_times(seconds: pd.Series | np.ndarray, tz: str | None) -> pd.DatetimeIndex:
+    """Return Unix seconds as what a clock of the zone shows, without a zone; None = UTC."""
+    return pd.to_datetime(to_local(np.asarray(seconds), tz), unit="s")
 
 
 def from_local(seconds: np.ndarray, tz: str | None) -> np.ndarray:
