@@ -34,6 +34,7 @@ from procure.simulator.drive import loop
 from procure.simulator.kernel import kernel
 from procure.simulator.pace import ask_pace
 from procure.simulator.state import PACE_ONE, WAIT
+from procure.simulator.steps import holds
 
 OWNER, ABSENT = -1, -2
 """In place of a donor's number: the job holds its own CPUs; it does not run."""
@@ -102,21 +103,11 @@ def share(state, own):
 
 
 @kernel
-def _fits(state, node, job):
-    return (
-        state.free_cpus[node] >= state.cpus[job]
-        and state.free_mem[node] >= state.mem[job]
-        and state.free_gpus[node] >= state.gpus[job]
-        and (state.node_types[node] & state.types[job]) != 0
-    )
-
-
-@kernel
 def _find(state, own, job):
     """Choose the nodes of a job; returns its donor, OWNER, or ABSENT if there is no room."""
     n = 0
     for node in range(own.free.size):
-        if own.free[node] >= state.cpus[job] and _fits(state, node, job):
+        if own.free[node] >= state.cpus[job] and holds(state, node, job):
             state.chosen[n] = node
             n += 1
             if n == state.n_nodes[job]:
@@ -142,7 +133,7 @@ def _room_inside(state, own, job, donor):
     n = 0
     for slot in range(state.node_first[donor], state.node_first[donor + 1]):
         node = state.node_list[slot]
-        if own.guest_at[slot] < 0 and _fits(state, node, job):
+        if own.guest_at[slot] < 0 and holds(state, node, job):
             state.chosen[n] = node
             n += 1
             if n == state.n_nodes[job]:

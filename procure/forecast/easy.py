@@ -17,6 +17,7 @@ from procure.forecast.steps import empty_steps, find_nodes, free_nodes, hold, st
 from procure.policies.profile import Profile, build_profile, find_start, take
 from procure.simulator.drive import kernel_loop
 from procure.simulator.state import FAR, WAIT
+from procure.simulator.steps import holds
 
 
 class ForecastOwn(NamedTuple):
@@ -106,12 +107,7 @@ def _idle_nodes(state, job):
     """Lay the lowest rows that hold a job into ``chosen``; returns the job."""
     found = 0
     for node in range(state.free_cpus.size):
-        if (
-            found < state.n_nodes[job]
-            and state.free_cpus[node] >= state.cpus[job]
-            and state.free_mem[node] >= state.mem[job]
-            and state.free_gpus[node] >= state.gpus[job]
-        ):
+        if found < state.n_nodes[job] and holds(state, node, job):
             state.chosen[found] = node
             found += 1
     return job
@@ -198,12 +194,7 @@ def _has_room(state, job):
     """Say whether enough nodes have room for a job now, whatever is held."""
     found = 0
     for node in range(state.free_cpus.size):
-        if (
-            state.free_cpus[node] >= state.cpus[job]
-            and state.free_mem[node] >= state.mem[job]
-            and state.free_gpus[node] >= state.gpus[job]
-            and (state.node_types[node] & state.types[job]) != 0
-        ):
+        if holds(state, node, job):
             found += 1
             if found == state.n_nodes[job]:
                 return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from procure.simulator.kernel import kernel
+from procure.simulator.steps import holds
 
 N_SLOTS = 10
 """Jobs that are seen."""
@@ -20,17 +21,6 @@ KB_PER_MB = 1000
 def n_seen(n_nodes: int) -> int:
     """Return the length of an observation."""
     return 4 * N_SLOTS + 3 * n_nodes
-
-
-@kernel
-def fits_node(state, job, node):
-    """Say whether a node holds one node's share of a job now."""
-    return (
-        state.free_cpus[node] >= state.cpus[job]
-        and state.free_mem[node] >= state.mem[job]
-        and state.free_gpus[node] >= state.gpus[job]
-        and (state.node_types[node] & state.types[job]) != 0
-    )
 
 
 @kernel
@@ -54,7 +44,7 @@ def observe_published(state, slots, seen, mask):
     while job != n_jobs and n < slots.size:
         fitting = False
         for node in range(n_nodes):
-            if fits_node(state, job, node):
+            if holds(state, node, job):
                 mask[n * n_nodes + node] = True
                 fitting = True
         if fitting:

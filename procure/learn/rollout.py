@@ -13,6 +13,7 @@ from procure.policies.lines import N_FILLED, fits, follow_queue
 from procure.simulator.drive import kernel_loop
 from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
+from procure.simulator.steps import holds
 
 ORDERS = ("learned", "run_time", "area", "requested")
 """What is tried: the trained score, the shortest expected run time, the smallest expected run time × share of
@@ -112,12 +113,7 @@ def _find_nodes(shadow, job, places, nodes, at):
         return nodes[at] >= 0
     found = 0
     for node in range(shadow.free_cpus.size):
-        if (
-            shadow.free_cpus[node] >= shadow.cpus[job]
-            and shadow.free_mem[node] >= shadow.mem[job]
-            and shadow.free_gpus[node] >= shadow.gpus[job]
-            and (shadow.node_types[node] & shadow.types[job]) != 0
-        ):
+        if holds(shadow, node, job):
             nodes[at + found] = node
             found += 1
             if found == wanted:

@@ -13,6 +13,7 @@ from procure.policies.lines import DECIDED, N_FILLED, Lines, fits, follow_queue
 from procure.simulator.drive import kernel_loop
 from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT
+from procure.simulator.steps import holds
 
 PLACES = ("margin", "gpus_not_asked", "imbalance", "empty")
 """What a node costs a job: the mean share of what it asks for that stays free, whether the node has GPUs that
@@ -64,12 +65,7 @@ def cheapest_node(state, job, places):
     """Return the node that costs least among those that hold a job of one node; −1 if none does."""
     best, least = -1, np.inf
     for node in range(state.free_cpus.size):
-        if (
-            state.free_cpus[node] >= state.cpus[job]
-            and state.free_mem[node] >= state.mem[job]
-            and state.free_gpus[node] >= state.gpus[job]
-            and (state.node_types[node] & state.types[job]) != 0
-        ):
+        if holds(state, node, job):
             cost = node_cost(state, job, node, places)
             if cost < least:
                 best, least = node, cost

@@ -11,6 +11,7 @@ from procure.policies.parameters import Parameters
 from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.kernel import kernel, part
 from procure.simulator.state import WAIT, State
+from procure.simulator.steps import holds
 
 
 class BestFitOwn(NamedTuple):
@@ -26,12 +27,7 @@ def _least_on(state, own, job, of_node):
     least = np.inf
     single = state.n_nodes[job] == 1
     for node in range(state.free_cpus.size):
-        if (
-            state.free_cpus[node] >= state.cpus[job]
-            and state.free_mem[node] >= state.mem[job]
-            and state.free_gpus[node] >= state.gpus[job]
-            and (state.node_types[node] & state.types[job]) != 0
-        ):
+        if holds(state, node, job):
             left = margin(state, job, node, of_node)
             if not single:
                 state.chosen[found] = node

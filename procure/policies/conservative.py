@@ -23,6 +23,8 @@ from procure.policies.profile import (
     unreserve,
 )
 from procure.policies.timeline import (
+    GIVE,
+    TAKE,
     Timeline,
     find_nodes,
     hold,
@@ -34,7 +36,7 @@ from procure.policies.timeline import (
 )
 from procure.simulator.arrays import numbered
 from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import kernel, part
+from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, NEVER, WAIT, State
 
 
@@ -105,7 +107,7 @@ def due(state, plan, room):
     return WAIT
 
 
-@part
+@inlined
 def follow(state, own):
     """Bring the promises up to what ended, was submitted or outlasted its estimate since the last call."""
     notes = own.notes
@@ -131,7 +133,7 @@ def follow(state, own):
     notes[N_PLANNED] = state.n_submitted[0]
 
 
-@part
+@inlined
 def _first_unplanned(state, notes):
     """Return the first waiting job that was submitted since the last call, or the number of jobs."""
     n_jobs = state.submit.size
@@ -143,7 +145,7 @@ def _first_unplanned(state, notes):
     return job
 
 
-@part
+@inlined
 def _follow_in_pool(state, own, anew, early):
     notes, plan, now = own.notes, own.plan, state.now[0]
     if anew:
@@ -170,7 +172,7 @@ def _follow_in_pool(state, own, anew, early):
         job = state.next_waiting[job]
 
 
-@part
+@inlined
 def _plan_in_order(state, own):
     """Promise a start to the jobs that have none, in the order, as on nodes."""
     plan = own.plan
@@ -204,7 +206,7 @@ def _move_forward(state, own, freed_until):
                 freed_until = max(freed_until, min(planned + state.estimate[job], FAR))
 
 
-@part
+@inlined
 def _note_starts(state, own):
     """Say whether nothing started but what was answered; if so, the timeline knows of it."""
     notes = own.notes
@@ -216,7 +218,7 @@ def _note_starts(state, own):
     return changes == state.n_changes[0]
 
 
-@part
+@inlined
 def _follow_on_nodes(state, own, anew, early):
     notes, plan, line, now = own.notes, own.plan, own.line, state.now[0]
     foreseen = _note_starts(state, own)
@@ -227,7 +229,7 @@ def _follow_on_nodes(state, own, anew, early):
         for i in range(notes[N_SEEN_ENDED], n_ended):
             job = state.ended[i]
             if foreseen:
-                hold(state, line, job, state.node_list, now, state.expected_end[job], 1)
+                hold(state, line, job, state.node_list, now, state.expected_end[job], GIVE)
             _mark(state, job, state.node_list, own.freed)
         _move_forward_on_nodes(state, own)
     n = lay_out(state, own.order, plan.jobs, plan.scores)
@@ -237,7 +239,7 @@ def _follow_on_nodes(state, own, anew, early):
             plan_nodes(state, plan, line, job, find_nodes(state, line, job, 2 * FAR))
 
 
-@part
+@inlined
 def _lay_promises(state, plan, line, anew):
     """Lay out the timeline again, without the promises if they are to be made anew."""
     n_jobs = state.submit.size
@@ -246,7 +248,7 @@ def _lay_promises(state, plan, line, anew):
     while job != n_jobs:
         if anew:
             plan.start[job] = -1
-        hold_plan(state, plan, line, job, -1)
+        hold_plan(state, plan, line, job, TAKE)
         job = state.next_waiting[job]
 
 
@@ -284,14 +286,14 @@ def _move_forward_on_nodes(state, own):
             planned = plan.start[job]
             if planned <= state.now[0] or not _may_move(state, own, job):
                 continue
-            hold_plan(state, plan, line, job, 1)
+            hold_plan(state, plan, line, job, GIVE)
             # Nothing could move before; so one node earlier than planned can only be one that was freed.
             if state.n_nodes[job] == 1:
                 start = soonest(state, line, job, freed.list, freed.n[0], planned - 1)
             else:
                 start = find_nodes(state, line, job, planned - 1)
             if start < 0:
-                hold_plan(state, plan, line, job, -1)
+                hold_plan(state, plan, line, job, TAKE)
                 continue
             _mark(state, job, plan.nodes, freed)
             _mark(state, job, plan.nodes, freed_next)

@@ -30,7 +30,7 @@ from procure.policies.profile import Plan, make_plan
 from procure.policies.reserve import backfill_behind, backfill_behind_loop
 from procure.policies.timeline import Timeline, make_timeline
 from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import kernel, part
+from procure.simulator.kernel import inlined, kernel
 from procure.simulator.state import FAR, WAIT, State
 
 
@@ -88,7 +88,7 @@ def easy(state, own):
     return job
 
 
-@part
+@inlined
 def _first_behind(state, own, head):
     """Return the first job in the backfill order that may start, and whether only beside the reservation."""
     n_jobs = state.submit.size
@@ -117,7 +117,7 @@ def _first_behind(state, own, head):
     return best, beside
 
 
-@part
+@inlined
 def _longest_in_time(state, own):
     """Say how long a job may run that ends before the reservation begins, s.
 
@@ -130,7 +130,7 @@ def _longest_in_time(state, own):
     return FAR
 
 
-@part
+@inlined
 def _reserve(state, own, head):
     """Make the first job's reservation, unless the one that stands is still right.
 
@@ -148,7 +148,7 @@ def _reserve(state, own, head):
         notes[SHADOW] = _shadow_on_nodes(state, own.room, head)
 
 
-@part
+@inlined
 def _fits_beside(state, own, line):
     """Say whether a line's jobs fit beside the reservation, however long they run."""
     lines, notes, denied = own.lines, own.notes, own.denied
@@ -176,7 +176,7 @@ def _fits_beside(state, own, line):
     return False
 
 
-@part
+@inlined
 def _take_nodes(state, own, job, beside):
     """Choose the nodes of a job, and take from what the reservation leaves if it starts beside that."""
     room, notes = own.room, own.notes
@@ -195,7 +195,7 @@ def _take_nodes(state, own, job, beside):
             room.spare_gpus[node] -= state.gpus[job]
 
 
-@part
+@inlined
 def _shadow_in_pool(state, head):
     """Return when the head can start and how many nodes are left then."""
     free = state.n_idle[0]
@@ -210,7 +210,7 @@ def _shadow_in_pool(state, head):
     return shadow, free - state.n_nodes[head]
 
 
-@part
+@inlined
 def _shadow_on_nodes(state, room, head):
     """Return when the head can start; fill ``spare_…`` with what is left then beside it.
 

@@ -70,7 +70,7 @@ def choose(state, job, room, spared):
     spare_cpus, spare_mem, spare_gpus = room.spare_cpus, room.spare_mem, room.spare_gpus
     chosen, margins, fit = state.chosen, room.margins, room.fit
     n_nodes = free_cpus.size
-    found = 0
+    found = np.int64(0)  # of a constant's type, what is called with it would be compiled twice
     for node in range(n_nodes):
         if (
             free_cpus[node] < cpus
@@ -121,7 +121,7 @@ def sort_by(margins, nodes, n):
     for end in range(n - 1, 0, -1):
         margins[0], margins[end] = margins[end], margins[0]
         nodes[0], nodes[end] = nodes[end], nodes[0]
-        _sink(margins, nodes, 0, end)
+        _sink(margins, nodes, np.int64(0), end)
 
 
 @part

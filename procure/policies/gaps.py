@@ -18,6 +18,7 @@ from procure.policies.fit import Room, make_room
 from procure.policies.parameters import Natural, Parameters
 from procure.policies.profile import Plan, build_profile, drop_past, find_start, make_plan, reserve, unreserve
 from procure.policies.timeline import (
+    GIVE,
     Timeline,
     find_nodes,
     hold_plan,
@@ -26,7 +27,7 @@ from procure.policies.timeline import (
     plan_nodes,
 )
 from procure.simulator.drive import CompiledPolicy, Policy, kernel_loop
-from procure.simulator.kernel import kernel, part
+from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, WAIT, State
 
 
@@ -98,7 +99,7 @@ def _take_back(state, own, job):
     if state.pool:
         unreserve(state, own.plan, job)
     else:
-        hold_plan(state, own.plan, own.line, job, 1)
+        hold_plan(state, own.plan, own.line, job, GIVE)
 
 
 @part
@@ -157,12 +158,12 @@ def _best_place(state, own, job, n, least, but):
     −1 if nowhere below ``least``; the place ``but`` is not tried. What stands before the first place that
     is tried is laid out then.
     """
-    place, reached = -1, -1
+    place, reached = np.int64(-1), np.int64(-1)  # of a constant's type, `_try` would be compiled four times
     for tried in range(n, _first_tried(n) - 1, -1):
         if tried < n:
             _take_back(state, own, own.plan.jobs[tried])
         if tried == but:
-            reached = -1
+            reached = np.int64(-1)
             continue
         total, reached = _try(state, own, job, tried, n, reached, least)
         if total < least:
@@ -185,7 +186,7 @@ def _insert(state, own, job, n, place, laid):
     _lay(state, own, laid, n + 1)
 
 
-@part
+@inlined
 def _foreseen(state, notes):
     """Say whether all that happened since the last call is that the answered job started, and others ended when due."""
     if notes[MOMENT] != state.now[0]:
@@ -215,7 +216,7 @@ def follow_plan(state, own, best):
     if notes[CHANGES] == state.n_changes[0] and notes[N_SEEN] == state.n_submitted[0]:
         return False
     foreseen = _foreseen(state, notes)
-    n = 0
+    n = np.int64(0)
     for i in range(notes[N_KEPT]):
         if state.start[order[i]] < 0:
             order[n] = order[i]
@@ -228,7 +229,7 @@ def follow_plan(state, own, best):
             build_profile(state, own.plan.profile)
         else:
             lay_running(state, own.line)
-        _lay(state, own, 0, n)
+        _lay(state, own, np.int64(0), n)
     job = state.previous_waiting[n_jobs]
     while (
         job != n_jobs

@@ -22,7 +22,7 @@ from numba import njit
 from procure.policies.names import F1, F2, F3, F4, FCFS, PRIORITY, SJF, UNICEF, WFP3
 from procure.policies.order import Order, score
 from procure.simulator.arrays import numbered
-from procure.simulator.kernel import kernel, part
+from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import State
 
 NEVER = 1 << 62
@@ -155,7 +155,7 @@ def _set(top, leaf, least, value):
         k >>= 1
 
 
-@part
+@inlined
 def _join(state, lines, job):
     line = lines.line_of[job]
     _set(lines.root[line], lines.leaf_of[job], lines.least, state.estimate[job])
@@ -175,7 +175,7 @@ def _join(state, lines, job):
 @part
 def _quit(state, lines, job):
     line = lines.line_of[job]
-    _set(lines.root[line], lines.leaf_of[job], lines.least, NEVER)
+    _set(lines.root[line], lines.leaf_of[job], lines.least, np.int64(NEVER))
     lines.counters[N_JOINED] -= 1
     if lines.first[line] != job:
         return
@@ -190,7 +190,7 @@ def _quit(state, lines, job):
     lines.place[last] = lines.place[line]
 
 
-@part
+@inlined
 def _count(state, lines, line):
     """Count the nodes on which a line's shape fits."""
     shapes, shape = state.shapes, lines.shape[line]
@@ -208,7 +208,7 @@ def _count(state, lines, line):
     lines.n_fitting[line] = n
 
 
-@part
+@inlined
 def _look_again(state, lines, node):
     """Bring the counts of the filled lines up to what a node has free now."""
     shapes, filled, shape_of, n_fitting = state.shapes, lines.filled, lines.shape, lines.n_fitting
@@ -255,7 +255,7 @@ def follow_queue(state, lines):
         _drop_started(state, lines)
 
 
-@part
+@inlined
 def _drop_started(state, lines):
     """Take out the jobs that somebody else has started."""
     for job in range(state.n_submitted[0]):

@@ -47,7 +47,7 @@ def make_plan(state, needed: bool = True) -> Plan:
 @part
 def build_profile(state, profile):
     """Begin again with the running jobs only."""
-    time, free, n_steps = profile
+    time, free, n_steps = profile.time, profile.free, profile.n
     time[0] = state.now[0]
     free[0] = state.n_idle[0]
     last = 0
@@ -65,7 +65,7 @@ def build_profile(state, profile):
 @part
 def drop_past(profile, now):
     """Let the first step begin now."""
-    time, free, n_steps = profile
+    time, free, n_steps = profile.time, profile.free, profile.n
     passed = 0
     while passed + 1 < n_steps[0] and time[passed + 1] <= now:
         passed += 1
@@ -117,7 +117,7 @@ def longest_idle(profile, n):
 @part
 def _step_at(profile, moment):
     """Return the step that begins at ``moment``; one is made where there is none."""
-    time, free, n_steps = profile
+    time, free, n_steps = profile.time, profile.free, profile.n
     low, high = 0, n_steps[0]
     while low < high:
         middle = (low + high) // 2
@@ -139,7 +139,7 @@ def _step_at(profile, moment):
 @part
 def _merge(profile, step):
     """Take a step away that changes nothing."""
-    time, free, n_steps = profile
+    time, free, n_steps = profile.time, profile.free, profile.n
     if 0 < step < n_steps[0] and free[step] == free[step - 1]:
         n_steps[0] -= 1
         for i in range(step, n_steps[0]):

@@ -14,6 +14,9 @@ import numpy as np
 from procure.simulator.kernel import part
 from procure.simulator.state import FAR, NEVER
 
+TAKE, GIVE = np.int64(-1), np.int64(1)
+"""The signs of `hold`; for Python's own constants it would be compiled twice."""
+
 
 class Timeline(NamedTuple):
     """Chains of steps. Step ``k`` begins at ``time[k]`` and lasts until the one behind it begins.
@@ -56,12 +59,12 @@ def lay_running(state, line):
         line.gpus[node] = state.total_gpus[node]
     for i in range(state.n_running[0]):
         job = state.running[i]
-        hold(state, line, job, state.node_list, state.now[0], state.expected_end[job], -1)
+        hold(state, line, job, state.node_list, state.now[0], state.expected_end[job], TAKE)
 
 
 @part
 def hold(state, line, job, node_list, start, end, sign):
-    """Take a job's amounts on its nodes from ``start`` until ``end`` (``sign`` −1), or give them back (1)."""
+    """Take a job's amounts on its nodes from ``start`` until ``end`` (`TAKE`), or give them back (`GIVE`)."""
     if start < end:
         for i in range(state.node_first[job], state.node_first[job + 1]):
             _change(state, line, job, node_list[i], start, end, sign)
@@ -261,12 +264,12 @@ def plan_nodes(state, plan, line, job, start):
     plan.start[job] = start
     if start >= 0:
         plan.soonest[0] = min(plan.soonest[0], start)
-    hold_plan(state, plan, line, job, -1)
+    hold_plan(state, plan, line, job, TAKE)
 
 
 @part
 def hold_plan(state, plan, line, job, sign):
-    """Hold what a waiting job's plan needs (``sign`` −1), or give it back (1)."""
+    """Hold what a waiting job's plan needs (`TAKE`), or give it back (`GIVE`)."""
     start = plan.start[job]
     if start >= 0:
         hold(state, line, job, plan.nodes, start, min(start + state.estimate[job], FAR), sign)

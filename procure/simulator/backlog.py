@@ -65,7 +65,9 @@ def backlog(submit, start, end, usage, capacity, counts_from):
             change[begins] += share * (end[j] - start[j])
             change[ends] -= share * (end[j] - start[j])
     level = mean = 0.0
-    low = np.full(3, np.inf)
+    low = np.zeros(3)
+    for third in range(3):
+        low[third] = np.inf
     for i in range(N_MOMENTS):
         level += change[i]
         mean += level / N_MOMENTS

@@ -15,6 +15,7 @@ from numba.core.dispatcher import Dispatcher
 from procure.errors import TableError
 from procure.progress import step
 from procure.simulator.pace import change_paces
+from procure.simulator.reference import by_reference
 from procure.simulator.state import WAIT, State, World
 from procure.simulator.steps import (
     OK,
@@ -82,16 +83,18 @@ def loop(world, state, decide, own):
 def kernel_loop(world, state, decide, own):
     """Do the same with a policy that is a `procure.simulator.kernel.kernel`: it answers only the job.
 
-    Such a policy may not ask for a pace. Returns (status, job), the job being what was refused.
+    Such a policy may not ask for a pace. It is handed the state and what is its own by reference, so it reads
+    them by attribute only. Returns (status, job), the job being what was refused.
     """
-    while advance(world, state):
-        job = decide(state, own)
-        while job != WAIT:
+    world, state, own = by_reference(world), by_reference(state), by_reference(own)
+    job = np.int64(WAIT)  # of a constant's type, `place` would be compiled twice
+    while job != WAIT or advance(world, state):  # one call of each function: more would be compiled as often
+        if job != WAIT:
             status = place(world, state, job, state.chosen[: state.n_nodes[job]])
             if status != OK:
                 return status, job
-            job = decide(state, own)
-        if state.n_asked[0] > 0:
+        job = decide(state, own)
+        if job == WAIT and state.n_asked[0] > 0:
             return PACE_IN_KERNEL, state.asked[0]
     done = state.n_waiting[0] == 0 and world.n_heap[0] == 0
     return (OK if done else STUCK), WAIT

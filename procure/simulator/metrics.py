@@ -30,14 +30,48 @@ class Usage(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def quantile_of_sorted(values, share):
-    """Return a quantile by linear interpolation (NumPy's default rule) of sorted whole numbers."""
-    place = (values.size - 1) * share
+def nth(values, n, place):
+    """Return what would stand at a place of the first ``n`` values if they were sorted; they are moved about.
+
+    Hoare's selection. The pivot is drawn, always alike, so that no usual order of waits makes it slow.
+    """
+    low, high, drawn = 0, n - 1, 1
+    while low < high:
+        drawn = (drawn * 16807) % 2147483647  # Park and Miller (1988)
+        pivot = values[low + drawn % (high - low + 1)]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return values[place]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def quantile(values, n, n_zeros, share):
+    """Return a quantile by linear interpolation (NumPy's default rule) of the first ``n`` values and some zeros.
+
+    The values are whole numbers of at least 0, and are moved about.
+    """
+    place = (n + n_zeros - 1) * share
     low = np.int64(place)
-    high = min(low + 1, values.size - 1)
+    high = low if low == n + n_zeros - 1 else low + 1
     part = place - low
-    step = values[high] - values[low]
-    return values[high] - step * (1.0 - part) if part >= 0.5 else values[low] + step * part
+    below = nth(values, n, low - n_zeros) if low >= n_zeros else 0
+    above = nth(values, n, high - n_zeros) if high >= n_zeros else 0
+    step = above - below
+    return above - step * (1.0 - part) if part >= 0.5 else below + step * part
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -66,10 +100,10 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
         first += 1
     n_jobs = submit.size - first
     waits = np.empty(n_jobs, np.int64)
-    n_waited = n_killed = n_ran = 0
+    n_waited, n_killed, n_ran = np.int64(0), 0, 0  # of a constant's type, `quantile` would be compiled twice
     last_end = np.int64(0)
     first_submit = np.int64(0)
-    total_wait = total_turnaround = np.int64(0)
+    total_wait = total_turnaround = longest_wait = np.int64(0)
     total_slowdown = busy_cpu = busy_mem = busy_gpu = 0.0
     for j in range(first, submit.size):
         if start[j] < 0:
@@ -84,6 +118,7 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
             waits[n_waited] = wait
             n_waited += 1
             total_wait += wait
+            longest_wait = max(longest_wait, wait)
             slowdown = max(1.0, (end[j] - submit[j]) / max(run, SLOWDOWN_FLOOR))
         total_slowdown += slowdown
         total_turnaround += end[j] - submit[j]
@@ -92,7 +127,8 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
         busy_mem += usage.mem[j] * run
         busy_gpu += usage.gpus[j] * run
         n_killed += killed[j]
-    out[:] = np.nan
+    for i in range(out.size):  # to assign to a slice takes a second to compile
+        out[i] = np.nan
     out[INDEX.n_jobs] = n_jobs
     out[INDEX.n_completed] = n_ran
     out[INDEX.n_unrunnable] = n_jobs - n_ran
@@ -103,14 +139,11 @@ def measure(submit, start, end, killed, usage, capacity, span, max_queue_depth, 
     saturated, work_left = backlog(submit, start, end, usage, capacity, counts_from)
     out[INDEX.work_left] = work_left
     out[INDEX.saturated] = saturated
-    ordered = np.zeros(n_ran, np.int64)  # those that did not wait come first
-    for i, wait in enumerate(np.sort(waits[:n_waited])):  # to assign to a slice takes two seconds to compile
-        ordered[n_ran - n_waited + i] = wait
     makespan = last_end - first_submit
     out[INDEX.mean_wait_time] = total_wait / n_ran
-    out[INDEX.median_wait_time] = quantile_of_sorted(ordered, 0.5)
-    out[INDEX.p95_wait_time] = quantile_of_sorted(ordered, 0.95)
-    out[INDEX.max_wait_time] = ordered[-1]
+    out[INDEX.median_wait_time] = quantile(waits, n_waited, n_ran - n_waited, 0.5)
+    out[INDEX.p95_wait_time] = quantile(waits, n_waited, n_ran - n_waited, 0.95)
+    out[INDEX.max_wait_time] = longest_wait
     out[INDEX.mean_bounded_slowdown] = total_slowdown / n_ran
     out[INDEX.mean_turnaround_time] = total_turnaround / n_ran
     out[INDEX.makespan] = makespan

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from procure.simulator.kernel import kernel, part
+from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, NEVER
 
 FIRST_CORRECTION = 60
@@ -38,7 +38,7 @@ def _before(end, a, b):
     return end[a] < end[b] or (end[a] == end[b] and a < b)
 
 
-@part
+@inlined
 def _push(heap, size, end, job):
     i = size
     while i > 0:
@@ -50,7 +50,7 @@ def _push(heap, size, end, job):
     heap[i] = job
 
 
-@part
+@inlined
 def _pop(heap, size, end):
     first = heap[0]
     last = heap[size - 1]
@@ -144,7 +144,7 @@ def _release(world, state, job):
     world.last_run[user, 1] = world.end[job] - state.start[job]
 
 
-@part
+@inlined
 def _append(next_waiting, previous_waiting, job):
     end = next_waiting.size - 1
     last = previous_waiting[end]
@@ -154,7 +154,7 @@ def _append(next_waiting, previous_waiting, job):
     previous_waiting[end] = job
 
 
-@part
+@inlined
 def _correct(running, n_running, expected_end, start, requested, now):
     """Raise the expected end of jobs that outlast their estimate: by as long as they ran, at least a minute.
 
@@ -178,7 +178,7 @@ def _correct(running, n_running, expected_end, start, requested, now):
     return n_raised
 
 
-@part
+@inlined
 def _may_wake(world, state, now):
     """Say whether a policy's wake counts: not if nobody waits or runs, nor for ever if nothing is done."""
     if now < NEVER:
@@ -239,7 +239,18 @@ def advance(world, state):
     return True
 
 
-@part
+@inlined
+def holds(state, node, job):
+    """Say whether a node has free what a job asks of each of its nodes."""
+    return (
+        state.free_cpus[node] >= state.cpus[job]
+        and state.free_mem[node] >= state.mem[job]
+        and state.free_gpus[node] >= state.gpus[job]
+        and (state.node_types[node] & state.types[job]) != 0
+    )
+
+
+@inlined
 def _refusal(world, state, job, nodes):
     if job < 0 or job >= state.submit.size:
         return UNKNOWN_JOB
@@ -258,17 +269,12 @@ def _refusal(world, state, job, nodes):
         if world.named_at[node] == world.n_placements[0]:
             return NODE_TWICE
         world.named_at[node] = world.n_placements[0]
-        if (
-            state.free_cpus[node] < state.cpus[job]
-            or state.free_mem[node] < state.mem[job]
-            or state.free_gpus[node] < state.gpus[job]
-            or (state.node_types[node] & state.types[job]) == 0
-        ):
+        if not holds(state, node, job):
             return NODE_TOO_BUSY
     return OK
 
 
-@part
+@inlined
 def _occupy(world, state, job, nodes):
     """Take the nodes; returns the durations' row of the node on which the job takes longest."""
     speed = world.speed_of_node[nodes[0]]

@@ -1,0 +1,100 @@
+"""Named tuples of arrays by reference: what one kernel hands to another is an address.
+
+To the compiler an array is seven values, a run's state some 500, and each call would hand over all of them. By
+reference it is one; an attribute is read where it is asked for. What a named tuple holds never changes during
+a run (what its arrays hold does), and the compiler is told so: it may read an attribute once before a loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    infer_getattr,
+    lower_builtin,
+    lower_getattr_generic,
+    models,
+    register_model,
+    type_callable,
+)
+
+
+def by_reference(value: Any) -> Any:
+    """Return a named tuple by reference, valid until the compiled caller returns; in plain Python, itself."""
+    return value
+
+
+class Reference(types.Type):
+    """The address of a named tuple; what it holds is read by attribute only, a named tuple again by reference."""
+
+    def __init__(self, of: Any) -> None:
+        """Refer to a Numba type of named tuple; the name says which, since compiled functions are told apart by it."""
+        self.of = of
+        digest = hashlib.sha256(of.name.encode()).hexdigest()[:16]
+        super().__init__(f"Reference({of.instance_class.__name__}.{digest})")
+
+
+@register_model(Reference)
+class _ReferenceModel(models.PrimitiveModel):
+    def __init__(self, manager, reference) -> None:
+        super().__init__(manager, reference, manager.lookup(reference.of).get_value_type().as_pointer())
+
+
+@type_callable(by_reference)
+def _type_by_reference(context):
+    return lambda value: Reference(value) if isinstance(value, types.BaseNamedTuple) else None
+
+
+@lower_builtin(by_reference, types.BaseNamedTuple)
+def _by_reference(context, builder, signature, arguments):
+    return cgutils.alloca_once_value(builder, arguments[0])
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):
+    key = Reference
+
+    def generic_resolve(self, reference, name):
+        if name not in reference.of.fields:
+            return None
+        field = reference.of[reference.of.fields.index(name)]
+        return Reference(field) if isinstance(field, types.BaseNamedTuple) else field
+
+
+@lower_getattr_generic(Reference)
+def _read_attribute(context, builder, reference, address, name):
+    place = reference.of.fields.index(name)
+    field = reference.of[place]
+    at = cgutils.gep_inbounds(builder, address, 0, place)
+    if isinstance(field, types.BaseNamedTuple):
+        return at
+    if isinstance(field, types.Array) and field.layout == "C":
+        return _read_array(context, builder, field, at)
+    return _read(builder, at)
+
+
+def _read(builder, at):
+    value = builder.load(at)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+def _read_array(context, builder, field, at):
+    """Read the address and the shape of an array; all else follows from them, since rows are contiguous."""
+    itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(field.dtype)))
+    array = ir.Constant(context.get_value_type(field), None)
+    members = context.data_model_manager[field]
+    data, shape, strides = (members.get_field_position(name) for name in ("data", "shape", "strides"))
+    array = builder.insert_value(array, _read(builder, cgutils.gep_inbounds(builder, at, 0, data)), data)
+    array = builder.insert_value(array, itemsize, members.get_field_position("itemsize"))
+    count, stride = context.get_constant(types.intp, 1), itemsize
+    for axis in reversed(range(field.ndim)):
+        array = builder.insert_value(array, stride, (strides, axis))
+        extent = _read(builder, cgutils.gep_inbounds(builder, at, 0, shape, axis))
+        array = builder.insert_value(array, extent, (shape, axis))
+        count, stride = builder.mul(count, extent), builder.mul(stride, extent)
+    return builder.insert_value(array, count, members.get_field_position("nitems"))
