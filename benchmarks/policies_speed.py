@@ -5,7 +5,7 @@
     python benchmarks/policies_speed.py beocat LOG.csv.xz NODES.csv    best fit, three resources
     python benchmarks/policies_speed.py plain                     a policy in plain Python, 100 nodes
     python benchmarks/policies_speed.py scale OUT.svg             EASY up to 1,000,000 jobs, 10,000 nodes
-    python benchmarks/policies_speed.py growth OUT.svg [PATIENCE] against jobs, nodes, queue, shapes
+    python benchmarks/policies_speed.py growth OUT.svg [LIMIT [AXIS …]]   against jobs, nodes, queue, shapes
     python benchmarks/policies_speed.py crowd                     plans on eight overloaded shared nodes and in a pool
     python benchmarks/policies_speed.py slowdown LOG.swf.xz PROCESSORS NODES    bounded slowdowns of EASY
     python benchmarks/policies_speed.py study RESULTS.parquet     whether EASY and best fit choose alike
@@ -16,6 +16,7 @@ Prints seconds of the processor's time: on a busy computer the wall clock measur
 from __future__ import annotations
 
 import json
+import multiprocessing
 import resource
 import sys
 import time
@@ -163,6 +164,7 @@ AXES = {
     "queue": (10, 100, 1_000, 10_000),
     "shapes": (10, 100, 1_000, 10_000),
 }
+GROWING = ("easy", "easy:exclusive=true", "conservative", "conservative:exclusive=true")
 BASE = {"jobs": 20_000, "nodes": 100, "queue": 100, "shapes": 100}
 
 
@@ -186,34 +188,57 @@ def growing(
     return pd.DataFrame(columns), node_table(nodes, cpus=64, mem_mb=500_000)
 
 
-def growth(out: str, patience: str = "60") -> None:
-    """Plot kernel seconds; after a run of more than ``patience`` seconds the next, larger one is left out."""
+def within(limit: float, policy: str, jobs: pd.DataFrame, nodes: pd.DataFrame) -> tuple[float, int] | None:
+    """Simulate in a process of its own; None if it takes more than so many seconds of the processor."""
+
+    def child(pipe) -> None:
+        used = int(time.process_time()) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (used + int(limit), used + int(limit)))
+        run = simulate(jobs, nodes, policy)
+        pipe.send((run.elapsed, run.metrics["max_queue_depth"]))
+
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=child, args=(there,))
+    process.start()
+    there.close()
+    process.join()
+    return here.recv() if process.exitcode == 0 else None
+
+
+def growth(out: str, limit: str = "60", *axes: str) -> None:
+    """Plot kernel seconds and print them as a table; a run that takes more than the limit ends its series."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, panels = plt.subplots(1, len(AXES), figsize=(13, 3.5), sharey=True)
-    for panel, (axis, sizes) in zip(panels, AXES.items(), strict=True):
-        for policy in ("easy", "easy:exclusive=true", "conservative", "conservative:exclusive=true"):
-            done, took = [], []
-            for size in sizes:
+    for policy in GROWING:  # compiles
+        simulate(*growing(50, 4, 1, 4, False), policy)
+    chosen = axes or tuple(AXES)
+    figure, panels = plt.subplots(
+        1, len(chosen), figsize=(3.25 * len(chosen), 3.5), sharey=True, squeeze=False
+    )
+    for panel, axis in zip(panels[0], chosen, strict=True):
+        for policy in GROWING:
+            done, took, cells = [], [], []
+            for size in AXES[axis]:
                 jobs, nodes = growing(**{**BASE, axis: size}, exclusive="exclusive" in policy)
-                run = simulate(jobs, nodes, policy)
-                done.append(size)
-                took.append(run.elapsed)
-                depth = run.metrics["max_queue_depth"]
-                print(f"{axis} {size:,}: {policy} {run.elapsed:.4f} s, longest queue {depth:,}", flush=True)
-                if run.elapsed > float(patience):
+                found = within(float(limit), policy, jobs, nodes)
+                if found is None:
+                    cells.append(f"over {limit} s")
                     break
+                done.append(size)
+                took.append(found[0])
+                cells.append(f"{found[0]:.3g} ({found[1]:,})")
+                print(f"{axis} {size:,}: {policy} {cells[-1]}", file=sys.stderr, flush=True)
             power = np.polyfit(np.log(done[-3:]), np.log(took[-3:]), 1)[0] if len(done) > 1 else float("nan")
-            print(f"{axis}: {policy} exponent {power:.2f} over the last {len(done[-3:])} points", flush=True)
-            panel.loglog(
-                done, took, "o-", label=f"{policy.replace(':exclusive=true', ', exclusive')}: {power:.2f}"
-            )
+            print("|", axis, "|", policy, "|", " | ".join(cells), "|", f"{power:.2f}", "|", flush=True)
+            name = policy.replace(":exclusive=true", ", exclusive")
+            panel.loglog(done, took, "o-", label=f"{name}: {power:.2f}")
         panel.set(xlabel=axis)
-        panel.legend(fontsize=6, title="exponent", title_fontsize=6)
-    panels[0].set(ylabel="kernel seconds")
+        panel.legend(fontsize=6, title="exponent over the last three", title_fontsize=6)
+    panels[0][0].set(ylabel="kernel seconds")
     figure.tight_layout()
     figure.savefig(out, metadata={"Date": None})
 
