@@ -74,7 +74,14 @@ def book(moments, comes, goes, taken, totals, asked, needed, able, any_type, sec
 def find_lacked(free, totals, asked, needed, able, any_type, parts):
     """Apply the rule to one request: fill ``parts``, whose sum is 1, and return whether it is fragmented.
 
-    Free and totals are float64[nodes, 3]: CPUs, MB, GPUs; the others are as of `book`, of one request.
+    Parameters
+    ----------
+    free, totals
+        float64[nodes, 3]: CPUs, MB, GPUs.
+    asked, needed, able, any_type
+        As of `book`, of one request.
+    parts
+        float64[causes].
     """
     parts[:] = 0.0
     n_fit, n_typed, nearest, least = 0, 0, 0, np.inf

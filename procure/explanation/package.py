@@ -82,10 +82,25 @@ def explain_package(
     replayed: Sequence[str],
     marginal: bool = True,
 ) -> PackageExplanation:
-    """Explain one package: its counts are int64[n_types], ``whole`` takes the workloads as one.
+    """Explain one package.
 
-    The schedules of the workloads ``replayed`` are replayed; with ``marginal``, one more node of each type is tried.
-    Without ``predicted``, from the study's feature set, nothing is said of features. A run that fails is an error.
+    Parameters
+    ----------
+    results
+        The study, with a case per workload that counts.
+    counts
+        int64[n_types], from `procure.sweep.trial.find_package`.
+    whole, predicted
+        The workloads as one, and the predictions for it with the study's feature set; None = no model.
+    replayed
+        Names of the workloads whose schedules are replayed.
+    marginal
+        Whether to simulate one more node of each type.
+
+    Raises
+    ------
+    TableError
+        A run failed.
     """
     plan = results.plan
     name = package_ids(counts[None, :], plan.types)[0]

@@ -31,9 +31,29 @@ def learn(
 ) -> Predicted:
     """Cross-validate and fit a surrogate on a case's simulated packages, or read it from the cache.
 
-    It learns from and predicts the packages that run every job, or those of ``among``: the others' waits are NaN. Model
-    and predictions are reused from the folder while packages, waits and settings are the same; None caches nothing,
-    nor does a folder that cannot be written. Too few simulated packages are an error.
+    Parameters
+    ----------
+    case
+        From `make_case`.
+    quotes
+        The quote table.
+    feature_set, kind, folds, seed
+        See `features` and `predict_packages`.
+    among
+        Which packages to learn from and predict, bool; default: those that run every job.
+    folder
+        Where to cache model and predictions: they are reused while packages, waits and settings are
+        the same. None caches nothing, nor does a folder that cannot be written.
+
+    Returns
+    -------
+    Predicted
+        ``wait`` has a value for each package of ``among``, NaN elsewhere.
+
+    Raises
+    ------
+    TableError
+        Too few simulated packages.
     """
     among = case.runs_all if among is None else among
     rows = np.flatnonzero(among)

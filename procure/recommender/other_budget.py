@@ -46,10 +46,25 @@ def best_package(
 ) -> np.ndarray:
     """Return the counts of the package that is recommended, with nothing simulated before.
 
-    Every n-th package is simulated to learn from, about ``first_runs`` of them, then the predicted head, and again
-    until the head holds no predictions. That is done under best fit, whose runs take milliseconds; under another
-    policy, its first `SLOW_HEAD` are then simulated and the best is taken. Of the results' cases only names and
-    weights are used; ``jobs`` has the job table of each. That no job runs on any package is an error.
+    Every n-th package is simulated to learn from, the predicted head is simulated, and again until
+    the head holds no predictions. That is done under best fit, whose runs take milliseconds; under another
+    policy, its first `SLOW_HEAD` are then simulated and the best is taken.
+
+    Parameters
+    ----------
+    results
+        A study with the packages to choose from; of its cases only names and weights are used.
+    policy
+        Which policy decides.
+    jobs
+        The job table of each case by name.
+    first_runs
+        How many packages are simulated to learn from, about.
+
+    Raises
+    ------
+    TableError
+        No job runs on any package, or too few packages for a model.
     """
     plan = replace(results.plan, workloads=results.plan.workloads | dict(jobs))
     packages = plan.packages[plan.packages["distinct"].to_numpy()].reset_index(drop=True)

@@ -17,10 +17,21 @@ GPU_JOBS = 2.0
 
 
 def waits_under_loads(results: StudyResults, counts: np.ndarray, seed: int = 1) -> pd.DataFrame:
-    """Simulate the head of a list under other loads; ``seed`` chooses the bursts that are added or left out.
+    """Simulate the head of a list under other loads.
 
-    Of the counts, int64[n_packages, n_types], best first, the first `HEAD` are tried. Returns their mean waits, s: a
-    row per situation, whose name is the index, and a column per package.
+    Parameters
+    ----------
+    results
+        The study, a case per workload that counts, and which policy decides.
+    counts
+        int64[n_packages, n_types], best first; the first `HEAD` are tried.
+    seed
+        Chooses the bursts that are added or left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Mean waits, s: a row per situation, whose name is the index, and a column per package, in the order given.
     """
     plan, cases, counts = results.plan, results.cases, counts[:HEAD]
     situations = {load_name(growth): Changes(growth=growth, seed=seed) for growth in GROWTHS}
@@ -39,10 +50,18 @@ def load_name(growth: float) -> str:
 
 
 def stability(waits: pd.DataFrame) -> pd.DataFrame:
-    """Say whether the first package stays first under other loads, from `waits_under_loads`.
+    """Say whether the first package stays first under other loads.
 
-    Returns a row per situation: ``situation``, ``mean_wait_time`` of the first package, s, its ``rank`` among
-    these, the ``leader``, and ``regret_seconds``: how much shorter jobs wait on the leader.
+    Parameters
+    ----------
+    waits
+        From `waits_under_loads`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per situation: ``situation``, ``mean_wait_time`` of the first package, s, its ``rank`` among
+        these, the ``leader``, and ``regret_seconds``: how much shorter jobs wait on the leader.
     """
     held = waits.to_numpy()
     first = held[:, 0]

@@ -38,11 +38,23 @@ class PartError(Exception):
 def write_part(
     path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, durable: bool = False
 ) -> None:
-    """Write result rows, in `SCHEMA`, under a temporary name, then rename.
+    """Write result rows under a temporary name, then rename.
 
-    The file's metadata take the fingerprint, one line of JSON on what the rows depend on, and the kernel seconds behind
-    them, which are no result. Only a ``durable`` one has to outlive a power cut: a damaged part is found and its runs
-    are repeated.
+    Parameters
+    ----------
+    rows
+        In `SCHEMA`.
+    fingerprint
+        One line of JSON, what the rows depend on; kept in the file's metadata.
+    seconds
+        Kernel seconds behind these rows; kept in the file's metadata, as they are no result.
+    durable
+        Outlive a power cut. A part need not: a damaged one is found and its runs are repeated.
+
+    Raises
+    ------
+    TableError
+        The disk is full or the folder cannot be written.
     """
     extra = {_FINGERPRINT: fingerprint.encode(), _SECONDS: repr(seconds).encode()}
     table = rows.replace_schema_metadata(extra)
@@ -51,10 +63,18 @@ def write_part(
 
 
 def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
-    """Read a part, whose rows must depend on what the fingerprint says.
+    """Read a part.
 
-    Inputs that the part does not know, such as a workload that was added since, do not matter. One that cannot be read,
-    fails a checksum, has another schema or other inputs is a `PartError`.
+    Parameters
+    ----------
+    fingerprint
+        What rows must depend on. Inputs that this part does not know, such as a workload that was
+        added since, do not matter.
+
+    Raises
+    ------
+    PartError
+        It cannot be read, a checksum or the schema is wrong, or it depends on other inputs.
     """
     try:
         check_parquet(path)

@@ -30,15 +30,30 @@ def probe_days(
 ) -> pd.Series:
     """Simulate every n-th distinct package of a study on each day, under the study's first policy.
 
-    Of the study, the quotes, the budget and the simulation are used; of its workloads only the logged speed of the
-    first. The days' job tables are written to the folder, ``jobs-DAY.parquet``, and the results under
-    ``results/probe``: a probe that was interrupted computes only what is missing. A run that failed is an error.
+    Parameters
+    ----------
+    study
+        Its quotes, budget and simulation are used; of its workloads only the logged speed of the first.
+    days
+        Job tables by day; a workload each.
+    folder
+        The job tables are written here, ``jobs-DAY.parquet``, and the results under ``results/probe``. A
+        probe that was interrupted computes only what is missing.
+    every
+        From the first distinct package on.
+    farm, note
+        As for `run_sweep`.
 
     Returns
     -------
     pandas.Series
         Median over the packages of the mean wait, s, by day; packages that leave jobs out count with the
         mean over the jobs that ran. NaN where no job of the day ran anywhere.
+
+    Raises
+    ------
+    TableError
+        The study's inputs are wrong, or the folder holds a probe of other inputs.
     """
     like = study.workloads[0]
     tables = []

@@ -59,10 +59,19 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
 
 
 def simulate_batch(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pd.DataFrame, float]:
-    """Simulate packages of these counts, int64[n_packages, n_types], types in quote order.
+    """Simulate some packages.
 
-    Returns the result table, one row per package, where a run that failed is a row with its status and reason; and the
-    seconds spent in the simulation itself.
+    Parameters
+    ----------
+    counts
+        int64[n_packages, n_types], types in quote order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The result table, one row per package; a run that failed is a row with its status and reason.
+    float
+        Seconds spent in the simulation itself.
     """
     rows, seconds = simulate_rows(bench, package_ids, counts)
     return check(rows.to_pandas(), RESULT), seconds

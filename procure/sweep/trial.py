@@ -60,10 +60,21 @@ def find_package(plan: Plan, package_id: str, named: str = "package_id") -> np.n
 def simulate_counts(
     plan: Plan, counts: np.ndarray, workload: str, policy: str, jobs: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Simulate some packages on one workload of a study, or on other jobs in its place, without storing the runs.
+    """Simulate some packages on one workload of a study, here and now, without storing the runs.
 
-    The counts, int64[n_packages, n_types], and the policy may be any, whatever the study's. Returns result rows in the
-    order given; a run that failed is a row with its status and reason.
+    Parameters
+    ----------
+    counts
+        int64[n_packages, n_types]; any counts, whatever the study's rules.
+    workload, policy
+        Names; the policy need not be among the study's.
+    jobs
+        Other jobs in the workload's place.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Result rows in the order given. A run that failed is a row with its status and reason.
     """
     if jobs is None:
         if (workload, policy) not in plan.benches:
