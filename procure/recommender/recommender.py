@@ -118,16 +118,14 @@ def recommend(
     return replace(done, about=tuple(_notes(done, asked, n_before, n_before - n_sampled, failures)))
 
 
-def with_front(
-    done: Recommendation, axes: Sequence[Quantity], note: Note = lambda text: None
-) -> Recommendation:
+def with_front(done: Recommendation, axes: Sequence[Quantity]) -> Recommendation:
     """Find the front between other axes, from what a recommendation has simulated and learnt."""
     criteria = replace(done.criteria, axes=tuple(axes))
     wider, failures = values_of(done.results, criteria), list[str]()
     wider.simulate = simulator(done.results, list(wider.results), failures) if done.verified else None
     if done.rule == RUNS_ALL:
         wider.adopt(done.package_values)
-    learn_values(wider, done.results, criteria, RUNS_ALL, done.verified, note)
+    learn_values(wider, done.results, criteria, RUNS_ALL, done.verified)
     # What was simulated to confirm the list is known here, too, but no model has learnt from it.
     wider.add(np.arange(len(wider.packages)), done.package_values.results)
     return replace(done, criteria=criteria, front=find_front(wider, criteria), package_values=wider)
