@@ -16,7 +16,7 @@ from procure.errors import TableError
 from procure.evaluation.ranking import cheapest_per_cpu, hit_count, order
 from procure.models import Case, Surrogate
 from procure.models.crossfit import fold_of
-from procure.objectives.aggregate import aggregate, regrets
+from procure.objectives.aggregate import aggregate, pooled_mean, regrets
 from procure.progress import track
 from procure.text import nearest
 
@@ -131,13 +131,13 @@ def normalised_wait(days: Days, among: np.ndarray | None = None) -> np.ndarray:
     the same features; what it then predicts is their mean.
     """
     among = days.simulated if among is None else among
-    total = np.zeros(days.wait.shape[1])
-    for wait, able, weight in zip(days.wait, days.able, days.weight, strict=True):
+    values = []
+    for wait, able in zip(days.wait, days.able, strict=True):
         held = wait[able & among]
         low, high = (float(held.min()), float(held.max())) if len(held) else (0.0, 0.0)
         value = (wait - low) / (high - low) if high > low else np.where(np.isnan(wait), np.nan, 0.0)
-        total += weight * np.where(able, np.maximum(value, 0.0), np.where(np.isnan(wait), np.nan, 1.0))
-    return total / days.weight.sum()
+        values.append(np.where(able, np.maximum(value, 0.0), np.where(np.isnan(wait), np.nan, 1.0)))
+    return pooled_mean(np.array(values), days.weight[:, None])
 
 
 def hit_days(days: Days, share: float = 0.1, among: np.ndarray | None = None) -> np.ndarray:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.evaluation.ranking import rank_correlation
-from procure.objectives.aggregate import REGRET_FLOOR, aggregate
+from procure.objectives.aggregate import REGRET_FLOOR, aggregate, pooled_mean
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
 from procure.recommender.outlook import STATED, chance_to_be_best
@@ -265,13 +265,13 @@ def _simulating(
     days, weight = [bench.lay_out(day) for day in by_day], np.array([float(len(day)) for day in by_day])
     some = every[: max(1, runs // len(days))]
     waits = np.array([bench.wait(day, some) for day in days])
-    for rule, figure in (("mean-day", weight @ waits / weight.sum()), ("worst-day", waits.max(axis=0))):
+    for rule, figure in (("mean-day", pooled_mean(waits, weight[:, None])), ("worst-day", waits.max(axis=0))):
         found.append(_Choice(rule, int(some[figure.argmin()]), waits.size, some, figure))
     probed = every[: min(N_PROBED, max(1, runs // (2 * len(days))))]
     probe = np.array([np.median(bench.wait(day, probed)) for day in days])
     hard = np.argsort(-probe, kind="stable")[:N_HARDEST]
     left = every[: max(1, (runs - len(probed) * len(days)) // len(hard))]
-    figure = weight[hard] @ np.array([bench.wait(days[i], left) for i in hard]) / weight[hard].sum()
+    figure = pooled_mean(np.array([bench.wait(days[i], left) for i in hard]), weight[hard, None])
     n_runs = len(probed) * len(days) + len(left) * len(hard)
     return [*found, _Choice("hardest-days", int(left[figure.argmin()]), n_runs, left, figure)]
 
