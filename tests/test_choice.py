@@ -293,6 +293,9 @@ def test_the_command_keeps_constraints(swept):
     assert rows and all(one["price_usd"] <= 58_000 and "Gpu2" not in one["counts"] for one in rows)
     assert [one["mean_wait_time"] for one in rows] == sorted(one["mean_wait_time"] for one in rows)
     assert "price_usd<=$58,000: satisfied by" in answer.stderr
+    nodes = [sum(one["counts"].values()) for one in rows]
+    fewer = ask(swept, "--constraint", f"total_nodes<{max(nodes)}", "--format", "json")
+    assert max(sum(one["counts"].values()) for one in json.loads(fewer.stdout)) < max(nodes)
     table = ask(swept, "--constraint", "p95_wait<=9d", "--constraint", "total_gpus>=4", "-k", "99")
     assert table.exit_code == 0 and "99 packages were requested; only" in table.stderr
 

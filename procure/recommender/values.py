@@ -13,6 +13,7 @@ from procure.models import Case, Predicted, together
 from procure.models.intervals import Spread
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.aggregate import CVAR_SHARE, aggregate, pooled_mean
+from procure.schemas import PACKAGE
 
 Learn = Callable[[Case], tuple[Predicted | None, np.ndarray] | None]
 """From a case to a cross-validated model, if one was needed, and a predicted value per package, NaN where there
@@ -203,6 +204,8 @@ class PackageValues:
             values = self.costs[of.column]
         elif of.column == "jobs_left_out":
             return self.whole.left_out.astype("float64")
+        elif of.column == "total_nodes":
+            values = self.packages.drop(columns=PACKAGE.names, errors="ignore").sum(axis=1)  # of all types
         else:
             values = self.packages[of.column]
         found = values.to_numpy(dtype="float64")
