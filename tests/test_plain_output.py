@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
@@ -15,12 +17,18 @@ from typer.testing import CliRunner
 
 from procure.cli import common
 from procure.cli.main import app
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
+from procure.explorer.oracle import RoundLog
+from procure.page.gantt import gantt_figure, gantt_text
+from procure.page.html import write_page
 from procure.schemas import PACKAGE
 from procure.study import load_study
+from procure.study.futures import read_settings
 from procure.sweep.lock import locked
+from procure.sweep.manifest import refuse_other_inputs
 from procure.tables import read, write
 from procure.text import printable
+from procure.window.problem import read_window
 
 EVIL = "\x1b]0;owned\x07\x9b31mc1\u202e"
 
@@ -115,6 +123,48 @@ def test_a_lock_that_is_none_of_ours_is_left_alone(tmp_path):
     for _ in range(2):
         with locked(study):
             assert lock.read_text().startswith(f"process {os.getpid()} on ")
+
+
+@pytest.mark.parametrize("name", ["rounds.json", "futures.json", "manifest.json", "window.json"])
+def test_json_nested_too_deep_is_one_error(tmp_path, name):
+    """Files that procure itself wrote, and windows, may be altered: no depth ends in a RecursionError."""
+    path = tmp_path / name
+    path.write_text('{"settings": ' + "[" * 100_000)
+    read = {
+        "rounds.json": lambda: RoundLog(path, {}, []).read(),
+        "futures.json": lambda: read_settings(tmp_path),
+        "manifest.json": lambda: refuse_other_inputs(SimpleNamespace(study=SimpleNamespace(folder=tmp_path))),
+        "window.json": lambda: read_window(path),
+    }[name]
+    with pytest.raises(
+        TableError, match=r"is not the log of a search|no futures here|no manifest|nested too deep"
+    ):
+        read()
+
+
+def test_charts_and_pages_hold_no_character_that_controls(tmp_path, recwarn):
+    """Names in figures, charts as text and HTML pages are written out; a figure stays XML, without a warning."""
+    schedule = pd.DataFrame(
+        {"job_id": [EVIL], "submit_time": 0, "start_time": 0, "end_time": 5, "node_ids": EVIL}
+    )
+    figure, page = (
+        gantt_figure(schedule, tmp_path / "g.svg", EVIL),
+        write_page(tmp_path / "p.html", f"<p>{EVIL}</p>"),
+    )
+    ElementTree.parse(figure)
+    for text in (gantt_text(schedule), figure.read_text(), page.read_text()):
+        assert not set("\x1b\x07\x9b\u202e") & set(text)
+        assert text.isascii() or r"\x1b" in text
+    assert not recwarn.list
+
+
+def test_a_chart_of_more_than_can_be_looked_at_is_refused():
+    """A schedule over years, a character per second, and a figure of a hundred thousand bars."""
+    rows = {"job_id": "1", "submit_time": 0, "start_time": 0, "end_time": 2**40, "node_ids": "a"}
+    with pytest.raises(ArgumentError, match="1 s per character make 1 lines of 1,099,511,627,776 characters"):
+        gantt_text(pd.DataFrame([rows]))
+    with pytest.raises(TableError, match="has 100,000 bars"):
+        gantt_figure(pd.DataFrame([rows] * 100_000), "never.svg")
 
 
 def test_version_is_printed():

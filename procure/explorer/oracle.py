@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files.read import from_json
 from procure.packages.ids import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
@@ -194,7 +195,7 @@ class RoundLog:
         if not self._path.exists():
             return []
         try:
-            document = json.loads(self._path.read_text(encoding="utf-8"))
+            document = from_json(self._path.read_text(encoding="utf-8"))
             settings, rounds = document["settings"], document["rounds"]
             counts = [counts_of_ids(each, self._names) for each in rounds]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TableError):

@@ -8,6 +8,7 @@ import csv
 import functools
 import gzip
 import io
+import json
 import lzma
 import sys
 import warnings
@@ -104,6 +105,14 @@ _OPENERS: dict[str, Callable[[bytes], Any]] = {
     ".xz": lambda packed: lzma.LZMAFile(io.BytesIO(packed)),  # noqa: SIM115 - the caller closes it
     ".zst": lambda packed: pa.input_stream(pa.py_buffer(packed), compression="zstd"),
 }
+
+
+def from_json(text: str | bytes) -> Any:
+    """Return what JSON holds; a ValueError, too, where it is nested deeper than Python reads."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its lists or objects are nested too deep") from None
 
 
 def is_parquet(content: bytes) -> bool:

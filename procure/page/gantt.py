@@ -8,11 +8,14 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps, rc_context
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.files import whole_file
 from procure.page import svg
+from procure.text import printable
 
 _LETTERS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_MOST_CHARACTERS, _MOST_BARS = 20_000_000, 50_000
+"""Of a chart as text; of a figure, a bar per job and node."""
 
 
 def bars(schedule: pd.DataFrame) -> pd.DataFrame:
@@ -53,16 +56,28 @@ def gantt_text(schedule: pd.DataFrame, nodes: list[str] | None = None, step: int
     chart = bars(schedule)
     nodes = nodes or sorted(chart["node_id"].unique())
     width = -(-int(chart["end"].max()) // step)
+    if width * len(nodes) > _MOST_CHARACTERS:
+        raise ArgumentError(
+            "step",
+            f"{step} s per character make {len(nodes):,} lines of {width:,} characters; at most "
+            f"{_MOST_CHARACTERS:,} in all are drawn",
+        )
     rows = {node: np.full(width, ".", dtype="U1") for node in nodes}
     for job, node, start, end in chart.itertuples(index=False):
         rows[node][start // step : -(-end // step)] = _LETTERS[job % len(_LETTERS)]
-    margin = max(map(len, rows))
-    return "\n".join(f"{node:<{margin}} |{''.join(cells)}|" for node, cells in rows.items()) + "\n"
+    names = {node: printable(node) for node in nodes}
+    margin = max(map(len, names.values()))
+    return "\n".join(f"{names[node]:<{margin}} |{''.join(cells)}|" for node, cells in rows.items()) + "\n"
 
 
 def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Path:
     """Draw a schedule as a figure, whole or not at all; the kind (SVG, PNG, PDF) follows from the file's name."""
     chart = bars(schedule)
+    if len(chart) > _MOST_BARS:
+        raise TableError(
+            f"the schedule has {len(chart):,} bars, one per job and node; a figure of at most {_MOST_BARS:,} is drawn "
+            "(`procure workload slice` takes some days of it)"
+        )
     names = sorted(chart["node_id"].unique())
     place = {name: i for i, name in enumerate(names)}
     colours = colormaps["tab20"](chart["job"].to_numpy() % 20)

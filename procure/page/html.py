@@ -18,7 +18,7 @@ from markupsafe import Markup
 from procure._version import __version__
 from procure.files import whole_file
 from procure.page.names import heading, share, shown, unit_of
-from procure.text import counted, duration, listed
+from procure.text import counted, duration, listed, printable
 
 _BASE = Path(__file__).parent
 
@@ -74,7 +74,7 @@ def write_page(path: str | Path, text: str) -> Path:
     """
     path = Path(path)
     with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(printable(text, kept="\n\r\t"), encoding="utf-8")
     return path
 
 

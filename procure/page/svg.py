@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 import zlib
 from typing import Any
 
@@ -12,7 +13,10 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from procure.text import duration
+from procure.text import duration, printable
+
+# Names in other scripts may have no glyph in the fonts at hand: a box stands for it, which needs no warning.
+warnings.filterwarnings("ignore", message="Glyph .* missing from")
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#666666",
@@ -78,8 +82,8 @@ def time_axis(axes: Any, which: str) -> None:
 
 
 def literal(text: object) -> str:
-    """Return text that a figure shows as it is; between two dollar signs it would be read as a formula."""
-    return str(text).replace("$", r"\$")
+    """Return text that a figure shows as it is: no formula between two dollar signs, no characters that control."""
+    return printable(str(text)).replace("$", r"\$")
 
 
 def inline(made: Any, name: str, label: str) -> Markup:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.files import from_json
 from procure.queue_time.booster import Booster, fit_published, predict
 from procure.queue_time.features import PUBLISHED
 
@@ -143,7 +144,7 @@ def _finished(log_file: Path | None, n_rows: int, seed: int) -> dict[int, dict[s
     lines = log_file.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = from_json(line)
             known = row.pop("n_rows"), row.pop("seed")
             done[int(row["k"])] = row
         except (ValueError, KeyError, TypeError, AttributeError):

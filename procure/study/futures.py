@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import existing_file, whole_file
+from procure.files import existing_file, from_json, whole_file
 from procure.schemas import JOB
 from procure.settings import Folder
 from procure.tables import read, write
@@ -63,7 +63,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
         existing_file(path)
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = from_json(path.read_text(encoding="utf-8"))
         if {"jobs", "settings"} <= set(found):
             return dict(found)
     except (TableError, ValueError, TypeError):

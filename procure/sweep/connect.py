@@ -6,7 +6,6 @@ import contextlib
 import getpass
 import hashlib
 import importlib.util
-import json
 import logging
 import re
 import signal
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from procure.errors import TableError
+from procure.files import from_json
 from procure.sweep.lock import locked_workers
 from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
 from procure.sweep.tls import make_security, one_run_security
@@ -134,7 +134,7 @@ def read_scheduler_file(path: Path, note: Callable[[str], None]) -> str:
     announced = False
     while True:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return str(json.loads(path.read_text(encoding="utf-8"))["address"])
+            return str(from_json(path.read_text(encoding="utf-8"))["address"])
         if time.monotonic() > until:
             what = "names no Dask scheduler" if path.exists() else f"did not appear in {FILE_TIMEOUT:.0f} s"
             raise TableError(f"{path}: {what}; dask scheduler --scheduler-file writes it")

@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 from procure._version import __version__
 from procure.errors import TableError
-from procure.files import whole_file
+from procure.files import from_json, whole_file
 from procure.study import Plan
 from procure.study.plan import POLICY_FILE
 
@@ -23,7 +23,7 @@ def refuse_other_inputs(plan: Plan) -> None:
     if not path.exists():
         return
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
+        before = from_json(path.read_text(encoding="utf-8"))["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
         raise TableError(
             f"{path}: is no manifest of a sweep; move it or name another results folder"

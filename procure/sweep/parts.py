@@ -7,7 +7,6 @@ is loaded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
-from procure.files import check_parquet, whole_file
+from procure.files import check_parquet, from_json, whole_file
 from procure.schemas import RESULT
 
 _FINGERPRINT, _SECONDS = b"procure.fingerprint", b"procure.kernel_seconds"
@@ -81,7 +80,7 @@ def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
         table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
         metadata = table.schema.metadata or {}
         seconds = float(metadata.get(_SECONDS, b"0"))
-        before = json.loads(metadata.get(_FINGERPRINT, b"{}"))
+        before = from_json(metadata.get(_FINGERPRINT, b"{}"))
     except (OSError, pa.ArrowException, ValueError) as error:
         raise PartError(f"damaged: {str(error).splitlines()[0]}") from None
     if not isinstance(before, dict) or not before:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from procure.errors import TableError
-from procure.files.read import read_bytes
+from procure.errors import TableError, reason
+from procure.files.read import from_json, read_bytes
 from procure.settings import complaint, problems
 from procure.text import counted
 from procure.topology.fat_tree import FatTree
@@ -160,11 +159,11 @@ def read_window(path: str | Path) -> Window:
         The file is missing, no such JSON, or its jobs do not fit (`Window`).
     """
     try:
-        given = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
+        given = from_json(read_bytes(path))
+    except ValueError as error:
         if isinstance(error, TableError):
             raise
-        raise TableError(f"{path}: not JSON: {error}") from None
+        raise TableError(f"{path}: not JSON: {reason(error)}") from None
     if not isinstance(given, dict):
         raise TableError(f"{path}: an object with tree, idle and jobs is needed, not {type(given).__name__}")
     try:
