@@ -142,7 +142,7 @@ def run_command(
     progress_file: Annotated[
         Path | None, typer.Option(help="A file that the donor keeps its progress in.")
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="End both after so long.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="End both after this many seconds.")] = None,
     driver: DriverOption = "auto",
     weight: WeightOption = NORMAL_WEIGHT,
     seed: Annotated[int, typer.Option(min=0, help="Of the learner's random numbers.")] = 0,

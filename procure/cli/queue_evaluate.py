@@ -57,7 +57,7 @@ def evaluate(
     update_every: Annotated[
         str | None,
         typer.Option(
-            help="Learn from outcomes only so often: 1h, 1d, or never. [default: as they become known]"
+            help="How often to learn from outcomes: 1h, 1d, or never. [default: as they become known]"
         ),
     ] = None,
     replay: ReplayOption = False,

@@ -36,7 +36,7 @@ def sweep(
     dashboard: farm_options.DashboardOption = False,
     wait: Annotated[
         float,
-        typer.Option(min=0, metavar="SECONDS", help="Give up after so long without a worker; 0 = never."),
+        typer.Option(min=0, metavar="SECONDS", help="Give up after this long without a worker; 0 = never."),
     ] = 0,
     shard: Annotated[
         str | None,

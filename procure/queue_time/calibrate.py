@@ -50,7 +50,7 @@ def product_limit(level: np.ndarray, ended: np.ndarray, weight: np.ndarray, at: 
 
 
 EVERY = 10
-"""After so many submissions the correction of the levels is renewed."""
+"""Submissions after which the correction of the levels is renewed."""
 N_WINDOW, HALF_LIFE, N_PRIOR = 1000, 200.0, 50.0
 """The last submissions that correct the outer levels; how many later ones halve their weight; the weight of the levels
 as they are beside them."""

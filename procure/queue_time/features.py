@@ -25,7 +25,7 @@ GROUPS = ("partition", "user", "shape", "like")
 """Whose jobs are looked at apart: the job's partition and user, jobs of its size, and those much like it."""
 
 NEEDED_SECONDS, NEEDED_LAST = 31 * DAY, 100
-"""No feature looks further back than so many seconds, but for the last so many jobs of a group."""
+"""How far back features look, s; beyond that only at the last jobs of a group, and how many of them."""
 
 BACKLOG = "expected_backlog"
 """Of the feature that an expert of its own reads and no booster: the arithmetic of the work ahead."""

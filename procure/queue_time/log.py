@@ -65,7 +65,7 @@ class Log:
     def near(self, position: int, seconds: int, n_last: int) -> tuple[Log, int]:
         """Leave out the jobs that a question about one of them does not need.
 
-        Kept are those that had not ended so many seconds before its submission, and of all jobs and of each of
+        Kept are those that had not ended this many seconds before its submission, and of all jobs and of each of
         its groups the last ``n_last`` to be submitted, to start and to end.
 
         Returns

@@ -13,7 +13,7 @@ from procure.queue_time.experts import MIDDLE, NAMES
 from procure.workload.clock import has_dates, local_times
 
 _SHOWN = 6
-"""So many experts have a line of their own: those that were trusted most."""
+"""Experts that have a line of their own: those that were trusted most."""
 
 
 def pictures(evaluation: Evaluation, tz: str | None = None) -> list[dict[str, str]]:

@@ -43,7 +43,7 @@ class Kind(Settings):
         Jobs submitted together: median, spread and maximum, which share is an array (in one second) and, for
         scripts, the mean time from job to job.
     bursts_per_session, pause
-        A session has so many bursts on average, at least one, and such a pause between them, on average.
+        Bursts of a session, at least one, and seconds between them, both on average.
     by_hour
         Chance of a session to begin in each hour of the day, in any unit.
     """

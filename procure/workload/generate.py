@@ -23,7 +23,7 @@ RECIPES = {"published-day": DEFAULT_RECIPE, "campus": Path(__file__).with_name("
 """The embedded recipes by name."""
 
 MOST_JOBS = 1_000_000
-"""A made-up day has at most so many jobs: sixty times the default, and half a minute's work."""
+"""A made-up day has at most this many jobs: sixty times the default, and half a minute's work."""
 
 
 Share = Annotated[float, Field(ge=0)]

@@ -31,7 +31,7 @@ PER = ("node", "job", "cpu")
 LONGEST_LIMIT = 10 * 365 * 86_400
 """A time limit of ten years or more is none: logs write the largest number that fits (2,147,483,647 s) for it."""
 MOST_MEMORY = 4_000_000
-"""No job asks for so much memory per CPU, MB: a log that says so is read in a wrong unit."""
+"""MB; no job asks for more memory per CPU, so a log that says so is read in a wrong unit."""
 
 
 def memory_mb(values: np.ndarray, unit: str) -> np.ndarray:
