@@ -8,17 +8,15 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from procure._version import __version__
 from procure.files import whole_file
 from procure.page.names import heading, share, shown, unit_of
-from procure.text import counted, duration, listed, printable
+from procure.text import counted, duration, listed, plain, printable
 
 _BASE = Path(__file__).parent
 
@@ -48,20 +46,10 @@ def as_json(data: object) -> Markup:
 
     ``<``, ``>`` and ``&`` are written as escapes, so that no name can end the block.
     """
-    text = json.dumps(_plain(data), allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(plain(data), allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if value is None or value is pd.NA or value != value else value
 
 
 def write_page(path: str | Path, text: str) -> Path:
