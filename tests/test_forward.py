@@ -153,6 +153,7 @@ def test_futures_are_judged_by_rank_and_not_by_the_mean_that_one_of_them_makes()
     waits = np.array([[100.0, 200.0, 900.0]] * 9 + [[9e6, 1e6, 8e6]])
     bench = SimpleNamespace(
         ids=["a", "b", "c"],
+        features=np.zeros((3, 4)),
         lay_out=lambda jobs, warm_up: jobs,
         wait=lambda on, rows: waits[on.attrs["i"], rows],
     )

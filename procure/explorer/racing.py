@@ -1,4 +1,4 @@
-"""Search by a race: many futures for few packages, few for many."""
+"""Search by a race: all futures for the packages that a model expects to be good, none for the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from procure.errors import TableError
 from procure.explorer.candidates import Candidates
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
-from procure.recommender.race import Race, as_it_is, by_rank, race, running_order
+from procure.recommender.race import Race, as_it_is, by_rank, features_of, race, running_order
 from procure.study import Plan
 from procure.sweep.parts import write_part
 from procure.sweep.protocol import n_local_workers
@@ -27,8 +27,8 @@ from procure.workload.scale import cpu_seconds
 
 KEPT = 50
 """Packages that run on every future: as many as a list is long."""
-FIRST_SHARE = 0.5
-"""Share of the runs that the first future gets; it decides how many packages take part."""
+FIELD_SHARE = 0.5
+"""So many packages take part as this share of the runs; most of them are only predicted."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,7 @@ def race_packages(
             f"{runs:,} runs do not let {KEPT} packages run on each of {len(names)} workloads; give runs "
             f"{KEPT * len(names):,} or more"
         )
-    n = min(max(KEPT, int(runs * FIRST_SHARE)), runs - KEPT * (len(names) - 1))
-    counts = candidates.draw(n, np.random.default_rng([seed, 1]))
+    counts = candidates.draw(max(KEPT, int(runs * FIELD_SHARE)), np.random.default_rng([seed, 1]))
     ids = np.array(package_ids(counts, plan.types))
     runner = _Runner(plan, policy, ids, counts, note)
     load = np.array([cpu_seconds(jobs).sum() for jobs in plan.workloads.values()])
@@ -79,7 +78,7 @@ def race_packages(
     best = float("nan")
     found = race(
         simulate,
-        len(counts),
+        features_of(counts, counts @ plan.quotes[["cpus", "mem_gb", "gpus"]].to_numpy()),
         running_order(load),
         runs,
         KEPT,
@@ -101,6 +100,7 @@ class _Runner:
         self.rows = read_runs(plan, self._folder, lambda path, why: note(f"{path} is {why}; it is not used"))
         self.rows = self.rows[self.rows["policy"] == policy].drop_duplicates(["package_id", "workload"])
         self.n_computed, self.kernel_seconds = 0, 0.0
+        self._benches: dict[str, Bench] = {}
 
     def wait(self, workload: str, rows: np.ndarray) -> np.ndarray:
         """Return mean waits, s; infinite where a run failed."""
@@ -112,7 +112,9 @@ class _Runner:
         return mine["mean_wait_time"].fillna(np.inf).to_numpy(dtype="float64")
 
     def _compute(self, workload: str, rows: np.ndarray) -> None:
-        bench = make_bench(self._plan, workload, self._policy)
+        if workload not in self._benches:
+            self._benches[workload] = make_bench(self._plan, workload, self._policy)
+        bench = self._benches[workload]
         threads = n_local_workers() if bench.bits is not None else 1
         cut = [part for part in np.array_split(rows, threads * 4) if len(part)]
         with ThreadPoolExecutor(threads) as pool:

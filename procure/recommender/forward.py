@@ -15,8 +15,8 @@ from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR, aggregate, pooled_mean
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
-from procure.recommender.outlook import STATED, chance_to_be_best
-from procure.recommender.race import Score, as_it_is, by_rank, race, running_order
+from procure.recommender.outlook import STATED
+from procure.recommender.race import Score, as_it_is, by_rank, features_of, race, running_order
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench, make_bench, simulate_batch
@@ -89,6 +89,13 @@ class _Candidates:
         study = self.plan.study.model_copy(update={"workloads": (first,)})
         plan = replace(self.plan, study=study, workloads={name: jobs})
         return make_bench(plan, name, self.policy)
+
+    @property
+    def features(self) -> np.ndarray:
+        """What a race's model knows the packages by."""
+        return features_of(
+            self.counts, self.plan.packages[["total_cpus", "total_mem_gb", "total_gpus"]].to_numpy()
+        )
 
     def runs(self, on: Bench, rows: np.ndarray) -> pd.DataFrame:
         """Return result rows of some packages."""
@@ -279,11 +286,12 @@ def _simulating(
 def _by_futures(bench: _Candidates, futures: list[pd.DataFrame], warm_up: int, runs: int) -> list[_Choice]:
     """Choose by the objective rank, and by the mean wait; what both run is simulated once, and counts for each."""
     known = np.full((len(futures), len(bench.ids)), np.nan)
+    laid_out = [bench.lay_out(future, warm_up) for future in futures]
 
     def simulate(future: int, rows: np.ndarray) -> np.ndarray:
         new = rows[np.isnan(known[future, rows])]
         if len(new):
-            known[future, new] = bench.wait(bench.lay_out(futures[future], warm_up), new)
+            known[future, new] = bench.wait(laid_out[future], new)
         return known[future, rows]
 
     order = running_order(np.array([cpu_seconds(one).sum() for one in futures]))
@@ -293,9 +301,10 @@ def _by_futures(bench: _Candidates, futures: list[pd.DataFrame], warm_up: int, r
         "futures-mean": ("mean", as_it_is),
     }
     for rule, (how, score) in scores.items():
-        raced = race(simulate, len(bench.ids), order, runs, score=score)
+        raced = race(simulate, bench.features, order, runs, score=score)
         rows = raced.finished
-        stated = (chance_to_be_best(raced.wait, int(rows[0])), *np.quantile(raced.wait[:, rows[0]], STATED))
+        mine = raced.filled[:, rows[0]]
+        stated = (float((mine <= raced.filled.min(axis=1)).mean()), *np.quantile(mine, STATED))
         figure = aggregate(raced.wait[:, rows], how)
         found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated))
     return found

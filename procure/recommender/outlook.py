@@ -22,29 +22,6 @@ STATED = (0.2, 0.8)
 than the months that came did; on cuts before May (docs/claims/forward.md) these held what came for 93 % of packages."""
 
 
-def chance_to_be_best(wait: np.ndarray, row: int) -> float:
-    """Return how likely a package is to be the best of all that took part in a race.
-
-    Parameters
-    ----------
-    wait
-        float64[futures, packages], s; NaN where a package did not run. The package itself ran on all.
-
-    Notes
-    -----
-    On a future that all ran on it is the best or not. On another it is the best of those that ran at most, which
-    counts as much as, on the futures of all, the best of all is among the packages that ran everywhere.
-    """
-    wholly, known = ~np.isnan(wait).any(axis=1), ~np.isnan(wait)
-    best = wait[:, row] <= np.where(known, wait, np.inf).min(axis=1)
-    held = (
-        np.isin(wait[wholly].argmin(axis=1), np.flatnonzero(known.all(axis=0))).mean()
-        if wholly.any()
-        else 0.0
-    )
-    return float(np.where(wholly, best, best * held).mean())
-
-
 def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -> pd.DataFrame:
     """Say how some packages do over the workloads, the same for all of them.
 
