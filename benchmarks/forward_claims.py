@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,6 @@ import pandas as pd
 
 from procure import import_log, load_plan, load_study, simulate
 from procure.evaluation.ranking import at_k, find_hits, order
-from procure.packages.runnable import jobs_left_out
 from procure.recommender import forward as rules
 from procure.recommender.forward import forward
 from procure.recommender.parts import plan_purchases
@@ -32,7 +32,7 @@ from procure.recommender.race import as_it_is, by_rank, race, running_order
 from procure.run import run_prepared
 from procure.study.plan import read_past_jobs
 from procure.sweep.results import load_results
-from procure.sweep.runner import make_bench, simulate_batch, with_package
+from procure.sweep.runner import Bench, make_bench, simulate_batch
 from procure.tables import write
 from procure.workload import merge
 from procure.workload.clock import day_bounds
@@ -179,8 +179,21 @@ def races(arguments: argparse.Namespace) -> None:
                     score=score,
                 )
                 first = order[found.order[0]]
-                print(f"{name}: {found.n_runs:,} runs of {wait.size:,}, {len(found.finished)} packages on all futures: "
-                      f"choice rank {1 + (figure < figure[first]).sum()}, {figure[first] / figure.min():.3f}")  # fmt: skip
+                print(
+                    f"{name}: {found.n_runs:,} runs of {wait.size:,}, {len(found.finished)} packages on all futures: "
+                    f"choice rank {1 + (figure < figure[first]).sum()}, {figure[first] / figure.min():.3f}"
+                )
+
+
+def _wait_by_days(
+    bench: Bench, package: np.ndarray, counts: np.ndarray, odd: np.ndarray
+) -> tuple[float, float]:
+    """Replay one package; return the mean waits of the jobs submitted on odd and on even days, s."""
+    ready, n = bench.ready, bench.n_existing
+    rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), package)])
+    nodes = {name: getattr(ready, name)[rows] for name in ("kind_of", "leaf", "pod")}
+    wait = run_prepared(replace(ready, **nodes), bench.policy).start - ready.jobs.submit
+    return float(wait[counts & odd].mean()), float(wait[counts & ~odd].mean())
 
 
 def odd_days(arguments: argparse.Namespace) -> None:
@@ -199,10 +212,7 @@ def odd_days(arguments: argparse.Namespace) -> None:
         submit = bench.ready.jobs.submit
         counts = submit >= bench.ready.counts_from
         odd = (submit - bench.ready.counts_from) // 86_400 % 2 == 1
-        waits = np.array([
-            [wait[counts & odd].mean(), wait[counts & ~odd].mean()]
-            for wait in (run_prepared(with_package(bench, one), "best-fit").start - submit for one in field.counts)
-        ]).T  # fmt: skip
+        waits = np.array([_wait_by_days(bench, one, counts, odd) for one in field.counts]).T
         ratios = [rules._ratio(b, int(a.argmin())) for a, b in (waits, waits[::-1])]
         print(f"{cut}: {len(field.ids)} packages, the best of the odd days on the even ones and the other way round: "
               f"{ratios[0]:.2f}, {ratios[1]:.2f} times the best")  # fmt: skip
@@ -282,7 +292,8 @@ def embedded(arguments: argparse.Namespace) -> None:
 
 
 WHAT = {
-    "cell": cell, "wagap": wagap, "hpc2n": hpc2n, "cells": cells, "race": races, "odd-days": odd_days, "quarter": quarter, "plan": parts,
+    "cell": cell, "wagap": wagap, "hpc2n": hpc2n, "cells": cells, "race": races, "odd-days": odd_days,
+    "quarter": quarter, "plan": parts,
     "saturation": saturation, "embedded": embedded,
 }  # fmt: skip
 
