@@ -231,6 +231,16 @@ def test_outcomes_count_from_the_next_update() -> None:
         assert mixed.until == UNKNOWN
 
 
+def test_outcomes_between_two_passes_are_not_lost() -> None:
+    """Updated every six hours, a pass that ends between two updates has learnt all that happened before its end."""
+    outcomes, raw = random_case(5, 300)
+    one, other = Mixture(until=0.0), Mixture(until=0.0)
+    one.roll(outcomes, raw, TOP, 30_000.0, every=6 * 3600.0)
+    other.roll(outcomes, raw, TOP, 30_000.0)
+    known = int((outcomes.started & (outcomes.left < 30_000)).sum())
+    assert one.n_errors == other.n_errors == known
+
+
 def test_a_job_cancelled_in_the_queue_has_not_started() -> None:
     """It is no wait to learn from, and stands in the queue until it gave up."""
     jobs = check(

@@ -289,8 +289,28 @@ def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     later, _, n_new = update(site, pd.concat([jobs.iloc[900:], jobs.iloc[1450:]]))
     assert n_new == 500
     assert later.about["last"] == jobs["submit_time"].max()
-    with pytest.raises(TableError, match="no job submitted after"):
+    again, _, n_new = update(later, jobs.iloc[1200:])
+    assert n_new == 0 and again.about["last"] == later.about["last"]
+    assert again.about["trained_until"] == site.about["end"] < again.about["end"]
+    with pytest.raises(TableError, match="ends before"):
         update(later, jobs.iloc[:500])
+
+
+def test_boosters_are_trained_again_at_a_cadence(jobs: pd.DataFrame) -> None:
+    """Each span is told by boosters that learnt from what had started by its begin; the mixture goes on."""
+    once = evaluate(jobs, ["chronological"], ["procure"], settings=QUICK)
+    [split] = once.splits["chronological"]
+    submit = jobs["submit_time"].to_numpy()
+    half = int(submit[split.test[-1]] - submit[split.test[0]]) // 2 + 1
+    said: list[str] = []
+    twice = evaluate(
+        jobs, ["chronological"], ["procure"], settings=QUICK, retrain_every=half, progress=said.append
+    )
+    assert sum(", rows to train on" in text or "rows to train on" in text for text in said) == 2
+    first, other = (found.stated["chronological"][1].experts for found in (once, twice))
+    middle = int((submit[split.test] < submit[split.test[0]] + half).sum())
+    np.testing.assert_array_equal(first[: middle // 2], other[: middle // 2])
+    assert (first[-1] != other[-1]).any()
 
 
 def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None:

@@ -60,6 +60,12 @@ def evaluate(
             help="How often to learn from outcomes: 1h, 1d, or never. [default: as they become known]"
         ),
     ] = None,
+    retrain_every: Annotated[
+        str | None,
+        typer.Option(
+            help="Train our boosters again so often in the chronological split: 7d, 30d. [default: never]"
+        ),
+    ] = None,
     replay: ReplayOption = False,
     preset: PresetOption = None,
     tz: TzOption = None,
@@ -72,6 +78,9 @@ def evaluate(
     """
     output, given = formats_of(formats or [])
     every = _seconds_between(update_every)
+    again = None if retrain_every is None else common.seconds_of(retrain_every, "--retrain-every")
+    if again is not None and again < 3600:
+        raise typer.BadParameter(f"{retrain_every} is less than an hour", param_hint="--retrain-every")
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
     methods = names_of(method or METHODS, METHODS, "--method")
     seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
@@ -82,14 +91,14 @@ def evaluate(
         jobs, cut = followed_by(jobs, later.jobs)
     found = evaluation.evaluate(
         jobs, splits, methods, seed=seed, last=last, test_from=cut, k=k, deadline=seconds,
-        replay=replay, every=every, progress=common.note,
+        replay=replay, every=every, retrain_every=again, progress=common.note,
     )  # fmt: skip
     if report is not None:
         write_report(found, report, seed=seed, tz=tz)
         common.note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
     if found.stated:
-        common.note(_cadence(update_every))
+        common.note(_cadence(update_every, retrain_every))
     if output is common.Format.JSON:
         weights = {split: evaluation.weights_by_month(found, split) for split in found.stated}
         common.print_json([row | _weights_of(row, weights) for row in rows])
@@ -106,11 +115,11 @@ def _seconds_between(update_every: str | None) -> float:
     return math.inf if update_every == "never" else float(common.seconds_of(update_every, "--update-every"))
 
 
-def _cadence(update_every: str | None) -> str:
+def _cadence(update_every: str | None, retrain_every: str | None) -> str:
     """Say how the model that was judged is used."""
     how = {None: "learnt from each outcome as soon as it was known", "never": "was never updated"}
     return (
-        "procure was trained at the cut and "
+        f"procure was trained at the cut{f' and every {retrain_every} after' if retrain_every else ''} and "
         + how.get(update_every, f"learnt from outcomes every {update_every}")
         + "; queue and history were those of each submission"
     )

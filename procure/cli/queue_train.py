@@ -73,6 +73,10 @@ def update(
     ] = None,
     log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Train again on the whole log given.")] = False,
+    refit_every: Annotated[
+        str | None,
+        typer.Option(help="Train again on the log given if the boosters' last job is older than, say, 30d."),
+    ] = None,
     preset: PresetOption = None,
     tz: TzOption = None,
 ) -> None:
@@ -83,6 +87,9 @@ def update(
     """
     site = store.load(model)
     newer = common.read_jobs(log, log_format, preset, tz, keep_unfinished=True)
+    if refit_every is not None:
+        age = int(newer.jobs["submit_time"].max()) - int(site.about["trained_until"])
+        refit = refit or age > common.seconds_of(refit_every, "--refit-every")
     site, warnings, n_new = training.update(site, newer.jobs, refit)
     for warning in warnings:
         common.note(f"careful: {warning}")

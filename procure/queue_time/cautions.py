@@ -14,6 +14,8 @@ FEW = 20
 """Fewer starts of like jobs, or in a partition, are few."""
 CADENCE = 86_400
 """How often a model is continued, s: its features look back over hours, a day and a week."""
+RETRAIN = 30 * 86_400
+"""How often boosters are trained again, s: the evaluations' rolling origins do so every month."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ def cautions(
     found = _of_the_job(site, asked, here, near)
     if with_state:
         found += [*age_of(site, here.now), *_of_the_state(site, here)]
+    old = here.now - int(site.about["trained_until"])
+    if old > RETRAIN:
+        text = f"The boosters know jobs up to {roughly(old)} ago; train again with `procure queue update --refit`."
+        found.append(Caution("old_training", text, 0.1))
     window = (site.about["first"], site.about["last"])
     if unlike := warnings(site.about["bounds"], here.features, window, site.about["last"]):
         text = f"The load is not what the model was trained on: {'; '.join(unlike)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -112,6 +112,7 @@ def evaluate(
     settings: Settings | None = None,
     replay: bool = False,
     every: float = 0,
+    retrain_every: int | None = None,
     progress: Progress = lambda text: None,
 ) -> Evaluation:
     """Evaluate methods on a job table.
@@ -139,6 +140,8 @@ def evaluate(
     every
         Seconds between updates of our model after its training, at which outcomes are learnt; 0 learns each as
         soon as it is known, infinity none. In rolling splits the boosters are trained again each month.
+    retrain_every
+        Seconds after which our model's boosters are trained again in a chronological split; None is never.
     progress
         Called with a sentence at each step.
     """
@@ -153,13 +156,18 @@ def evaluate(
         for split_name in dict.fromkeys(split.name for split in made):
             group = [split for split in made if split.name == split_name]
             found.splits[split_name] = group
-            _evaluate_split(found, split_name, group, methods, seed, k, deadline, settings, every, progress)
+            again = (
+                _trained_again(found, group, rows, retrain_every) if split_name == "chronological" else group
+            )
+            _evaluate_split(
+                found, split_name, group, again, methods, seed, k, deadline, settings, every, progress
+            )
     return found
 
 
 def _evaluate_split(
-    found: Evaluation, name: str, group: list[Split], methods: Sequence[str], seed: int, k: int | None,
-    deadline: float | None, settings: Settings | None, every: float, progress: Progress,
+    found: Evaluation, name: str, group: list[Split], again: list[Split], methods: Sequence[str], seed: int,
+    k: int | None, deadline: float | None, settings: Settings | None, every: float, progress: Progress,
 ) -> None:  # fmt: skip
     test = np.concatenate([split.test for split in group])
     wait, base = found.wait[test], found.wait[group[0].train]
@@ -173,7 +181,7 @@ def _evaluate_split(
             found.curves[name], k = curve, best_k(curve)
             progress(f"{name}: k = {k} on a validation part of the training rows")
         if method == "procure":
-            forecasts[method] = _ours(found, group, seed, settings, list(deadlines.values()), every, progress)
+            forecasts[method] = _ours(found, again, seed, settings, list(deadlines.values()), every, progress)
         else:
             forecasts[method] = _theirs(found, group, method, seed, k or 0, progress)
     naive = [guesses(found.jobs, found.features, found.wait, split.train, split.test) for split in group]
@@ -189,6 +197,25 @@ def _evaluate_split(
         for row in judge(wait, forecast, deadlines, base):
             label = {key: row.pop(key) for key in ("deadline_label", "deadline")}
             found.rows.append(head | label | counts | row)
+
+
+def _trained_again(
+    found: Evaluation, group: list[Split], rows: np.ndarray, seconds: int | None
+) -> list[Split]:
+    """Cut a chronological split into spans, before each of which the boosters learn from what has started by then."""
+    [split] = group
+    if seconds is None:
+        return group
+    submit = found.jobs["submit_time"].to_numpy()
+    started, spans = submit + found.wait, []
+    begin = int(split.cut or 0)
+    for cut in range(begin, int(submit[split.test[-1]]) + 1, seconds):
+        test = split.test[(submit[split.test] >= cut) & (submit[split.test] < cut + seconds)]
+        train = rows[(started[rows] < cut) & (submit[rows] < cut)]
+        if len(test):
+            label = pd.Timestamp(cut, unit="s").strftime("%Y-%m-%d")
+            spans.append(Split(split.name, split.train if cut == begin else train, test, cut, label))
+    return spans
 
 
 def _theirs(
@@ -230,7 +257,10 @@ def _ours(
     cuts = [float(split.cut or 0) for split in group] + [float(outcomes.submit[group[-1].test[-1]] + 1)]
     for split, cut, ends in zip(group, cuts[:-1], cuts[1:], strict=True):
         _say(split, "procure", progress)
-        model = QueueTimeModel(chosen).learn(found.features, outcomes, split.train, cut)
+        own = (
+            chosen if mixture is None else replace(chosen, holdout=0.0)
+        )  # it goes on with the first one's mixture
+        model = QueueTimeModel(own).learn(found.features, outcomes, split.train, cut)
         mixture = mixture or model.mixture
         asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
         raw = model.experts(found.features.iloc[asked])

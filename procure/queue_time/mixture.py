@@ -62,8 +62,9 @@ class Mixture:
     ``prior`` (K,) the weights that it starts from and that a share returns to; ``weights`` (K,); ``errors`` (K,
     N_ERRORS) recent log errors of which ``n_errors`` have been seen; ``moved`` (K, G) their quantiles; ``scale`` (G,)
     and ``seen``: the discounted loss and number of outcomes; ``until`` the moment up to which outcomes are known;
-    ``jobs``, ``curve`` (m, G) log quantiles and ``experts`` (m, K, G): the last jobs and those that wait, as they were
-    stated, which `roll` goes on from.
+    ``jobs``, ``curve`` (m, G) log quantiles, ``even`` the same by `calibrate.relevelled`, and ``experts`` (m, K, G):
+    the last jobs and those that wait, as they were stated, which `roll` goes on from; ``shift`` and ``levels`` what
+    is added to chances, and given as `calibrate.GRID`, until it does.
     """
 
     prior: np.ndarray = field(default_factory=PRIORS[0].copy)
@@ -78,12 +79,13 @@ class Mixture:
     curve: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
     even: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
     experts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(NAMES), len(GRID)), np.float32))
+    shift: np.ndarray = field(default_factory=lambda: shifts(*np.zeros((3, 0, len(DEADLINES)))))
+    levels: np.ndarray = field(default_factory=GRID.copy)
 
     def say(self, raw: np.ndarray, top: float) -> np.ndarray:
         """Return the corrected curves (n, len(GRID)), seconds, that are stated now for the experts ``raw``."""
-        said, known = np.expm1(combine(raw, self.weights, self.moved, top)), len(self.jobs)
-        shift = self._shifts(known, self.until, chances_at(np.expm1(self.curve)), _trust(self.jobs))
-        return quantiles_at(relevelled(said, shift), self._levels(known, self.until))
+        said = np.expm1(combine(raw, self.weights, self.moved, top))
+        return quantiles_at(relevelled(said, self.shift), self.levels)
 
     def _shifts(self, end: int, now: float, chance: np.ndarray, trust: np.ndarray) -> np.ndarray:
         """Return what is to be added to the chances that `combine` states, from what is known at ``now``."""
@@ -150,6 +152,9 @@ class Mixture:
         keep = np.flatnonzero((age <= N_WINDOW) | ((both.left >= until) & (age <= MOST_WAITING)))
         self.jobs = both.take(keep)
         self.curve, self.even, self.experts = curve[keep], self.even[keep], spread[keep]
+        known = len(self.jobs)
+        self.shift = self._shifts(known, until, chances_at(np.expm1(self.curve)), _trust(self.jobs))
+        self.levels = self._levels(known, until)
         return Stated(stated, np.expm1(curve[first:]), said[first:], spread[first:])
 
 
@@ -265,6 +270,10 @@ def _news(
             if np.isfinite(every)
             else np.full(len(time), UNKNOWN)
         )
+        if np.isfinite(
+            every
+        ):  # what happens before the pass ends is learnt at its end, not lost between two passes
+            late = np.where(time < until, np.minimum(late, np.nextafter(until, 0)), late)
         time = np.where(time > since, late, time)
     order = np.lexsort((end, row, time))
     order = order[((time[order] >= since) | (row[order] >= first)) & (time[order] < until)]

@@ -28,7 +28,7 @@ from procure.queue_time.booster import (
 )
 from procure.queue_time.calibrate import GRID, quantiles_at
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.experts import broad, stack
+from procure.queue_time.experts import NAMES, broad, stack
 from procure.queue_time.features import BACKLOG
 from procure.queue_time.log import Outcomes
 from procure.queue_time.metrics import LEVELS
@@ -264,6 +264,8 @@ class QueueTimeModel:
 
     def experts(self, features: pd.DataFrame) -> np.ndarray:
         """Return what each expert says of each row, (n, len(experts.NAMES), len(GRID)), as log(1 + seconds)."""
+        if features.empty:
+            return np.zeros((0, len(NAMES), len(GRID)), np.float32)
         return stack(self.boosted(features), features, self.usual, self.mean)
 
     def distribution(self, features: pd.DataFrame) -> Distribution:

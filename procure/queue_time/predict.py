@@ -182,9 +182,10 @@ def _read(said: Distribution, deadline: float | None = None) -> dict[str, float 
 def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, waited: float) -> Distribution:
     """Return the distribution of what remains for a job that waits already.
 
-    Two views are averaged on a log scale: its own distribution given that it has not started yet, and that of a
-    job like it which comes now in its place of the queue. Who has waited longer than all waits known goes by the
-    first alone.
+    Three views meet: its own distribution given that it has not started yet, that of a job like it which comes now
+    in its place of the queue, and its own as if the wait so far told nothing. The median is the middle one of theirs;
+    the further out a quantile, the nearer it is to the outermost of theirs, so that the interval holds what any of
+    them holds likely. Who has waited longer than all waits known goes by the first alone.
 
     Parameters
     ----------
@@ -195,11 +196,13 @@ def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, wait
     waited
         Seconds.
     """
-    given = model.distribution(submitted).after(waited, model.usual)
+    own = model.distribution(submitted)
+    given = own.after(waited, model.usual)
     if waited > model.usual[-1]:
         return given
-    logs = np.log1p(given.curve) + np.log1p(model.distribution(now).curve)
-    return Distribution(np.expm1(logs / 2))
+    low, middle, high = np.sort(np.log1p([given.curve, model.distribution(now).curve, own.curve]), axis=0)
+    reach = np.abs(2 * GRID - 1)
+    return Distribution(np.expm1(middle + reach * (np.where(GRID < 0.5, low, high) - middle)))
 
 
 def widened(said: Distribution, doubt: float) -> Distribution:

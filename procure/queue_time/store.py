@@ -20,7 +20,7 @@ from procure.queue_time.published import Published
 SCHEMA = "procure-queue-time/5"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
-_STATE = ("weights", "errors", "moved", "scale", "curve", "even", "experts")
+_STATE = ("weights", "errors", "moved", "scale", "curve", "even", "experts", "shift", "levels")
 _COUNTS = ("n_errors", "seen", "until")
 """The arrays and numbers of a `mixture.Mixture`."""
 _TEXT = ("job_id", "user", "partition")

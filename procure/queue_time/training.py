@@ -75,9 +75,10 @@ def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str)
         )
     }  # fmt: skip
     starts = jobs["start_time"].dropna()
+    end = int(max(jobs["submit_time"].max(), starts.max()))
     return {
         "method": method, "n_rows": n_rows, "first": int(jobs["submit_time"].min()),
-        "last": int(jobs["submit_time"].max()), "end": int(max(jobs["submit_time"].max(), starts.max())),
+        "last": int(jobs["submit_time"].max()), "end": end, "trained_until": end,
         "partitions": sorted(set(jobs["partition"].astype(str))), "most": most, "bounds": bounds(features),
     }  # fmt: skip
 
@@ -90,8 +91,8 @@ def _known_until(outcomes: Outcomes) -> float:
 def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[SiteModel, list[str], int]:
     """Continue a model from a newer log.
 
-    The jobs after those seen join the history, from which the next features are made; what became of jobs that
-    waited is filled in; our model's mixture learns from both. With ``refit`` the boosters are trained again on the
+    The jobs after those seen, if any, join the history, from which the next features are made; what became of jobs
+    that waited is filled in; our model's mixtures learn from both. With ``refit`` the boosters are trained again on the
     whole log given.
 
     Returns
@@ -101,10 +102,8 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     """
     jobs = queue_jobs(jobs)
     new = (jobs["submit_time"] > site.about["last"]).to_numpy()
-    if not new.any():
-        raise TableError(
-            "the log holds no job submitted after the model's training window; nothing to continue with"
-        )
+    if jobs["submit_time"].max() < site.about["last"]:
+        raise TableError("the log ends before the model's own does; nothing to continue with")
     if refit:
         both = (
             pd.concat([site.history, jobs[new]], ignore_index=True)
@@ -122,7 +121,11 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
         _learn_more(site.model, joined, features, fresh)
     n_known = int((~np.isnan(wait_times(joined)[fresh])).sum())
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
-    about |= {name: site.about[name] for name in ("first", "bounds", "replay") if name in site.about}
+    about |= {
+        name: site.about[name]
+        for name in ("first", "bounds", "replay", "trained_until")
+        if name in site.about
+    }
     about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = fit_trend(joined, features) or site.trend
