@@ -33,6 +33,8 @@ def reason(error: Exception) -> str:
     """Say in a line why a library could not read a file."""
     if isinstance(error, UnicodeDecodeError):
         return f"the byte 0x{error.object[error.start]:02x} in it is not text in UTF-8"
+    if "set_int_max_str_digits" in str(error):
+        return "a number in it has more than 4,300 digits"
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 

@@ -202,4 +202,4 @@ def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
     except RecursionError:
         raise TableError(f"{path}: not a TOML file for us: its lists or tables are nested too deep") from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
-        raise TableError(f"{path}: not a TOML file: {reason(error).split('; use sys.')[0]}") from None
+        raise TableError(f"{path}: not a TOML file: {reason(error)}") from None

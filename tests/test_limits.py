@@ -24,6 +24,8 @@ from procure.packages.enumerate import TooManyPackages, Work, blocks
 from procure.packages.offer import Offer
 from procure.packages.quotes import check_quotes
 from procure.packages.terms import make_offer
+from procure.topology.slurm_topology import read_slurm_topology
+from procure.window.problem import read_window
 from procure.workload.slurm_text import expand_nodes, node_names
 
 GB = 1_000_000_000
@@ -309,3 +311,17 @@ def offered(quotes: pd.DataFrame, **rules: object) -> Offer:
     return make_offer(
         check_quotes(quotes), PackageRules(**{"min_gpu_nodes": 0, "types_per_category": "any"} | rules)
     )
+
+
+def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
+    """A tree of 10^12 nodes in a window's file, and a topology.conf whose lines name ever more nodes."""
+    path = tmp_path / "window.json"
+    path.write_text('{"tree": {"pods": 10000, "leaves": 10000, "nodes": 60}, "idle": [1], "jobs": []}')
+    with pytest.raises(TableError, match="6,000,000,000 nodes; at most 10,000,000 are possible"):
+        read_window(path)
+    lines = [f"SwitchName=s{n} Nodes=c{n}-[1-60000]" for n in range(1000)]
+    (tmp_path / "topology.conf").write_text("\n".join(lines))
+    with pytest.raises(
+        TableError, match="line 17: with this line, more than 1,000,000 nodes are named in all"
+    ):
+        read_slurm_topology(tmp_path / "topology.conf")

@@ -54,6 +54,13 @@ def test_a_log_on_its_own_clock_has_no_days():
         split_days(jobs([0, 5]), "UTC")
 
 
+def test_times_beyond_the_calendar_have_no_days():
+    """A time in milliseconds, or one before 1970, is one error and no year 10237."""
+    for submit_time in (2**40 - 1, -1):
+        with pytest.raises(TableError, match="are not days from 1970 to 9999"):
+            local_days(generate(1, n_jobs=1).assign(submit_time=submit_time), "UTC")
+
+
 def test_a_days_figures_by_hand():
     """Two jobs of 1 h and 3 h on 2 and 4 nodes' CPUs, the second with GPUs and an hour later."""
     log = jobs(

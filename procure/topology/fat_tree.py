@@ -14,6 +14,8 @@ from procure.text import counted
 
 MOST_LINKS = 62
 """Uplinks of one switch that a mask of 64 bits can hold."""
+MOST_NODES = 10_000_000
+"""Of a tree."""
 
 
 class Shape(NamedTuple):
@@ -80,6 +82,7 @@ class FatTree:
                 raise ArgumentError(
                     name, f"{getattr(self, name)} uplinks on one {what}; at most {MOST_LINKS} are supported"
                 )
+        _check_size(self.pods * self.leaves * self.nodes)
         for name, n in (("rows", len(self)), ("leaf_ids", self.pods * self.leaves), ("pod_ids", self.pods)):
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.arange(n))
@@ -192,6 +195,11 @@ def uneven(leaf: np.ndarray, pod: np.ndarray) -> list[str]:
     ]
 
 
+def _check_size(n: int) -> None:
+    if n > MOST_NODES:
+        raise ArgumentError("pods", f"the tree would have {n:,} nodes; at most {MOST_NODES:,} are possible")
+
+
 def make_nodes(
     pods: int, leaves: int, nodes: int, *, cpus: int = 1, mem_mb: int = 1000, prefix: str = "n"
 ) -> pd.DataFrame:
@@ -206,8 +214,7 @@ def make_nodes(
         if value < 1:
             raise ArgumentError(name, f"{name} is {value}; at least 1 is needed")
     n = pods * leaves * nodes
-    if n > 10_000_000:
-        raise ArgumentError("pods", f"the tree would have {n:,} nodes; at most 10,000,000 are made")
+    _check_size(n)
     width = len(str(n))
     return pd.DataFrame(
         {

@@ -109,6 +109,7 @@ def parse_slurm_topology(text: str, source: str = "topology.conf") -> Network:
 def _read_lines(text: str, source: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     nodes_of: dict[str, list[str]] = {}
     switches_of: dict[str, list[str]] = {}
+    n_names = 0
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.partition("#")[0].strip()
         if not line:
@@ -129,6 +130,9 @@ def _read_lines(text: str, source: str) -> tuple[dict[str, list[str]], dict[str,
                 switches_of[name] = _names(fields["switches"], where)
             else:
                 nodes_of[name] = _names(fields["nodes"], where)
+            n_names += len((nodes_of if name in nodes_of else switches_of)[name])
+            if n_names > _MOST_NAMES:
+                raise TableError(f"{where}: with this line, more than {_MOST_NAMES:,} nodes are named in all")
     if not nodes_of:
         raise TableError(f"{source}: no leaf switch; a line such as SwitchName=s0 Nodes=c[1-18] is needed")
     return nodes_of, switches_of

@@ -90,13 +90,13 @@ def from_local(seconds: np.ndarray, tz: str | None) -> np.ndarray:
     return np.array(there.tz_convert("UTC").tz_localize(None).as_unit("s").asi8, np.int64)
 
 
-_YEAR_10000 = 253_402_300_800
+YEAR_10000 = 253_402_300_800
 _LATEST = 2**40
 
 
 def utc_text(seconds: int) -> str:
     """Write Unix seconds as a date and time, ``2021-05-04 05:00:42 UTC``; those of no such year as they are."""
-    if not 0 <= seconds < _YEAR_10000:
+    if not 0 <= seconds < YEAR_10000:
         return f"{seconds:,} s"
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from procure.errors import TableError
 from procure.text import nearest
-from procure.workload.clock import zone
+from procure.workload.clock import YEAR_10000, zone
 from procure.workload.slice import refuse_log_clock
 
 Rule = Literal["calendar", "clustering", "hardest"]
@@ -36,6 +36,11 @@ def local_days(jobs: pd.DataFrame, tz: str) -> np.ndarray:
         The table's times are not Unix seconds, or ``tz`` is no time zone.
     """
     refuse_log_clock(jobs)
+    first, last = jobs["submit_time"].min(), jobs["submit_time"].max()
+    if first < 0 or last >= YEAR_10000 - 2 * 86_400:
+        raise TableError(
+            f"jobs were submitted from {first:,} to {last:,} s, which are not days from 1970 to 9999; Unix seconds?"
+        )
     seconds, row = np.unique(jobs["submit_time"].to_numpy(), return_inverse=True)
     local = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(zone(tz))
     return local.strftime("%Y-%m-%d").to_numpy(dtype=object)[row]
