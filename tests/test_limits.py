@@ -316,7 +316,9 @@ def offered(quotes: pd.DataFrame, **rules: object) -> Offer:
 def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
     """A tree of 10^12 nodes in a window's file, and a topology.conf whose lines name ever more nodes."""
     path = tmp_path / "window.json"
-    path.write_text('{"tree": {"pods": 10000, "leaves": 10000, "nodes": 60}, "idle": [1], "jobs": []}')
+    path.write_text(
+        '{"tree": {"pods": 10000, "leaves": 10000, "nodes": 60}, "idle": [1], "jobs": [{"id": "a", "n_nodes": 1}]}'
+    )
     with pytest.raises(TableError, match="6,000,000,000 nodes; at most 10,000,000 are possible"):
         read_window(path)
     lines = [f"SwitchName=s{n} Nodes=c{n}-[1-60000]" for n in range(1000)]
@@ -324,4 +326,8 @@ def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
     with pytest.raises(
         TableError, match="line 17: with this line, more than 1,000,000 nodes are named in all"
     ):
+        read_slurm_topology(tmp_path / "topology.conf")
+    chain = [f"SwitchName=s{n} Switches=s{n + 1}" for n in range(5000)]
+    (tmp_path / "topology.conf").write_text("\n".join([*chain, "SwitchName=s5000 Nodes=n1"]))
+    with pytest.raises(TableError, match="more than 100 levels of switches; at most 3 are supported"):
         read_slurm_topology(tmp_path / "topology.conf")

@@ -17,7 +17,7 @@ _NAME = r"[^\[\],=\s]"
 _RANGE = r"\d+(?:-\d+)?"
 _PART = rf"(?:{_NAME}+(?:\[{_RANGE}(?:,{_RANGE})*\]{_NAME}*)*)"
 _HOST_LIST = re.compile(rf"{_PART}(?:,{_PART})*")
-_MOST_NAMES = 1_000_000
+_MOST_NAMES, _DEEPEST = 1_000_000, 100
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ def parse_slurm_topology(text: str, source: str = "topology.conf") -> Network:
     def height(name: str, path: tuple[str, ...] = ()) -> int:
         if name in path:
             raise TableError(f"{source}: switch {name} stands under itself")
+        if len(path) > _DEEPEST:
+            raise TableError(f"{source}: more than {_DEEPEST} levels of switches; at most 3 are supported")
         if name not in level:
             below = {height(child, (*path, name)) for child in switches_of[name]}
             if len(below) != 1:
