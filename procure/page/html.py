@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from procure._version import __version__
 from procure.files import whole_file
-from procure.page.names import heading, share, shown, unit_of
+from procure.page.names import heading, minus, share, shown, unit_of
 from procure.text import counted, duration, listed, plain, printable
 
 _BASE = Path(__file__).parent
@@ -86,7 +86,7 @@ def _environment(folder: Path) -> jinja2.Environment:
         "shown": shown,
         "share": share,
         "unit_of": unit_of,
-        "wait": lambda value: _minus(duration(value)),
+        "wait": lambda value: minus(duration(value)),
     }
     return environment
 
@@ -96,11 +96,7 @@ def figure(value: float, places: int = 3) -> str:
     if pd.isna(value):
         return "–"
     text = f"{value:,.{places}f}"
-    return _minus(text) if text.strip("-0.") else text.lstrip("-")
-
-
-def _minus(text: str) -> str:
-    return "−" + text[1:] if text.startswith("-") else text
+    return minus(text) if text.strip("-0.") else text.lstrip("-")
 
 
 def sentence(line: str) -> str:

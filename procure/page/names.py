@@ -90,6 +90,11 @@ def unit_of(column: object) -> str:
     return _UNITS.get(name) or ("s" if name.endswith(("_time", "_seconds")) else "")
 
 
+def minus(number: str) -> str:
+    """Write a number's sign as typography does."""
+    return "−" + number[1:] if number.startswith("-") else number
+
+
 def share(value: Any) -> str:
     """Write a share in per cent: ``12 %``; a dash if it is unknown."""
     return "–" if pd.isna(value) else f"{100 * value:.0f} %"
@@ -107,12 +112,12 @@ def shown(value: Any, unit: str = "") -> str:
     if not isinstance(value, int | float | np.number):
         return str(value)
     if unit == "s":
-        return duration(float(value))
+        return minus(duration(float(value)))
     if unit == "share":
-        return f"{value:.1%}".replace("%", " %")
+        return minus(f"{100 * value:.1f} %")
     size = abs(float(value))
     if size >= 100 or float(value).is_integer():
-        return f"{value:,.0f}"
+        return minus(f"{value:,.0f}")
     if size < 0.001:
         return "under 0.001" if value > 0 else "over −0.001"
-    return f"{value:.3g}"
+    return minus(f"{value:.3g}")

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from procure.errors import TableError
 from procure.page import svg
 from procure.page.html import render, write_page
+from procure.page.names import heading
 from procure.queue_time.evaluation import Evaluation, coverage_by, verdict
 from procure.queue_time.features import PUBLISHED
 from procure.queue_time.metrics import HOURS, calibration_bins, confusion, covered
@@ -96,7 +97,8 @@ def _answer(rows: pd.DataFrame) -> list[tuple[str, str]]:
 def _correlations(evaluation: Evaluation) -> pd.DataFrame:
     frame = evaluation.features[PUBLISHED].astype(float).assign(wait=evaluation.wait).dropna()
     frame = frame.loc[:, frame.max() > frame.min()]
-    return frame.corr(method="pearson").round(3).reset_index(names="feature")
+    found = frame.corr(method="pearson").round(3).reset_index(names="feature")
+    return found.assign(feature=[heading(name) for name in found["feature"]])
 
 
 def _elbow(split: str, curve: pd.DataFrame) -> Markup:

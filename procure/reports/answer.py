@@ -394,7 +394,7 @@ def _cheapest(done: Recommendation) -> int:
 
 def bars_chart(bars: dict[str, tuple[float, str]]) -> Markup:
     """Draw the mean waits that the first page speaks of."""
-    made, axes = figure(5.6, 0.3 + 0.34 * len(bars))
+    made, axes = figure(4.6, 0.3 + 0.3 * len(bars))
     place = np.arange(len(bars))[::-1]
     seconds = [one for one, _ in bars.values()]
     axes.barh(place, seconds, color=[BLUE] + [GREY] * (len(bars) - 1), height=0.62)
