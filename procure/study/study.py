@@ -147,6 +147,10 @@ class Search(Settings):
     stable_rounds: NaturalInt = 5
 
 
+MOST_MADE = 3_000_000
+"""Jobs that the workloads of a study may ask for without a file: all are held at once."""
+
+
 class Study(Settings):
     """One study file, checked; all paths are absolute or relative to the working folder."""
 
@@ -174,6 +178,11 @@ class Study(Settings):
         again = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if again:
             raise ValueError(f"two workloads are named {again[0]!r}")
+        made = sum(one.generate.n_jobs or 0 for one in workloads if one.generate is not None)
+        if made > MOST_MADE:
+            raise ValueError(
+                f"they make up {made:,} jobs, at most {MOST_MADE:,} are; `procure workload generate` makes job tables"
+            )
         return workloads
 
     @field_validator("futures")
