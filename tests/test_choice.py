@@ -28,6 +28,7 @@ from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
 from procure.tables import write
+from procure.text import duration
 from procure.workload import generate
 
 NAN = np.nan
@@ -472,7 +473,7 @@ def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, tied):
     """Three of four simulated packages share the least p95-wait: said of lists of up to three of them."""
     values = values_with([[1.0, 2, 3, 4, NAN]], p95_wait_time=[[least] * 3 + [9.0, NAN]])
     lines = ties(values, Criteria(OBJECTIVES["p95-wait"]), np.arange(5), k)
-    text = f"3 of the 4 packages that were simulated have the same least p95-wait, {least:.0f} s"
+    text = f"3 of the 4 packages that were simulated have the same least p95-wait, {duration(least)}"
     assert [line.startswith(text) for line in lines] == [True] * tied
 
 
@@ -506,4 +507,4 @@ def test_the_report_shows_the_front_and_what_the_list_is_in_the_order_of(swept, 
         in text
     )
     assert "What the wait costs" in text and "(knee)" in text and "energy, kWh/year" in text
-    assert "mean-wait against tco of all packages, and the Pareto front" in text
+    assert "mean wait against cost over the years of all packages, and the Pareto front" in text
