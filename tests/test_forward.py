@@ -160,7 +160,11 @@ def test_futures_are_judged_by_rank_and_not_by_the_mean_that_one_of_them_makes()
     futures = [pd.DataFrame({"run_time": [1], "n_nodes": [1], "cpus_per_node": [1]}) for _ in range(10)]
     for i, future in enumerate(futures):
         future.attrs["i"] = i
-    by_rank, by_mean = rules._by_futures(bench, futures, 0, 30)
+    said = []
+    by_rank, by_mean = rules._by_futures(bench, futures, 0, 30, said.append)
+    assert (
+        said == ["futures: 30 runs"] and by_rank.n_runs + by_mean.n_runs > 30
+    )  # what both asked for ran once
     assert (by_rank.rule, by_rank.row, by_mean.rule, by_mean.row) == ("futures", 0, "futures-mean", 1)
     assert by_rank.stated[0] == 0.9 and by_mean.stated[0] == 0.1
     assert by_rank.stated[1:] == pytest.approx((100, 100))

@@ -58,6 +58,10 @@ def test_chances_are_counted_over_the_same_futures(swept):
     told = [line for line in done.notes if "futures jobs on the first package wait" in line]
     assert len(told) == 1 and ("saturates in none" in told[0] or "times the past's load" in told[0])
     assert any("resamples of the 5 futures" in line for line in done.notes), done.notes
+    assert f"the best of the {able.sum()} packages simulated on all of them in" in told[0]
+    # The range of the wait in another such time is said once, with the share that backtests give it.
+    assert [line for line in done.notes if "mean wait lies between" in line] == []
+    assert "(90 % by backtests)" in told[0] and done.confidence.another_day is None
 
 
 def test_the_command_prints_them(swept, procure):

@@ -10,10 +10,11 @@ import pytest
 from small_study import QUOTES
 from test_futures import log
 
-from procure.errors import ArgumentError
+from procure.errors import ArgumentError, TableError
 from procure.packages.ids import counts_of_ids
 from procure.recommender.parts import Purchases, _verdict, plan_purchases
 from procure.study import load_study
+from procure.sweep import trial
 from procure.tables import write
 
 QUICK = {"candidates": 4, "beam": 2, "draws": 2}
@@ -57,6 +58,20 @@ def test_nodes_that_retire_are_gone_from_their_year_on(study):
     done = plan_purchases(study, 3, 60_000, retire={2: ["old"]}, **QUICK)
     n = done.now.table["n_nodes"].to_numpy()
     assert n[0] - n[1] == 2 and n[1] == n[2]
+
+
+def test_a_run_that_fails_is_named_with_its_year(study, monkeypatch):
+    n_calls = []
+
+    def simulate(*given):
+        n_calls.append(1)
+        rows = trial_simulate(*given)
+        return rows.assign(status="failed", reason="broke") if len(n_calls) == 3 else rows
+
+    trial_simulate = trial.simulate_counts
+    monkeypatch.setattr(trial, "simulate_counts", simulate)
+    with pytest.raises(TableError, match=r"year 2: package .* broke"):
+        plan_purchases(study, 2, 60_000, **QUICK)  # the third call is the second year's first future
 
 
 def test_the_same_seed_gives_the_same_plan(study):

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.recommender.race import FEWEST_KEPT, as_it_is, by_rank, features_of, race
+from procure.recommender.race import (
+    FEWEST_KEPT,
+    MOST_LEARNT,
+    NOISE,
+    REACH,
+    _learnt_from,
+    _predicted,
+    as_it_is,
+    by_rank,
+    features_of,
+    race,
+)
 
 
 def field(
@@ -91,3 +104,59 @@ def test_features_are_standardised_logarithms_of_nodes_and_totals():
     counts = np.array([[127, 0], [255, 0], [511, 0]])
     found = features_of(counts, np.column_stack([counts[:, 0], counts[:, 0], np.zeros(3)]))
     assert found[:, 0] == pytest.approx(np.array([-1, 0, 1]) * np.sqrt(1.5)) and (found[:, 3] == 0).all()
+
+
+@pytest.mark.parametrize("score", [as_it_is, by_rank])
+def test_a_run_that_failed_does_not_blind_the_race(score):
+    """One run of the first packages failed: the choice is that of a race in which none did."""
+    wait, features = field(n=400, n_futures=8, seed=3, noise=0.05)
+    failed = wait.copy()
+    failed[2, 5] = np.inf
+    found, _ = run(failed, features, 800, score)
+    ran = ~np.isnan(found.wait).any(axis=0)
+    assert ran.sum() > 40 and not np.isnan(found.filled).any()
+    later = np.setdiff1d(np.flatnonzero(ran), np.arange(33))
+    assert np.median(later) > 100  # those run that a model expects to lead, and not the first ones
+    assert found.order[0] == run(wait, features, 800, score)[0].order[0]
+    assert found.finished[-1] == 5 or score is by_rank
+
+
+@pytest.mark.parametrize("score", [as_it_is, by_rank])
+def test_a_race_of_failures_spends_its_budget_and_ends(score):
+    found, _ = run(np.full((6, 50), np.inf), np.zeros((50, 4)), 120, score)
+    assert found.n_runs == 120 and sorted(found.order) == list(range(50))
+
+
+def test_predictions_are_those_of_the_formula_written_out():
+    """In chunks or at once, the same; a package of which the model learnt little is pulled toward the mean."""
+    wait, features = field(n=5000, n_futures=3)
+    known = np.arange(0, 5000, 100)
+    log = np.log(np.maximum(wait[:, known], 60)).T
+    kernel = np.exp(-((features[:, None] - features[None, known]) ** 2).sum(axis=2) / (2 * REACH**2))
+    weights = np.linalg.solve(kernel[known] + NOISE * np.eye(50), log - log.mean(axis=0))
+    slow = np.exp(log.mean(axis=0) + kernel @ weights).T
+    assert _predicted(features, known, wait[:, known]) == pytest.approx(slow)
+
+
+def test_the_model_of_a_large_race_stays_small():
+    """It learns from 500 packages at most, the first and the best others; 20,000 are predicted in under 100 MB."""
+    rng = np.random.default_rng(1)
+    whole, own = np.arange(0, 20_000, 16), rng.random(1250)
+    finite = np.arange(1250) != 3
+    known = _learnt_from(whole, own, finite, 640)
+    assert len(known) == MOST_LEARNT and (known[:39] == np.delete(whole[:40], 3)).all()
+    best = whole[40:][np.argsort(own[40:])[: MOST_LEARNT - 39]]
+    assert sorted(known[39:]) == sorted(best)
+    wait, features = field(n=20_000, n_futures=5)
+    tracemalloc.start()
+    _predicted(features, known, wait[:, known])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+
+
+def test_a_large_budget_takes_no_more_rounds_than_a_small_one():
+    """2,000 packages may all run: the batches grow, so that the model is made anew some twenty times only."""
+    wait, features = field(n=2000, n_futures=3)  # three futures: nobody is out before the end
+    _, asked = run(wait, features, wait.size)
+    assert len(asked) // 3 <= 22

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from test_futures import log, study_file
 
 from procure import recommend
 from procure.errors import ArgumentError, TableError
-from procure.explorer import search
+from procure.explorer import racing, search
 from procure.explorer.racing import KEPT
+from procure.objectives import aggregate
+from procure.recommender.race import as_it_is, by_rank
 from procure.study import load_plan, load_study
+from procure.sweep.runner import simulate_rows
 from procure.sweep.trial import simulate_counts
 from procure.tables import write
 
@@ -26,9 +32,14 @@ def study(tmp_path_factory):
 
 
 def test_a_race_spends_its_runs_where_they_decide(study):
-    """Half the runs go to the first future; fifty packages run on all six, and these are listed with their means."""
+    """Of a field of 200 most are only predicted; fifty run on all six futures and are listed with their means."""
     found = search(study, runs=400, k=5, seed=2)
-    assert found.spent["method"] == "race" and found.spent["n_runs_asked"] <= 400 + KEPT * 5
+    assert found.spent["method"] == "race" and found.spent["n_runs_asked"] <= 400
+    asked, on_every = found.spent["n_packages_asked"], found.spent["n_packages_on_every_future"]
+    assert found.spent["n_packages_in_field"] == 200
+    assert on_every <= asked <= (400 - 6 * on_every) // 5 + on_every  # none is out before five futures
+    kept = pd.concat([pd.read_parquet(part) for part in Path(found.spent["folder"]).glob("parts/*.parquet")])
+    assert kept["package_id"].nunique() == asked and len(kept) == found.spent["n_runs_asked"]
     assert found.spent["n_runs_computed"] == found.spent["n_runs_asked"]
     assert found.spent["n_packages_on_every_future"] >= KEPT and len(found.ranking) >= KEPT
     assert found.spent["n_runs_asked"] < found.spent["n_runs_without_a_race"]
@@ -63,9 +74,46 @@ def test_too_few_runs_are_refused_with_what_is_needed(study):
 @pytest.mark.parametrize(
     "more", [{"objective": "p95-wait"}, {"constraints": ["mean_wait<=1h"]}], ids=["objective", "constraint"]
 )
-def test_a_race_is_by_the_mean_wait(study, more):
-    with pytest.raises(ArgumentError, match="by the mean wait"):
+def test_a_race_by_anything_else_is_refused(study, more):
+    with pytest.raises(ArgumentError, match="by the objective mean-wait or rank, without constraints"):
         search(study, runs=400, **more)
+
+
+def test_a_race_is_by_rank_where_the_study_or_the_caller_asks_for_it(study, monkeypatch):
+    """What is raced by is what is listed by, whoever asks; the study's own objective does not count beside another."""
+    by, race = [], racing.race
+    monkeypatch.setattr(racing, "race", lambda *given: by.append(given[5]) or race(*given))
+    plain = load_study(study)
+    ranks = plain.model_copy(update={"recommend": plain.recommend.model_copy(update={"objective": "rank"})})
+    found = [
+        search(plain, runs=400, seed=2, objective="rank"),
+        search(ranks, runs=400, seed=2),
+        search(ranks, runs=400, seed=2, objective="mean-wait"),
+    ]
+    assert by == [by_rank, by_rank, as_it_is]
+    assert found[0].ranking.equals(found[1].ranking) and "by rank" in found[0].title
+    assert found[0].ranking["objective_value"].is_monotonic_increasing
+    assert found[2].ranking["mean_wait_time"].is_monotonic_increasing
+    # The figure listed is the objective's own, among the packages that ran on every future.
+    kept = pd.concat(
+        [pd.read_parquet(part) for part in Path(found[1].spent["folder"]).glob("parts/*.parquet")]
+    )
+    wait = kept.pivot_table(index="workload", columns="package_id", values="mean_wait_time")[
+        found[1].ranking["package_id"]
+    ]
+    assert found[1].ranking["objective_value"].to_numpy() == pytest.approx(aggregate(wait.to_numpy(), "rank"))
+
+
+def test_a_race_of_runs_that_all_fail_ends_with_an_error(study, monkeypatch):
+    def fail(bench, ids, counts):
+        table, seconds = simulate_rows(bench, ids, counts)
+        column = table.column_names.index("mean_wait_time")
+        nothing = pa.nulls(len(table), table.schema.field(column).type)
+        return table.set_column(column, table.schema.field(column), nothing), seconds
+
+    monkeypatch.setattr(racing, "simulate_rows", fail)
+    with pytest.raises(TableError, match=r"packages failed; .* says why"):
+        search(load_study(study).model_copy(update={"name": "failing"}), runs=400, seed=2)
 
 
 def test_the_command_races_where_there_are_futures(study, procure):
@@ -75,4 +123,4 @@ def test_the_command_races_where_there_are_futures(study, procure):
     assert code == 0, err
     document = json.loads(out)
     assert document["spent"]["method"] == "race" and len(document["packages"]) == 3
-    assert "race over 6 workloads" in err
+    assert "race over 6 workloads, in a field of 200 packages" in err and "nan" not in err

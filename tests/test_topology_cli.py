@@ -118,5 +118,10 @@ def test_check_and_penalty(folder):
     assert run("penalty", "shared.csv", "--nodes", "tree.csv", "--report", "r.html").exit_code == 0
     page = Path("r.html").read_text()
     assert "are 2.00 hops from each other" in page and "Jobs shared 4 links" in page
+    nobody = schedule.assign(start_time=None, end_time=None, node_ids="")
+    nobody.to_csv("nobody.csv", index=False)
+    found = run("penalty", "nobody.csv", "--nodes", "tree.csv", "--report", "nobody.html")
+    assert found.exit_code == 0, found.exception
+    assert "no job ran on several nodes" in Path("nobody.html").read_text().lower()
     schedule.drop(columns="node_ids").to_csv("bare.csv", index=False)
     assert "column node_ids is missing" in str(run("check", "bare.csv", "--nodes", "tree.csv").exception)

@@ -131,7 +131,7 @@ def _show_packages(
         else:
             summary = write_packages(table, rules, out, most)
     except TooManyPackages as error:
-        raise TableError(f"{error}; --max-packages allows more") from None
+        raise TableError(f"{error}{error.hint('--max-packages')}") from None
     common.print_record({**summary, "out": str(out)} if out else summary, output, "packages")
 
 

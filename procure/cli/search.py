@@ -117,4 +117,5 @@ def search(
 
 
 def _progress(done: int, total: int, best: float) -> None:
-    common.note(f"{done:,} of {counted(total, 'run')} requested; best so far: {best:,.1f}")
+    so_far = f"; best so far: {best:,.1f}" if best == best else ""
+    common.note(f"{done:,} of {counted(total, 'run')} requested{so_far}")

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from procure.errors import TableError
 from procure.explorer.candidates import Candidates
+from procure.objectives import Quantity
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
-from procure.recommender.race import Race, as_it_is, by_rank, features_of, race, running_order
+from procure.recommender.race import Race, Score, as_it_is, by_rank, features_of, race, running_order
 from procure.study import Plan
 from procure.sweep.parts import write_part
 from procure.sweep.protocol import n_local_workers
@@ -27,13 +28,15 @@ from procure.workload.scale import cpu_seconds
 
 KEPT = 50
 """Packages that run on every future: as many as a list is long."""
+RACED_BY: dict[str, Score] = {"mean-wait": as_it_is, "rank": by_rank}
+"""The objectives that a race may be by, and what each compares packages by."""
 FIELD_SHARE = 0.5
 """So many packages take part as this share of the runs; most of them are only predicted."""
 
 
 @dataclass(frozen=True)
 class Raced:
-    """What a race over a study's futures gave: the packages that took part, and their result rows."""
+    """What a race over a study's futures gave: the field of packages, most of them only predicted, and result rows."""
 
     counts: np.ndarray
     race: Race
@@ -41,12 +44,18 @@ class Raced:
     n_computed: int
     kernel_seconds: float
 
+    @property
+    def n_packages_ran(self) -> int:
+        """How many packages of the field ran at all."""
+        return int((~np.isnan(self.race.wait)).any(axis=0).sum())
+
 
 def race_packages(
     plan: Plan,
     policy: str,
     space: Space,
     candidates: Candidates,
+    objective: Quantity,
     runs: int,
     seed: int,
     note: Callable[[str], None],
@@ -54,7 +63,7 @@ def race_packages(
 ) -> Raced:
     """Race packages, drawn at random from those that run every job, over a study's workloads.
 
-    They are compared by the objective ``rank`` where the study asks for it, else by the mean wait.
+    They are compared by an objective of `RACED_BY`.
 
     Each run is kept in the study's folder, and none is made twice. Runs are made by as many threads as there are
     CPUs: best fit runs compiled, without holding the interpreter. A budget that does not let `KEPT` packages run on
@@ -70,7 +79,9 @@ def race_packages(
     ids = np.array(package_ids(counts, plan.types))
     runner = _Runner(plan, policy, ids, counts, note)
     load = np.array([cpu_seconds(jobs).sum() for jobs in plan.workloads.values()])
-    note(f"{counted(len(counts), 'package')} race over {len(names)} workloads")
+    note(
+        f"a race over {len(names)} workloads, in a field of {counted(len(counts), 'package')}: a model says which run"
+    )
 
     def simulate(future: int, rows: np.ndarray) -> np.ndarray:
         return runner.wait(names[future], rows)
@@ -82,7 +93,7 @@ def race_packages(
         running_order(load),
         runs,
         KEPT,
-        by_rank if plan.study.recommend.objective == "rank" else as_it_is,
+        RACED_BY[objective.name],
         lambda done, all_: progress(done, all_, best),
     )
     return Raced(counts, found, runner.rows, runner.n_computed, runner.kernel_seconds)

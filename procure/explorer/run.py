@@ -17,7 +17,7 @@ from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import CriteriaScore, Observations
 from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs, workspace
 from procure.explorer.propose import METHODS, RACE, make_proposer
-from procure.explorer.racing import race_packages
+from procure.explorer.racing import RACED_BY, race_packages
 from procure.explorer.result import SearchResult
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
@@ -172,7 +172,7 @@ def _race(
     """Race packages over the study's futures; the list is of those that ran on all of them."""
     began = time.perf_counter()
     candidates = Candidates(space, left_out_of(plan), seed, listed)
-    raced = race_packages(plan, policy, space, candidates, runs, seed, note, progress)
+    raced = race_packages(plan, policy, space, candidates, criteria.objective, runs, seed, note, progress)
     done, score = raced.race.finished, CriteriaScore(plan, space, criteria)
     ids = package_ids(raced.counts[done], plan.types)
     of = {name: rows.set_index("package_id") for name, rows in raced.rows.groupby("workload")}
@@ -181,11 +181,14 @@ def _race(
     )
     known = Observations(space, score)
     known.add(raced.counts[done], answers, candidates.left_out(raced.counts[done]))
+    if not len(known.order()):
+        raise TableError(f"all {len(known)} packages failed; {plan.study.folder / RACE_FOLDER} says why")
     spent: dict[str, object] = {
         "method": RACE,
         "seed": seed,
         "ended": "every future",
-        "n_packages_asked": len(raced.counts),
+        "n_packages_in_field": len(raced.counts),
+        "n_packages_asked": raced.n_packages_ran,
         "n_packages_on_every_future": len(done),
         "n_runs_asked": raced.race.n_runs,
         "n_runs_computed": raced.n_computed,
@@ -220,8 +223,11 @@ def _check(
         raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, (*METHODS, RACE))}")
     if method == RACE and len(study.scenarios) < 2:
         raise ArgumentError("method", "a race needs several workloads, such as futures ([futures])")
-    if method == RACE and (criteria.objective.name != "mean-wait" or criteria.constraints):
-        raise ArgumentError("method", "a race is by the mean wait, without constraints")
+    if method == RACE and (criteria.objective.name not in RACED_BY or criteria.constraints):
+        raise ArgumentError(
+            "method",
+            f"a race is by the objective {' or '.join(RACED_BY)}, without constraints; the method model knows all",
+        )
     if runs is not None and share is not None:
         raise ArgumentError("share", "give runs or share")
     if share is not None and not 0 < share <= 1:

@@ -140,7 +140,7 @@ def aggregate(
     if how == "cvar":
         return np.where(counts.any(axis=0), _cvar(waits, weight, share), np.nan)
     if how == "rank":
-        return np.sqrt(pooled_mean(rank_shares(waits) ** 2, weight))
+        return pooled_shares(rank_shares(waits), weight)
     if how == "regret-max":
         waits = regrets(waits, best)
     largest = np.where(counts, waits, -np.inf).max(axis=0, initial=-np.inf)
@@ -177,6 +177,11 @@ def rank_shares(waits: np.ndarray) -> np.ndarray:
     n_known = (~np.isnan(waits)).sum(axis=1, keepdims=True)
     place = rankdata(np.maximum(waits, REGRET_FLOOR), axis=1, nan_policy="omit")
     return (place - 1) / np.maximum(n_known - 1, 1)
+
+
+def pooled_shares(shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Put `rank_shares` of several workloads together as the objective ``rank`` does: their root mean square."""
+    return np.sqrt(pooled_mean(shares**2, weights))
 
 
 def _cvar(waits: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:

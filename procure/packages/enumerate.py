@@ -34,12 +34,17 @@ Held = frozenset[tuple[int, int]]
 class TooManyPackages(TableError):
     """There are more packages than may be enumerated."""
 
-    def __init__(self, found: str) -> None:
-        """Take what was found."""
+    def __init__(self, found: str, more_may_be_allowed: bool = True) -> None:
+        """Take what was found, and whether it is the limit on packages that was met."""
         super().__init__(
             f"{found}; a lower budget, fewer types or more rules make them fewer, and `procure search` needs no "
             "list of them"
         )
+        self._more_may_be_allowed = more_may_be_allowed
+
+    def hint(self, option: str) -> str:
+        """Say that an option allows more packages, where that helps."""
+        return f"; {option} allows more" if self._more_may_be_allowed else ""
 
 
 class Work:
@@ -104,7 +109,8 @@ def combinations(offer: Offer, work: Work) -> Iterator[tuple[int, ...]]:
             if (n := math.comb(len(open_), min(m, len(open_)))) > MOST_COMBINATIONS:
                 raise TooManyPackages(
                     f"{len(open_):,} types of a category combine in more than {MOST_COMBINATIONS:,} ways; "
-                    "types_per_category must be lower, or any"
+                    "types_per_category must be lower, or any",
+                    more_may_be_allowed=False,
                 )
             work.add(10 * (len(members) + n))
             found = itertools.combinations(open_, min(m, len(open_)))

@@ -19,6 +19,7 @@ from procure.evaluation.bootstrap import (
 from procure.files import keep_array
 from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
+from procure.objectives.aggregate import pooled_shares, rank_shares
 from procure.policies import catalog
 from procure.progress import track
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -56,7 +57,7 @@ class Confidence:
         How often, and of how many.
     another_day
         The range of the first package's mean wait on another day like those simulated, s, and its nominal
-        probability; None for a single workload.
+        probability; None for a single workload, and for futures.
     of
         What the list is in the order of.
     failures
@@ -162,13 +163,10 @@ def _another_day(found: Confidence) -> list[str]:
     if found.another_day is None:
         return []
     low, high, probability = found.another_day
-    another = f"on another day like these {found.n_units}"
-    if found.unit == "futures":
-        another = f"in another time like these {found.n_units} futures"
     return [
-        f"{another} the first package's mean wait lies between {duration(low)} and "
+        f"on another day like these {found.n_units} the first package's mean wait lies between {duration(low)} and "
         f"{duration(high)} with {probability:.0%} probability"
-        + (f"; more {found.unit} are needed for 90 %" if round(probability, 9) < SHARE else "")
+        + ("; more days are needed for 90 %" if round(probability, 9) < SHARE else "")
     ]
 
 
@@ -237,7 +235,11 @@ def assess(
         return overlap
     if len(values.cases) >= FEWEST_DAYS:
         found = _by_days(values, of, rows, seed)
-        return found if results.plan.study.futures is None else replace(found, unit="futures")
+        if (
+            results.plan.study.futures is not None
+        ):  # of another such time `about_futures` says what backtests allow
+            return replace(found, unit="futures", another_day=None)
+        return found
     if resamples is None:
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     failures: list[str] = []
@@ -288,15 +290,20 @@ def _chance(values: PackageValues, of: Quantity, rows: np.ndarray) -> np.ndarray
 def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -> Confidence:
     """Resample the days; the edge of the best 5 % is that of the packages that the study's sweep has simulated."""
     sampled = np.all([case.simulated & case.runs_all for case in values.cases], axis=0)
-    n_days = len(values.cases)
+    n_days, held, best = len(values.cases), values.results[of.column], values.best
+    if of.how == "rank":  # among all packages, whichever of them are looked at
+        held = rank_shares(values.filled(of.column))
 
     def drawn(rows: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        ran, best = values.ran[:, rows], values.best
+        ran = values.ran[:, rows]
 
         def total(some: np.ndarray, days: np.ndarray) -> np.ndarray:
+            if of.how == "rank":
+                weight = np.where(ran[days] > 0, values.weight[days][:, None], 0.0)
+                return reduce(pooled_shares(some, weight))
             return reduce(pool(of, some, ran[days], values.weight[days], values.cvar_share, best[days]))
 
-        return bootstrap(values.results[of.column][:, rows], total, DAY_RESAMPLES, seed)
+        return bootstrap(held[:, rows], total, DAY_RESAMPLES, seed)
 
     edges = drawn(np.flatnonzero(sampled), lambda one: top_edge(one)[None])[:, 0] if sampled.any() else None
     totals = drawn(rows, np.asarray)

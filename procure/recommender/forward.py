@@ -262,8 +262,7 @@ def _simulating(
 ) -> list[_Choice]:
     """Choose by the rules that simulate."""
     every = np.arange(len(bench.ids))
-    found = _by_futures(bench, list(draw_futures(jobs, settings)), warm_up, runs)
-    note(f"futures: {sum(one.n_runs for one in found):,} runs")
+    found = _by_futures(bench, list(draw_futures(jobs, settings)), warm_up, runs, note)
     past = bench.wait(bench.lay_out(jobs, warm_up), every[:runs])
     found.append(_Choice("past", int(past.argmin()), len(past), every[:runs], past))
     if not has_dates(jobs):
@@ -283,7 +282,9 @@ def _simulating(
     return [*found, _Choice("hardest-days", int(left[figure.argmin()]), n_runs, left, figure)]
 
 
-def _by_futures(bench: _Candidates, futures: list[pd.DataFrame], warm_up: int, runs: int) -> list[_Choice]:
+def _by_futures(
+    bench: _Candidates, futures: list[pd.DataFrame], warm_up: int, runs: int, note: Note
+) -> list[_Choice]:
     """Choose by the objective rank, and by the mean wait; what both run is simulated once, and counts for each."""
     known = np.full((len(futures), len(bench.ids)), np.nan)
     laid_out = [bench.lay_out(future, warm_up) for future in futures]
@@ -307,6 +308,7 @@ def _by_futures(bench: _Candidates, futures: list[pd.DataFrame], warm_up: int, r
         stated = (float((mine <= raced.filled.min(axis=1)).mean()), *np.quantile(mine, STATED))
         figure = aggregate(raced.wait[:, rows], how)
         found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated))
+    note(f"futures: {int((~np.isnan(known)).sum()):,} runs")
     return found
 
 

@@ -67,12 +67,13 @@ def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
     found = outlook(values, np.array([row]), of_futures=True).iloc[0]
     if study.futures is None or np.isnan(found["best_chance"]):
         return []
-    n = len(values.cases)
+    n, n_simulated = len(values.cases), int((values.simulated & values.whole.runs_all).sum())
+    best, near = found["best_chance"], found["near_chance"]
     text = (
         f"over the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on average, and "
         f"in one such period that comes {duration(found['outlook_low'])} to {duration(found['outlook_high'])} (90 % by "
-        f"backtests); it is the best of the simulated packages in {found['best_chance']:.0%} of the futures, and "
-        f"within 5 % of the best in {found['near_chance']:.0%}"
+        f"backtests); it is the best of the {n_simulated:,} packages simulated on all of them in {best:.0%} of the "
+        f"futures, and within 5 % of the best in {near:.0%}"
     )
     full = values.results["saturated"][:, row] > 0
     if not full.any():

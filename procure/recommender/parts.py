@@ -271,7 +271,10 @@ class _Lab:
         waits, out, full = [], np.zeros(len(held), np.int64), np.zeros(len(held))
         plan = replace(self.plan, existing=self._existing[year - 1])
         for jobs in self._futures[year - 1]:
-            rows = try_counts(plan, held, self._name, plan.study.simulate.policies[0], jobs)
+            try:
+                rows = try_counts(plan, held, self._name, plan.study.simulate.policies[0], jobs)
+            except TableError as error:
+                raise TableError(f"year {year}: {error}") from None
             waits.append(rows["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64"))
             out += rows["n_unrunnable"].to_numpy(dtype="int64")
             full += rows["saturated"].fillna(0).to_numpy(dtype="float64") / len(self._futures[year - 1])

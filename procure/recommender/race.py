@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import stdtrit
 
 from procure.objectives.aggregate import REGRET_FLOOR, rank_shares
@@ -22,9 +23,12 @@ FEWEST_KEPT = 10
 """So many run on every future at least, if the budget allows."""
 FEWEST_FUTURES = 5
 """From so many futures on a package may be out."""
-PILOT, BATCH, ROUNDS = 40, 20, 5
+PILOT, BATCH, ROUNDS, MOST_ROUNDS = 40, 20, 5, 20
 """So many packages run before there is a model (a third of those that the budget allows, if fewer), and so many in each
-round at most; rounds are made smaller until there are five."""
+round: fewer if there would not be five rounds, more if all that the budget allows would take over twenty."""
+MOST_LEARNT = 500
+"""The model learns from so many packages at most: the first ones, which were drawn at random, and the best others."""
+_PREDICTED_AT_ONCE = 4096
 REACH, NOISE = 3.0, 0.03
 """Of the Gaussian process: its length, in standard deviations of a feature, and its noise against the variance."""
 
@@ -104,7 +108,7 @@ def race(
     kept
         So many run on every future, if the budget allows.
     score
-        What packages are compared by.
+        What packages are compared by; finite or infinite, never NaN.
     note
         Called with the runs done and the budget.
 
@@ -112,7 +116,8 @@ def race(
     -----
     The first packages run on all futures. From these a Gaussian process of the totals learns the logarithm of the
     wait on each future; those that it expects to score best run next, and so on. A package that is worse than the
-    leader by a one-sided paired t-test at 95 % gets no more runs. What is chosen has run on every future. (Jones,
+    leader by a one-sided paired t-test at 95 % gets no more runs. What is chosen has run on every future. A run that
+    failed has an infinite wait: the model does not learn from its package. (Jones,
     Schonlau and Welch 1998, Efficient global optimization of expensive black-box functions, Journal of Global
     Optimization 13; Birattari et al. 2002, A racing algorithm for configuring metaheuristics, GECCO.)
     """
@@ -122,43 +127,61 @@ def race(
     pilot = np.arange(min(affordable, PILOT, max(2, affordable // 3)))
     for future in futures:
         wait[future, pilot] = simulate(int(future), pilot)
-    batch = min(BATCH, max(1, (affordable - len(pilot)) // ROUNDS))
+    batch = min(max(BATCH, affordable // MOST_ROUNDS), max(1, (affordable - len(pilot)) // ROUNDS))
     while True:
         n_runs = int((~np.isnan(wait)).sum())
         note(n_runs, runs)
         whole = np.flatnonzero(~np.isnan(wait).any(axis=0))
-        filled = np.where(np.isnan(wait), _predicted(features, whole, wait[:, whole]), wait)
+        own = score(wait[:, whole]).mean(axis=0)
+        known = _learnt_from(whole, own, np.isfinite(wait[:, whole]).all(axis=0), len(pilot))
+        filled = np.where(np.isnan(wait), _predicted(features, known, wait[:, known]), wait)
         figure = score(filled).mean(axis=0)
         untried, left = np.flatnonzero(np.isnan(wait).all(axis=0)), (runs - n_runs) // n_futures
         new = untried[np.argsort(figure[untried], kind="stable")[: min(batch, max(left, 0))]]
         if not len(new):
             break
         leader = int(whole[figure[whole].argmin()])
-        all_stay = len(whole) + min(left, len(untried)) - len(new) < kept
+        all_stay = len(whole) + min(left, len(untried)) - len(new) < kept or np.isinf(figure[leader])
         for k, future in enumerate(futures):
             if k >= FEWEST_FUTURES and not all_stay:
                 new = _still_in(score(filled[futures[:k]]), leader, new)
             wait[future, new] = filled[future, new] = simulate(int(future), new)
-    own = score(wait[:, whole]).mean(axis=0)
     others = np.setdiff1d(np.argsort(figure, kind="stable"), whole, assume_unique=True)
     order = np.concatenate([whole[np.argsort(own, kind="stable")], others])
     return Race(wait, filled, order, n_runs)
 
 
 def _predicted(features: np.ndarray, known: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """Predict the waits of all packages from those of some, float64[futures, known], s."""
+    """Predict the waits of all packages from those of some, float64[futures, known], s; infinite if these are none."""
+    if not len(known):
+        return np.full((len(wait), len(features)), np.inf)
     log = np.log(np.maximum(wait, REGRET_FLOOR)).T
-    apart = ((features[:, None] - features[None, known]) ** 2).sum(axis=2)
-    kernel = np.exp(-apart / (2 * REACH**2))
-    weights = np.linalg.solve(kernel[known] + NOISE * np.eye(len(known)), log - log.mean(axis=0))
-    return np.exp(log.mean(axis=0) + kernel @ weights).T
+    mean, learnt = log.mean(axis=0), features[known]
+    weights = np.linalg.solve(_kernel(learnt, learnt) + NOISE * np.eye(len(known)), log - mean)
+    found = np.empty((len(wait), len(features)))
+    for at in range(0, len(features), _PREDICTED_AT_ONCE):
+        some = slice(at, at + _PREDICTED_AT_ONCE)
+        found[:, some] = np.exp(mean + _kernel(features[some], learnt) @ weights).T
+    return found
+
+
+def _kernel(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    return np.exp(-cdist(some, others, "sqeuclidean") / (2 * REACH**2))
+
+
+def _learnt_from(whole: np.ndarray, own: np.ndarray, finite: np.ndarray, n_pilot: int) -> np.ndarray:
+    """Return the rows that the model learns from, of those that ran on every future and their mean scores."""
+    order = np.lexsort((own, whole >= n_pilot))
+    return np.sort(whole[order[finite[order]][:MOST_LEARNT]])
 
 
 def _still_in(scores: np.ndarray, leader: int, alive: np.ndarray) -> np.ndarray:
     """Return the rows that go on."""
     gap = scores[:, alive] - scores[:, [leader]]
+    failed = np.isinf(gap).any(axis=0)
+    gap = np.where(failed, 0.0, gap)
     error = gap.std(axis=0, ddof=1) / np.sqrt(len(gap))
-    return alive[gap.mean(axis=0) <= stdtrit(len(gap) - 1, OUT) * error]
+    return alive[~failed & (gap.mean(axis=0) <= stdtrit(len(gap) - 1, OUT) * error)]
 
 
 def running_order(loads: np.ndarray) -> np.ndarray:

@@ -93,14 +93,18 @@ class PackageValues:
         """Return a value of every package, and for which of them it is known and not predicted."""
         if of.source != "result":
             return self._fixed(of), np.ones(len(self.packages), dtype=bool)
-        held = self.results[of.column]
-        known = self.pooled(held, of)
+        known = self.pooled(self.results[of.column], of)
         is_known, guess = ~np.isnan(known), self._predicted.get(_key(of))
         if of.per_workload and of.column in self._by_workload:
-            guess = self.pooled(np.where(np.isnan(held), self._by_workload[of.column], held), of)
+            guess = self.pooled(self.filled(of.column), of)
             if of.how == "rank":  # among all packages, not among those that are known
                 return guess, is_known
         return (known if guess is None else np.where(is_known, known, guess)), is_known
+
+    def filled(self, column: str) -> np.ndarray:
+        """Return a result on each workload, float64[workloads, packages], with predictions where there are any."""
+        held = self.results[column]
+        return np.where(np.isnan(held), self._by_workload.get(column, np.nan), held)
 
     def spread(self, of: Quantity) -> Spread | None:
         """Return how far off the predictions of a quantity were out of fold; None without a model."""

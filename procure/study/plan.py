@@ -151,7 +151,7 @@ def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
     try:
         return expand_packages(quotes, study.packages, study.sweep.max_packages)
     except TooManyPackages as error:
-        raise TableError(f"{study.path}: {error}; sweep.max_packages allows more") from None
+        raise TableError(f"{study.path}: {error}{error.hint('sweep.max_packages')}") from None
 
 
 def read_inputs(study: Study, policies: Iterable[str]) -> Plan:

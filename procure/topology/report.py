@@ -41,7 +41,8 @@ def write_report(schedule: pd.DataFrame, nodes: pd.DataFrame, path: str | Path, 
     by_size = hops_by_size(hops)
     leaf, pod = leaf_and_pod(nodes)
     conflicts = pd.DataFrame(verdict.first_conflicts[:_MOST_CONFLICTS], columns=["time", "where", "jobs"])
-    first = int(schedule["start_time"].min()) if len(schedule) else 0
+    started = schedule["start_time"].dropna()
+    first = int(started.min()) if len(started) else 0
     text = render(
         Path(__file__).with_name("report.html"),
         about=f"{about}: {counted(len(hops), 'job')} that ran on {counted(len(nodes), 'node')}, "
