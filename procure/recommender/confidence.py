@@ -235,11 +235,9 @@ def assess(
         return overlap
     if len(values.cases) >= FEWEST_DAYS:
         found = _by_days(values, of, rows, seed)
-        if (
-            results.plan.study.futures is not None
-        ):  # of another such time `about_futures` says what backtests allow
-            return replace(found, unit="futures", another_day=None)
-        return found
+        # What another such time may bring `about_futures` says, as backtests have it.
+        of_futures = results.plan.study.futures is not None
+        return replace(found, unit="futures", another_day=None) if of_futures else found
     if resamples is None:
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     failures: list[str] = []
