@@ -27,8 +27,21 @@ from procure.errors import TableError, reason
 from procure.files import existing_file, is_file
 from procure.text import given_and_needed, money, nearest, seconds
 
-PositiveInt = Annotated[int, Field(ge=1)]
-NaturalInt = Annotated[int, Field(ge=0)]
+MOST_COUNTED = 1_000_000
+"""Draws, runs, steps, list entries and whatever else work or memory grows with are at most this many."""
+LARGEST = 10**9
+"""Any other whole number that a user gives is at most a milliard, as in tables."""
+LAST_SEED = 2**32 - 1
+"""Every library that we seed takes seeds up to this one."""
+MOST_PROCESSES = 10_000
+"""Processes, and jobs in a queue, that are asked for at once."""
+MOST_LISTED = 1000
+"""Policies, and lengths of lists, that a study names."""
+
+PositiveInt = Annotated[int, Field(ge=1, le=LARGEST)]
+NaturalInt = Annotated[int, Field(ge=0, le=LARGEST)]
+Count = Annotated[int, Field(ge=1, le=MOST_COUNTED)]
+Seed = Annotated[int, Field(ge=0, le=LAST_SEED)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
 UNKNOWN_KEY = "unknown_key"
@@ -92,7 +105,7 @@ def _whole_seconds(value: Any) -> Any:
     return value
 
 
-Seconds = Annotated[int, BeforeValidator(_whole_seconds), Field(ge=0)]
+Seconds = Annotated[int, BeforeValidator(_whole_seconds), Field(ge=0, le=LARGEST)]
 """A length of time in whole seconds; text such as ``"3d"`` or ``"12h"`` is accepted."""
 
 

@@ -112,13 +112,15 @@ def _needed(detail: Mapping[str, Any]) -> str:
     kind, limits = detail["type"], detail.get("ctx", {})
     for bound, words in _BOUNDS.items():
         if bound in limits:
-            return f"{words} {limits[bound]} is needed"
+            limit = limits[bound]
+            said = f"{limit:,}" if isinstance(limit, int) else limit
+            return f"{words} {said} is {'allowed' if bound == 'le' else 'needed'}"
     if kind == "literal_error":
         return f"allowed: {limits['expected']}"
     if kind in ("too_short", "too_long"):
         few = kind == "too_short"
         n = limits["min_length" if few else "max_length"]
-        return f"{'at least' if few else 'at most'} {n} {'is' if n == 1 else 'are'} needed"
+        return f"at least {n:,} {be(n)} needed" if few else f"at most {n:,} {be(n)} allowed"
     if kind == "string_too_long":
         return f"at most {limits['max_length']} characters are allowed"
     if kind == "string_pattern_mismatch":

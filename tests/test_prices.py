@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ from procure.errors import TableError
 from procure.packages.prices import order_cents, price_list
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import Discount, PackageRules
+from procure.packages.terms import make_offer
 
 
 def offers(**columns: list) -> pd.DataFrame:
@@ -148,3 +150,52 @@ def test_the_discounts_of_the_lines_add_up_to_that_of_the_order(
     off = prices.line_discounts(counts)
     assert (counts * prices.list_cents).sum() - off.sum() == prices.order_cents(counts[None, :])[0]
     assert ((off >= 0) & (off <= counts * prices.list_cents)).all()
+
+
+def most_one_by_one(
+    counts: np.ndarray, j: int, budget_cents: int, quotes: pd.DataFrame, rules: PackageRules
+) -> int:
+    """Step down node by node from more than the budget buys at half the list price."""
+    order = counts.copy()
+    for n in range(2 * budget_cents // int(quotes["price_usd"].min() * 100), -1, -1):
+        order[j] = n
+        if order_cents(order[None], quotes, rules)[0] <= budget_cents:
+            return n
+    return -1
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(discounts, max_size=4),
+    st.tuples(*[st.integers(0, 4)] * 3),
+    st.integers(0, 2),
+    st.integers(1_000, 60_000),
+)
+def test_the_most_of_a_type_is_that_of_a_search_node_by_node(
+    tiers: list[Discount], counts: tuple[int, ...], j: int, budget_cents: int
+) -> None:
+    """Whatever tiers an order reaches, the jumps end where single steps do."""
+    quotes = offers()
+    rules = PackageRules(budget_usd=budget_cents / 100, discounts=tiers, one_vendor_per_lot=False)
+    try:
+        offer = make_offer(quotes, rules)
+    except TableError:  # nothing is affordable
+        return
+    found = offer.most(np.array([counts], np.int64), np.array([j]))
+    if offer.offered[j]:
+        assert found[0] == most_one_by_one(np.array(counts), j, budget_cents, quotes, rules)
+
+
+def test_a_tier_of_a_milliard_nodes_is_no_search_without_an_end() -> None:
+    """A price that no order reaches leaves what the budget buys at the list price."""
+    tier = Discount(type="a", from_count=10**9, price_usd=0.01)
+    offer = make_offer(offers(), PackageRules(budget_usd=5_000_000, discounts=(tier,)))
+    calls = []
+    assert offer.prices is not None
+    counted = type("Counted", (type(offer.prices),), {
+        "order_cents": lambda self, counts: calls.append(len(counts)) or super(type(self), self).order_cents(counts),
+    })  # fmt: skip
+    prices = counted(offer.prices.list_cents, offer.prices.least_cents, offer.prices.scopes)
+    found = replace(offer, prices=prices).most(np.zeros((1, 3), np.int64), np.array([0]))
+    assert found.tolist() == [500_000_000 // 1001]
+    assert len(calls) < 10

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.objectives import OBJECTIVES
+from procure.settings import MOST_COUNTED
 from procure.sweep.results import Rule
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="A study file that was swept.")]
@@ -18,7 +19,8 @@ PolicyOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="One policy of the study; default: its first.")
 ]
 LengthOption = Annotated[
-    int | None, typer.Option("-k", "--k", min=1, help="Packages to recommend; default: the study's.")
+    int | None,
+    typer.Option("-k", "--k", min=1, max=MOST_COUNTED, help="Packages to recommend; default: the study's."),
 ]
 VerifyOption = Annotated[
     bool, typer.Option("--verify/--no-verify", help="Simulate the first k where they are predictions.")

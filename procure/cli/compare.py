@@ -16,6 +16,7 @@ from procure.comparison.report import mean_waits, with_units, write_report
 from procure.comparison.side_by_side import check_policies
 from procure.comparison.slices import check_length
 from procure.policies import catalog
+from procure.settings import MOST_COUNTED
 from procure.text import counted
 from procure.workload.speed import exact_speed
 
@@ -30,7 +31,9 @@ def compare(
             "first is the one that the others are tested against. …@oracle: with run times as requests."
         ),
     ] = "fcfs,sjf,easy,best-fit",
-    seeds: Annotated[int, typer.Option(min=0, help="Repeat on this many shaken copies of the workload.")] = 0,
+    seeds: Annotated[
+        int, typer.Option(min=0, max=MOST_COUNTED, help="Repeat on this many shaken copies of the workload.")
+    ] = 0,
     slices: Annotated[
         str | None, typer.Option(help="Repeat on each day, week or month, from an empty system.")
     ] = None,

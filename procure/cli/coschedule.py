@@ -17,6 +17,7 @@ from procure.coschedule.regret import regret as measure_regret
 from procure.coschedule.study import GAP, system, workflows
 from procure.errors import ArgumentError
 from procure.files import whole_file
+from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.tables import write
 from procure.text import counted
 
@@ -25,11 +26,11 @@ app = lazy.command_group()
 
 @app.command()
 def example(
-    cores: Annotated[int, typer.Option(help="Cores of the system: 64, 128 or 256.")],
+    cores: Annotated[int, typer.Option(max=MOST_COUNTED, help="Cores of the system: 64, 128 or 256.")],
     out: Annotated[Path, common.table_option("The job table to write")],
     nodes: Annotated[Path | None, common.table_option("Write the node table of the system here")] = None,
-    gap: Annotated[int, typer.Option(help="Seconds between the three submissions.")] = GAP,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order within a submission.")] = 0,
+    gap: Annotated[int, typer.Option(max=LARGEST, help="Seconds between the three submissions.")] = GAP,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the order within a submission.")] = 0,
 ) -> None:
     """Write the study's 45 workflows with their published profiles.
 
@@ -49,8 +50,10 @@ def example(
 
 @app.command()
 def regret(
-    seeds: Annotated[int, typer.Option(min=2, help="Runs of each learner.")] = 30,
-    largest: Annotated[int, typer.Option(min=100, help="The most cases; 100, 1,000 … up to it.")] = 10_000,
+    seeds: Annotated[int, typer.Option(min=2, max=MOST_COUNTED, help="Runs of each learner.")] = 30,
+    largest: Annotated[
+        int, typer.Option(min=100, max=MOST_COUNTED, help="The most cases; 100, 1,000 … up to it.")
+    ] = 10_000,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Set the learner's excess risk against its bound; `paper` is the published rule, which breaks it.
@@ -109,7 +112,11 @@ CommandsArgument = Annotated[
 ]
 CpusOption = Annotated[
     int | None,
-    typer.Option(min=1, help="CPUs of the allocation, both are pinned to; none = all that we may use."),
+    typer.Option(
+        min=1,
+        max=MOST_COUNTED,
+        help="CPUs of the allocation, both are pinned to; none = all that we may use.",
+    ),
 ]
 ProgressOption = Annotated[
     str | None,
@@ -119,7 +126,11 @@ DriverOption = Annotated[
     str, typer.Option(help="auto, v2 or v1 (control groups), or duty (stop and continue in turn).")
 ]
 WeightOption = Annotated[
-    int, typer.Option(help="Of both among everything else that runs here, 1 to 10000; control groups only.")
+    int,
+    typer.Option(
+        max=MOST_COUNTED,
+        help="Of both among everything else that runs here, 1 to 10000; control groups only.",
+    ),
 ]
 
 
@@ -145,7 +156,7 @@ def run_command(
     seconds: Annotated[float | None, typer.Option(help="End both after this many seconds.")] = None,
     driver: DriverOption = "auto",
     weight: WeightOption = NORMAL_WEIGHT,
-    seed: Annotated[int, typer.Option(min=0, help="Of the learner's random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the learner's random numbers.")] = 0,
     log: Annotated[Path | None, common.table_option("Write a row per interval here")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw quota and CPU shares over time here, .svg.")] = None,
     output: common.FormatOption = common.Format.TABLE,

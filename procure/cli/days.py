@@ -13,6 +13,7 @@ import typer
 from procure.cli import common
 from procure.cli.farm_options import farm_name
 from procure.schemas import JOB
+from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.study import Study, load_study
 from procure.study.workloads import write_workloads
 from procure.sweep.probe import probe_days
@@ -50,9 +51,12 @@ def days(
     day: Annotated[
         list[str] | None, typer.Option(metavar="YYYY-MM-DD", help="Choose this day; repeat.")
     ] = None,
-    n: Annotated[int, typer.Option("-n", "--n", min=1, help="How many days; at most those there are.")] = 25,
+    n: Annotated[
+        int,
+        typer.Option("-n", "--n", min=1, max=MOST_COUNTED, help="How many days; at most those there are."),
+    ] = 25,
     per_month: Annotated[
-        int | None, typer.Option(min=1, help="calendar: days of each month, instead of -n.")
+        int | None, typer.Option(min=1, max=MOST_COUNTED, help="calendar: days of each month, instead of -n.")
     ] = None,
     study: Annotated[
         Path | None,
@@ -63,7 +67,10 @@ def days(
         ),
     ] = None,
     every: Annotated[
-        int, typer.Option("--probe-every", min=1, metavar="N", help="Simulate every N-th distinct package.")
+        int,
+        typer.Option(
+            "--probe-every", min=1, metavar="N", max=LARGEST, help="Simulate every N-th distinct package."
+        ),
     ] = 1_237,
     farm: Annotated[
         str,
@@ -72,7 +79,7 @@ def days(
             help="Where the probe runs: serial, local, or as `procure sweep` takes it.",
         ),
     ] = "local",
-    seed: Annotated[int, typer.Option(min=0, help="clustering: of the first centres.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="clustering: of the first centres.")] = 1,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -137,11 +144,14 @@ def load(
         float, typer.Option("--load", help="CPU-seconds of the result, as a multiple of the table's own.")
     ],
     out: common.JobsOutOption,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same jobs.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The same seed gives the same jobs.")] = 1,
     gap: Annotated[
         int,
         typer.Option(
-            "--burst-gap", min=0, help="Seconds; jobs of one user closer than this are of one burst."
+            "--burst-gap",
+            min=0,
+            max=LARGEST,
+            help="Seconds; jobs of one user closer than this are of one burst.",
         ),
     ] = 600,
     output: common.FormatOption = common.Format.TABLE,

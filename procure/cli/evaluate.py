@@ -11,6 +11,7 @@ from procure.cli import cases, common
 from procure.recommender.backtest import evaluate as evaluate_study
 from procure.recommender.forward import N_PACKAGES, forward
 from procure.reports.futures import draw_forward
+from procure.settings import LAST_SEED, MOST_COUNTED
 
 
 def evaluate(
@@ -35,6 +36,7 @@ def evaluate(
         typer.Option(
             min=0,
             metavar="N",
+            max=MOST_COUNTED,
             help="Judge the study's workloads together: a hit is among the best on more than N of them; repeat; "
             "default: the study's evaluate.hit_threshold.",
         ),
@@ -71,15 +73,20 @@ def evaluate(
         ),
     ] = None,
     packages: Annotated[
-        int, typer.Option(min=1, help="--forward: packages drawn at random from those that run every job.")
+        int,
+        typer.Option(
+            min=1, max=MOST_COUNTED, help="--forward: packages drawn at random from those that run every job."
+        ),
     ] = N_PACKAGES,
     runs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="--forward: runs that each rule may simulate; default: three times the packages."
+            min=1,
+            max=MOST_COUNTED,
+            help="--forward: runs that each rule may simulate; default: three times the packages.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="--forward: of the packages drawn.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="--forward: of the packages drawn.")] = 1,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE.svg", help="--forward: also draw what each rule's choice waits."),

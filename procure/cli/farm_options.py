@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common
+from procure.settings import MOST_PROCESSES
 from procure.sweep.connect import lifetime_arguments
 from procure.sweep.protocol import check_farm
 
@@ -23,9 +24,14 @@ FarmOption = Annotated[
         help="serial, local, slurm, pbs, lsf, sge, or the address of a Dask scheduler such as tcp://HOST:PORT.",
     ),
 ]
-JobsOption = Annotated[int, typer.Option(min=1, help="Queued jobs to keep running.", rich_help_panel=_QUEUE)]
+JobsOption = Annotated[
+    int, typer.Option(min=1, max=MOST_PROCESSES, help="Queued jobs to keep running.", rich_help_panel=_QUEUE)
+]
 CoresOption = Annotated[
-    int | None, typer.Option(min=1, help="Cores of one job, a worker on each.", rich_help_panel=_QUEUE)
+    int | None,
+    typer.Option(
+        min=1, max=MOST_PROCESSES, help="Cores of one job, a worker on each.", rich_help_panel=_QUEUE
+    ),
 ]
 MemoryOption = Annotated[
     str | None, typer.Option(help="Memory of one job, e.g. '8 GB'.", rich_help_panel=_QUEUE)

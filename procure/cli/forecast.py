@@ -17,7 +17,7 @@ from procure.forecast import evaluate as evaluate_forecasts
 from procure.forecast.confidence import MODES, check_mode
 from procure.forecast.forecaster import pattern_table
 from procure.forecast.report import write_report
-from procure.settings import problems
+from procure.settings import LAST_SEED, MOST_COUNTED, problems
 from procure.tables import write
 from procure.text import counted
 from procure.workload.clock import has_dates, moment, utc_text
@@ -47,9 +47,11 @@ def patterns(
     jobs: JobsArgument,
     by: ByOption = "user,cpus,limit",
     fewest: Annotated[
-        int, typer.Option(min=2, help="Least periods in a row of a pattern that is shown.")
+        int, typer.Option(min=2, max=MOST_COUNTED, help="Least periods in a row of a pattern that is shown.")
     ] = 3,
-    most: Annotated[int, typer.Option(min=1, help="Most rows; json and csv show all.")] = 20,
+    most: Annotated[
+        int, typer.Option(min=1, max=MOST_COUNTED, help="Most rows; json and csv show all.")
+    ] = 20,
     confidence: ConfidenceOption = "hazard",
     tz: TzOption = None,
     preset: common.PresetOption = None,
@@ -150,7 +152,7 @@ def evaluate(
     jobs: JobsArgument,
     report: common.ReportOption = None,
     by: ByOption = "user,cpus,limit",
-    seed: Annotated[int, typer.Option(help="Seed of the negative controls.")] = 0,
+    seed: Annotated[int, typer.Option(max=LAST_SEED, help="Seed of the negative controls.")] = 0,
     tz: TzOption = None,
     preset: common.PresetOption = None,
     log_format: LogFormatOption = None,

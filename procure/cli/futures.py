@@ -10,7 +10,7 @@ import typer
 from procure.cli import common
 from procure.reports.futures import draw_differences
 from procure.schemas import JOB
-from procure.settings import validated
+from procure.settings import LAST_SEED, validated
 from procure.study.futures import write_futures
 from procure.tables import read, write
 from procure.text import counted
@@ -57,7 +57,9 @@ def futures(
         bool, typer.Option("--redraw-run-times", help="Draw run times anew within user and request.")
     ] = False,
     tz: Annotated[str, common.zone_option("Zone of the local clock.")] = "UTC",
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = _DEFAULT.seed,
+    seed: Annotated[
+        int, typer.Option(min=0, max=LAST_SEED, help="The same seed gives the same files.")
+    ] = _DEFAULT.seed,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Draw futures: whole weeks of a log anew, bursts of a user left out or repeated, load grown by class.

@@ -11,6 +11,7 @@ from procure import tables
 from procure.cli import common
 from procure.files import whole_file
 from procure.page.gantt import gantt_figure, gantt_text
+from procure.settings import LARGEST
 
 KINDS = (".svg", ".png", ".pdf", ".txt")
 
@@ -18,7 +19,9 @@ KINDS = (".svg", ".png", ".pdf", ".txt")
 def gantt(
     schedule: Annotated[Path, typer.Argument(help="A schedule, from `procure simulate --out`.")],
     out: Annotated[Path | None, typer.Option(help=f"{', '.join(KINDS)}; without it, text on stdout.")] = None,
-    step: Annotated[int, typer.Option(min=1, help="Seconds per character of the text chart.")] = 1,
+    step: Annotated[
+        int, typer.Option(min=1, max=LARGEST, help="Seconds per character of the text chart.")
+    ] = 1,
     title: Annotated[str, typer.Option(help="Title of the figure.")] = "",
 ) -> None:
     """Draw which job ran on which node, and when.

@@ -19,6 +19,7 @@ from procure.learn.ppo import train_ppo
 from procure.learn.report import write_report
 from procure.learn.search import Settings, train_by_search
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
+from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, MOST_PROCESSES
 from procure.tables import JOB, NODE, read
 from procure.text import counted, plain
 
@@ -42,8 +43,12 @@ DaysOption = Annotated[
     ),
 ]
 ZoneOption = Annotated[str | None, common.zone_option("Time zone of the days, e.g. America/Chicago.")]
-MinJobsOption = Annotated[int, typer.Option(min=1, help="Leave days with fewer jobs that fit the nodes out.")]
-MaxJobsOption = Annotated[int, typer.Option(min=1, help="Leave days with more jobs that fit the nodes out.")]
+MinJobsOption = Annotated[
+    int, typer.Option(min=1, max=MOST_COUNTED, help="Leave days with fewer jobs that fit the nodes out.")
+]
+MaxJobsOption = Annotated[
+    int, typer.Option(min=1, max=MOST_COUNTED, help="Leave days with more jobs that fit the nodes out.")
+]
 MinWaitOption = Annotated[
     float, typer.Option(min=0, help="Leave days with a shorter mean wait under sjf out, s.")
 ]
@@ -62,14 +67,21 @@ def train(
         int,
         typer.Option(
             min=1,
+            max=MOST_COUNTED,
             help="search: simulations after which it stops; the same number and seed give the same policy.",
         ),
     ] = 150,
-    steps: Annotated[int, typer.Option(min=1, help="ppo: decisions to train on; as published.")] = 300_000,
+    steps: Annotated[
+        int, typer.Option(min=1, max=LARGEST, help="ppo: decisions to train on; as published.")
+    ] = 300_000,
     reward: Annotated[str, typer.Option(help="ppo: wait or utilization.")] = "wait",
-    hidden: Annotated[int, typer.Option(min=0, help="search: hidden units beside the linear score.")] = 0,
-    processes: Annotated[int, typer.Option(min=1, help="search: processes that simulate.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same policy.")] = 1,
+    hidden: Annotated[
+        int, typer.Option(min=0, max=MOST_COUNTED, help="search: hidden units beside the linear score.")
+    ] = 0,
+    processes: Annotated[
+        int, typer.Option(min=1, max=MOST_PROCESSES, help="search: processes that simulate.")
+    ] = 2,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The same seed gives the same policy.")] = 1,
     min_jobs: MinJobsOption = 300,
     max_jobs: MaxJobsOption = 4500,
     min_wait: MinWaitOption = 300.0,
@@ -141,9 +153,11 @@ def evaluate(
     max_jobs: MaxJobsOption = 3000,
     min_wait: MinWaitOption = 300.0,
     ahead: Annotated[
-        int, typer.Option(min=0, help="Rollouts: s that the queue is simulated ahead; 0 = none.")
+        int, typer.Option(min=0, max=LARGEST, help="Rollouts: s that the queue is simulated ahead; 0 = none.")
     ] = 0,
-    every: Annotated[int, typer.Option(min=1, help="Rollouts: s after which is chosen anew.")] = 600,
+    every: Annotated[
+        int, typer.Option(min=1, max=LARGEST, help="Rollouts: s after which is chosen anew.")
+    ] = 600,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the figures in FILE, for `describe`; its weights stay.")
     ] = False,

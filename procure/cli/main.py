@@ -48,6 +48,7 @@ COMMANDS = {
 class Flow(LazyGroup):
     """The commands in the order of the flow; errors of whichever is called become one line."""
 
+    _called: Any = None
     COMMANDS: ClassVar = {name: (name.replace("-", "_"), line) for name, line in COMMANDS.items()}
 
     def invoke(self, ctx: Any) -> Any:
@@ -67,9 +68,24 @@ class Flow(LazyGroup):
             _say("; ".join(["procure: interrupted", *map(str, stopped.args)]))
             raise typer.Exit(INTERRUPTED) from None
         except ArgumentError as error:
-            raise typer.BadParameter(
-                printable(str(error), kept="\n"), param_hint=f"--{error.argument.replace('_', '-')}"
-            ) from None
+            own = self._option(error.argument)
+            if own is None:  # what the library was told by another part of it, or by a table
+                raise TableError(str(error)) from None
+            raise typer.BadParameter(printable(str(error), kept="\n"), param_hint=own) from None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is to run, and remember it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        self._called = getattr(command, "commands", {}).get(next(iter(rest), ""), command)
+        return name, command, rest
+
+    def _option(self, argument: str) -> str | None:
+        """Return how the command that ran calls an argument of the library; None where it has no such option."""
+        option = f"--{argument.replace('_', '-')}"
+        params = getattr(self._called, "params", ())
+        if any(option in one.opts for one in params):
+            return option
+        return next((one.metavar or one.opts[0] for one in params if one.name == argument), None)
 
 
 def _type_shown(option: Any, ctx: Any) -> str | None:

@@ -16,7 +16,7 @@ from procure.packages import PackageRules, count_packages, read_quotes, write_pa
 from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.expiry import validity_notes
-from procure.settings import validated
+from procure.settings import LARGEST, validated
 from procure.study import load_study
 from procure.study.plan import list_packages, read_scenarios
 from procure.tables import write
@@ -40,7 +40,8 @@ def packages(
         str | None, typer.Option(metavar="USD", callback=common.usd, help="US$ taken off the budget first.")
     ] = None,
     min_gpu_nodes: Annotated[
-        int | None, typer.Option(help="Least number of nodes with a GPU (default 1; 0 lifts the rule).")
+        int | None,
+        typer.Option(max=LARGEST, help="Least number of nodes with a GPU (default 1; 0 lifts the rule)."),
     ] = None,
     types_per_category: Annotated[
         str | None, typer.Option(metavar="N|any", help="At most this many types of a category (default 1).")
@@ -65,6 +66,7 @@ def packages(
         typer.Option(
             min=1,
             metavar="N",
+            max=LARGEST,
             help="Give up beyond this many, or where listing takes as long as this many of 25 types each.",
         ),
     ] = MOST_PACKAGES,

@@ -9,6 +9,7 @@ import typer
 
 from procure.cli import common
 from procure.recommender.parts import BEAM, DRAWS_PER_YEAR, N_CANDIDATES, plan_purchases
+from procure.settings import LAST_SEED
 
 
 def plan(
@@ -30,7 +31,7 @@ def plan(
     ] = N_CANDIDATES,
     beam: Annotated[int, typer.Option(help="Ways that are followed from year to year.")] = BEAM,
     draws: Annotated[int, typer.Option(help="Futures of each year.")] = DRAWS_PER_YEAR,
-    seed: Annotated[int, typer.Option(min=0, help="Of the packages drawn.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the packages drawn.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Compare buying all now with buying every year: what to buy when, what waits result, what is left over.

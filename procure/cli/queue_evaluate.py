@@ -15,6 +15,7 @@ from procure.cli.queue_options import LogArgument, PresetOption, ReplayOption, T
 from procure.queue_time import evaluation
 from procure.queue_time.evaluation import METHODS
 from procure.queue_time.report import write_report
+from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.workload import followed_by
 from procure.workload.importing import LogFormat
 
@@ -47,13 +48,15 @@ def evaluate(
         Path | None, typer.Option(help="A log that follows: train on LOG, test on this.")
     ] = None,
     last: Annotated[
-        int | None, typer.Option(min=100, help="Train and test on the last N jobs only.", metavar="N")
+        int | None,
+        typer.Option(min=100, max=LARGEST, help="Train and test on the last N jobs only.", metavar="N"),
     ] = None,
     deadline: Annotated[str | None, typer.Option(help="In place of the training rows' mean wait.")] = None,
     k: Annotated[
-        int | None, typer.Option(min=2, help="Groups of kmeans-gbt; chosen by validation otherwise.")
+        int | None,
+        typer.Option(min=2, max=MOST_COUNTED, help="Groups of kmeans-gbt; chosen by validation otherwise."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of splits and models.")] = 0,
+    seed: Annotated[int, typer.Option(max=LAST_SEED, help="Seed of splits and models.")] = 0,
     update_every: Annotated[
         str | None,
         typer.Option(

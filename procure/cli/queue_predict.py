@@ -25,6 +25,7 @@ from procure.queue_time.cautions import age_of
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
+from procure.settings import LARGEST, MOST_COUNTED
 from procure.text import duration, printable, roughly
 from procure.workload.clock import utc_text
 from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
@@ -35,11 +36,11 @@ _DATES = 10 * 365 * 86_400
 
 def predict(
     model: ModelOption,
-    cpus: Annotated[int, typer.Option(min=1, help="CPUs in all.")],
+    cpus: Annotated[int, typer.Option(min=1, max=LARGEST, help="CPUs in all.")],
     time: Annotated[str, typer.Option(help="The limit, as in sbatch: 480 (minutes), 8:00:00, 2-00; or 8h.")],
     mem: Annotated[str, typer.Option(help="Memory per node, as in sbatch: 64G is 64 GiB.")] = "0",
-    gpus: Annotated[int, typer.Option(min=0, help="GPUs in all.")] = 0,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
+    gpus: Annotated[int, typer.Option(min=0, max=LARGEST, help="GPUs in all.")] = 0,
+    nodes: Annotated[int, typer.Option(min=1, max=LARGEST, help="Nodes.")] = 1,
     partition: Annotated[str, typer.Option(help="Partition; the most used one by default.")] = "",
     user: Annotated[str, typer.Option(help="Who submits.")] = "",
     deadline: Annotated[
@@ -174,10 +175,15 @@ def watch(
     model: ModelOption,
     user: Annotated[str | None, typer.Option(help="Whose jobs; yours by default.")] = None,
     state: Annotated[Path | None, typer.Option(help="Read this file again and again, not squeue.")] = None,
-    every: Annotated[int, typer.Option(min=5, help="Seconds between two looks.")] = 60,
-    count: Annotated[int, typer.Option(min=0, help="Stop after N looks; 0 = never.", metavar="N")] = 0,
+    every: Annotated[int, typer.Option(min=5, max=LARGEST, help="Seconds between two looks.")] = 60,
+    count: Annotated[
+        int, typer.Option(min=0, max=LARGEST, help="Stop after N looks; 0 = never.", metavar="N")
+    ] = 0,
     limit: Annotated[
-        int, typer.Option(min=1, help="Show at most N jobs, those that wait longest.", metavar="N")
+        int,
+        typer.Option(
+            min=1, max=MOST_COUNTED, help="Show at most N jobs, those that wait longest.", metavar="N"
+        ),
     ] = 30,
     show_all: Annotated[bool, typer.Option("--all", help="Show all pending jobs.")] = False,
     tz: TzOption = None,

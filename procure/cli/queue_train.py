@@ -13,6 +13,7 @@ from procure.cli import common
 from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, ReplayOption, TzOption
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method
+from procure.settings import MOST_COUNTED
 from procure.workload.importing import LogFormat
 
 
@@ -21,7 +22,9 @@ def train(
     out: Annotated[Path, typer.Option(callback=common.in_folder, help="The model file to write.")],
     log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
     method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
-    k: Annotated[int, typer.Option(min=0, help="Groups of kmeans-gbt; 57 as published.")] = 57,
+    k: Annotated[
+        int, typer.Option(min=0, max=MOST_COUNTED, help="Groups of kmeans-gbt; 57 as published.")
+    ] = 57,
     k_sweep: Annotated[
         str | None, typer.Option(metavar="FROM:TO[:STEP]", help="Choose k on a validation part, e.g. 2:150.")
     ] = None,

@@ -12,6 +12,7 @@ from procure.cli import cases, common
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
+from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.tables import write
 from procure.text import counted
 
@@ -40,12 +41,13 @@ def recommend(
             "--resamples",
             "--redraws",
             min=0,
+            max=MOST_COUNTED,
             help="How often the jobs' bursts are resampled and the list's head simulated anew, to say which "
             "packages cannot be told apart; default: 20 under best-fit, else 0. From 5 workloads on, days are "
             "resampled instead.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the resampling.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the resampling.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Rank every package by its mean wait in seconds, or another objective; those that run every job first.

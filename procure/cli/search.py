@@ -10,6 +10,7 @@ import typer
 from procure.cli import cases, common, farm_options
 from procure.explorer.propose import AnyMethod
 from procure.explorer.run import search as search_packages
+from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.study import load_study
 from procure.sweep import FarmOptions
 from procure.sweep.farm import one_interrupt
@@ -21,7 +22,9 @@ def search(
     study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
     runs: Annotated[
         int | None,
-        typer.Option(min=1, help="Simulations to spend in all, one package on one workload each."),
+        typer.Option(
+            min=1, max=MOST_COUNTED, help="Simulations to spend in all, one package on one workload each."
+        ),
     ] = None,
     share: Annotated[
         float | None,
@@ -35,11 +38,16 @@ def search(
             "(exchanges without a model)."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of all random choices.")] = None,
-    k: Annotated[int | None, typer.Option("-k", "--k", min=1, help="Length of the list.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Least packages of a round.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=LAST_SEED, help="Of all random choices.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", "--k", min=1, max=MOST_COUNTED, help="Length of the list.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, max=MOST_COUNTED, help="Least packages of a round.")
+    ] = None,
     stable_rounds: Annotated[
-        int | None, typer.Option(min=0, help="See the stopping rule; 0 = spend the whole budget.")
+        int | None,
+        typer.Option(min=0, max=MOST_COUNTED, help="See the stopping rule; 0 = spend the whole budget."),
     ] = None,
     policy: cases.PolicyOption = None,
     objective: cases.ObjectiveOption = None,

@@ -11,6 +11,7 @@ from procure import tables
 from procure.cli import common
 from procure.policies import catalog
 from procure.run import simulate as run_simulation
+from procure.settings import MOST_COUNTED
 from procure.text import counted, limit_note, listed
 from procure.workload.speed import exact_speed
 
@@ -36,7 +37,8 @@ def simulate(
     ] = None,
     fit: Annotated[str | None, typer.Option(help="Which nodes a job gets: first, best or worst.")] = None,
     depth: Annotated[
-        int | None, typer.Option(min=1, help="easy: how many waiting jobs hold a reservation.")
+        int | None,
+        typer.Option(min=1, max=MOST_COUNTED, help="easy: how many waiting jobs hold a reservation."),
     ] = None,
     exclusive: common.ExclusiveOption = False,
     kill_at_limit: common.KillAtLimitOption = True,

@@ -11,6 +11,7 @@ import typer
 
 from procure.cli import common, lazy
 from procure.errors import ArgumentError, TableError
+from procure.settings import LARGEST
 from procure.tables import JOB, NODE, existing_file, read, write
 from procure.text import counted
 from procure.topology.fat_tree import leaf_and_pod, leaf_table, make_nodes, uneven
@@ -98,12 +99,12 @@ def attach(
 
 @app.command()
 def make(
-    pods: Annotated[int, typer.Option(help="Pods.")],
-    leaves: Annotated[int, typer.Option(help="Leaf switches in each pod.")],
-    nodes: Annotated[int, typer.Option(help="Nodes on each leaf switch.")],
+    pods: Annotated[int, typer.Option(max=LARGEST, help="Pods.")],
+    leaves: Annotated[int, typer.Option(max=LARGEST, help="Leaf switches in each pod.")],
+    nodes: Annotated[int, typer.Option(max=LARGEST, help="Nodes on each leaf switch.")],
     out: OutOption,
-    cpus: Annotated[int, typer.Option(help="CPUs of each node.")] = 1,
-    mem_mb: Annotated[int, typer.Option(min=1, help="Memory of each node, MB.")] = 1000,
+    cpus: Annotated[int, typer.Option(max=LARGEST, help="CPUs of each node.")] = 1,
+    mem_mb: Annotated[int, typer.Option(min=1, max=LARGEST, help="Memory of each node, MB.")] = 1000,
 ) -> None:
     """Write the node table of a tree with equal nodes, to try things on.
 

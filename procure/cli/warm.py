@@ -8,6 +8,7 @@ import typer
 
 from procure.cli import common
 from procure.policies import catalog
+from procure.settings import MOST_PROCESSES
 from procure.sweep.warm import warm as compile_all
 
 
@@ -16,7 +17,8 @@ def warm(
         str | None, typer.Option(help="Only these, separated by commas; without, one of each kernel.")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="How many compile at once; without, one on each core.")
+        int | None,
+        typer.Option(min=1, max=MOST_PROCESSES, help="How many compile at once; without, one on each core."),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from procure.cli import cases, common
 from procure.recommender.what_if import what_if as change_package
+from procure.settings import LAST_SEED
 
 
 def what_if(
@@ -38,7 +39,7 @@ def what_if(
         ),
     ] = None,
     workload: cases.WorkloadOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Which bursts are added or left out.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Which bursts are added or left out.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Simulate a package as it is, under each change alone, and under all together; waits in seconds.

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, lazy
-from procure.settings import validated
+from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, validated
 from procure.tables import JOB, NODE, read, write
 from procure.text import counted, duration
 from procure.topology.fat_tree import make_nodes
@@ -24,9 +24,12 @@ from procure.window.train import train_network
 
 app = lazy.command_group()
 
-SeedOption = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
+SeedOption = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the random numbers.")]
 StepsOption = Annotated[
-    int, typer.Option(min=0, help="Of lns, sa, sa-published and neural; 0 = as many as is usual.")
+    int,
+    typer.Option(
+        min=0, max=MOST_COUNTED, help="Of lns, sa, sa-published and neural; 0 = as many as is usual."
+    ),
 ]
 LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip and mip-published on one window.")]
 
@@ -36,7 +39,10 @@ def generate(
     out: common.JobsOutOption,
     seed: SeedOption = 0,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="How many; 3000, or all that --from holds.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1, max=MOST_COUNTED, help="How many; 3000, or all that --from holds.", show_default=False
+        ),
     ] = None,
     source: Annotated[
         Path | None,
@@ -44,7 +50,9 @@ def generate(
             "--from", help="The study's released instance instead: id, submission, run time, nodes."
         ),
     ] = None,
-    skip: Annotated[int, typer.Option(min=0, help="Jobs at the beginning of --from to leave out.")] = 0,
+    skip: Annotated[
+        int, typer.Option(min=0, max=LARGEST, help="Jobs at the beginning of --from to leave out.")
+    ] = 0,
 ) -> None:
     """Make up jobs as the study's generator does, or read its released instance.
 
@@ -107,7 +115,10 @@ def train(
     minutes: Annotated[float, typer.Option(help="Wall time of the training.")] = 60,
     steps: Annotated[
         int | None,
-        typer.Option(help="Placements after which training ends; the same seed then gives the same network."),
+        typer.Option(
+            max=MOST_COUNTED,
+            help="Placements after which training ends; the same seed then gives the same network.",
+        ),
     ] = None,
     jobs: Annotated[
         Path | None, typer.Option(help="Job table; without, 3,000 of the study's generator per seed.")
@@ -115,7 +126,7 @@ def train(
     nodes: Annotated[
         Path | None, typer.Option(help="Node table with leaf and pod; without, the study's 25 × 4 × 10.")
     ] = None,
-    length: Annotated[int, typer.Option(min=1, help="Seconds between two windows.")] = 60,
+    length: Annotated[int, typer.Option(min=1, max=LARGEST, help="Seconds between two windows.")] = 60,
     seed: SeedOption = 1000,
 ) -> None:
     """Train the network of neural:NET, which proposes where a job starts; needs the extra rl.
@@ -142,11 +153,14 @@ def compare(
     methods: Annotated[
         str, typer.Option(help=f"Separated by commas: {', '.join(METHODS)}.")
     ] = "seq,sa-published,sa,greedy,exact,lns",
-    length: Annotated[int, typer.Option(help="Seconds between two windows.")] = 60,
-    most_jobs: Annotated[int, typer.Option(help="Jobs of several nodes in one window.")] = 5,
+    length: Annotated[int, typer.Option(max=LARGEST, help="Seconds between two windows.")] = 60,
+    most_jobs: Annotated[
+        int, typer.Option(max=MOST_COUNTED, help="Jobs of several nodes in one window.")
+    ] = 5,
     driver: Annotated[str, typer.Option(help="The method that drives the system.")] = "lns",
     windows: Annotated[
-        int | None, typer.Option(min=1, help="Windows to compare on, evenly spread over the run.")
+        int | None,
+        typer.Option(min=1, max=MOST_COUNTED, help="Windows to compare on, evenly spread over the run."),
     ] = None,
     seed: SeedOption = 0,
     steps: StepsOption = 0,

@@ -13,6 +13,7 @@ from procure.cli.people import head
 from procure.forecast.periods import PatternSettings
 from procure.forecast.recurring import recurring_shares
 from procure.schemas import JOB
+from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.tables import read, write
 from procure.text import counted
 from procure.workload import (
@@ -64,6 +65,7 @@ def import_(
         int | None,
         typer.Option(
             min=1,
+            max=LARGEST,
             help="csv, sacct: CPUs of every node, for a log that counts nodes only. swf: p processors "
             "become ⌈p/N⌉ nodes with even shares; default 1.",
         ),
@@ -191,8 +193,10 @@ def _readable(facts: dict[str, object]) -> dict[str, object]:
 @app.command("generate")
 def generate_(
     out: common.JobsOutOption,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same jobs.")] = 1,
-    n_jobs: Annotated[int | None, typer.Option(min=1, help="How many jobs; by default the recipe's.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The same seed gives the same jobs.")] = 1,
+    n_jobs: Annotated[
+        int | None, typer.Option(min=1, max=MOST_COUNTED, help="How many jobs; by default the recipe's.")
+    ] = None,
     recipe: Annotated[
         str, typer.Option(help="An embedded recipe, published-day or campus, or a .toml file.")
     ] = "published-day",

@@ -17,6 +17,7 @@ from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relativ
 from procure.errors import TableError
 from procure.policies import catalog
 from procure.run import Run, simulate
+from procure.settings import MOST_LISTED
 from procure.text import Shown, limit_note
 
 ORACLE = "@oracle"
@@ -110,6 +111,8 @@ def run_policy(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapp
 
 def check_policies(policies: Sequence[str]) -> list[str]:
     """Return the policies' labels; raise unless there is at least one, each is known, and none is repeated."""
+    if len(policies) > MOST_LISTED:
+        raise TableError(f"{len(policies):,} policies were given; at most {MOST_LISTED:,} are compared")
     labels = [
         catalog.spec(name.removesuffix(ORACLE)).label + (ORACLE if name.endswith(ORACLE) else "")
         for name in policies

@@ -12,6 +12,7 @@ from procure.coschedule.experts import N_METRICS
 from procure.coschedule.learner import MODES, TRUST, make_learner
 from procure.coschedule.sharing import ABSENT, Sharing, share, share_loop
 from procure.policies.parameters import Facts, OneOf, Parameters
+from procure.settings import LARGEST, LAST_SEED
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import PACE_ONE, State, share_cpus
 
@@ -26,7 +27,7 @@ class Coschedule(Parameters):
     rule: ClassVar = share
     learner: Learning = Field("ucb", description="how the quota is chosen")
     share: float = Field(0.0, ge=0, lt=1, description="a fixed quota instead; 0 = it is learnt")
-    interval: int = Field(60, ge=1, description="s between choices")
+    interval: int = Field(60, ge=1, le=LARGEST, description="s between choices")
     step: float = Field(0.25, ge=0.01, le=0.5, description="between the quotas that can be chosen")
     tolerance: float = Field(0.1, ge=0, description="how much longer a job may run, below its limit")
     admit: float = Field(
@@ -44,7 +45,7 @@ class Coschedule(Parameters):
         1.0, ge=0, description="slowdown where both draw all of the memory bandwidth; form bandwidth"
     )
     worse: float = Field(1.0, ge=0, description="how many times worse contention is than believed")
-    seed: int = Field(0, ge=0, description="of the learner's random numbers")
+    seed: int = Field(0, ge=0, le=LAST_SEED, description="of the learner's random numbers")
 
     @model_validator(mode="after")
     def _one_or_the_other(self) -> Coschedule:

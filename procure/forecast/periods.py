@@ -16,7 +16,7 @@ from numba import njit
 from pydantic import Field, field_validator
 
 from procure.errors import TableError
-from procure.settings import Settings
+from procure.settings import LARGEST, Settings
 from procure.text import nearest
 from procure.workload.clock import from_local, to_local
 
@@ -35,7 +35,7 @@ class PatternSettings(Settings):
     by: tuple[str, ...] = Field(
         default=("user", "cpus", "limit"), min_length=1, description="what jobs have in common"
     )
-    gap: int = Field(default=3600, ge=1, description="s without a like job that end a burst")
+    gap: int = Field(default=3600, ge=1, le=LARGEST, description="s without a like job that end a burst")
     day_tolerance: int = Field(default=2 * 3600, ge=1, le=DAY // 2, description="s about the time of day")
     week_tolerance: int = Field(
         default=6 * 3600, ge=1, le=3 * DAY, description="s about the time of the week"

@@ -12,6 +12,7 @@ from procure.forecast.easy import ForecastOwn, forecast, forecast_loop
 from procure.forecast.reservations import CONTROLS, lay_out
 from procure.policies.parameters import OneOf, Parameters
 from procure.policies.profile import Profile
+from procure.settings import LAST_SEED
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import State
 
@@ -41,7 +42,7 @@ class Forecast(Parameters):
     control: ControlName = Field(
         "learnt", description="exact: the future itself, an upper bound; shuffled: confidences dealt out anew"
     )
-    seed: int = Field(0, ge=0, description="of the shuffling")
+    seed: int = Field(0, ge=0, le=LAST_SEED, description="of the shuffling")
 
     @model_validator(mode="after")
     def _bands_in_order(self) -> Forecast:

@@ -15,6 +15,7 @@ from procure.learn.run_times import RunTimes
 from procure.learn.store import TrainedPolicy
 from procure.policies.parameters import Parameters
 from procure.run import Outcome, Prepared, prepare, run_prepared
+from procure.settings import NaturalInt, PositiveInt
 from procure.simulator import state as simulator_state
 from procure.simulator.drive import CompiledPolicy, drive
 from procure.simulator.state import State
@@ -214,8 +215,8 @@ class OnDay(Parameters):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     trained: TrainedPolicy
     prior: np.ndarray
-    ahead: int = 0
-    every: int = 600
+    ahead: NaturalInt = 0
+    every: PositiveInt = 600
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""

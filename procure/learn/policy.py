@@ -22,6 +22,7 @@ from procure.policies.lines import make_lines
 from procure.policies.names import FCFS
 from procure.policies.order import Order
 from procure.policies.parameters import NO_FILE, Parameters, PolicyFile
+from procure.settings import LARGEST
 from procure.simulator.arrays import Jobs
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import State
@@ -105,9 +106,12 @@ class Learned(Parameters):
     )
 
     ahead: int = Field(
-        0, ge=0, description="s that the queue is simulated ahead to choose between orders; 0 = no rollouts"
+        0,
+        ge=0,
+        le=LARGEST,
+        description="s that the queue is simulated ahead to choose between orders; 0 = no rollouts",
     )
-    every: int = Field(600, ge=1, description="with ahead: s after which is chosen anew")
+    every: int = Field(600, ge=1, le=LARGEST, description="with ahead: s after which is chosen anew")
 
     @field_validator("file")
     @classmethod

@@ -14,7 +14,7 @@ from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
 from procure.schemas import COST_UNITS
-from procure.settings import Money, Settings
+from procure.settings import Money, PositiveInt, Settings
 
 HOURS_PER_YEAR = 8760
 
@@ -53,7 +53,7 @@ class Costs(Settings):
     usd_per_kwh: NonNegative | None = None
     pue: Annotated[float, Field(ge=1)] = 1.0
     idle_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    nodes_per_switch: Annotated[int, Field(ge=1)] | None = None
+    nodes_per_switch: PositiveInt | None = None
     switch_usd: Annotated[Money, Field(ge=0)] = 0.0
     switch_power_w: NonNegative = 0.0
     switch_rack_units: NonNegative = 0.0

@@ -167,13 +167,18 @@ class Offer:
         others = counts.copy()
         others[np.arange(len(counts)), j] = 0
         top = self.at_most(j, self.affords(j, self.rest(others)))
-        over = np.flatnonzero(top >= 0) if self.prices is not None else np.empty(0, np.int64)
-        while over.size:  # the order is above the budget, with its discounts
-            assert self.prices is not None
-            others[over, j[over]] = top[over]
-            over = over[self.prices.order_cents(others[over]) > self.limits[0]]
-            top[over] = self.at_most(j[over], top[over] - 1)
-            over = over[top[over] >= 0]
+        if self.prices is None:
+            return top
+        left = np.flatnonzero(top >= 0)
+        while left.size:
+            others[left, j[left]] = top[left]
+            # Not one node after the other: an order that misses a tier can be millions of nodes too large.
+            bought = self.prices.affords(self.limits[0], others[left], j[left])
+            fits = bought >= top[left]
+            fits[fits] = self.prices.order_cents(others[left[fits]]) <= self.limits[0]
+            left, bought = left[~fits], bought[~fits]
+            top[left] = self.at_most(j[left], np.minimum(bought, top[left] - 1))
+            left = left[top[left] >= 0]
         return top
 
     def fill(self, counts: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -14,6 +14,9 @@ from procure.text import nearest
 _WHOLE = 10_000
 """Percentages go to two places, so a share is a whole number of ten-thousandths."""
 
+_ROUNDING = 1e-9
+"""More than sums of floats are off by, as a share."""
+
 _SCOPES = {"vendor": "vendor", "lot": "lot", "category": "category", "type": "name"}
 """A discount's key and the quote column that it is compared with."""
 
@@ -68,6 +71,28 @@ class PriceList:
             cents = counts[:, members] @ self.list_cents[members]
             total -= np.max([tier.reduction(n_nodes, cents) for tier in tiers], axis=0)
         return total
+
+    def affords(self, budget: int, counts: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Return how many nodes of type ``j[row]`` a budget, cents, buys at most, int64[n].
+
+        Of orders int64[n, types] with no more of that type: at the prices of the tiers that these reach. No order
+        that costs up to the budget has more; some that have as many cost more.
+        """
+        floats = np.asarray(counts, dtype=np.float64)
+        least = np.tile(self.list_cents.astype(np.float64), (len(floats), 1))
+        for members, tiers in self.scopes:
+            n_nodes, cents = floats[:, members].sum(axis=1), floats[:, members] @ self.list_cents[members]
+            off = np.zeros_like(least)
+            for tier in tiers:
+                reached = (n_nodes >= tier.from_count) & (cents >= tier.from_cents * (1 - _ROUNDING))
+                a_node = tier.cents_off or self.list_cents * (tier.share / _WHOLE)
+                np.maximum(off, np.where(reached[:, None], a_node, 0.0), out=off)
+            least -= np.where(members, off, 0.0)
+        rows = np.arange(len(floats))
+        others = (floats * least).sum(axis=1) - floats[rows, j] * least[rows, j]
+        price = np.maximum(least[rows, j], 1e-12)
+        most = np.maximum(budget - others * (1 - _ROUNDING), 0.0) / price
+        return np.minimum(np.floor(most * (1 + _ROUNDING)) + 1, 2.0**60).astype(np.int64)
 
     def line_discounts(self, counts: np.ndarray) -> np.ndarray:
         """Return the int64[types] cents that discounts take off each line of one order, int64[types].

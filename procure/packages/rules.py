@@ -7,16 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from procure.settings import InputFile, Money, Settings
-
-Count = Annotated[int, Field(ge=0)]
+from procure.settings import MOST_LISTED, InputFile, Money, NaturalInt, PositiveInt, Settings
 
 
 class TypeRule(Settings):
     """How many nodes of one type may be bought; each bound given here replaces the quote's."""
 
-    min_count: Count | None = None
-    max_count: Count | None = None
+    min_count: NaturalInt | None = None
+    max_count: NaturalInt | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> TypeRule:
@@ -48,7 +46,7 @@ class Discount(Settings):
     lot: str | None = None
     category: str | None = None
     type: str | None = None
-    from_count: Annotated[int, Field(ge=1)] = 1
+    from_count: PositiveInt = 1
     from_usd: Annotated[Money, Field(ge=0, le=1e12)] = 0.0
     percent: Annotated[float, Field(gt=0, lt=100)] | None = None
     price_usd: Annotated[Money, Field(ge=0)] | None = None
@@ -106,13 +104,13 @@ class PackageRules(Settings):
 
     budget_usd: Annotated[Money, Field(gt=0, le=1e12)]
     fixed_cost_usd: Annotated[Money, Field(ge=0)] = 0.0
-    categories: dict[str, Count] = Field(default_factory=dict)
+    categories: dict[str, NaturalInt] = Field(default_factory=dict)
     types: dict[str, TypeRule] = Field(default_factory=dict)
-    min_gpu_nodes: Count = 1
+    min_gpu_nodes: NaturalInt = 1
     max_power_w: Annotated[float, Field(gt=0)] | None = None
     max_rack_units: Annotated[float, Field(gt=0)] | None = None
-    types_per_category: Annotated[int, Field(ge=1)] | Literal["any"] = 1
-    discounts: tuple[Discount, ...] = ()
+    types_per_category: PositiveInt | Literal["any"] = 1
+    discounts: Annotated[tuple[Discount, ...], Field(max_length=MOST_LISTED)] = ()
     one_vendor_per_lot: bool = True
     as_of: datetime.date | None = None
     expired: Literal["leave-out", "error"] = "leave-out"

@@ -29,6 +29,7 @@ from procure.policies.parameters import FitName, OrderName
 from procure.policies.profile import Plan, make_plan
 from procure.policies.reserve import backfill_behind, backfill_behind_loop
 from procure.policies.timeline import Timeline, make_timeline
+from procure.settings import LARGEST
 from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.kernel import inlined, kernel
 from procure.simulator.state import FAR, WAIT, State
@@ -281,7 +282,7 @@ class Easy(Ordered):
     order: OrderName = Field("fcfs", description="which job is tried first behind the reservations")
     queue_order: OrderName = Field("fcfs", description="which job holds the first reservation")
     fit: FitName = Field("first", description="which of the nodes that fit")
-    depth: int = Field(1, ge=1, description="how many waiting jobs hold a reservation")
+    depth: int = Field(1, ge=1, le=LARGEST, description="how many waiting jobs hold a reservation")
     by_time_only: bool = Field(
         False, description="backfill only what ends strictly before the reservation; needs depth 1"
     )

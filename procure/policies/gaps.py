@@ -26,6 +26,7 @@ from procure.policies.timeline import (
     make_timeline,
     plan_nodes,
 )
+from procure.settings import MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy, kernel_loop
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, WAIT, State
@@ -403,7 +404,7 @@ class TabuSearch(Parameters):
 
     rule: ClassVar = tabu_search
 
-    rounds: int = Field(50, ge=0, description="moves that are tried per moment")
+    rounds: int = Field(50, ge=0, le=MOST_COUNTED, description="moves that are tried per moment")
     seconds: Natural = Field(0.0, description="limit of the search per moment, s; 0 = none")
 
     def make(self, state: State) -> Policy:

@@ -18,11 +18,15 @@ from procure.packages.costs import Costs
 from procure.packages.expand import MOST_HELD
 from procure.policies import catalog
 from procure.settings import (
+    MOST_COUNTED,
+    MOST_LISTED,
+    Count,
     Folder,
     InputFile,
     Name,
     NaturalInt,
     PositiveInt,
+    Seed,
     Settings,
     read_toml,
     validated,
@@ -56,7 +60,7 @@ class Simulate(Settings):
     ``logged_speed`` hold for every workload that has neither of its own.
     """
 
-    policies: tuple[Policy, ...] = (catalog.DEFAULT,)
+    policies: Annotated[tuple[Policy, ...], Field(max_length=MOST_LISTED)] = (catalog.DEFAULT,)
     kill_at_limit: bool = False
     logged_processor: str | None = None
     logged_speed: Speed | None = None
@@ -94,8 +98,8 @@ class ModelChoice(Settings):
 
     kind: Literal["xgboost", "gbt"] = "xgboost"
     feature_set: Literal["composition", "totals"] = "composition"
-    folds: Annotated[int, Field(ge=2)] = 5
-    seed: NaturalInt = 1
+    folds: Annotated[int, Field(ge=2, le=MOST_COUNTED)] = 5
+    seed: Seed = 1
 
 
 class Evaluate(Settings):
@@ -107,7 +111,7 @@ class Evaluate(Settings):
 
     hit_share: Annotated[float, Field(gt=0, lt=1)] = 0.05
     hit_threshold: NaturalInt | None = None
-    k: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (10, 50, 100, 500, 1000)
+    k: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MOST_LISTED)] = (10, 50, 100, 500, 1000)
 
 
 class Recommend(Settings):
@@ -118,9 +122,9 @@ class Recommend(Settings):
     objective ``cvar`` is the mean of.
     """
 
-    k: PositiveInt = 50
+    k: Count = 50
     objective: str = "mean-wait"
-    constraints: tuple[str, ...] = ()
+    constraints: Annotated[tuple[str, ...], Field(max_length=MOST_LISTED)] = ()
     cvar_share: Annotated[float, Field(gt=0, le=1)] = CVAR_SHARE
 
     @field_validator("objective")
@@ -139,14 +143,16 @@ class Recommend(Settings):
 class Search(Settings):
     """How much an active search may simulate, and when it ends; ``runs``, where given, instead of ``share``."""
 
-    runs: PositiveInt | None = None
+    runs: Count | None = None
     share: Annotated[float, Field(gt=0, le=1)] = 0.01
-    seed: NaturalInt = 1
-    batch: PositiveInt = 24
-    k: PositiveInt = 50
+    seed: Seed = 1
+    batch: Count = 24
+    k: Count = 50
     stable_rounds: NaturalInt = 5
 
 
+MOST_WORKLOADS = 10_000
+"""Workloads of a study: a day each of 27 years."""
 MOST_MADE = 3_000_000
 """Jobs that the workloads of a study may ask for without a file: all are held at once."""
 
@@ -158,7 +164,7 @@ class Study(Settings):
     quotes: InputFile
     results: Folder = Path("results")
     packages: PackageRules
-    workloads: tuple[Workload, ...]
+    workloads: Annotated[tuple[Workload, ...], Field(max_length=MOST_WORKLOADS)]
     simulate: Simulate = Simulate()
     sweep: Sweep = Sweep()
     search: Search = Search()
@@ -178,7 +184,7 @@ class Study(Settings):
         again = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if again:
             raise ValueError(f"two workloads are named {again[0]!r}")
-        made = sum(one.generate.n_jobs or 0 for one in workloads if one.generate is not None)
+        made = sum(one.generate.n_made for one in workloads if one.generate is not None)
         if made > MOST_MADE:
             raise ValueError(
                 f"they make up {made:,} jobs, at most {MOST_MADE:,} are; `procure workload generate` makes job tables"

@@ -14,9 +14,10 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, fi
 
 from procure.errors import TableError
 from procure.files import whole_file
-from procure.settings import InputFile, Name, NaturalInt, PositiveInt, Seconds, Settings, read_toml
+from procure.settings import Count, InputFile, Name, PositiveInt, Seconds, Seed, Settings, read_toml
 from procure.tables import write
 from procure.workload.clock import zone
+from procure.workload.generate import recipe_jobs
 from procure.workload.importing import LogFormat
 from procure.workload.presets import ColumnMap, parse_column
 from procure.workload.speed import logged_processor_speed
@@ -40,9 +41,14 @@ _OF_A_LOG = (
 class Generate(Settings):
     """A made-up workload, from a seed and an embedded recipe."""
 
-    seed: NaturalInt = 1
-    n_jobs: PositiveInt | None = None
+    seed: Seed = 1
+    n_jobs: Count | None = None
     recipe: Literal["published-day", "campus"] = "published-day"
+
+    @property
+    def n_made(self) -> int:
+        """How many jobs are made up."""
+        return self.n_jobs or recipe_jobs(self.recipe)
 
 
 class Workload(Settings):

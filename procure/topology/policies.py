@@ -9,6 +9,7 @@ from pydantic import Field
 
 from procure.errors import TableError
 from procure.policies.parameters import Parameters
+from procure.settings import LARGEST
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import Options, State
 from procure.topology.easy import ALLOCATORS, easy_on_tree, easy_on_tree_loop, links_of, on_tree
@@ -18,7 +19,9 @@ from procure.topology.fat_tree import FatTree
 class _OnTree(Parameters):
     """What every policy on a tree takes. A job takes its nodes whole, whatever ``exclusive`` says."""
 
-    queue_depth: int = Field(128, ge=1, description="waiting jobs that are looked at, the first included")
+    queue_depth: int = Field(
+        128, ge=1, le=LARGEST, description="waiting jobs that are looked at, the first included"
+    )
     allocator: ClassVar[str]
 
     def options(self) -> Options:
@@ -70,9 +73,9 @@ class Compact(_Sharing):
 
 
 class _Isolating(_OnTree):
-    uplinks: int = Field(0, ge=0, description="uplinks of a leaf switch; 0 = as many as nodes")
+    uplinks: int = Field(0, ge=0, le=LARGEST, description="uplinks of a leaf switch; 0 = as many as nodes")
     spines: int = Field(
-        0, ge=0, description="uplinks of a second-level switch; 0 = as many as leaves in a pod"
+        0, ge=0, le=LARGEST, description="uplinks of a second-level switch; 0 = as many as leaves in a pod"
     )
     hold_reserved_links: bool = Field(
         False,
@@ -89,7 +92,7 @@ class Tiers(_Isolating):
 class Isolated(_Isolating):
     """Parameters of EASY on links of a job's own."""
 
-    bound: int = Field(100_000, ge=1, description="switches that the search for one job may try")
+    bound: int = Field(100_000, ge=1, le=LARGEST, description="switches that the search for one job may try")
     allocator = "isolated"
 
 

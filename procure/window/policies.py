@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from procure.policies.parameters import OneOf, Parameters, in_folder
+from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy
 from procure.simulator.state import Options as SimulatorOptions
 from procure.simulator.state import State
@@ -84,12 +85,14 @@ class Windows(_Placed):
     method: Annotated[str, AfterValidator(_method)] = Field(
         "lns", description="how a window's jobs are placed: a method of `procure window solve`"
     )
-    length: int = Field(10, ge=1, description="s between two windows")
-    most_jobs: int = Field(5, ge=1, description="jobs of several nodes in one window")
-    steps: int = Field(0, ge=0, description="of a method that takes steps; 0 = as many as is usual")
-    seed: int = Field(0, ge=0, description="of the random numbers; each window adds 1")
-    solve_time: int = Field(0, ge=0, description="s that a window's jobs wait for the solver")
-    solve_time_per_job: int = Field(0, ge=0, description="s more for each of them")
+    length: int = Field(10, ge=1, le=LARGEST, description="s between two windows")
+    most_jobs: int = Field(5, ge=1, le=LARGEST, description="jobs of several nodes in one window")
+    steps: int = Field(
+        0, ge=0, le=MOST_COUNTED, description="of a method that takes steps; 0 = as many as is usual"
+    )
+    seed: int = Field(0, ge=0, le=LAST_SEED, description="of the random numbers; each window adds 1")
+    solve_time: int = Field(0, ge=0, le=LARGEST, description="s that a window's jobs wait for the solver")
+    solve_time_per_job: int = Field(0, ge=0, le=LARGEST, description="s more for each of them")
 
     def files(self) -> tuple[str, ...]:
         """Return the name of the method's network, if it has one."""

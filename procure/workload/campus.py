@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from procure.settings import Name, NaturalInt, PositiveInt, Settings
+from procure.settings import Count, Name, NaturalInt, PositiveInt, Settings
 
 DAY, HOUR, MINUTE = 86_400, 3600, 60
 WEEK = 7 * DAY
@@ -49,12 +49,12 @@ class Kind(Settings):
     """
 
     name: Name
-    n_users: PositiveInt
+    n_users: Count
     share: Share
     requests: tuple[tuple[PositiveInt, Annotated[float, Field(gt=0, le=1e6)], NaturalInt, Share], ...] = (
         Field(min_length=1)
     )
-    requests_per_user: PositiveInt = 2
+    requests_per_user: Annotated[int, Field(ge=1, le=1000)] = 2
     median_run: float = Field(gt=0)
     users_spread: Spread = 0.5
     run_spread: Spread = 0.6
@@ -95,7 +95,7 @@ class Campus(Settings):
     name: str
     meaning: str = ""
     n_jobs: PositiveInt
-    first_second: int = Field(ge=0)
+    first_second: int = Field(ge=0, le=2**40)
     weeks: Annotated[int, Field(ge=1, le=520)]
     by_weekday: Weights = Field(min_length=7, max_length=7)
     week_spread: Spread = 0.8

@@ -11,11 +11,12 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from procure.errors import TableError
-from procure.settings import NaturalInt, Seconds, Settings
+from procure.settings import Seconds, Seed, Settings
 from procure.text import counted, duration
 from procure.workload.clock import from_local, has_dates, to_local
 from procure.workload.scale import (
     BURST_GAP,
+    MOST_JOBS,
     REQUEST_AND_LIMIT,
     as_submitted,
     bursts,
@@ -33,6 +34,8 @@ CLASSES: tuple[str, ...] = get_args(Class)
 MEMORY_MB_PER_CPU = 8_000
 
 FEWEST_WEEKS = 3
+MOST_TIMES = 50
+"""The futures of a log hold `MOST_JOBS` jobs together, or so many times its own."""
 SEASON = 28 * DAY
 """Where a log has more than a year, a week is drawn from those at most so far from its place in the year."""
 
@@ -72,7 +75,7 @@ class Futures(Settings):
     mix: dict[Class, Growth] = Field(default_factory=dict)
     years: Annotated[float, Field(ge=0, le=20)] = 1.0
     redraw_run_times: bool = False
-    seed: NaturalInt = 1
+    seed: Seed = 1
     tz: str | None = None
 
     @field_validator("length")
@@ -214,10 +217,25 @@ def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame
     """
     past = read_past(jobs, settings.tz)
     loads = settings.loads().to_numpy()
+    _refuse_too_many(past, settings, loads)
     for draw, (load, ahead) in enumerate(zip(loads, settings.years_ahead(), strict=True)):
         rng = np.random.default_rng([settings.seed, 1, draw])
         begin = past.end + round(ahead * YEAR / WEEK) * WEEK
         yield _draw(past, settings, load, begin, rng, f"future {draw + 1}")
+
+
+def _refuse_too_many(past: _Past, settings: Futures, loads: np.ndarray) -> None:
+    """Refuse futures that would hold more jobs than memory does; all of them are held at once."""
+    whole = past.unit_week >= 0
+    size = (past.first[1:] - past.first[:-1])[whole]
+    a_week = np.bincount(past.unit_class[whole], size, len(CLASSES)) / len(past.week_begin)
+    expected = float(loads.sum(axis=0) @ a_week) * settings.n_weeks
+    most = max(MOST_JOBS, MOST_TIMES * len(past.jobs))
+    if expected > most:
+        raise TableError(
+            f"{counted(settings.draws, 'future')} of {counted(settings.n_weeks, 'week')} would hold some "
+            f"{expected:,.0f} jobs; at most {most:,} are drawn: ask for fewer or shorter ones, or less growth"
+        )
 
 
 def _draw(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from pydantic import Field
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.settings import Settings, read_toml, validated
+from procure.settings import Count, NaturalInt, PositiveInt, Settings, read_toml, validated
 from procure.tables import check
 from procure.text import nearest
 from procure.workload.campus import DAY, Campus, Drawn, amounts, draw_campus, quotas, submissions
@@ -42,7 +43,7 @@ class Bursts(Settings):
 
     median_jobs: float = Field(gt=0)
     spread: float = Field(ge=0)
-    max_jobs: int = Field(ge=1)
+    max_jobs: PositiveInt
     array_share: float = Field(ge=0, le=1)
     gap: float = Field(gt=0)
     by_hour: tuple[Share, ...] = Field(min_length=24, max_length=24)
@@ -57,11 +58,11 @@ class Recipe(Settings):
 
     name: str
     meaning: str = ""
-    n_jobs: int = Field(ge=1)
-    first_second: int = Field(ge=0)
-    n_users: int = Field(ge=1)
-    shapes: tuple[tuple[int, float, int, Share], ...] = Field(min_length=1)
-    limits: tuple[tuple[int, Share], ...] = Field(min_length=1)
+    n_jobs: PositiveInt
+    first_second: int = Field(ge=0, le=2**40)
+    n_users: Count
+    shapes: tuple[tuple[PositiveInt, float, NaturalInt, Share], ...] = Field(min_length=1)
+    limits: tuple[tuple[NaturalInt, Share], ...] = Field(min_length=1)
     runs: tuple[Runs, ...] = Field(min_length=1)
     bursts: Bursts
 
@@ -82,6 +83,12 @@ def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe | Campus:
     path = RECIPES.get(text, Path(path))
     table = read_toml(path)
     return validated(Campus, table, str(path)) if "kinds" in table else validated(Recipe, table, str(path))
+
+
+@cache
+def recipe_jobs(name: str) -> int:
+    """Return how many jobs an embedded recipe makes by default."""
+    return load_recipe(name).n_jobs
 
 
 def generate(

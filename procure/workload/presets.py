@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from procure.errors import TableError
 from procure.schemas import JOB
-from procure.settings import Settings, read_toml, validated
+from procure.settings import LARGEST, NaturalInt, Settings, read_toml, validated
 from procure.text import nearest
 from procure.workload.units import MEMORY_BYTES, PER, SECONDS
 
@@ -51,9 +51,9 @@ class Preset(Settings):
     tz: str = ""
     columns: dict[str, ColumnMap] = Field(default_factory=dict)
     mem_unit: str = "kB:cpu"
-    node_field: int | None = None
-    queue_field: int | None = None
-    cpus_per_node: int | None = Field(default=None, ge=1)
+    node_field: NaturalInt | None = None
+    queue_field: NaturalInt | None = None
+    cpus_per_node: int | None = Field(default=None, ge=1, le=LARGEST)
 
     @model_validator(mode="after")
     def _legal(self) -> Preset:
