@@ -208,7 +208,7 @@ def test_any_value_of_a_setting_is_right_or_one_error(key, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("a = " + "9" * 5000, "4300 digits"), ("a = " + "[" * 20_000 + "]" * 20_000, "nested too deep")],
+    [("a = " + "9" * 5000, "4,300 digits"), ("a = " + "[" * 20_000 + "]" * 20_000, "nested too deep")],
     ids=["digits", "depth"],
 )
 def test_a_toml_file_that_python_cannot_hold_is_one_error(text, message, tmp_path):

@@ -87,5 +87,5 @@ def cell(value: Any, places: int = 3) -> str:
     if isinstance(value, list):
         return ", ".join(cell(one, places) for one in value)
     if isinstance(value, dict):
-        return ", ".join(f"{key} {cell(one, places)}" for key, one in value.items())
+        return ", ".join(f"{printable(str(key))} {cell(one, places)}" for key, one in value.items())
     return printable(str(value))

@@ -220,7 +220,7 @@ def _pending_table(
     table = Table(
         title=escape(printable(f"pending jobs of {user}")), title_justify="left", caption_justify="left"
     )
-    table.caption = "\n".join(notes) or None
+    table.caption = escape(printable("\n".join(notes), kept="\n")) or None
     for name in ("job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"):
         table.add_column(name)
     for job in waits.to_dict("records"):

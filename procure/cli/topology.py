@@ -70,8 +70,8 @@ def show(
         usual = rows["n_nodes"].mode().max()
         for number, part in rows.groupby("pod"):
             counts = [f"{n}{'' if n == usual else '*'}" for n in part["n_nodes"]]
-            typer.echo(f"pod {number}: {' '.join(counts)}")
-        typer.echo("uneven: " + ("; ".join(wrong) if wrong else "nothing"))
+            common.echo(f"pod {number}: {' '.join(counts)}")
+        common.echo("uneven: " + ("; ".join(wrong) if wrong else "nothing"))
 
 
 @app.command()
@@ -134,7 +134,7 @@ def check(
     if output is common.Format.TABLE:
         common.print_record(record, output, f"{schedule}")
         for conflict in first:
-            typer.echo(f"  at {conflict['time']}: {conflict['where']}: {', '.join(conflict['jobs'])}")
+            common.echo(f"  at {conflict['time']}: {conflict['where']}: {', '.join(conflict['jobs'])}")
     else:
         common.print_record(record | {"first_conflicts": first}, output)
     if not verdict.isolated:
