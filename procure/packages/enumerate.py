@@ -24,18 +24,17 @@ MOST_TYPES = 25
 
 _COMBINATION, _STEP, _REMEMBERED, _HELD = 5_000, 1_000, 100, 20
 """What a combination of types, a step in it, a remembered package, and a count held and sorted take, in counts."""
-_WALKED = 4_000_000
-"""Counts that the walks of an estimate may hold."""
 
 Held = frozenset[tuple[int, int]]
 """The nodes bought, as (row of the type, count) pairs."""
 
 
 class TooManyPackages(TableError):
-    """There are more packages than may be enumerated."""
+    """There are more packages than may be enumerated: more than ``more_than``, 0 where no number is known."""
 
-    def __init__(self, found: str, more_may_be_allowed: bool = True) -> None:
+    def __init__(self, found: str, more_than: float = 0, more_may_be_allowed: bool = True) -> None:
         """Take what was found, and whether it is the limit on packages that was met."""
+        self.more_than = more_than
         super().__init__(
             f"{found}; a lower budget, fewer types or more rules make them fewer, and `procure search` needs no "
             "list of them"
@@ -62,12 +61,11 @@ class Work:
                 f"listing the packages takes longer than {self.most:,} of up to {MOST_TYPES} types each would"
             )
 
-    def add_packages(self, n: int, n_types: int) -> None:
+    def add_packages(self, n: int) -> None:
         """Reckon n packages."""
         self.packages += n
         if self.packages > self.most:
-            raise TooManyPackages(f"there are more than {self.most:,} packages")
-        self.add(n * n_types)
+            raise TooManyPackages(f"there are more than {self.most:,} packages", self.most)
 
 
 @dataclass(frozen=True)
@@ -161,38 +159,13 @@ def blocks(offer: Offer, size: int = 1_000_000, work: Work | None = None) -> Ite
         for counts, rest in found:
             if not len(counts):
                 continue
+            work.add_packages(len(counts))
             if tied:
                 work.add(_REMEMBERED * len(counts))
                 distinct = _unseen(types, counts, seen)
             else:
                 distinct = _first_of_its_kind(offer, types, counts, rest)
             yield Block(types, counts, rest, distinct)
-
-
-def estimate_size(offer: Offer, rng: np.random.Generator | None = None) -> float:
-    """Estimate how many packages an enumeration would go through, by random walks down its tree.
-
-    References
-    ----------
-    Knuth (1975), Estimating the efficiency of backtrack programs.
-    """
-    rng, most = rng or np.random.default_rng(0), offer.types_per_category
-    choices = math.prod(math.comb(len(c), min(most or len(c), len(c))) for c in offer.categories)
-    n_walks = min(20_000, 1 + _WALKED // offer.n_types)
-    chosen = offer.complete(np.tile(offer.mandatory, (n_walks, 1)), offer.shuffled(n_walks, rng))
-    rest = np.tile(np.asarray(offer.limits, dtype=np.int64), (n_walks, 1))
-    weight = np.ones(n_walks)
-    order = np.where(chosen, np.arange(offer.n_types), offer.n_types)
-    order = np.sort(order, axis=1)[:, : int(chosen.sum(axis=1).max())]
-    for place in range(order.shape[1] - 1, 0, -1):
-        ask = np.flatnonzero(order[:, place] < offer.n_types)
-        j = order[ask, place]
-        n = offer.n_allowed(j, offer.affords(j, rest[ask]))
-        weight[ask] *= n
-        index = np.floor(rng.random(ask.size) * n).astype(np.int64)
-        rest[ask] -= np.where(n > 0, offer.nth(j, index), 0)[:, np.newaxis] * offer.costs[j]
-    mean = weight.mean()
-    return float(mean * choices) if choices < 1e300 and mean < 1e300 / choices else 1e300
 
 
 @dataclass(frozen=True)
@@ -271,9 +244,7 @@ def _grown(
     member = np.array([j in rule.rows for rule in offer.least], dtype=np.int64)
     for start in range(0, total, size):
         place = np.arange(start, min(start + size, total))
-        if last:
-            work.add_packages(len(place), len(types))
-        work.add(len(place) + _STEP)
+        work.add(len(place) * (1 + len(types) * last) + _STEP)
         row = np.searchsorted(ends, place, side="right")
         count = offer.nth(j, place - ends[row] + n_allowed[row])
         rest = rows.rest[row] - count[:, np.newaxis] * offer.costs[j]

@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from procure.errors import TableError
+from procure.packages.bound import least_number
 from procure.packages.enumerate import (
     MOST_PACKAGES,
     MOST_TYPES,
@@ -21,7 +22,6 @@ from procure.packages.enumerate import (
     TooManyPackages,
     Work,
     blocks,
-    estimate_size,
 )
 from procure.packages.ids import id_array
 from procure.packages.infeasible import explain_infeasible
@@ -35,8 +35,6 @@ from procure.tables import whole_file
 
 MOST_HELD = 5_000_000
 """A table of more packages than this is not held in memory unless that is asked for."""
-_FAR = 100
-"""So many times the allowed number, as random walks estimate it, are not even begun."""
 
 
 def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_HELD) -> pd.DataFrame:
@@ -161,13 +159,19 @@ def write_packages(
 
 
 def _feasible_blocks(offer: Offer, most: int) -> Iterator[Block]:
-    if (about := estimate_size(offer)) > _FAR * most:
-        raise TooManyPackages(f"there are about {about:.0e} packages")
+    if (n := least_number(offer)) > most:
+        raise TooManyPackages(f"there are more than {_rounded_down(n)} packages", n)
     block = None
     for block in blocks(offer, work=Work(most)):
         yield block
     if block is None:
         raise TableError(explain_infeasible(offer))
+
+
+def _rounded_down(n: float) -> str:
+    """Write a large number: ``119,999,999``, or by its first digit ``3e+78``."""
+    mantissa, power = f"{n:.16e}".split("e")
+    return f"{int(n):,}" if n < 1e15 else f"{mantissa[0]}e{power}"
 
 
 def _batches(found: Iterable[Block]) -> Iterator[list[Block]]:

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.packages.enumerate import MOST_TYPES, TooManyPackages, blocks, estimate_size
+from procure.packages.bound import least_number
+from procure.packages.enumerate import MOST_TYPES, TooManyPackages, Work, blocks
 from procure.packages.ids import package_ids
 from procure.packages.infeasible import explain_infeasible
 from procure.packages.offer import Offer
@@ -170,8 +171,8 @@ class Space:
         return offer.fill(new, np.where(_take(chosen, order), order, -1))
 
     def size(self) -> float:
-        """Estimate how many packages an enumeration would go through."""
-        return estimate_size(self.offer)
+        """Return how many packages there are at least, see `procure.packages.bound.least_number`."""
+        return least_number(self.offer)
 
     def listed(self, most: int = MOST_LISTED) -> np.ndarray | None:
         """Enumerate the different packages, in the order of the package table; None if they are too many.
@@ -181,11 +182,12 @@ class Space:
         TableError
             The rules leave no package.
         """
-        if self.size() > max(_MOST_WORK, 10 * most):
+        work = max(_MOST_WORK, 10 * most)
+        if self.size() > work:
             return None
         parts, n = [], 0
         try:
-            for block in blocks(self.offer):
+            for block in blocks(self.offer, work=Work(work)):
                 counts = np.zeros((int(block.distinct.sum()), self.offer.n_types), dtype=np.int64)
                 counts[:, list(block.types)] = block.counts[block.distinct]
                 parts.append(counts)

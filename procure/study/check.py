@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from string import Template
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import ValidationError
@@ -15,9 +15,8 @@ from procure.errors import TableError
 from procure.files import is_file
 from procure.packages import count_packages, read_quotes
 from procure.packages.costs import check_prices
-from procure.packages.enumerate import TooManyPackages, estimate_size
+from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
-from procure.packages.terms import make_offer
 from procure.policies.catalog import refuse_multi_node
 from procure.settings import complaint, problems, validate
 from procure.study.plan import read_scenarios, read_workload
@@ -43,16 +42,17 @@ def study_text(path: Path, quotes: Path, budget_usd: float) -> str:
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(words)
 
 
-def plan_size(study: Study) -> dict[str, int]:
+def plan_size(study: Study) -> dict[str, Any]:
     """Count what a sweep of the study comes to: ``n_packages n_distinct n_sampled n_runs``.
 
-    Where packages are too many for a sweep and only a search will do, ``about_packages`` alone.
+    Where packages are too many for a sweep and only a search will do, ``about_packages`` alone: there are more than
+    this; None where no number is known.
     """
     quotes = study.read_quotes()
     try:
         size = count_packages(quotes, study.packages, most=study.sweep.max_packages)
-    except TooManyPackages:
-        return {"about_packages": int(estimate_size(make_offer(quotes, study.packages)))}
+    except TooManyPackages as error:
+        return {"about_packages": int(error.more_than) or None}
     n_sampled = check_sample(study, int(size["n_distinct"]))
     n_runs = n_sampled * len(study.scenarios) * len(study.simulate.policies)
     return {
@@ -63,7 +63,7 @@ def plan_size(study: Study) -> dict[str, int]:
     }
 
 
-def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
+def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     """Check a study file and all that it names: quotes, nodes, workloads, and what later stages ask of them.
 
     Returns the study and what `plan_size` says of it; the error names everything that is wrong, one line each.
@@ -91,7 +91,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, int]]:
             lines,
             partial(check_threshold, study.evaluate.hit_threshold, [one.name for one in study.scenarios]),
         )
-    size: dict[str, int] | None = None
+    size: dict[str, Any] | None = None
     if table is not None:
         _try(lines, lambda: own_constraints(study, table))
         _try(lines, lambda: objective_of(study.recommend.objective, table))
