@@ -6,6 +6,7 @@ the meaning; `check` coerces a frame to it or says in one sentence what is wrong
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from collections.abc import Callable
@@ -273,13 +274,25 @@ def write(frame: pd.DataFrame, path: str | Path) -> Path:
         if path.suffix == ".parquet":
             frame.to_parquet(temporary, index=False)
         else:
-            without_formulas(frame).to_csv(temporary, index=False)
+            as_csv(frame, temporary)
     return path
 
 
 # A spreadsheet runs a cell that begins with = + - @ or a tab as a formula, unless an apostrophe stands before it.
 _FORMULA = re.compile("'*[=+\\-@\t\r]")
 _ESCAPED = re.compile(rb"'[=+\-@\t\r]")
+
+
+def as_csv(frame: pd.DataFrame, out: Path | None = None) -> str | None:
+    """Write a frame as CSV, or return its text: nothing in it runs in a spreadsheet, and every cell stays one."""
+    safe = without_formulas(frame)
+    texts = [safe.iloc[:, n] for n in range(safe.shape[1]) if safe.dtypes.iloc[n].kind not in "biufcmM"]
+    # Python before 3.13 writes a lone carriage return unquoted, and what follows it begins a row.
+    returns = any("\r" in str(name) for name in safe.columns) or any(
+        "\r" in value for column in texts for value in column if isinstance(value, str)
+    )
+    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    return safe.to_csv(out, index=False, quoting=quoting)
 
 
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import typer
 from procure.cli import layout
 from procure.cli.people import amount, cell, head
 from procure.errors import ArgumentError, TableError
-from procure.tables import check_name, without_formulas
+from procure.tables import as_csv, check_name
 from procure.text import money, plain, printable, seconds
 from procure.workload import Imported, read_log
 from procure.workload.clock import zone
@@ -187,7 +187,7 @@ def print_table(
 
 
 def _print_csv(frame: pd.DataFrame) -> None:
-    text = without_formulas(frame).to_csv(index=False)
+    text = as_csv(frame) or ""
     sys.stdout.write(printable(text, kept="\r\n\t") if sys.stdout.isatty() else text)
 
 

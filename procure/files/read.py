@@ -214,9 +214,13 @@ def _without_extra_fields(text: str, separator: str, source: str) -> io.StringIO
     out = io.StringIO()
     before = csv.field_size_limit(_LONGEST_FIELD)
     try:
-        rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row)
+        rows = (
+            row
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+            if row
+        )
         header = next(rows)
-        writer = csv.writer(out, delimiter=separator)
+        writer = csv.writer(out, delimiter=separator, quoting=csv.QUOTE_ALL)  # a lone return, too
         writer.writerow(header)
         for number, row in enumerate(rows, start=1):
             if any(cell.strip() for cell in row[len(header) :]):

@@ -25,7 +25,7 @@ from procure.reports import charts
 from procure.reports.answer import Answer, Compared, bars_chart, cut, first_types
 from procure.reports.bill import bill, ended, totals, with_second
 from procure.study import Plan
-from procure.tables import without_formulas
+from procure.tables import as_csv
 from procure.text import duration
 from procure.workload.clock import has_dates
 from procure.workload.replay import counted_jobs
@@ -213,9 +213,9 @@ def _existing(nodes: pd.DataFrame | None) -> list[dict[str, object]]:
 
 def _files(plan: Plan) -> dict[str, str]:
     """Return the tables that the study reads, as CSV: its quotes, and the existing nodes where they are few."""
-    found = {"The quotes": without_formulas(plan.quotes).to_csv(index=False)}
+    found = {"The quotes": as_csv(plan.quotes) or ""}
     if plan.existing is not None and 0 < len(plan.existing) <= _MOST_NODES:
-        found["The existing nodes"] = without_formulas(plan.existing).to_csv(index=False)
+        found["The existing nodes"] = as_csv(plan.existing) or ""
     return found
 
 
