@@ -56,7 +56,10 @@ def seconds(text: str) -> float:
         The text is no length of time.
     """
     if match := _SECONDS.fullmatch(text.strip()):
-        return float(number(match[1]) * TIME_UNITS[match[2] or "s"])
+        length = float(number(match[1]) * TIME_UNITS[match[2] or "s"])
+        if not math.isfinite(length):
+            raise ValueError(f"{short(text)} is longer than any time that can be counted")
+        return length
     return clock_seconds(text.strip())
 
 

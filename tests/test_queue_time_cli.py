@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from procure.cli import queue_evaluate
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import evaluation, training
@@ -122,9 +123,15 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
     ours = next(row for row in rows if row["method"] == "procure")
     assert all(sum(month.values()) == pytest.approx(1, abs=0.01) for month in ours["weights"].values())
     assert len({str(month) for month in ours["weights"].values()}) == 1
-    assert "was never updated" in result.stderr
+    assert "chronological: procure was trained at the cut and was never updated" in result.stderr
     assert "served best on this log" in result.stderr
     assert RUN.invoke(app, ["queue", *words, "--update-every", "often"]).exit_code == 2
+    for split in ("rolling", "random"):
+        result = RUN.invoke(app, ["queue", *words, "--split", split, "--retrain-every", "7d"])
+        assert result.exit_code == 2 and "chronological" in result.stderr
+    said = queue_evaluate._cadence("rolling", "1d", "7d")
+    assert "at the first of every month" in said and "7d" not in said
+    assert "every 7d after" in queue_evaluate._cadence("chronological", "1d", "7d")
 
 
 def test_a_replay_can_be_added(folder: Path) -> None:

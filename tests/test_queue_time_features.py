@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from procure.errors import TableError
 from procure.queue_time.events import NEVER, Events, Queue
-from procure.queue_time.features import site_features
+from procure.queue_time.features import BACKLOG, site_features
 from procure.queue_time.log import read_jobs
 from procure.schemas import JOB
 from procure.tables import check
@@ -240,3 +240,15 @@ def test_the_backlog_is_the_work_ahead_over_the_cpus_in_use() -> None:
     others, own, running = 4 * 100 * 0.75, 2 * 2 * 200 * 0.5, 4 * 500 * 0.75
     assert found[6] == pytest.approx((others + own + running) / 4)
     assert found[7] == 0
+
+
+def test_a_partition_that_uses_no_cpu_has_a_backlog_that_is_a_number() -> None:
+    """Jobs that ask for GPUs alone wait behind each other; nothing is divided by their CPUs."""
+    frame = {
+        "job_id": list("1234"),
+        "submit_time": [0, 10, 20, 30],
+        "start_time": [100, 200, 300, 400],
+        "run_time": 5,
+    }
+    jobs = check(pd.DataFrame(frame | {"requested_time": 100, "cpus_per_node": 0, "gpus_per_node": 1}), JOB)
+    assert np.isfinite(site_features(jobs)[BACKLOG]).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.queue_time import calibrate, mixture, weighing
+from procure.queue_time import calibrate, mixture, recent, weighing
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import queue_jobs
-from procure.queue_time.experts import NAMES, PRIOR
+from procure.queue_time.experts import NAMES, PRIOR, stack
+from procure.queue_time.features import BACKLOG
 from procure.queue_time.log import UNKNOWN, Outcomes
 from procure.queue_time.mixture import Mixture, Mixtures
 from procure.schemas import JOB
@@ -31,7 +33,7 @@ def outcomes_of(submit: np.ndarray, wait: np.ndarray, started: np.ndarray | None
         np.where(np.isfinite(wait), submit + wait, UNKNOWN),
         on,
         names,
-        np.full(len(names), "a"),
+        np.ones(len(names), np.int64),
     )
 
 
@@ -119,7 +121,9 @@ def test_one_question_is_answered_as_the_pass_would(seed: int) -> None:
     mixed = Mixture()
     mixed.roll(outcomes, raw, TOP, 45_000.0)
     asked = mixed.say(raw[:1], TOP)
-    later = Outcomes(np.array([45_000.0]), np.array([UNKNOWN]), np.array([False]), *2 * [np.array(["x"])])
+    later = Outcomes(
+        np.array([45_000.0]), np.array([UNKNOWN]), np.array([False]), np.array(["x"]), np.ones(1, int)
+    )
     np.testing.assert_allclose(mixed.roll(later, raw[:1], TOP, 45_000.0).curve, asked, rtol=1e-5, atol=1e-6)
 
 
@@ -134,7 +138,7 @@ def test_what_is_stated_uses_nothing_that_comes_later(seed: int, at: int) -> Non
     left = np.where(
         open_, np.maximum(now, outcomes.submit) + rng.exponential(9000, len(open_)), outcomes.left
     )
-    later = Outcomes(outcomes.submit, left, outcomes.started | open_, outcomes.name, outcomes.user)
+    later = Outcomes(outcomes.submit, left, outcomes.started | open_, outcomes.name, outcomes.rank)
     block = at // calibrate.EVERY * calibrate.EVERY + 1
     one, other = Mixture().roll(outcomes, raw, TOP), Mixture().roll(later, raw, TOP)
     np.testing.assert_array_equal(one.weights[: at + 1], other.weights[: at + 1])
@@ -228,7 +232,18 @@ def test_outcomes_count_from_the_next_update() -> None:
         mixed = Mixture(until=0.0)
         weights = mixed.roll(outcomes, raw, TOP, every=every).weights
         assert (np.diff(weights, axis=0) != 0).any(axis=1).sum() <= moves
-        assert mixed.until == UNKNOWN
+        assert mixed.until == (UNKNOWN if moves else 0.0)
+
+
+def test_a_mixture_that_is_never_updated_learns_nothing_between_passes() -> None:
+    """Two passes without updates state what one does, and a question after them what was said at their begin."""
+    outcomes, raw = random_case(5, 300)
+    whole, parts, early, late = Mixture(until=0.0), Mixture(until=0.0), np.arange(200), np.arange(200, 300)
+    said = whole.roll(outcomes, raw, TOP, every=np.inf).curve
+    parts.roll(outcomes.take(early), raw[early], TOP, float(outcomes.submit[200]), every=np.inf)
+    np.testing.assert_allclose(parts.say(raw[late], TOP), said[late], rtol=1e-4, atol=1e-4)
+    after = parts.roll(outcomes.take(late), raw[late], TOP, every=np.inf).curve
+    np.testing.assert_allclose(after, said[late])
 
 
 def test_outcomes_between_two_passes_are_not_lost() -> None:
@@ -283,7 +298,66 @@ def test_chances_that_do_not_come_true_are_mended() -> None:
     said = Distribution(Mixture().roll(outcomes_of(submit, wait), raw, TOP).curve).chance(3600.0)
     assert said[0] == pytest.approx(0.5, abs=0.02)
     assert said[-1] < 0.3
-    alone = mixture._trust(outcomes_of(np.arange(4) * 4000, np.zeros(4)))
-    burst = mixture._trust(outcomes_of(np.arange(4) * 10, np.zeros(4)))
-    np.testing.assert_allclose(alone, 1)
-    np.testing.assert_allclose(burst, 1 / np.sqrt([1, 2, 3, 4]))
+    one_burst = replace(outcomes_of(submit, wait), rank=np.arange(1500) + 1)
+    slower = Distribution(Mixture().roll(one_burst, raw, TOP).curve).chance(3600.0)
+    assert slower[-1] > said[-1] + 0.1
+
+
+@pytest.mark.parametrize("gap", [10, 60])
+def test_early_starts_do_not_speak_for_all(gap: int) -> None:
+    """Where a job comes every few seconds and all waits are as stated, chances stay so though who starts early is
+    known first."""
+    rng, n = np.random.default_rng(0), 3000
+    curve = np.interp(GRID, [0, 0.25, 0.5, 0.75, 1], np.log1p([0, 1800, 14400, 43200, 108000]))
+    wait = np.round(np.expm1(np.interp(rng.random(n), GRID, curve)))
+    raw = np.empty((n, len(NAMES), len(GRID)), np.float32)
+    raw[:] = curve
+    mixed, submit = Mixture(), np.arange(n) * gap
+    said = mixed.roll(outcomes_of(submit, wait), raw, float(curve[-1]), submit[-1] + 1.0).curve[n // 2 :]
+    for one in (said, mixed.say(raw[-1:], float(curve[-1]))):
+        for hours in (4, 12):
+            came = (wait <= hours * 3600).mean()
+            assert Distribution(one).chance(hours * 3600.0).mean() == pytest.approx(came, abs=0.08)
+
+
+def test_what_is_known_by_now_of_a_start() -> None:
+    """Who started in time is 1, who waited beyond the deadline 0, who waits or gave up as likely as stated since."""
+    curve = np.tile(np.expm1(np.interp(GRID, [0, 0.5, 1], np.log1p([0, 3600, 86400]))), (5, 1))
+    age = np.array([600.0, 7200.0, 7200.0, 0.0, 600.0])
+    waits, started = np.array([False, False, True, True, False]), np.array([True, True, False, False, False])
+    stated = calibrate.chances_at(curve)
+    found = calibrate.by_now(stated, curve, age, waits, started)
+    np.testing.assert_array_equal(found[:2], [[1, 1, 1], [0, 1, 1]])
+    gone = calibrate.chance_by(curve, age)
+    assert found[2, 0] == 0
+    np.testing.assert_allclose(found[2, 1:], (stated[2, 1:] - gone[2]) / (1 - gone[2]))
+    np.testing.assert_allclose(found[3], stated[3])
+    np.testing.assert_allclose(found[4], (stated[4] - gone[4]) / (1 - gone[4]))
+
+
+def test_a_job_has_its_place_in_its_burst() -> None:
+    """Submissions of one user within an hour count up; where no user is named, those of one request and limit do."""
+    jobs = check(
+        pd.DataFrame(
+            {
+                "job_id": list("123456"), "user": ["a", "a", "", "", "", "a"], "submit_time": [0, 9, 9, 9, 9, 9000],
+                "run_time": 60, "cpus_per_node": [1, 2, 1, 1, 2, 1], "requested_time": 60, "start_time": 9000,
+            }
+        ),
+        JOB,
+    )  # fmt: skip
+    assert Outcomes.of(jobs.assign(end_time=pd.NA)).rank.tolist() == [1, 2, 1, 2, 1, 1]
+
+
+def test_what_is_no_number_is_never_weighed() -> None:
+    """A feature that is unknown or infinite leaves its experts with the quantiles of the training part."""
+    known = [recent.columns(kind) for kind in recent.KINDS]
+    features = pd.DataFrame({name: [np.nan, 1.0] for names in known for name in names})
+    boosted = {name: np.ones((2, len(GRID))) for name in ("quantile", "chance")}
+    boosted |= {name: np.ones(2) for name in ("hgb", "hgb_mean", "hgb_log")}
+    usual = np.geomspace(1, 1e5, len(GRID))
+    for bad in (np.nan, np.inf):
+        found = stack(boosted, features.assign(**{BACKLOG: [bad, 600.0]}), usual, 100.0)
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found[0, NAMES.index("backlog")], np.log1p(usual), rtol=1e-6)
+        np.testing.assert_allclose(found[1, NAMES.index("backlog")], np.log1p(600), rtol=1e-6)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procure.errors import TableError
-from procure.queue_time import calibrate, metrics, splits, store, trend
+from procure.queue_time import calibrate, metrics, splits, store, training, trend
 from procure.queue_time.drift import warnings
-from procure.queue_time.evaluation import coverage_by, evaluate, verdict, weights_by_month
+from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, verdict, weights_by_month
 from procure.queue_time.features import PUBLISHED, site_features
 from procure.queue_time.log import UNKNOWN, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
@@ -294,6 +294,38 @@ def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     assert again.about["trained_until"] == site.about["end"] < again.about["end"]
     with pytest.raises(TableError, match="ends before"):
         update(later, jobs.iloc[:500])
+
+
+def test_a_refit_learns_from_the_history_and_the_log(
+    jobs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little a log overlaps what is known, all is learnt from, with what became of jobs that waited."""
+    seen = jobs.iloc[:1000].copy()
+    seen.loc[seen.index[-1], ["start_time", "end_time"]] = pd.NA
+    site = train(seen.assign(state=np.where(seen["start_time"].isna(), "PENDING", "")), settings=QUICK)
+    given: list[pd.DataFrame] = []
+    monkeypatch.setattr(training, "train", lambda table, *_, **__: given.append(queue_jobs(table)))
+    for first, n, n_waiting in ((1000, 1500, 1), (999, 1500, 0), (0, 1500, 0)):
+        _, _, n_new = update(site, jobs.iloc[first:], refit=True)
+        assert n_new == 500 and len(given[-1]) == n
+        assert int(given[-1]["start_time"].isna().sum()) == n_waiting
+    older = jobs.iloc[:10].assign(submit_time=lambda table: table["submit_time"] - 86400)
+    update(site, pd.concat([older, jobs.iloc[1000:]]), refit=True)
+    assert len(given[-1]) == 1510
+
+
+def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.DataFrame) -> None:
+    """It may end before the model's own log does; one that tells of nothing that waited or ran is refused."""
+    seen = jobs.iloc[:1000].copy()
+    seen.loc[seen.index[[-5, -1]], ["start_time", "end_time"]] = pd.NA
+    site = train(seen.assign(state=np.where(seen["start_time"].isna(), "PENDING", "")), settings=QUICK)
+    with pytest.raises(TableError, match="nothing to continue with"):
+        update(site, jobs.iloc[985:995])
+    later, _, n_new = update(site, jobs.iloc[990:998])
+    assert n_new == 0
+    assert later.history["start_time"].isna().tolist() == [*[False] * 999, True]
+    followed = later.model.mixture.usual.jobs  # type: ignore[union-attr]
+    assert (followed.left == UNKNOWN).sum() == 1
 
 
 def test_boosters_are_trained_again_at_a_cadence(jobs: pd.DataFrame) -> None:

@@ -85,6 +85,11 @@ def evaluate(
     if again is not None and again < 3600:
         raise typer.BadParameter(f"{retrain_every} is less than an hour", param_hint="--retrain-every")
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
+    if again is not None and "chronological" not in splits:
+        raise typer.BadParameter(
+            "only the chronological split is trained again; add --split chronological",
+            param_hint="--retrain-every",
+        )
     methods = names_of(method or METHODS, METHODS, "--method")
     seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
     imported = common.read_jobs(log, given or log_format, preset, tz, keep_unfinished=True)
@@ -100,8 +105,8 @@ def evaluate(
         write_report(found, report, seed=seed, tz=tz)
         common.note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
-    if found.stated:
-        common.note(_cadence(update_every, retrain_every))
+    for name in found.stated:
+        common.note(f"{name}: {_cadence(name, update_every, retrain_every)}")
     if output is common.Format.JSON:
         weights = {split: evaluation.weights_by_month(found, split) for split in found.stated}
         common.print_json([row | _weights_of(row, weights) for row in rows])
@@ -118,11 +123,14 @@ def _seconds_between(update_every: str | None) -> float:
     return math.inf if update_every == "never" else float(common.seconds_of(update_every, "--update-every"))
 
 
-def _cadence(update_every: str | None, retrain_every: str | None) -> str:
-    """Say how the model that was judged is used."""
+def _cadence(split: str, update_every: str | None, retrain_every: str | None) -> str:
+    """Say how the model that was judged in a split is used."""
+    trained = "at the first of every month"
+    if split == "chronological":
+        trained = f"at the cut{f' and every {retrain_every} after' if retrain_every else ''}"
     how = {None: "learnt from each outcome as soon as it was known", "never": "was never updated"}
     return (
-        f"procure was trained at the cut{f' and every {retrain_every} after' if retrain_every else ''} and "
+        f"procure was trained {trained} and "
         + how.get(update_every, f"learnt from outcomes every {update_every}")
         + "; queue and history were those of each submission"
     )

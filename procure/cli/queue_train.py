@@ -75,10 +75,12 @@ def update(
         Path | None, typer.Option(help="Where to write; the model file itself by default.")
     ] = None,
     log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
-    refit: Annotated[bool, typer.Option("--refit", help="Train again on the whole log given.")] = False,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Train again on the history kept and the log given.")
+    ] = False,
     refit_every: Annotated[
         str | None,
-        typer.Option(help="Train again on the log given if the boosters' last job is older than, say, 30d."),
+        typer.Option(help="As --refit if the boosters' last job is older than, say, 30d."),
     ] = None,
     preset: PresetOption = None,
     tz: TzOption = None,

@@ -4,7 +4,7 @@ A forecast's quantiles are right if a wait falls below its quantile of level p w
 moment some of the jobs judged before have started (their level is known) and some still wait (their level
 exceeds that of their wait so far). To look only at those that started would favour short waits; the
 product-limit estimate of Kaplan and Meier takes both. It is kept over the last submissions and mixed with
-the levels of the training's own hold-out.
+evenly spread levels.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def levels_for(score: np.ndarray, ended: np.ndarray) -> np.ndarray:
 
 DEADLINES = 3600.0 * np.array([1.0, 4.0, 12.0])
 """Seconds at which stated chances are held against what came of them."""
-_PLACES = np.linspace(0.0, 1.0, 11)
+N_PLACES = 11
+_PLACES = np.linspace(0.0, 1.0, N_PLACES)
 N_SHRINK, HALF_LIFE_CHANCES = 150.0, 400.0
 """The outcomes, spread over the chances, that speak for a stated chance as it is; how many later submissions halve the
 weight of one that is known."""
@@ -108,19 +109,46 @@ def shifts(stated: np.ndarray, happened: np.ndarray, weight: np.ndarray) -> np.n
     Parameters
     ----------
     stated, happened
-        (n, 3) the chances stated of jobs at `DEADLINES`, and whether each had started by then.
+        (n, 3) the chances stated of jobs at `DEADLINES`, and of `by_now`.
     weight
-        (n, 3) how much each counts; 0 while it is not known.
+        (n,) how much each counts.
     """
     found = np.empty((len(DEADLINES), len(_PLACES)))
     for one in range(len(DEADLINES)):
         near = (
-            np.maximum(1 - np.abs(stated[:, one, None] - _PLACES) * (len(_PLACES) - 1), 0)
-            * weight[:, one, None]
+            np.maximum(1 - np.abs(stated[:, one, None] - _PLACES) * (len(_PLACES) - 1), 0) * weight[:, None]
         )
         off = near * (happened[:, one] - stated[:, one])[:, None]
         found[one] = off.sum(axis=0) / (near.sum(axis=0) + N_SHRINK / len(_PLACES))
     return found
+
+
+def by_now(
+    stated: np.ndarray, curve: np.ndarray, age: np.ndarray, waits: np.ndarray, started: np.ndarray
+) -> np.ndarray:
+    """Return what is known of whether jobs start by each of `DEADLINES`, (n, 3): 1 or 0 or a chance between them.
+
+    A job that started within the deadline is 1, one that waited beyond it 0. One that is not known to have waited
+    so long counts as the chance stated of it, given that it has waited as long as it has: were it left out until then,
+    the early starts among the last jobs, which are known at once, would make every chance look too low.
+
+    Parameters
+    ----------
+    stated
+        (n, 3) of `chances_at`.
+    curve
+        (n, len(GRID)) seconds, as stated.
+    age
+        (n,) seconds until each left the queue, or that it waits so far.
+    waits, started
+        (n,) whether it still waits, or else started rather than gave up.
+    """
+    by = np.where((~waits & started)[:, None], age[:, None] <= DEADLINES, 0.0)
+    open_ = np.flatnonzero(waits | ~started)
+    gone = np.where(age[open_] > 0, chance_by(curve[open_], age[open_]), 0.0)[:, None]
+    left = np.clip((stated[open_] - gone) / np.maximum(1 - gone, 1e-9), 0.0, 1.0)
+    by[open_] = np.where(age[open_, None] > DEADLINES, 0.0, left)
+    return by
 
 
 def relevelled(curve: np.ndarray, shift: np.ndarray) -> np.ndarray:

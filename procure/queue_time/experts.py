@@ -78,7 +78,7 @@ def stack(
     -------
     numpy.ndarray
         (n, len(NAMES), len(GRID)) float32, the logarithm of 1 + seconds; a point expert's quantiles are all its
-        point.
+        point. What is not a finite number is the training part's, so that nothing else is ever weighed.
     """
     n, middle = len(features), float(np.interp(0.5, GRID, usual))
     found = np.empty((n, len(NAMES), len(GRID)), np.float32)
@@ -93,7 +93,7 @@ def stack(
     curves |= {name: np.log1p(np.maximum(values, 0))[:, None] for name, values in points.items()} | lately
     for position, name in enumerate(NAMES):
         found[:, position] = curves[name]
-    return found
+    return np.where(np.isfinite(found), found, curves["broad"].astype(np.float32)[:, None])
 
 
 def _lately(features: pd.DataFrame, usual: np.ndarray) -> dict[str, np.ndarray]:

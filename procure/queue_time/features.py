@@ -314,4 +314,4 @@ def _expected_backlog(
     work = (ahead - own) * np.clip(usual, 0, 1) + own * np.clip(mine, 0, 1) + endless
     work += running * np.clip(usual, 0, 1)
     idle = (known["partition_depth"] == 0) & (known["cpus_free_after"] >= 0)
-    return np.where(idle, 0.0, work / most)
+    return np.where(idle, 0.0, work / np.maximum(most, 1))

@@ -10,6 +10,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.queue_time.events import NEVER
+from procure.queue_time.splits import bursts
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,14 @@ class Outcomes:
     """What became of jobs, in submission order; Unix seconds.
 
     ``left`` is when each left the queue, `UNKNOWN` while it waits; ``started`` is False for a job that gave up or
-    still waits; ``name`` its id, ``user`` whose it is.
+    still waits; ``name`` its id, ``rank`` its place in its burst, from 1.
     """
 
     submit: np.ndarray
     left: np.ndarray
     started: np.ndarray
     name: np.ndarray
-    user: np.ndarray
+    rank: np.ndarray
 
     @classmethod
     def of(cls, jobs: pd.DataFrame) -> Outcomes:
@@ -117,13 +118,13 @@ class Outcomes:
         end = jobs["end_time"].to_numpy(dtype="float64", na_value=np.nan)
         left = np.nan_to_num(np.where(np.isnan(start), end, start), nan=UNKNOWN)
         name = jobs["job_id"].astype(str).to_numpy().astype("U")
-        user = jobs["user"].astype(str).to_numpy().astype("U")
-        return cls(jobs["submit_time"].to_numpy(dtype="float64"), left, ~np.isnan(start), name, user)
+        rank = jobs.groupby(bursts(jobs)).cumcount().to_numpy() + 1
+        return cls(jobs["submit_time"].to_numpy(dtype="float64"), left, ~np.isnan(start), name, rank)
 
     @classmethod
     def none(cls) -> Outcomes:
         """Return those of no job."""
-        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"), np.zeros(0, "U1"))
+        return cls(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, "U1"), np.zeros(0, np.int64))
 
     def take(self, rows: np.ndarray) -> Outcomes:
         """Return those of some rows."""

@@ -23,7 +23,9 @@ from procure.queue_time.calibrate import (
     EVERY,
     GRID,
     HALF_LIFE_CHANCES,
+    N_PLACES,
     N_WINDOW,
+    by_now,
     chances_at,
     levels_for,
     quantiles_at,
@@ -33,7 +35,6 @@ from procure.queue_time.calibrate import (
 )
 from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAMES, PRIORS, SPREAD
 from procure.queue_time.log import UNKNOWN, Outcomes
-from procure.queue_time.splits import BURST_GAP
 
 MOST_WAITING = 5000
 """A job that still waits after so many later submissions is no longer followed."""
@@ -79,7 +80,7 @@ class Mixture:
     curve: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
     even: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
     experts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(NAMES), len(GRID)), np.float32))
-    shift: np.ndarray = field(default_factory=lambda: shifts(*np.zeros((3, 0, len(DEADLINES)))))
+    shift: np.ndarray = field(default_factory=lambda: np.zeros((len(DEADLINES), N_PLACES)))
     levels: np.ndarray = field(default_factory=GRID.copy)
 
     def say(self, raw: np.ndarray, top: float) -> np.ndarray:
@@ -87,26 +88,28 @@ class Mixture:
         said = np.expm1(combine(raw, self.weights, self.moved, top))
         return quantiles_at(relevelled(said, self.shift), self.levels)
 
-    def _shifts(self, end: int, now: float, chance: np.ndarray, trust: np.ndarray) -> np.ndarray:
-        """Return what is to be added to the chances that `combine` states, from what is known at ``now``."""
+    def _shifts(self, end: int, now: float, curve: np.ndarray, chance: np.ndarray) -> np.ndarray:
+        """Return what is to be added to the chances of ``curve`` (m, G), s, from what is known at ``now``.
+
+        The outcomes of one burst share one fate: the k-th of its jobs counts 1/√k.
+        """
         window = slice(max(0, end - N_WINDOW), end)
-        submit, left, started = (
-            one[window, None] for one in (self.jobs.submit, self.jobs.left, self.jobs.started)
-        )
-        due = submit + DEADLINES
-        known = (np.minimum(left, due) < now) & (started | (left > due))
-        weight = trust[window] * 0.5 ** (np.arange(len(submit))[::-1] / HALF_LIFE_CHANCES)
-        return shifts(chance[window], started & (left <= due), known * weight[:, None])
+        age, waits = self._ages(window, now)
+        weight = 0.5 ** (np.arange(len(age))[::-1] / HALF_LIFE_CHANCES) / np.sqrt(self.jobs.rank[window])
+        known = by_now(chance[window], curve[window], age, waits, self.jobs.started[window])
+        return shifts(chance[window], known, weight)
+
+    def _ages(self, window: slice, now: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return how long jobs waited until ``now``, s, and which still do."""
+        submit, left = self.jobs.submit[window], self.jobs.left[window]
+        return np.maximum(np.minimum(left, now) - submit, 0.0), left >= now
 
     def _levels(self, end: int, now: float) -> np.ndarray:
         """Return the levels of `relevelled` curves that are to be stated as `GRID`, from what is known at ``now``."""
         window = slice(max(0, end - N_WINDOW), end)
-        submit, left = self.jobs.submit[window], self.jobs.left[window]
-        ended = (left < now) & self.jobs.started[window]
-        curve = np.expm1(self.even[window])
-        final = scores(np.where(ended, left - submit, 0.0), curve)
-        least = scores(np.maximum(np.minimum(left, now) - submit, 0.0), curve, at_least=True)
-        return levels_for(np.where(ended, final, least), ended)
+        age, waits = self._ages(window, now)
+        curve, ended = np.expm1(self.even[window]), ~waits & self.jobs.started[window]
+        return levels_for(np.where(ended, scores(age, curve), scores(age, curve, at_least=True)), ended)
 
     def roll(
         self, jobs: Outcomes, raw: np.ndarray, top: float, until: float = UNKNOWN, every: float = 0
@@ -122,7 +125,7 @@ class Mixture:
         top
             The longest log wait that an expert may be moved to.
         until
-            What is known by then is learnt before it returns.
+            What is known by then is learnt before it returns, unless ``every`` is infinity.
         every
             Outcomes are known at multiples of so many seconds after ``self.until``; 0 at once, infinity never.
         """
@@ -140,22 +143,24 @@ class Mixture:
         began, self.jobs, self.curve = self.until, both, curve
         self.even = np.concatenate([self.even, np.empty((len(jobs), len(GRID)))])
         stated = np.empty((len(jobs), len(GRID)))
-        chance, trust = chances_at(np.expm1(curve)), _trust(both)
+        plain = np.expm1(curve)
+        chance = chances_at(plain)
         for begin in range(first, n, EVERY):
             rows = slice(begin, min(begin + EVERY, n))
             now = _last_news(both.submit[begin], began, every)
-            moved = relevelled(np.expm1(curve[rows]), self._shifts(begin, now, chance, trust))
+            moved = relevelled(plain[rows], self._shifts(begin, now, plain, chance))
             self.even[rows] = np.log1p(moved)
             stated[begin - first : rows.stop - first] = quantiles_at(moved, self._levels(begin, now))
-        self.until = until
+        if np.isfinite(every):
+            self.until = until
         age = n - np.arange(n)
         keep = np.flatnonzero((age <= N_WINDOW) | ((both.left >= until) & (age <= MOST_WAITING)))
         self.jobs = both.take(keep)
         self.curve, self.even, self.experts = curve[keep], self.even[keep], spread[keep]
         known = len(self.jobs)
-        self.shift = self._shifts(known, until, chances_at(np.expm1(self.curve)), _trust(self.jobs))
-        self.levels = self._levels(known, until)
-        return Stated(stated, np.expm1(curve[first:]), said[first:], spread[first:])
+        self.shift = self._shifts(known, self.until, plain[keep], chance[keep])
+        self.levels = self._levels(known, self.until)
+        return Stated(stated, plain[first:], said[first:], spread[first:])
 
 
 @dataclass
@@ -223,19 +228,6 @@ def combine(raw: np.ndarray, weights: np.ndarray, moved: np.ndarray, top: float)
     curve[:, 0] = 0.0
     curve[:, -1] = np.maximum(curve[:, -1], top)
     return np.maximum.accumulate(curve, axis=1)
-
-
-def _trust(jobs: Outcomes) -> np.ndarray:
-    """Return how much each job's outcome counts, (n,): those of one user's burst share one fate."""
-    user = np.unique(jobs.user, return_inverse=True)[1]
-    order = np.lexsort((jobs.submit, user))
-    opens = np.ones(len(jobs), bool)
-    opens[1:] = (np.diff(user[order]) != 0) | (np.diff(jobs.submit[order]) > BURST_GAP)
-    place = np.arange(len(jobs))
-    rank = place - np.maximum.accumulate(np.where(opens, place, 0)) + 1
-    found = np.empty(len(jobs))
-    found[order] = 1 / np.sqrt(rank)
-    return found
 
 
 def _last_news(now: float, began: float, every: float) -> float:

@@ -26,7 +26,9 @@ class Split:
 
 
 def bursts(jobs: pd.DataFrame) -> np.ndarray:
-    """Number the bursts: runs of one user's submissions no more than `BURST_GAP` apart."""
+    """Number the bursts: runs of submissions no more than `BURST_GAP` apart by one user, or where the log names none,
+    of jobs with the same request and limit; see `procure.workload.scale.bursts`.
+    """
     return scale.bursts(jobs, BURST_GAP + 1)
 
 

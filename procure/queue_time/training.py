@@ -21,6 +21,8 @@ from procure.queue_time.store import SiteModel, recent
 from procure.queue_time.trend import fit_trend
 from procure.text import be, counted
 
+_KEYS = ["job_id", "submit_time"]
+
 
 def train(
     jobs: pd.DataFrame,
@@ -93,7 +95,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
 
     The jobs after those seen, if any, join the history, from which the next features are made; what became of jobs
     that waited is filled in; our model's mixtures learn from both. With ``refit`` the boosters are trained again on the
-    whole log given.
+    history and the whole log given.
 
     Returns
     -------
@@ -102,14 +104,16 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     """
     jobs = queue_jobs(jobs)
     new = (jobs["submit_time"] > site.about["last"]).to_numpy()
-    if jobs["submit_time"].max() < site.about["last"]:
-        raise TableError("the log ends before the model's own does; nothing to continue with")
-    if refit:
-        both = (
-            pd.concat([site.history, jobs[new]], ignore_index=True)
-            if jobs["submit_time"].min() > site.about["last"]
-            else jobs
+    unended = site.history[site.history["end_time"].isna()]
+    if jobs["submit_time"].max() < site.about["last"] and not _among(jobs, unended).any():
+        raise TableError(
+            "the log ends before the model's own does and has no job that waited or ran then; "
+            "nothing to continue with"
         )
+    if refit:
+        both = _joined(site.history, jobs, np.ones(len(jobs), bool))
+        waits = both["start_time"].isna() & both["end_time"].isna()
+        both = both.assign(state=np.where(waits, "PENDING", ""))
         k = site.model.k if isinstance(site.model, Published) else 0
         return train(both, site.method, k, replay=site.about.get("replay", False)), [], int(new.sum())
     joined = _joined(site.history, jobs, new)
@@ -132,13 +136,16 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, len(fresh)
 
 
+def _among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
+    """Return which jobs are in another table, too, (n,) bool: ids may come again after years."""
+    one, other = (pd.MultiIndex.from_frame(table[_KEYS].astype({"job_id": str})) for table in (jobs, others))
+    return np.asarray(one.isin(other))
+
+
 def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.DataFrame:
     """Return the history, its rows as the newer log has them where it does, and the new rows."""
-    keys = ["job_id", "submit_time"]
-    seen = pd.MultiIndex.from_frame(history[keys].astype({"job_id": str}))
-    again = pd.MultiIndex.from_frame(jobs[keys].astype({"job_id": str})).isin(seen)
-    joined = pd.concat([history, jobs[new | again]], ignore_index=True)
-    joined = joined[~joined.astype({"job_id": str}).duplicated(keys, keep="last")]
+    joined = pd.concat([history, jobs[new | _among(jobs, history)]], ignore_index=True)
+    joined = joined[~joined.astype({"job_id": str}).duplicated(_KEYS, keep="last")]
     return joined.sort_values("submit_time", kind="stable").reset_index(drop=True)
 
 
