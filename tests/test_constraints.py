@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -150,6 +152,30 @@ def test_it_is_explained_why_nothing_satisfies_them():
         "price_usd<=1 and mean_wait<=20 contradict each other among these packages: with the first, the least "
         "mean_wait_time is 30 s; with the second, the least price_usd is US$ 2",
     ]
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["mean_wait", "price_usd", "utilization_cpu", "total_mem_gb", "mean_bounded_slowdown"]),
+    st.sampled_from(["<=", "<", ">=", ">"]),
+    st.floats(0.01, 1e7),
+)
+def test_a_bound_at_the_best_that_is_named_holds(name, op, best):
+    """What is said to be the least or largest is rounded so that a bound there can be satisfied."""
+    one = parse(f"{name}{op}1", KNOWN)
+    said = explain([one], [np.array([best])], [1])[0].rpartition(" is ")[2]
+    number = re.search(r"\(([0-9.,]+) s\)", said) or re.search(r"([0-9.,]+%?)", said)
+    assert number is not None
+    assert parse(f"{name}{op}{number[1]}", KNOWN).holds(np.array([best])).all(), said
+
+
+def test_the_best_of_a_length_of_time_is_named_to_the_second():
+    """Beside the duration stand whole seconds, up for a least, down for a largest."""
+    for text, said in (
+        ("mean_wait<=1", "the least is 1 h 1 min (3,689 s)"),
+        ("mean_wait>=2h", "the largest is 1 h 1 min (3,688 s)"),
+    ):
+        assert explain([parse(text, KNOWN)], [np.array([3688.4])], [1])[0].endswith(said)
 
 
 def test_three_that_exclude_each_other_only_together():

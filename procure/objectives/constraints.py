@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 import numpy as np
 
@@ -201,7 +201,7 @@ def explain(
         source = "" if known == len(figures) else f" ({known:,} simulated, the others predicted)"
         lines.append(
             f"{one.text}: satisfied by {int(ok.sum()):,} of {len(figures):,} packages{source} on its own; "
-            f"the {_extreme(one)} is {with_unit(one.best(figures), one.of.unit)}"
+            f"the {_extreme(one)} is {_best(one, figures)}"
         )
     pairs = [
         (i, j)
@@ -212,8 +212,8 @@ def explain(
         a, b = constraints[i], constraints[j]
         lines.append(
             f"{a.text} and {b.text} contradict each other among these packages: with the first, the "
-            f"{_extreme(b)} {b.of.name} is {with_unit(b.best(values[j][held[i]]), b.of.unit)}; with the second, the "
-            f"{_extreme(a)} {a.of.name} is {with_unit(a.best(values[i][held[j]]), a.of.unit)}"
+            f"{_extreme(b)} {b.of.name} is {_best(b, values[j][held[i]])}; with the second, the "
+            f"{_extreme(a)} {a.of.name} is {_best(a, values[i][held[j]])}"
         )
     if not pairs and len(held) > 2 and all(ok.any() for ok in held):
         lines.append("any two of them can be satisfied together, but not all")
@@ -222,3 +222,29 @@ def explain(
 
 def _extreme(one: Constraint) -> str:
     return {"<": "least", ">": "largest", "=": "nearest"}[one.op[0]]
+
+
+def _best(one: Constraint, values: np.ndarray) -> str:
+    """Write the best value that can be had, rounded so that a bound at the number written holds for it."""
+    best = one.best(values)
+    if best != best:
+        return with_unit(best)
+    exact, unit = Decimal(str(best)), one.of.unit
+    step = _step(exact, unit)
+    up_or_down = {"<": ROUND_CEILING, ">": ROUND_FLOOR, "=": ROUND_HALF_EVEN}[one.op[0]]
+    bound = (exact / step).to_integral_value(up_or_down) * step
+    if bound == exact and one.op in ("<", ">"):
+        bound += step if one.op == "<" else -step
+    if unit != "s":
+        return with_unit(float(bound), unit)
+    seconds = f"{bound:,} s"
+    return seconds if abs(bound) < 120 else f"{with_unit(float(bound), unit)} ({seconds})"
+
+
+def _step(value: Decimal, unit: str) -> Decimal:
+    """Return by what the numbers that `procure.text.with_unit` writes differ near a value; whole seconds for times."""
+    if unit == "share":
+        return Decimal("0.001")
+    if unit == "s" or abs(value) >= 1000:
+        return Decimal(1)
+    return Decimal("0.01") if unit.startswith("US$") else Decimal(1).scaleb(value.adjusted() - 3)

@@ -11,7 +11,10 @@ from procure.text import listed
 
 
 def is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    """Tell which quotes were valid only until a day before ``rules.as_of``; without one, none."""
+    """Tell which quotes were valid only until a day before ``rules.as_of``; without one, none.
+
+    The quotes are as `procure.packages.quotes.check_quotes` returns them.
+    """
     if rules.as_of is None:
         return np.zeros(len(quotes), dtype=bool)
     until = quotes["valid_until"].astype(str).to_numpy(dtype=str)
@@ -20,7 +23,7 @@ def is_expired(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
 
 
 def check_validity(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
-    """Do as `is_expired` does, but complain where the rules do not allow it.
+    """Do as `is_expired` does, of quotes as for it, but complain where the rules do not allow it.
 
     Raises
     ------
@@ -45,7 +48,7 @@ def check_validity(quotes: pd.DataFrame, rules: PackageRules) -> np.ndarray:
 
 
 def validity_notes(quotes: pd.DataFrame, rules: PackageRules) -> list[str]:
-    """Say in a sentence which quotes are left out because they have expired."""
+    """Say in a sentence which quotes, as for `is_expired`, are left out because they have expired."""
     names = quotes.loc[is_expired(quotes, rules), "name"].tolist()
     if not names:
         return []

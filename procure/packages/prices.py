@@ -142,7 +142,7 @@ def order_cents(counts: np.ndarray, quotes: pd.DataFrame, rules: PackageRules) -
     counts
         int64[n, types]: nodes of each type, in quote order.
     quotes
-        The quote table.
+        The quote table, as `procure.packages.quotes.check_quotes` returns it.
     rules
         Its ``discounts``; ``fixed_cost_usd`` is not part of the result.
 
@@ -160,7 +160,7 @@ def order_cents(counts: np.ndarray, quotes: pd.DataFrame, rules: PackageRules) -
 
 
 def price_list(quotes: pd.DataFrame, rules: PackageRules) -> PriceList:
-    """Prepare list prices and discounts for `PriceList.order_cents`.
+    """Prepare list prices and discounts for `PriceList.order_cents`; quotes as for `order_cents`.
 
     Raises
     ------

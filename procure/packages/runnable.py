@@ -69,7 +69,7 @@ def count_matrix(packages: pd.DataFrame, quotes: pd.DataFrame) -> np.ndarray:
 
 
 def node_types(quotes: pd.DataFrame) -> pd.DataFrame:
-    """Return what `fits` needs of each quoted type."""
+    """Return what `fits` needs of each quoted type; quotes as `procure.packages.quotes.check_quotes` returns them."""
     return pd.DataFrame(
         {
             "cpus": quotes["cpus"].to_numpy(),
@@ -90,7 +90,7 @@ def jobs_left_out(
     packages
         A package table: one count column per quoted type.
     quotes
-        The quote table whose types the packages count.
+        The quote table whose types the packages count, as `procure.packages.quotes.check_quotes` returns it.
     jobs
         A job table; a job on several nodes needs that many nodes, each of which holds its share.
     existing

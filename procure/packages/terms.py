@@ -19,7 +19,7 @@ SCALES = {"budget": 100, "max_power_w": 1000, "max_rack_units": 1000}
 
 
 def make_offer(quotes: pd.DataFrame, rules: PackageRules) -> Offer:
-    """Turn checked quotes and rules into an offer.
+    """Turn quotes, as `procure.packages.quotes.check_quotes` returns them, and rules into an offer.
 
     Raises
     ------
