@@ -212,3 +212,16 @@ def _plan(study, n_policies):
 def _fit(files):
     jobs = read(files[0] / "jobs.parquet", JOB)
     return jobs, int(jobs["submit_time"].iloc[200])
+
+
+def test_days_on_which_nobody_waits_are_one_error(procure, files):
+    """On nodes without end there is nothing to judge, which is said in a sentence."""
+    folder, tables = files
+    nodes = pd.read_csv(folder / "nodes.csv")
+    many = pd.concat([nodes.assign(node_id=nodes["node_id"].astype(str) + f"-{n}") for n in range(500)])
+    write(many.reset_index(drop=True), folder / "nodes.csv")
+    write_policy(folder / "site.policy", UNTRAINED)
+    code, _, err = procure(
+        "learn", "evaluate", folder / "site.policy", *tables, *SMALL, "--days", "2021-05-07..2021-05-08"
+    )
+    assert code == 1 and "no job waits under sjf on these nodes" in err

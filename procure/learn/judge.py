@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from procure.errors import TableError
 from procure.learn.days import Day, mean_wait, simulate_day
 from procure.learn.store import TrainedPolicy
 from procure.run import Outcome, Prepared, measured, run_prepared
@@ -92,6 +93,11 @@ def evaluate(
         Of the bootstrap over days.
     progress
         Called with the name of each day.
+
+    Raises
+    ------
+    TableError
+        No job waits under sjf on any of the days.
     """
     rows, in_use = [], []
     for day in days:
@@ -108,6 +114,11 @@ def evaluate(
         rows.append({"day": day.name, "n_jobs": day.n_jobs, **waits, "ratio_to_sjf": ratio})
         in_use.append([_utilizations(day.ready, found[name]) for name in POLICIES])
     table = pd.DataFrame(rows)
+    if not table["sjf"].any():
+        raise TableError(
+            f"on {counted(len(days), 'day')}, {days[0].name} to {days[-1].name}, no job waits under sjf on these "
+            "nodes: there is nothing to judge; give fewer nodes or busier days"
+        )
     used, of_submissions, of_nodes = (
         dict(zip(POLICIES, each, strict=True)) for each in np.mean(in_use, axis=0).T.tolist()
     )
