@@ -122,7 +122,9 @@ def test_bursts_are_resampled_whole_and_their_times_stay():
 
 def test_backlog_on_paper():
     """4 CPUs, 4 × 1,200 s of work at 0 and 4 × 600 s at 600 s: it is 1,200 s behind both times; 8 CPUs: 600 and 300."""
-    quotes = pd.DataFrame({"name": ["A"], "category": ["c"], "cpus": [4], "mem_gb": [8.0], "gpus": [0]})
+    quotes = pd.DataFrame(
+        {"name": ["A"], "category": ["c"], "cpus": [4], "mem_gb": [8.0], "gpus": [0], "gpu_type": [""]}
+    )
     jobs = pd.DataFrame(
         {"submit_time": [0, 600], "run_time": [1200, 600], "n_nodes": 1, "cpus_per_node": 4,
          "mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}

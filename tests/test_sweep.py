@@ -102,7 +102,7 @@ def test_the_plan_says_how_its_inputs_were_read(tmp_path):
     )
     path.write_text(text)
     notes = " ".join(load_plan(load_study(path)).notes)
-    assert "1 rows read, 1 jobs kept" in notes
+    assert "1 row read, 1 job kept" in notes
     assert "no speed is given for Big" in notes
 
 

@@ -160,7 +160,7 @@ class QueueTimeModel:
         order = np.argsort(submit, kind="stable")[-self.settings.max_rows :]
         matrix, wait = features[self.names].to_numpy(dtype=np.float32)[order], wait[order]
         self.usual, self.mean = broad(wait), float(wait.mean())
-        self.most_waiting = [float(features[name].max()) for name in DEPTHS]
+        self.most_waiting = _depths(features).max(axis=0).tolist()
         self.boost(matrix, wait)
         return self
 
@@ -274,9 +274,12 @@ class QueueTimeModel:
 
     def beyond(self, features: pd.DataFrame) -> np.ndarray:
         """Return before which jobs far more wait than before any that was learnt from, (n,) bool."""
-        return (features[list(DEPTHS)].to_numpy(dtype=float) > FAR * np.array(self.most_waiting) + 10).any(
-            axis=1
-        )
+        return (_depths(features) > FAR * np.array(self.most_waiting) + 10).any(axis=1)
+
+
+def _depths(features: pd.DataFrame) -> np.ndarray:
+    """Return `DEPTHS` of each row, (n, 2); 0 where ready features, as published ones, lack them."""
+    return features.reindex(columns=list(DEPTHS), fill_value=0).to_numpy(dtype=float)
 
 
 def _deadlines(wait: np.ndarray, count: int) -> np.ndarray:
