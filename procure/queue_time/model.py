@@ -274,7 +274,7 @@ class QueueTimeModel:
 
     def beyond(self, features: pd.DataFrame) -> np.ndarray:
         """Return before which jobs far more wait than before any that was learnt from, (n,) bool."""
-        return (_depths(features) > FAR * np.array(self.most_waiting) + 10).any(axis=1)
+        return np.asarray((_depths(features) > FAR * np.array(self.most_waiting) + 10).any(axis=1))
 
 
 def _depths(features: pd.DataFrame) -> np.ndarray:
