@@ -60,7 +60,7 @@ def rests(jobs: pd.DataFrame, moments: int, members: int, seed: int) -> pd.DataF
             "at submission": site.model.distribution(first),
             "like one that comes now in its place": site.model.distribution(fresh),
             "at submission, given the wait": site.model.distribution(first).after(waited, site.model.usual),
-            "all three, as `queue watch` says": rest(site.model, first, fresh, waited),
+            "mean of three, as `queue watch` says": rest(site.model, first, fresh, waited),
         }
         row = {"waited": waited, "truth": wait[i] - waited}
         rows.append(row | {way: one.quantile(LEVELS)[0] for way, one in ways.items()})

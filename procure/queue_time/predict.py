@@ -183,9 +183,8 @@ def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, wait
     """Return the distribution of what remains for a job that waits already.
 
     Three views meet: its own distribution given that it has not started yet, that of a job like it which comes now
-    in its place of the queue, and its own as if the wait so far told nothing. The median is the middle one of theirs;
-    the further out a quantile, the nearer it is to the outermost of theirs, so that the interval holds what any of
-    them holds likely. Who has waited longer than all waits known goes by the first alone.
+    in its place of the queue, and its own as if the wait so far told nothing. Each quantile is the mean of theirs on a
+    log scale. Who has waited longer than all waits known goes by the first alone.
 
     Parameters
     ----------
@@ -200,9 +199,8 @@ def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, wait
     given = own.after(waited, model.usual)
     if waited > model.usual[-1]:
         return given
-    low, middle, high = np.sort(np.log1p([given.curve, model.distribution(now).curve, own.curve]), axis=0)
-    reach = np.abs(2 * GRID - 1)
-    return Distribution(np.expm1(middle + reach * (np.where(GRID < 0.5, low, high) - middle)))
+    views = [given.curve, model.distribution(now).curve, own.curve]
+    return Distribution(np.expm1(np.log1p(views).mean(axis=0)))
 
 
 def widened(said: Distribution, doubt: float) -> Distribution:
