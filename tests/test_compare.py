@@ -17,6 +17,7 @@ from procure.comparison import compare, replay
 from procure.comparison import slices as parts
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
 from procure.comparison.paired import anova, paired_tests
+from procure.comparison.report import _answer, write_report
 from procure.errors import TableError
 from procure.page.gantt import gantt_text
 from procure.run import simulate
@@ -222,6 +223,18 @@ def test_compare_command_prints_one_json_list_and_one_html_file(files):
     assert "<svg" in html and "src=" not in html and "<link" not in html and "<script" not in html
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert html.count("<svg") == 2 and len(ids) == len(set(ids))
+
+
+def test_each_claim_of_the_report_links_to_what_it_rests_on(tmp_path):
+    """The least wait to its spread, the first policy's to the tests against it, the ranking to the ranks."""
+    table = pd.DataFrame({"policy": ["fcfs", "easy"], "mean_wait_time": [90.0, 30.0], "rank": [2, 1]})
+    for in_parts, sections in ((True, ["spread-1", "tests", "side"]), (False, ["side", "relative", "side"])):
+        assert [section for _, section in _answer(table, in_parts)] == sections
+    jobs, nodes = workload(40)
+    path = write_report(compare(jobs, nodes, ["fcfs", "easy"], seeds=2), tmp_path / "c.html", "")
+    text = path.read_text()
+    links = re.findall(r'class="see" href="#([^"]+)"', text)
+    assert links[-1] == "side" and all(f'<section id="{link}">' in text for link in links)
 
 
 def test_simulate_gantt_and_policies_commands(files):

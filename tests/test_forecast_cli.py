@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -57,6 +58,7 @@ def test_evaluate_gives_a_row_per_period_and_mode(jobs, tmp_path):
     assert all(wanted <= row.keys() for row in rows)
     assert {row["confidence"] for row in rows} == {"pdf", "survival", "hazard", "boosted"}
     text = report.read_text()
+    assert re.search(r"<th[^>]*>came true</th>", text)
     assert "<svg" in text and "://" not in text.replace("http://www.w3.org", "")
 
 

@@ -11,8 +11,6 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_packages import cases as published_cases
-from test_vendor_rules import cases as vendor_cases
 
 from procure.errors import TableError
 from procure.packages import PackageRules, bound, expand_packages, read_quotes
@@ -20,6 +18,8 @@ from procure.packages.bound import least_number
 from procure.packages.enumerate import TooManyPackages, Work, blocks
 from procure.packages.quotes import check_quotes
 from procure.packages.terms import make_offer
+from tests.test_packages import cases as published_cases
+from tests.test_vendor_rules import cases as vendor_cases
 
 EXAMPLE = Path(__file__).parents[1] / "quotes" / "example-2023.csv"
 THIRTEEN = "name,category,cpus,mem_gb,gpus,price_usd\n" + "".join(

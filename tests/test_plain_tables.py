@@ -52,7 +52,8 @@ def test_package_ids_wrap_at_commas(capsys):
         ("mean_wait_time", ("mean wait", "s")), ("price_usd", ("price US$", "US$")), ("n_jobs", ("jobs", "")),
         ("total_cpus", ("total CPUs", "")), ("mem_gb", ("mem GB", "GB")), ("hit_share", ("hit share", "share")),
         ("rmse_seconds", ("RMSE", "s")), ("utilization_cpu", ("CPUs used", "share")), ("usd", ("US$", "US$")),
-        ("tco, US$", ("tco US$", "US$")), ("rank", ("rank", "")),
+        ("tco, US$", ("tco US$", "US$")), ("rank", ("rank", "")), ("n_hits", ("hits", "")),
+        ("horizon", ("horizon", "")), ("n_windows", ("windows", "")),
     ],
 )  # fmt: skip
 def test_heads_are_words_and_tell_units(name, said):

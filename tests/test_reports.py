@@ -28,8 +28,8 @@ from procure.learn.judge import Judgement
 from procure.learn.report import write_report as write_learnt
 from procure.learn.store import TrainedPolicy
 from procure.page import svg
-from procure.page.html import render, sentence
-from procure.page.names import heading, shown, unit_of
+from procure.page.html import figure, render, sentence
+from procure.page.names import heading, minus, shown, unit_of
 from procure.queue_time.evaluation import evaluate as evaluate_queue
 from procure.queue_time.report import write_report as write_queue
 from procure.reports import days, explain
@@ -251,6 +251,13 @@ def test_cells_and_sentences_are_written_for_people():
         "12.3 %",
         "2 h 24 min",
         "2 h 2 min",
+    ]
+    assert [shown(-0.0), shown(-0.0001, "share"), figure(-0.0001), shown(-0.2, "share"), minus("-inf")] == [
+        "0",
+        "0.0 %",
+        "0.000",
+        "−20.0 %",
+        "−inf",
     ]
     assert (heading("mean_wait_time"), heading("my_own"), unit_of("my_wait_time")) == (
         "mean wait",

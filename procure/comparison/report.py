@@ -27,7 +27,7 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
         Path(__file__).with_name("report.html"),
         about=about,
         c=comparison,
-        lines=_answer(comparison.table),
+        lines=_answer(comparison.table, in_parts=not comparison.parts.empty),
         main=comparison.table[_MAIN],
         tests=with_units(comparison.tests),
         spreads=[] if comparison.parts.empty else [_spread(comparison, metric) for metric in TESTED],
@@ -37,21 +37,22 @@ def write_report(comparison: Comparison, path: str | Path, about: str) -> Path:
     return write_page(path, text)
 
 
-def _answer(table: pd.DataFrame) -> list[tuple[str, str]]:
+def _answer(table: pd.DataFrame, in_parts: bool) -> list[tuple[str, str]]:
     """Say under which policy jobs wait least, what the first one gives, and which the ranking puts first.
 
-    Each sentence with the section that it rests on.
+    Each sentence with the section that it rests on; some are there only where the workload was also taken in parts.
     """
     waits = table["mean_wait_time"]
     if waits.isna().all():
         return [("no job ran under any policy", "side")]
     best, first = table.loc[waits.idxmin()], table.iloc[0]
+    spread, apart = ("spread-1", "tests") if in_parts else ("side", "relative")
     lines = [
-        (f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average", "side")
+        (f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average", spread)
     ]
     if best["policy"] != first["policy"]:
         lines.append(
-            (f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}", "side")
+            (f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}", apart)
         )
     leaders = table.loc[table["rank"] == table["rank"].min(), "policy"].tolist()
     return [

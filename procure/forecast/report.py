@@ -42,7 +42,7 @@ def write_report(
         about=about,
         lines=_answer(rows),
         notes=judged.notes,
-        quality=rows[_QUALITY],
+        quality=rows[_QUALITY].rename(columns={"n_hits": "came true"}),
         reserved=rows[["period", "confidence", *reserved]],
         charts=[{"period": name, "chart": _calibration(judged, name)} for name in rows["period"].unique()],
         patterns=longest.drop(columns=["pattern", "burst"]).assign(**times),
@@ -97,7 +97,11 @@ def _load(jobs: pd.DataFrame, settings: PatternSettings | None) -> dict[str, obj
         judged = judge_load(jobs, settings)
     except TableError as error:
         return {"refused": str(error)}
-    return {"refused": "", "errors": judged.errors, "chart": _day_ahead(judged)}
+    return {
+        "refused": "",
+        "errors": judged.errors.rename(columns={"horizon": "hours ahead"}),
+        "chart": _day_ahead(judged),
+    }
 
 
 def _day_ahead(judged: LoadJudged) -> Markup:

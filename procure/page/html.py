@@ -95,8 +95,7 @@ def figure(value: float, places: int = 3) -> str:
     """Write a number with thousands separated, or a dash if it is unknown."""
     if pd.isna(value):
         return "–"
-    text = f"{value:,.{places}f}"
-    return minus(text) if text.strip("-0.") else text.lstrip("-")
+    return minus(f"{value:,.{places}f}")
 
 
 def sentence(line: str) -> str:

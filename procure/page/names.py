@@ -22,11 +22,11 @@ HEADINGS = {
     "coverage_90": "inside 90 % interval", "brier": "Brier score", "brier_base": "Brier score of the base rate",
     "brier_constant": "Brier score of the base rate", "tp": "TP", "fp": "FP", "fn": "FN", "tn": "TN", "f1": "F1",
     "auc": "AUC", "auc_days_shuffled": "AUC, days shuffled", "auc_outcomes_shuffled": "AUC, outcomes shuffled",
-    "n_forecasts": "forecasts", "n_hits": "came true", "n_windows": "steps", "n_test": "judged",
+    "n_forecasts": "forecasts", "n_test": "judged",
     "p_value": "p", "accuracy_as_published": "share of calls “falls”", "n": "number",
     "mean_cost_code": "mean cost (code)", "mean_cost_paper": "mean cost (paper)", "p95_ms": "95 % solved within, ms",
     "mean_ms": "mean solving time, ms", "n_bursts": "bursts", "n_within": "patterns within",
-    "jobs_per_burst": "jobs per burst", "seasonal_naive": "same hour a week before", "horizon": "hours ahead",
+    "jobs_per_burst": "jobs per burst", "seasonal_naive": "same hour a week before",
     "no_change": "no change", "aph": "hops", "mean_aph": "mean hops", "median_aph": "median hops",
     "max_aph": "most hops", "ideal_aph": "ideal hops", "p_wilcoxon": "p (Wilcoxon)", "p_t": "p (t-test)",
     "seconds": "time", "kernel_seconds": "kernel time", "wait_s": "mean wait", "requested_time": "limit", "usd": "US$",
@@ -91,8 +91,9 @@ def unit_of(column: object) -> str:
 
 
 def minus(number: str) -> str:
-    """Write a number's sign as typography does."""
-    return "−" + number[1:] if number.startswith("-") else number
+    """Write a number's sign as typography does; a zero, rounded or not, has none."""
+    zero = "0" in number and not any(digit in number for digit in "123456789")
+    return ("" if zero else "−") + number[1:] if number.startswith("-") else number
 
 
 def share(value: Any) -> str:

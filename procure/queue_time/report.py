@@ -53,8 +53,7 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | No
     known = evaluation.wait[~np.isnan(evaluation.wait)]
     text = render(
         Path(__file__).with_name("report.html"),
-        about=f"{counted(len(evaluation.jobs), 'job')}, {len(known):,} with a known wait: {duration(known.mean())} on "
-        f"average, half of them under {duration(np.median(known))}",
+        about=_about(len(evaluation.jobs), known),
         lines=_answer(rows),
         methods=rows.loc[rows["deadline_label"] == "mean", _METHODS],
         correlations=_correlations(evaluation),
@@ -68,6 +67,15 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | No
         trend=_trend(evaluation, seed),
     )
     return write_page(path, text)
+
+
+def _about(n_jobs: int, known: np.ndarray) -> str:
+    """Say how many jobs there are and how long they wait; ``known`` are the waits that are known, s."""
+    half = float(np.median(known))
+    return (
+        f"{counted(n_jobs, 'job')}, {len(known):,} with a known wait: {duration(known.mean())} on average, "
+        + (f"half of them under {duration(half)}" if half else "most start at once")
+    )
 
 
 def _answer(rows: pd.DataFrame) -> list[tuple[str, str]]:
@@ -174,5 +182,5 @@ def _trend(evaluation: Evaluation, seed: int) -> dict[str, object]:
         "n_steps": len(table),
         "stated": confusion((d_wait > 0).astype(float), rises.astype(float), 0.5),
         "falls": float((~rises).mean()),
-        "judged": judged,
+        "judged": judged.rename(columns={"n_windows": "steps"}),
     }

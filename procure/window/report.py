@@ -36,8 +36,13 @@ def _answer(table: pd.DataFrame) -> list[tuple[str, str]]:
             "windows",
         ),
         (
-            f"{quick['method']} is quickest, {duration(quick['mean_seconds'])} a window; {best['method']} takes "
-            f"{duration(best['mean_seconds'])}",
+            f"{quick['method']} is {'also ' if quick['method'] == best['method'] else ''}quickest, "
+            f"{duration(quick['mean_seconds'])} a window"
+            + (
+                ""
+                if quick["method"] == best["method"]
+                else f"; {best['method']} takes {duration(best['mean_seconds'])}"
+            ),
             "windows",
         ),
     ]
