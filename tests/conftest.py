@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from slurm_lab import slurm_lab
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
+
+# A busy machine is no failure: no test is timed.
+settings.register_profile("procure", deadline=None)
+settings.load_profile("procure")
 
 
 @pytest.fixture(scope="session")
