@@ -69,9 +69,11 @@ def _cases(offer: Offer) -> Iterator[tuple[Offer, list[int], int | None]]:
         for j in sorted(np.flatnonzero(paid).tolist(), key=lambda j: (step[j, 0], j)):
             dearer = (step[:, 0] > step[j, 0]) | ((step[:, 0] == step[j, 0]) & (np.arange(one.n_types) >= j))
             open_ = one.offered & (dearer | ~paid)
-            missing = (one.mandatory & ~open_).any() or (step[open_ & paid] < step[j]).any()
             rest = replace(one, offered=open_, mandatory=one.mandatory | (np.arange(one.n_types) == j))
-            if not missing and all(len(c) >= n for c, n in zip(rest.categories, need, strict=True)):
+            short = any(len(c) < n for c, n in zip(rest.categories, need, strict=True))
+            if short or (one.mandatory & ~open_).any():
+                break  # dearer types leave still fewer
+            if (step[open_ & paid] >= step[j]).all():
                 yield rest, need, j
 
 
