@@ -31,7 +31,7 @@ KEPT = 50
 RACED_BY: dict[str, Score] = {"mean-wait": as_it_is, "rank": by_rank}
 """The objectives that a race may be by, and what each compares packages by."""
 FIELD_SHARE = 0.5
-"""So many packages take part as this share of the runs; most of them are only predicted."""
+"""How many packages take part, as a share of the runs; most of them are only predicted."""
 
 
 @dataclass(frozen=True)

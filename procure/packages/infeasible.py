@@ -9,7 +9,7 @@ from procure.packages.offer import Least, Offer
 from procure.packages.terms import SCALES
 
 _MOST = 2_000_000
-"""So many packages are gone through to answer."""
+"""The most packages that are gone through to answer."""
 
 
 def explain_infeasible(offer: Offer) -> str:

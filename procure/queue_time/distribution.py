@@ -31,12 +31,12 @@ class Distribution:
         return found[:, 0] if np.ndim(level) == 0 else found
 
     def chance(self, deadline: float | np.ndarray) -> np.ndarray:
-        """Return each row's chance of a start within so many seconds, (n,); 1 from the longest wait on."""
+        """Return each row's chance of a start within a number of seconds, (n,); 1 from the longest wait on."""
         beyond = np.asarray(deadline, dtype=float) >= self.curve[:, -1]
         return np.where(beyond, 1.0, chance_by(self.curve, deadline))
 
     def after(self, waited: float, usual: np.ndarray | None = None) -> Distribution:
-        """Return what remains for jobs that have waited so many seconds already.
+        """Return what remains for jobs that have waited a number of seconds already.
 
         Beyond all but `LEAST` of a curve only the time waited is left to go by: the chance to wait t times as
         long is then 1/t, so that the median of what remains is what has been waited.

@@ -14,7 +14,7 @@ import numpy as np
 from procure.errors import TableError
 
 _FEW = 500_000
-"""Up to so many pairs of a row and a tree NumPy walks; beyond, it is worth the time to load the compiled walk."""
+"""Pairs of a row and a tree up to which NumPy walks; beyond, it is worth the time to load the compiled walk."""
 _LINKS = ("identity", "logistic")
 _SURE = 1e-6
 """No chance before the first tree is nearer to 0 or 1 than this."""

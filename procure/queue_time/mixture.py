@@ -37,7 +37,7 @@ from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAM
 from procure.queue_time.log import UNKNOWN, Outcomes
 
 MOST_WAITING = 5000
-"""A job that still waits after so many later submissions is no longer followed."""
+"""A job that still waits after this number of later submissions is no longer followed."""
 _AGES = np.concatenate([[0.0], 300 * 2.0 ** np.arange(16)])
 """Seconds at which a waiting job's loss so far is looked at."""
 
@@ -127,7 +127,7 @@ class Mixture:
         until
             What is known by then is learnt before it returns, unless ``every`` is infinity.
         every
-            Outcomes are known at multiples of so many seconds after ``self.until``; 0 at once, infinity never.
+            Seconds between updates, counted from ``self.until``; 0 learns at once, infinity never.
         """
         first, n = len(self.jobs), len(self.jobs) + len(jobs)
         both = self.jobs.then(jobs)
@@ -262,9 +262,8 @@ def _news(
             if np.isfinite(every)
             else np.full(len(time), UNKNOWN)
         )
-        if np.isfinite(
-            every
-        ):  # what happens before the pass ends is learnt at its end, not lost between two passes
+        if np.isfinite(every):
+            # What happens before the pass ends is learnt at its end, not lost between two passes.
             late = np.where(time < until, np.minimum(late, np.nextafter(until, 0)), late)
         time = np.where(time > since, late, time)
     order = np.lexsort((end, row, time))

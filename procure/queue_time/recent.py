@@ -12,7 +12,7 @@ from procure.queue_time.log import Log
 LEVELS = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
 """The levels that are kept of each empirical distribution."""
 MOST = 50
-"""A distribution is read off at most so many waits, evenly spaced over the starts of its window."""
+"""The most waits that a distribution is read off, evenly spaced over the starts of its window."""
 DAY = 86400
 _BLOCK = 20_000
 PREFIX = "recent_"

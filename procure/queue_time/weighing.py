@@ -15,7 +15,7 @@ RATE, SHARE, DELAY = 0.3, 0.01, 10.0
 """Learning rate per unit of relative loss; share of the weight that returns to the prior after an outcome; and
 the unresolved forecasts at which both are halved."""
 MOST_LOSS = 100.0
-"""One outcome counts at most so many times the mixture's usual loss."""
+"""The most that one outcome counts, as a multiple of the mixture's usual loss."""
 MEMORY = 0.95
 """What is left of the usual loss after an outcome."""
 _LOSS_LEVELS = np.clip(GRID, 0.005, 0.995)

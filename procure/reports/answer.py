@@ -253,7 +253,7 @@ def first_types(lines: pd.DataFrame, most: int) -> str:
     lines
         From `procure.reports.bill.bill`.
     most
-        So many types are named.
+        How many types are named.
     """
     dearest = set(np.argsort(-lines["line_total_usd"].to_numpy(), kind="stable")[:most].tolist())
     text = ", ".join(
