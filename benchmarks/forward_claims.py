@@ -7,6 +7,7 @@ python benchmarks/forward_claims.py hpc2n --data ../shared/data --budget 1500000
 python benchmarks/forward_claims.py race --data ../shared/data --packages 2000
 python benchmarks/forward_claims.py odd-days --data ../shared/data --packages 100 --cut 2021-05-05
 python benchmarks/forward_claims.py quarter --data ../shared/data --packages 300
+python benchmarks/forward_claims.py quarter-study --data ../shared/data
 python benchmarks/forward_claims.py plan --data ../shared/data --budget 1600000 --packages 8
 python benchmarks/forward_claims.py saturation
 python benchmarks/forward_claims.py embedded
@@ -16,6 +17,9 @@ python benchmarks/forward_claims.py cells --out results/forward
 from __future__ import annotations
 
 import argparse
+import resource
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +45,9 @@ from procure.workload.scale import cpu_seconds
 QUOTES = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 CHICAGO, PRAGUE, STOCKHOLM = "America/Chicago", "Europe/Prague", "Europe/Stockholm"
 MONTHS = ("20210304", "20210404", "20210505")
+ODD_DAYS = "odd-days"
+WITHIN_REACH = (1.2, 1.8)
+"""A cell is within reach of a target if who knows every other day of what came reaches it on the days between."""
 
 
 def beocat(arguments: argparse.Namespace, months: tuple[str, ...] = MONTHS) -> Path:
@@ -76,44 +83,56 @@ def cell(arguments: argparse.Namespace) -> None:
     _forward(beocat(arguments), arguments)
 
 
-def wagap(arguments: argparse.Namespace) -> None:
-    """Buy for wagap (MetaCentrum), without the jobs that ask for more CPUs than any quoted node has."""
+def wagap_study(arguments: argparse.Namespace) -> Path:
+    """Write wagap's (MetaCentrum), without the jobs that ask for more CPUs than any quoted node has."""
     arguments.out.mkdir(parents=True, exist_ok=True)
     log = arguments.data / "metacentrum_wagap_2013" / "wagap-2013_jan-feb.swf.xz"
     jobs = import_log(log, "swf", preset="metacentrum", skip_bad_rows=True).jobs
     write(jobs[jobs["cpus_per_node"] <= 64].reset_index(drop=True), arguments.out / "wagap.parquet")
-    path = arguments.out / f"wagap-{arguments.budget}.toml"
-    path.write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\nmin_gpu_nodes = 0\n'
-        f'[[workloads]]\nname = "wagap"\njobs = "wagap.parquet"\nwarm_up = "3d"\ntz = "{PRAGUE}"\n'
-        f'[futures]\ntz = "{PRAGUE}"\n'
-    )
-    _forward(path, arguments)
+    return _whole_nodes("wagap", PRAGUE, arguments)
 
 
-def hpc2n(arguments: argparse.Namespace) -> None:
-    """Buy for HPC2N by whole nodes: each two processors that a job had are a node of 24 CPUs, with their memory."""
+def hpc2n_study(arguments: argparse.Namespace) -> Path:
+    """Write HPC2N's by whole nodes, from a quarter before the cut to 28 days after it.
+
+    Each two processors that a job had are a node of 24 CPUs, with their memory.
+    """
     arguments.out.mkdir(parents=True, exist_ok=True)
     jobs = import_log(arguments.data / "pwa" / "HPC2N-2002-2.1-cln.swf.xz", "swf", skip_bad_rows=True).jobs
     attrs, mem = dict(jobs.attrs), 2 * jobs["mem_mb_per_node"]
     jobs = jobs.assign(n_nodes=-(-jobs["n_nodes"] // 2), cpus_per_node=24, mem_mb_per_node=mem)
-    path = arguments.out / f"hpc2n-{arguments.budget}.toml"
+    at = day_bounds(arguments.cut[0], STOCKHOLM)[0]
+    near = jobs[jobs["submit_time"].between(at - 91 * 86_400, at + 28 * 86_400)].reset_index(drop=True)
+    near.attrs = attrs
+    write(near, arguments.out / "hpc2n.parquet")
+    return _whole_nodes("hpc2n", STOCKHOLM, arguments)
+
+
+def _whole_nodes(centre: str, tz: str, arguments: argparse.Namespace) -> Path:
+    path = arguments.out / f"{centre}-{arguments.budget}.toml"
+    path.write_text(
+        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\nmin_gpu_nodes = 0\n'
+        f'[[workloads]]\nname = "{centre}"\njobs = "{centre}.parquet"\nwarm_up = "3d"\ntz = "{tz}"\n'
+        f'[futures]\ntz = "{tz}"\n'
+    )
+    return path
+
+
+def wagap(arguments: argparse.Namespace) -> None:
+    """Buy for wagap as of each cut."""
+    _forward(wagap_study(arguments), arguments)
+
+
+def hpc2n(arguments: argparse.Namespace) -> None:
+    """Buy for HPC2N as of each cut."""
     for cut in arguments.cut:
-        at = day_bounds(cut, STOCKHOLM)[0]
-        near = jobs[jobs["submit_time"].between(at - 91 * 86_400, at + 28 * 86_400)].reset_index(drop=True)
-        near.attrs = attrs
-        write(near, arguments.out / "hpc2n.parquet")
-        path.write_text(
-            f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = {arguments.budget}\nmin_gpu_nodes = 0\n'
-            f'[[workloads]]\nname = "hpc2n"\njobs = "hpc2n.parquet"\nwarm_up = "3d"\ntz = "{STOCKHOLM}"\n'
-            f'[futures]\ntz = "{STOCKHOLM}"\n'
-        )
-        _forward(path, arguments, [cut])
+        one = argparse.Namespace(**vars(arguments) | {"cut": [cut]})
+        _forward(hpc2n_study(one), one)
 
 
-def _forward(path: Path, arguments: argparse.Namespace, cuts: list[str] | None = None) -> None:
+def _forward(path: Path, arguments: argparse.Namespace) -> None:
     began = time.process_time()
-    for cut in cuts or arguments.cut:
+    for cut in arguments.cut:
         found = forward(path, [cut], n_packages=arguments.packages, runs=arguments.runs, note=print)
         print(found.summary())
         print(f"{time.process_time() - began:.1f} s CPU")
@@ -121,20 +140,30 @@ def _forward(path: Path, arguments: argparse.Namespace, cuts: list[str] | None =
 
 
 def cells(arguments: argparse.Namespace) -> None:
-    """Put together what the cells before have written: ratios by rule, and whether what was stated came."""
+    """Put together what the cells before have written: ratios by rule, what was stated, and what is luck."""
     paths = [path for path in sorted(arguments.out.rglob("*.csv")) if "." in path.stem]
+    odd = [pd.read_csv(path) for path in paths if ODD_DAYS in path.name]
+    paths = [path for path in paths if ODD_DAYS not in path.name]
+    known = pd.concat(odd).set_index("cell")["odd_days_ratio"] if odd else pd.Series(dtype="float64")
     for centre in sorted({path.stem.split("-")[0] for path in paths}):
         mine = [path for path in paths if path.stem.startswith(centre)]
-        _put_together(centre, pd.concat([pd.read_csv(path).assign(cell=path.stem) for path in mine]))
+        rows = pd.concat([pd.read_csv(path).assign(cell=path.stem) for path in mine])
+        _put_together(centre, rows)
+        _tell_luck(rows, known)
 
 
 def _put_together(centre: str, rows: pd.DataFrame) -> None:
     ratio = rows.pivot_table(index="cell", columns="rule", values="ratio")
-    shown = pd.DataFrame({"median": ratio.median(), "worst": ratio.max()})
-    no_worse = ratio.ge(ratio["futures"] - 1e-9, axis=0).where(ratio.notna())
-    shown["futures no worse, %"] = 100 * no_worse.astype("float64").mean()
-    shown["rank correlation"] = rows.groupby("rule")["rank_correlation"].median()
-    print(centre, ratio.round(2).to_string(), shown.sort_values("median").round(2).to_string(), sep="\n\n")
+    print(centre, ratio.round(2).to_string(), sep="\n\n", end="\n\n")
+    cut = ratio.index.str.split(".").str[-1]
+    for some in ("", *sorted(set(cut))):
+        of = ratio[cut == some] if some else ratio
+        no_worse = of.ge(of["futures"] - 1e-9, axis=0).where(of.notna()).astype("float64")
+        shown = pd.DataFrame({"median": of.median(), "worst": of.max()})
+        shown["futures no worse, %"] = 100 * no_worse.mean()
+        print(
+            f"{some or 'all'}: {len(of)} cells", shown.sort_values("median").round(2).T.to_string(), sep="\n"
+        )
     for rule in ("futures", "futures-mean"):
         ours = rows[rows["rule"] == rule].set_index("cell")
         inside = ours["mean_wait_time"].between(ours["low_wait_time"], ours["high_wait_time"])
@@ -144,8 +173,20 @@ def _put_together(centre: str, rows: pd.DataFrame) -> None:
             f"{spans.median():.1f} (median); the stated chances to be the best have the mean "
             f"{ours['best_chance'].mean():.2f}, and the choice was in {(ours['ratio'] < 1 + 1e-9).sum()}"
         )
-    luck = ours[["n_judged", "share_saturated", "share_near_best", "halves_correlation", "halves_ratio"]]
-    print(luck.round(3).to_string())
+
+
+def _tell_luck(rows: pd.DataFrame, known: pd.Series) -> None:
+    """Say in which cells the targets are within reach of who knows half of what came, and how futures do there."""
+    told = rows[rows["rule"] == "past"].set_index("cell")["rank_correlation"]
+    ours = rows[rows["rule"] == "futures"].set_index("cell").assign(told=told, odd_days_ratio=known)
+    names = ["n_judged", "share_saturated", "share_near_best", "told", "halves_correlation", "halves_ratio"]
+    print(ours[["ratio", "odd_days_ratio", *names]].round(2).to_string())
+    for what in ("halves_ratio", "odd_days_ratio"):
+        for target in WITHIN_REACH:
+            of = ours["ratio"][ours[what] <= target]
+            print(f"{what} at most {target}: {len(of)} of {ours[what].notna().sum()} cells, futures there "
+                  f"{of.median():.2f} (median), {of.max():.2f} (worst), at most {target} in {(of <= target).sum()}; "
+                  f"elsewhere {ours['ratio'][ours[what] > target].median():.2f}")  # fmt: skip
 
 
 def races(arguments: argparse.Namespace) -> None:
@@ -198,9 +239,11 @@ def _wait_by_days(
 
 def odd_days(arguments: argparse.Namespace) -> None:
     """Choose with knowledge of every other day of what came, and judge on the days between, both ways."""
-    study = load_study(beocat(arguments))
+    path = beocat(arguments)
+    study = load_study(path)
     jobs, warm_up = read_past_jobs(study, print), study.workloads[0].warm_up
     plain = load_plan(study.model_copy(update={"futures": None}))
+    rows = []
     for cut in arguments.cut:
         at = day_bounds(cut, CHICAGO)[0]
         until = at + study.futures.length
@@ -214,8 +257,10 @@ def odd_days(arguments: argparse.Namespace) -> None:
         odd = (submit - bench.ready.counts_from) // 86_400 % 2 == 1
         waits = np.array([_wait_by_days(bench, one, counts, odd) for one in field.counts]).T
         ratios = [rules._ratio(b, int(a.argmin())) for a, b in (waits, waits[::-1])]
+        rows.append({"cell": f"{path.stem}.{cut}", "odd_days_ratio": float(np.sqrt(np.prod(ratios)))})
         print(f"{cut}: {len(field.ids)} packages, the best of the odd days on the even ones and the other way round: "
-              f"{ratios[0]:.2f}, {ratios[1]:.2f} times the best")  # fmt: skip
+              f"{ratios[0]:.2f}, {ratios[1]:.2f} times the best", flush=True)  # fmt: skip
+    pd.DataFrame(rows).to_csv(path.with_suffix(f".{ODD_DAYS}.csv"), index=False)
 
 
 def quarter(arguments: argparse.Namespace) -> None:
@@ -237,6 +282,25 @@ def quarter(arguments: argparse.Namespace) -> None:
         f"{len(plan.workloads['beocat']):,} jobs, {len(chosen)} of {len(distinct):,} packages, {saturated.mean():.0%} "
         f"saturate: {ready:.1f} s CPU to begin, {each:.3f} s a package; every tenth: {each * len(distinct) / 10:.0f} s"
     )
+
+
+def quarter_study(arguments: argparse.Namespace) -> None:
+    """Run the study of Beocat's three months from beginning to end, every tenth package, on the local farm."""
+    path = beocat(arguments)
+    path.write_text(path.read_text().split("[futures]")[0] + "[sweep]\nsample = 10\n")
+    for step in ("sweep", "train", "evaluate", "recommend", "report"):
+        clock, used = time.perf_counter(), _used_by_children()
+        subprocess.run(
+            [sys.executable, "-m", "procure.cli.main", step, str(path)], check=True, stdout=subprocess.DEVNULL
+        )
+        print(
+            f"{step}: {_used_by_children() - used:.0f} s CPU, {time.perf_counter() - clock:.0f} s", flush=True
+        )
+
+
+def _used_by_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def parts(arguments: argparse.Namespace) -> None:
@@ -293,7 +357,7 @@ def embedded(arguments: argparse.Namespace) -> None:
 
 WHAT = {
     "cell": cell, "wagap": wagap, "hpc2n": hpc2n, "cells": cells, "race": races, "odd-days": odd_days,
-    "quarter": quarter, "plan": parts,
+    "quarter": quarter, "quarter-study": quarter_study, "plan": parts,
     "saturation": saturation, "embedded": embedded,
 }  # fmt: skip
 

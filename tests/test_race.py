@@ -15,10 +15,10 @@ from procure.recommender.race import (
     NOISE,
     REACH,
     _learnt_from,
-    _predicted,
     as_it_is,
     by_rank,
     features_of,
+    predict_waits,
     race,
 )
 
@@ -135,7 +135,7 @@ def test_predictions_are_those_of_the_formula_written_out():
     kernel = np.exp(-((features[:, None] - features[None, known]) ** 2).sum(axis=2) / (2 * REACH**2))
     weights = np.linalg.solve(kernel[known] + NOISE * np.eye(50), log - log.mean(axis=0))
     slow = np.exp(log.mean(axis=0) + kernel @ weights).T
-    assert _predicted(features, known, wait[:, known]) == pytest.approx(slow)
+    assert predict_waits(features, known, wait[:, known]) == pytest.approx(slow)
 
 
 def test_the_model_of_a_large_race_stays_small():
@@ -149,7 +149,7 @@ def test_the_model_of_a_large_race_stays_small():
     assert sorted(known[39:]) == sorted(best)
     wait, features = field(n=20_000, n_futures=5)
     tracemalloc.start()
-    _predicted(features, known, wait[:, known])
+    predict_waits(features, known, wait[:, known])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6

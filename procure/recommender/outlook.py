@@ -7,7 +7,9 @@ import pandas as pd
 
 from procure.models.intervals import SHARE
 from procure.recommender.criteria import MEAN_WAIT
+from procure.recommender.race import FEWEST_KEPT, MOST_LEARNT, features_of, predict_waits
 from procure.recommender.values import PackageValues
+from procure.schemas import PACKAGE
 from procure.study import Study
 from procure.text import duration
 from procure.workload.futures import WEEK
@@ -38,11 +40,12 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
         A row each: ``expected_wait_time`` (the mean wait over all jobs of all workloads, s, simulated or predicted);
         ``outlook_low``, ``outlook_high`` (the stated 90 % range of its mean wait on another such workload, s: the
         quantiles `STATED` of those on futures, 5 % and 95 % of those on days);
-        ``best_chance``, ``near_chance`` (shares of the workloads on which it is the best of the simulated packages that
-        run every job, alone or tied, and at most 5 % or 60 s above it); ``saturation_chance``.
+        ``best_chance``, ``near_chance`` (shares of the workloads on which it is the best of all packages that run
+        every job, alone or tied, and at most 5 % or 60 s above it; those that were not simulated count by what a
+        model predicts of them, where there are ten to learn from); ``saturation_chance``.
     """
     wait = values.results[MEAN_WAIT.column][:, rows]
-    best = values.best[:, None]
+    best = _best_of_all(values)[:, None]
     known = ~np.isnan(wait).any(axis=0)
     saturated = values.results.get("saturated", np.full_like(values.results[MEAN_WAIT.column], np.nan))[
         :, rows
@@ -62,18 +65,40 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
     return table
 
 
+def _best_of_all(values: PackageValues) -> np.ndarray:
+    """Return the least wait of each workload over all packages that run every job, simulated or predicted, s.
+
+    Whoever counts the simulated packages only finds a package the best too often: among the many others some are
+    better on each future.
+    """
+    wait, able = values.results[MEAN_WAIT.column], np.flatnonzero(values.whole.runs_all)
+    known = np.flatnonzero(~np.isnan(wait[:, able]).any(axis=0))
+    if len(known) < FEWEST_KEPT or len(known) == len(able):
+        return values.best
+    by_mean = known[np.argsort(wait[:, able[known]].mean(axis=0), kind="stable")]
+    best, others = by_mean[: MOST_LEARNT // 2], by_mean[MOST_LEARNT // 2 :]
+    learnt = np.concatenate([best, others[:: 1 + 2 * len(others) // MOST_LEARNT]])
+    packages = values.packages.iloc[able]
+    n_nodes = packages.drop(columns=PACKAGE.names, errors="ignore").to_numpy(dtype="float64")
+    totals = packages[["total_cpus", "total_mem_gb", "total_gpus"]].to_numpy(dtype="float64")
+    found = predict_waits(features_of(n_nodes, totals), learnt, wait[:, able[learnt]])
+    return np.minimum(values.best, np.delete(found, known, axis=1).min(axis=1))
+
+
 def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
     """Say in sentences what the futures hold for the first package; nothing where there are none."""
     found = outlook(values, np.array([row]), of_futures=True).iloc[0]
     if study.futures is None or np.isnan(found["best_chance"]):
         return []
-    n, n_simulated = len(values.cases), int((values.simulated & values.whole.runs_all).sum())
+    n, able = len(values.cases), values.whole.runs_all
+    n_simulated = int((values.simulated & able).sum())
     best, near = found["best_chance"], found["near_chance"]
+    others = f" ({n_simulated:,} simulated, the others as a model of these has them)"
     text = (
         f"over the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on average, and "
         f"in one such period that comes {duration(found['outlook_low'])} to {duration(found['outlook_high'])} (90 % by "
-        f"backtests); it is the best of the {n_simulated:,} packages simulated on all of them in {best:.0%} of the "
-        f"futures, and within 5 % of the best in {near:.0%}"
+        f"backtests); of all {able.sum():,} packages it is the best in {best:.0%} of the futures, and within 5 % of "
+        f"the best in {near:.0%}{others if n_simulated < able.sum() else ''}"
     )
     full = values.results["saturated"][:, row] > 0
     if not full.any():

@@ -134,7 +134,7 @@ def race(
         whole = np.flatnonzero(~np.isnan(wait).any(axis=0))
         own = score(wait[:, whole]).mean(axis=0)
         known = _learnt_from(whole, own, np.isfinite(wait[:, whole]).all(axis=0), len(pilot))
-        filled = np.where(np.isnan(wait), _predicted(features, known, wait[:, known]), wait)
+        filled = np.where(np.isnan(wait), predict_waits(features, known, wait[:, known]), wait)
         figure = score(filled).mean(axis=0)
         untried, left = np.flatnonzero(np.isnan(wait).all(axis=0)), (runs - n_runs) // n_futures
         new = untried[np.argsort(figure[untried], kind="stable")[: min(batch, max(left, 0))]]
@@ -151,8 +151,18 @@ def race(
     return Race(wait, filled, order, n_runs)
 
 
-def _predicted(features: np.ndarray, known: np.ndarray, wait: np.ndarray) -> np.ndarray:
-    """Predict the waits of all packages from those of some, float64[futures, known], s; infinite if these are none."""
+def predict_waits(features: np.ndarray, known: np.ndarray, wait: np.ndarray) -> np.ndarray:
+    """Predict the waits of all packages by a Gaussian process, float64[futures, packages], s.
+
+    Parameters
+    ----------
+    features
+        Of all packages, from `features_of`.
+    known
+        Rows that it learns from; if there are none, all predictions are infinite.
+    wait
+        Their waits, float64[futures, known], s.
+    """
     if not len(known):
         return np.full((len(wait), len(features)), np.inf)
     log = np.log(np.maximum(wait, REGRET_FLOOR)).T
