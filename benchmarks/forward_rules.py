@@ -14,11 +14,13 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import forward_claims as claims
 import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
 
 from procure import load_plan, load_study
 from procure.objectives.aggregate import REGRET_FLOOR, aggregate, pooled_mean, rank_shares
@@ -40,11 +42,11 @@ def _demand(jobs: pd.DataFrame) -> np.ndarray:
     return np.array([float((held * jobs[f"{of}_per_node"]).sum()) for of in ("cpus", "mem_mb", "gpus")])
 
 
-def simulate(path: Path, cut: str, n: int, out: Path) -> None:
+def simulate(path: Path, cut: str, n: int, spread: dict[str, float], out: Path) -> None:
     """Simulate all candidates of a study as of a cut, and keep their waits."""
     began, study = time.process_time(), load_study(path)
     jobs, warm_up = read_past_jobs(study, lambda text: None), study.workloads[0].warm_up
-    settings = study.futures.model_copy(update={"years": 0.0})
+    settings = study.futures.model_copy(update={"years": 0.0} | spread)
     at = day_bounds(cut, settings.tz)[0]
     until = min(at + settings.length, NOT_LOOKED_AT)
     plain = load_plan(study.model_copy(update={"futures": None}))
@@ -107,12 +109,15 @@ def _heavier(cell: Cell) -> np.ndarray:
     return np.argsort(cell["demand"][:, 0])[len(cell["demand"]) // 2 :]
 
 
+def _power_mean(power: float, cell: Cell) -> np.ndarray:
+    return (rank_shares(cell["futures"]) ** power).mean(axis=0)
+
+
 RULES: dict[str, Callable[[Cell], np.ndarray]] = {
-    "rank: root mean square of the ranks": lambda c: aggregate(c["futures"], "rank"),
-    "mean rank": lambda c: rank_shares(c["futures"]).mean(axis=0),
+    **{f"ranks, power mean, {power}": partial(_power_mean, power) for power in (1, 2, 3, 4, 6, 8, 12)},
+    "largest rank": lambda c: rank_shares(c["futures"]).max(axis=0),
     "mean of the worst half of the ranks": lambda c: _worst(rank_shares(c["futures"]), 0.5),
     "mean of the worst fifth of the ranks": lambda c: _worst(rank_shares(c["futures"]), 0.2),
-    "largest rank": lambda c: rank_shares(c["futures"]).max(axis=0),
     "rank, of the smoothed waits": lambda c: aggregate(_smooth(c, c["futures"]), "rank"),
     "rank, waits and smoothed waits": lambda c: (
         aggregate(c["futures"], "rank") + aggregate(_smooth(c, c["futures"]), "rank")
@@ -129,7 +134,7 @@ RULES: dict[str, Callable[[Cell], np.ndarray]] = {
         aggregate(c["futures"], "rank") + (_tightness(c) > np.quantile(_tightness(c), 2 / 3))
     ),
     "rank + rank of the tightness": lambda c: (
-        aggregate(c["futures"], "rank") + 0.5 * rank_shares(_tightness(c)[None])[0]
+        aggregate(c["futures"], "rank") + 0.5 * rankdata(_tightness(c)) / len(_tightness(c))
     ),
     "least tightness, no simulation": _tightness,
     "mean of the logarithm": lambda c: _log(c["futures"]).mean(axis=0),
@@ -188,11 +193,18 @@ def main() -> None:
     parser.add_argument("--budget", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--keep", type=int, nargs="+", default=[0])
     parser.add_argument("--cut", nargs="+", default=["2021-04-04", "2021-04-18"])
+    parser.add_argument("--class-spread", type=float)
+    parser.add_argument("--user-spread", type=float)
     parser.add_argument("--packages", type=int, default=100)
     arguments = parser.parse_args()
     if arguments.what == "table":
         print(table(arguments.out).round(2).to_string())
         return
+    spread = {
+        name: value
+        for name in ("class_spread", "user_spread")
+        if (value := getattr(arguments, name)) is not None
+    }
     write_study = {"beocat": claims.beocat, "wagap": claims.wagap_study, "hpc2n": claims.hpc2n_study}
     for budget in arguments.budget:
         for keep in arguments.keep:
@@ -200,7 +212,7 @@ def main() -> None:
             for cut in arguments.cut:
                 one.cut = [cut]
                 path = write_study[arguments.centre](one)
-                simulate(path, cut, arguments.packages, path.with_suffix(f".{cut}.npz"))
+                simulate(path, cut, arguments.packages, spread, path.with_suffix(f".{cut}.npz"))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of,
 from procure.explorer.propose import METHODS, RACE, make_proposer
 from procure.explorer.racing import RACED_BY, race_packages
 from procure.explorer.result import SearchResult
+from procure.objectives.aggregate import aggregate
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
 from procure.recommender.criteria import Criteria, criteria_of
@@ -181,6 +182,8 @@ def _race(
     )
     known = Observations(space, score)
     known.add(raced.counts[done], answers, candidates.left_out(raced.counts[done]))
+    if criteria.objective.how == "rank":  # a place in the whole field, not among the best of it, which ran
+        known.value = np.where(np.isnan(known.value), np.nan, aggregate(raced.race.filled, "rank")[done])
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {plan.study.folder / RACE_FOLDER} says why")
     spent: dict[str, object] = {

@@ -79,6 +79,11 @@ CVAR_SHARE = 0.2
 """``cvar`` is the mean over this share of the weight of all workloads, those with the longest waits."""
 
 
+RANK_POWER = 4
+"""Exponent of the power mean that ``rank`` takes: 1 would let places in front pay for places far back, a large one
+looks at the worst workload only (chosen in docs/claims/forward.md)."""
+
+
 HOW = ("mean", "max", "worst", "cvar", "regret-max", "rank")
 """Names that `aggregate` knows."""
 
@@ -100,8 +105,8 @@ def aggregate(
         ``mean``: weighted mean. ``max`` or ``worst``: the largest. ``cvar``: weighted mean of the
         largest values that hold ``share`` of all weight, the last of them in part (conditional value at
         risk at level 1 − share). ``regret-max``: the largest over the workloads of
-        (wait − best)/max(best, `REGRET_FLOOR`), at least 0. ``rank``: the root of the weighted mean of the squares of
-        `rank_shares`, so that a place far back counts more than as many places gained in front.
+        (wait − best)/max(best, `REGRET_FLOOR`), at least 0. ``rank``: the weighted power mean of `rank_shares` with the
+        exponent `RANK_POWER`, so that a place far back counts more than as many places gained in front.
     weights
         ≥ 0, shape (workloads,) or (workloads, packages); default: equal. A workload of weight 0 does
         not count, and may be unknown.
@@ -180,8 +185,8 @@ def rank_shares(waits: np.ndarray) -> np.ndarray:
 
 
 def pooled_shares(shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Put `rank_shares` of several workloads together as the objective ``rank`` does: their root mean square."""
-    return np.sqrt(pooled_mean(shares**2, weights))
+    """Put `rank_shares` of several workloads together as the objective ``rank`` does: their power mean."""
+    return pooled_mean(shares**RANK_POWER, weights) ** (1 / RANK_POWER)
 
 
 def _cvar(waits: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.evaluation.ranking import rank_correlation
-from procure.objectives.aggregate import REGRET_FLOOR, aggregate, pooled_mean
+from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
 from procure.recommender.outlook import STATED
@@ -297,16 +297,13 @@ def _by_futures(
 
     order = running_order(np.array([cpu_seconds(one).sum() for one in futures]))
     found = []
-    scores: dict[str, tuple[str, Score]] = {
-        "futures": ("rank", by_rank),
-        "futures-mean": ("mean", as_it_is),
-    }
-    for rule, (how, score) in scores.items():
+    scores: dict[str, Score] = {"futures": by_rank, "futures-mean": as_it_is}
+    for rule, score in scores.items():
         raced = race(simulate, bench.features, order, runs, score=score)
         rows = raced.finished
         mine = raced.filled[:, rows[0]]
         stated = (float((mine <= raced.filled.min(axis=1)).mean()), *np.quantile(mine, STATED))
-        figure = aggregate(raced.wait[:, rows], how)
+        figure = score(raced.filled).mean(axis=0)[rows]
         found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated))
     note(f"futures: {int((~np.isnan(known)).sum()):,} runs")
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import stdtrit
 
-from procure.objectives.aggregate import REGRET_FLOOR, rank_shares
+from procure.objectives.aggregate import RANK_POWER, REGRET_FLOOR, rank_shares
 
 Simulate = Callable[[int, np.ndarray], np.ndarray]
 """From a future and rows of packages to their mean waits on it, s."""
@@ -39,8 +39,8 @@ def as_it_is(wait: np.ndarray) -> np.ndarray:
 
 
 def by_rank(wait: np.ndarray) -> np.ndarray:
-    """Score packages as the objective ``rank`` does: by the squares of the shares that are better."""
-    return rank_shares(wait) ** 2
+    """Score packages as the objective ``rank`` does: by the fourth powers of the shares that are better."""
+    return rank_shares(wait) ** RANK_POWER
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Race:
     filled
         The same with predictions where it did not run.
     order
-        Rows, best first: those that ran on every future by their mean score, then the others as predicted.
+        Rows, best first: those that ran on every future by their mean score, then the others as predicted; a score
+        that compares packages compares all of them, by predictions where they did not run.
     n_runs
         How many runs it took.
     """
@@ -147,7 +148,8 @@ def race(
                 new = _still_in(score(filled[futures[:k]]), leader, new)
             wait[future, new] = filled[future, new] = simulate(int(future), new)
     others = np.setdiff1d(np.argsort(figure, kind="stable"), whole, assume_unique=True)
-    order = np.concatenate([whole[np.argsort(own, kind="stable")], others])
+    # By the figure among all packages: a place among those that ran, which are the best, says less.
+    order = np.concatenate([whole[np.argsort(figure[whole], kind="stable")], others])
     return Race(wait, filled, order, n_runs)
 
 

@@ -70,8 +70,8 @@ class Futures(Settings):
     growth: Growth = 1.0
     growth_spread: Annotated[float, Field(ge=0, le=1)] = 0.0
     load_spread: Annotated[float, Field(ge=0, le=1)] = 0.2
-    class_spread: Annotated[float, Field(ge=0, le=2)] = 0.3
-    user_spread: Annotated[float, Field(ge=0, le=2)] = 1.0
+    class_spread: Annotated[float, Field(ge=0, le=2)] = 0.6
+    user_spread: Annotated[float, Field(ge=0, le=2)] = 1.5
     mix: dict[Class, Growth] = Field(default_factory=dict)
     years: Annotated[float, Field(ge=0, le=20)] = 1.0
     redraw_run_times: bool = False
