@@ -34,7 +34,9 @@ from procure.schemas import JOB
 from procure.tables import check
 
 NAIVE = ("zero", "mean", "median", "last_like", "user_5", "partition_5", "recent")
-QUICK = Settings(quantile_rounds=15, chance_rounds=15, max_pairs=5000, depth=3, holdout=0.2, members=2)
+QUICK = Settings(
+    quantile_rounds=15, chance_rounds=15, plain_rounds=10, max_pairs=5000, depth=3, holdout=0.2, members=2
+)
 
 
 def busy_site(n: int = 1500, seed: int = 0) -> pd.DataFrame:

@@ -50,13 +50,15 @@ def fit_chances(
     return fit_booster(features, happened, n_rounds, seed, **settings)
 
 
-def fit_plain(features: np.ndarray, target: np.ndarray, seed: int, mean: bool = False) -> Booster:
-    """Boost the median of a target, or its mean, as libraries do by default: `PLAIN_ROUNDS` of 31 leaves, step 0.1."""
+def fit_plain(
+    features: np.ndarray, target: np.ndarray, seed: int, mean: bool = False, n_rounds: int = PLAIN_ROUNDS
+) -> Booster:
+    """Boost the median of a target, or its mean, as libraries do by default: rounds of 31 leaves, step 0.1."""
     settings: dict[str, object] = {"objective": "reg:quantileerror", "quantile_alpha": 0.5}
     if mean:
         settings = {"objective": "reg:squarederror"}
     return fit_booster(
-        features, target, PLAIN_ROUNDS, seed, eta=0.1, max_depth=0, max_leaves=31, grow_policy="lossguide",
+        features, target, n_rounds, seed, eta=0.1, max_depth=0, max_leaves=31, grow_policy="lossguide",
         subsample=1.0, colsample_bytree=1.0, reg_lambda=0.0, **settings,
     )  # fmt: skip
 

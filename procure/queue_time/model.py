@@ -53,6 +53,7 @@ class Settings:
     power: float = 0.5
     quantile_rounds: int = 160
     chance_rounds: int = 180
+    plain_rounds: int = PLAIN_ROUNDS
     depth: int = 6
     eta: float = 0.08
     colsample: float = 0.4
@@ -138,7 +139,7 @@ class QueueTimeModel:
             return n * len(LEVELS) * chosen.quantile_rounds + pairs * chosen.chance_rounds
 
         n = float(min(n_rows, chosen.max_rows))
-        plain, early = 3 * PLAIN_ROUNDS * n, n * (1 - chosen.holdout)
+        plain, early = 3 * chosen.plain_rounds * n, n * (1 - chosen.holdout)
         judged = member(early) + plain * (1 - chosen.holdout) if chosen.holdout else 0.0
         return judged + chosen.n_members(int(n)) * member(n) + plain
 
@@ -169,7 +170,9 @@ class QueueTimeModel:
         chosen = self.settings
         targets = {"hgb": wait, "hgb_mean": wait, "hgb_log": np.log1p(wait)}
         for name, target in targets.items():
-            self.plain[name] = fit_plain(matrix, target, chosen.seed, mean=name == "hgb_mean")
+            self.plain[name] = fit_plain(
+                matrix, target, chosen.seed, mean=name == "hgb_mean", n_rounds=chosen.plain_rounds
+            )
         common: dict[str, object] = {
             "max_depth": chosen.depth,
             "eta": chosen.eta,
