@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 N_RESAMPLES = 10_000
 FEWEST_PAIRS = 6
@@ -30,6 +29,8 @@ def paired_tests(values: pd.DataFrame, baseline: str, n_resamples: int = N_RESAM
         ``low`` to ``high`` (pairs are resampled), the p-values of the paired t-test and of
         Wilcoxon's signed-rank test; NaN where undefined (fewer than `FEWEST_PAIRS` parts, or no difference).
     """
+    from scipy import stats
+
     complete = values.dropna()
     rng = np.random.default_rng(0)
     rows = []
@@ -57,6 +58,8 @@ def anova(values: pd.DataFrame) -> float:
     It takes the parts of each policy as independent samples, which they are not: every policy saw the
     same parts. The paired tests are the ones to believe.
     """
+    from scipy import stats
+
     complete = values.dropna()
     if len(complete) < FEWEST_PAIRS or complete.shape[1] < 2 or np.ptp(complete.to_numpy()) == 0:
         return float("nan")

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import spearmanr
 
 from procure.models.case import Case
 from procure.objectives.aggregate import REGRET_FLOOR
@@ -145,7 +144,7 @@ def rank_correlation(predicted: np.ndarray, wait: np.ndarray) -> float:
     """Return Spearman's rank correlation; NaN where either side is constant."""
     if len(wait) < 2 or np.ptp(wait) == 0 or np.ptp(predicted) == 0:
         return float("nan")
-    return float(spearmanr(predicted, wait).statistic)
+    return float(np.corrcoef(pd.Series(predicted).rank(), pd.Series(wait).rank())[0, 1])
 
 
 def evaluate(
@@ -217,7 +216,7 @@ def agreement(here: np.ndarray, there: np.ndarray, k: int) -> Agreement:
     first_here, first_there = (np.argsort(wait, kind="stable") for wait in (here, there))
     shared = np.intersect1d(first_here[:k], first_there[:k])
     rank = int(np.flatnonzero(first_there == first_here[0])[0]) + 1
-    return Agreement(float(spearmanr(here, there).statistic), k, len(shared), rank, int(first_there[0]))
+    return Agreement(rank_correlation(here, there), k, len(shared), rank, int(first_there[0]))
 
 
 def cheapest_per_cpu(packages: pd.DataFrame) -> np.ndarray:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.special import expit, logit, ndtr
 
 from procure.errors import ArgumentError
 from procure.forecast.known import NEVER, Known
@@ -104,7 +103,7 @@ def by_length(forecasts: Forecasts, survival: bool) -> np.ndarray:
     deviation = np.sqrt(np.maximum(squares / counted - mean**2, 0))
     deviation = np.where(deviation > 0, deviation, 1.0)
     if survival:
-        found = norm.sf((length + 0.5 - mean) / deviation)
+        found = ndtr(-(length + 0.5 - mean) / deviation)
     else:
         found = np.exp(-(((length + 1 - mean) / deviation) ** 2) / 2)
     return np.where(n > 0, found, 0.5)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from procure.errors import TableError
 from procure.forecast.confidence import MODES, Forecasts, make_forecasts
@@ -131,7 +130,7 @@ def auc(sure: np.ndarray, came: np.ndarray) -> float:
     n, hits = len(came), int(came.sum())
     if hits in (0, n):
         return float("nan")
-    ranks = rankdata(sure)[np.asarray(came, bool)].sum()
+    ranks = pd.Series(sure).rank().to_numpy()[np.asarray(came, bool)].sum()
     return float((ranks - hits * (hits + 1) / 2) / (hits * (n - hits)))
 
 

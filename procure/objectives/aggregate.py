@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
 
 from procure.errors import TableError
 from procure.text import nearest
@@ -180,7 +180,7 @@ def rank_shares(waits: np.ndarray) -> np.ndarray:
         s, float64[workloads, packages], NaN where unknown.
     """
     n_known = (~np.isnan(waits)).sum(axis=1, keepdims=True)
-    place = rankdata(np.maximum(waits, REGRET_FLOOR), axis=1, nan_policy="omit")
+    place = pd.DataFrame(np.maximum(waits, REGRET_FLOOR)).rank(axis=1).to_numpy()
     return (place - 1) / np.maximum(n_known - 1, 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
 
 from procure.errors import TableError
 
@@ -53,7 +53,7 @@ def front(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> np.ndar
     if not len(rows) or not len(less):
         return on_front
     # Ranks instead of values: exact sums, and no infinity less itself.
-    ranks = rankdata(np.where(less, values[rows], -values[rows]), "dense", axis=0)
+    ranks = pd.DataFrame(np.where(less, values[rows], -values[rows])).rank(method="dense").to_numpy()
     order = np.argsort(ranks.sum(axis=1), kind="stable")
     ranks, rows = ranks[order], rows[order]
     on_front[:] = False

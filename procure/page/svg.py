@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 from matplotlib import rc_context
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
@@ -102,11 +103,13 @@ def inline(made: Any, name: str, label: str) -> Markup:
     if not re.fullmatch(r"[A-Za-z][\w-]*", name, re.ASCII):
         name = f"figure-{zlib.crc32(name.encode()):08x}"
     out, layout = io.StringIO(), made.get_layout_engine()
-    if layout is not None:  # here once: matplotlib would draw the figure twice, and place its parts each time
+    if layout is not None:  # here, and by the canvas itself: `savefig` would draw and place everything twice
         layout.execute(made)
         made.set_layout_engine("none")
+    for part in (made, *made.axes):
+        part.patch.set(facecolor="none", edgecolor="none")
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
-        made.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+        FigureCanvasSVG(made).print_svg(out, metadata={"Date": None, "Creator": None})
     text = out.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
