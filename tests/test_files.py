@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from procure.errors import TableError
 from procure.files import Archive, keep_array, read_archive, whole_file, write_archive
+from procure.files.read import _standard_input
 from procure.packages import read_quotes
 from procure.schemas import JOB, NODE
 from procure.study.existing import read_existing
@@ -102,8 +104,8 @@ def test_a_comma_in_a_quoted_cell_is_no_field(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])
-def test_standard_input_is_read(name):
-    """A quote table, Slurm's nodes and a log can come from a pipe."""
+def test_standard_input_is_read(name, procure, monkeypatch):
+    """A quote table, Slurm's nodes and a log can come from standard input."""
     slurm = "NodeName=n1 CPUTot=4 RealMemory=1000 State=IDLE\n"
     for command, text, wanted in (
         (["quotes", "check", name], QUOTES, "2 types"),
@@ -111,11 +113,19 @@ def test_standard_input_is_read(name):
         (["quotes", "nodes", name], NODES, "2 of 2"),
         (["workload", "import", name, "--format", "csv"], JOBS, "2 jobs kept"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "procure.cli.main", *command],
-            input=text, capture_output=True, text=True, env=os.environ,
-        )  # fmt: skip
-        assert wanted in done.stdout, done.stderr
+        _standard_input.cache_clear()  # a process reads it once
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        code, out, err = procure(*command)
+        assert code == 0 and wanted in out + err, err
+
+
+def test_a_pipe_is_read():
+    """What a shell hands over through a pipe is read as well."""
+    done = subprocess.run(
+        [sys.executable, "-m", "procure.cli.main", "quotes", "check", "-"],
+        input=QUOTES, capture_output=True, text=True, env=os.environ,
+    )  # fmt: skip
+    assert "2 types" in done.stdout, done.stderr
 
 
 def test_a_file_that_fails_halfway_leaves_the_old_one(tmp_path):
