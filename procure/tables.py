@@ -63,10 +63,13 @@ def _money(given: str) -> str:
         return given
 
 
+_NOTHING = {"", "nan", "NaN", "None", "<NA>"}
+
+
 def _is_missing(values: pd.Series) -> np.ndarray:
-    missing = values.isna().to_numpy()
+    missing = np.asarray(values.isna())
     if values.dtype == object or pd.api.types.is_string_dtype(values.dtype):
-        missing = missing | values.astype(str).str.strip().isin(["", "nan", "NaN", "None", "<NA>"]).to_numpy()
+        missing = missing | np.array([str(value).strip() in _NOTHING for value in values], dtype=bool)
     return missing
 
 
@@ -98,7 +101,22 @@ def as_floats(text: pd.Series) -> np.ndarray:
     return np.asarray(numbers.to_numpy(dtype="float64", na_value=np.nan))
 
 
+def _is_right(values: pd.Series, column: Column) -> bool:
+    """Tell, of NumPy's own numbers, whether all are there and in range: what was checked once is not taken apart again."""
+    if not isinstance(values.dtype, np.dtype) or values.dtype.kind not in _KINDS.get(column.dtype, ""):
+        return False
+    least = -np.inf if column.minimum is None else column.minimum
+    most = np.inf if column.maximum is None else column.maximum
+    numbers = values.to_numpy()
+    return bool(((numbers >= least) & (numbers <= most)).all() and np.isfinite(numbers).all())
+
+
+_KINDS = {"int": "i", "float": "f"}
+
+
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
+    if _is_right(values, column):
+        return values.astype(column.pandas_dtype)
     missing = _is_missing(values)
 
     def refuse(bad: Any, what: str, show: bool = True) -> None:
@@ -114,7 +132,8 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     if column.dtype == "str":
         if column.required and column.default is None and column.name != "reason":
             refuse(missing, f"the value is missing; {column.meaning}", show=False)
-        return values.astype(object).where(~missing, "").map(str).astype(object)
+        text = ["" if gone else str(value) for gone, value in zip(missing, values, strict=True)]
+        return pd.Series(text, index=values.index, dtype=object)
     if column.dtype == "bool":
         if values.dtype == bool:
             return values
