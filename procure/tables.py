@@ -64,6 +64,8 @@ def _money(given: str) -> str:
 
 
 _NOTHING = {"", "nan", "NaN", "None", "<NA>"}
+_KINDS = {"int": "i", "float": "f"}
+"""NumPy's letter of each dtype of a schema's numbers."""
 
 
 def _is_missing(values: pd.Series) -> np.ndarray:
@@ -102,16 +104,13 @@ def as_floats(text: pd.Series) -> np.ndarray:
 
 
 def _is_right(values: pd.Series, column: Column) -> bool:
-    """Tell, of NumPy's own numbers, whether all are there and in range: what was checked once is not taken apart again."""
+    """Tell, of NumPy's own numbers, whether all are there and in range: what was checked once is not checked anew."""
     if not isinstance(values.dtype, np.dtype) or values.dtype.kind not in _KINDS.get(column.dtype, ""):
         return False
     least = -np.inf if column.minimum is None else column.minimum
     most = np.inf if column.maximum is None else column.maximum
     numbers = values.to_numpy()
     return bool(((numbers >= least) & (numbers <= most)).all() and np.isfinite(numbers).all())
-
-
-_KINDS = {"int": "i", "float": "f"}
 
 
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
