@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import csv
+import itertools
+import json
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from sweep_lab import make_study
 from typer.testing import CliRunner
 
 import procure
@@ -16,8 +19,12 @@ from procure.cli.main import app
 from procure.files import whole_file
 from procure.files.archive import Archive, write_archive
 from procure.page.html import write_page
+from procure.queue_time import store
+from procure.queue_time.training import train
 from procure.tables import JOB, as_csv, read, write
 from procure.text import printable
+from procure.topology.fat_tree import make_nodes
+from tests.test_queue_time_model import QUICK, busy_site
 
 ROOT = Path(procure.__file__).parent
 EVIL = "=\x1b]0;own\x07\x1b[31m\x9b31m\u202e\r@x"
@@ -132,6 +139,90 @@ def commanded(*arguments: object) -> str:
     done = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "100"})
     assert done.exit_code in (0, 1), done.output
     return done.output
+
+
+BROKEN = f"{EVIL}\nFAKE"
+NAMES = [BROKEN, "=1+1", "@x", "-x", "+x", "\tx"]
+
+
+def harmless(*arguments: object) -> None:
+    """Run a command for people and, where it has that, as CSV: no control, no line and no formula of a name's."""
+    said = commanded(*arguments)
+    assert said == printable(said, kept="\n\t") and "\nFAKE" not in said, said
+    done = CliRunner().invoke(app, [*map(str, arguments), "--format", "csv"])
+    for cell in (
+        itertools.chain(*csv.reader(done.stdout.splitlines(keepends=True))) if not done.exit_code else ()
+    ):
+        assert cell[:1] not in tuple("=@\t\r") and (cell[:1] not in tuple("+-") or float(cell) < 0), cell
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "window solve instance.json", "window compare --jobs jobs.csv --nodes nodes.csv --methods seq,greedy",
+        "compare --jobs jobs.csv --nodes nodes.csv --policies easy,coschedule", "gantt schedule.csv",
+        "simulate --jobs jobs.csv --nodes nodes.csv --policy fcfs --out s.csv",
+        "topology check schedule.csv --nodes nodes.csv",
+    ],
+)  # fmt: skip
+def test_names_of_jobs_and_nodes_are_only_names(tmp_path, monkeypatch, words):
+    """Windows, co-scheduling, comparisons, charts and schedules."""
+    monkeypatch.chdir(tmp_path)
+    nodes = make_nodes(2, 2, 2)
+    nodes["node_id"] = [f"{name}{i}" for i, name in enumerate(NAMES * 2)][: len(nodes)]
+    write(nodes, "nodes.csv")
+    jobs = pd.DataFrame({"job_id": NAMES, "user": NAMES, "submit_time": 0, "run_time": 9, "n_nodes": 3})
+    write(jobs.assign(cpus_per_node=1), "jobs.csv")
+    taken = [";".join(nodes["node_id"][i : i + 3]) for i in (0, 2, 5, 1, 3, 4)]
+    write(jobs[["job_id"]].assign(submit_time=0, start_time=0, end_time=9, node_ids=taken), "schedule.csv")
+    waiting = [{"id": name, "n_nodes": 1} for name in NAMES]
+    window = {"tree": {"pods": 2, "leaves": 2, "nodes": 2}, "idle": list(range(8)), "jobs": waiting}
+    Path("instance.json").write_text(json.dumps(window))
+    harmless(*words.split())
+
+
+def test_names_in_a_queue_are_only_names(tmp_path, monkeypatch):
+    """Jobs, users and partitions of a log, of what squeue printed, and of a model trained on them."""
+    monkeypatch.chdir(tmp_path)
+    jobs = busy_site(300)
+    jobs["user"], jobs["partition"] = NAMES * 50, [BROKEN, "=p"] * 150
+    store.save(train(jobs[:250], settings=QUICK), Path("site.model"))
+    write(jobs, "jobs.parquet")
+    row = "{0}|{0}|{0}|PENDING|4|1|1G|1:00:00|2020-10-10T10:00:00|N/A"
+    names = "JOBID|USER|PARTITION|STATE|CPUS|NODES|MIN_MEMORY|TIME_LIMIT|SUBMIT_TIME|START_TIME"
+    for name in (EVIL.replace("\r", ""), *NAMES[1:5]):
+        Path("squeue.txt").write_text("\n".join([names, row.format(name)]))
+        known = ("--model", "site.model", "--user", name, "--state", "squeue.txt")
+        harmless("queue", "watch", *known, "--count", 1)
+        for more in ((), ("--what-if",)):
+            asked = ("--cpus", 4, "--time", "1:00:00", "--partition", name)
+            harmless("queue", "predict", *known, *asked, *more)
+    harmless("queue", "update", "jobs.parquet", "--model", "site.model", "--out", f"{EVIL}.model")
+
+
+def test_names_of_quotes_are_only_names(tmp_path, monkeypatch):
+    """Types, categories and vendors, where packages are listed, ranked, explained, changed and searched."""
+    monkeypatch.chdir(tmp_path)
+    study, evil = make_study(tmp_path, n_jobs="60", budget="60_000"), EVIL[1:].replace("\r", "")
+    rows = [
+        f"@S,{evil}c,8,32,0,5000,4.5,{evil}",
+        f"{evil},b,16,512,0,9000,5,+v",
+        "-G[b],g,16,64,2,15000,6,=v",
+    ]
+    Path("quotes.csv").write_text(
+        "\n".join(["name,category,cpus,mem_gb,gpus,price_usd,spec_rate,vendor", *rows])
+    )
+    commanded("sweep", study, "--farm", "serial")
+    ranked = json.loads(CliRunner().invoke(app, ["recommend", str(study), "--format", "json"]).stdout)
+    first, second = (one["package_id"] for one in ranked[:2])
+    for command in ("packages", "recommend", "explain", "what-if", "search", "evaluate"):
+        more = {
+            "explain": (first, second),
+            "what-if": ("--package", first, "--growth", 1.5),
+            "search": ("--runs", 8),
+        }
+        harmless(command, study, *more.get(command, ()))
+    harmless("quotes", "check", "quotes.csv")
 
 
 def test_names_in_topology_tables_reach_no_terminal(tmp_path):

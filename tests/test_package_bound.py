@@ -30,7 +30,7 @@ THIRTEEN += "G,gpu,16,64,1,1000\n"
 
 
 def check_bound(quotes: pd.DataFrame, rules: PackageRules, bins: int) -> None:
-    """The bound is at most the number of rows, however coarsely the limits are divided."""
+    """The bound is at most the number of rows, however coarse the parts of a limit, however few types are free."""
     try:
         offer = make_offer(quotes, rules)
     except TableError:
@@ -38,6 +38,8 @@ def check_bound(quotes: pd.DataFrame, rules: PackageRules, bins: int) -> None:
     n = sum(len(each.counts) for each in blocks(offer))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bound, "_BINS", bins)
+        assert 0 <= least_number(offer) <= n
+        patch.setattr(bound, "_ADDED", 1)
         assert 0 <= least_number(offer) <= n
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from procure.errors import TableError
-from procure.packages.prices import order_cents, price_list
+from procure.packages import expand_packages
+from procure.packages.prices import TOO_DEAR, order_cents, price_list
 from procure.packages.quotes import check_quotes
 from procure.packages.rules import Discount, PackageRules
 from procure.packages.terms import make_offer
@@ -37,6 +38,23 @@ def cents(counts: list[list[int]], *discounts: dict) -> list[int]:
 def test_without_discounts_an_order_costs_its_list_price() -> None:
     """Counts times list prices, in cents."""
     assert cents([[3, 0, 1], [0, 0, 0]]) == [13_003, 0]
+
+
+@pytest.mark.parametrize("discounts", [(), ({"category": "compute", "percent": 99.99},)])
+def test_an_order_that_64_bits_do_not_hold_is_too_dear(discounts: tuple) -> None:
+    """Prices of 10^12 US$ times 10^8 nodes are no small or negative sum; those beside them stay exact."""
+    quotes = offers(price_usd=[1e12, 1e9, 999_999_999_999.99])
+    orders = np.array([[10**8, 0, 0], [0, 10**9, 0], [2, 0, 10**8], [0, 10, 1]])
+    found = order_cents(orders, quotes, PackageRules(budget_usd=1, discounts=discounts)).tolist()
+    compute = 10**12 if not discounts else 10**8
+    assert found == [TOO_DEAR] * 3 + [compute + 99_999_999_999_999]
+
+
+def test_the_cheapest_package_may_be_dearer_than_can_be_counted() -> None:
+    """No smaller sum is named than the least that a package costs."""
+    quotes = offers(price_usd=[1e12] * 3).assign(min_count=10**8, pack_size=10**8)
+    with pytest.raises(TableError, match=r"the counts allow costs more than \$10,000,000,000,000,000\.00"):
+        expand_packages(check_quotes(quotes), PackageRules(budget_usd=1e12))
 
 
 def test_a_tier_counts_for_all_nodes_and_makes_a_larger_order_cheaper() -> None:

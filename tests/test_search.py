@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import procure
 from procure.cli.main import app
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.explorer.candidates import Candidates, spread
 from procure.explorer.engine import Rules, run_rounds
 from procure.explorer.gaussian import GaussianProcess
@@ -324,6 +324,21 @@ def test_bad_usage_is_refused(tmp_path: Path, arguments: list[str], message: str
     run = runner.invoke(app, ["search", str(make_study(tmp_path)), *arguments])
     assert run.exit_code == 2
     assert message in " ".join(run.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "says"),
+    [
+        (0.01, 0.0, "of how many is not known"),
+        (1e-6, 8e198, "1e-06 of more than 8e\\+198 packages is over 1,000,000"),
+    ],
+)
+def test_a_share_of_packages_beyond_number_is_refused(tmp_path: Path, monkeypatch, share, n, says) -> None:
+    """Where packages are too many to be listed, a share of them is no number of runs: no search without an end."""
+    monkeypatch.setattr("procure.packages.space.Space.listed", lambda space: None)
+    monkeypatch.setattr("procure.packages.space.Space.size", lambda space: n)
+    with pytest.raises(ArgumentError, match=says):
+        search(make_study(tmp_path), share=share)
 
 
 def test_a_bad_study_or_folder_is_one_error(tmp_path: Path) -> None:

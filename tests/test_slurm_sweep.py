@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pandas as pd
+import psutil
 import pytest
 from sweep_lab import (
     environment,
@@ -23,6 +24,7 @@ from sweep_lab import (
     under_way,
     until,
 )
+from test_sweep_security import attack_addresses, listeners
 
 from procure.study import load_study
 from procure.sweep.connect import job_name
@@ -99,6 +101,42 @@ def test_farm_slurm(tmp_path, example):
         ("key.pem", 0o600),
     ]
     no_jobs(path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="connecting as another user needs root")
+@pytest.mark.parametrize("options", [(), ("--interface", "lo")])
+def test_nobody_else_can_use_any_listener_of_a_queued_farm(tmp_path, options):
+    """Whatever listens while jobs of a sweep run, here and in the jobs, runs no code for another user."""
+    path = make_long_study(tmp_path)
+    sweep = start("sweep", path, *QUEUED, *options, FAULT_SLEEP="0.05")
+    try:
+        under_way(path, sweep)
+        until(lambda: len(slurm_jobs(path, "--states=RUNNING")) == 2, "two jobs")
+        name = job_name(load_study(path).folder)
+        driver = psutil.Process(sweep.pid)
+        here = {driver, *driver.children(recursive=True)}
+        jobs = {each for each in psutil.process_iter() if each not in here and _belongs_to(each, name)}
+        until(lambda: len(set(listeners(jobs))) >= 4, "two workers and their nannies")
+        found = {*listeners(here), *listeners(jobs)}
+        assert set(listeners(here)), "the scheduler"
+        assert not options or {host for host, _ in found} == {"127.0.0.1"}, found
+        print(f"{len(found)} listeners: {sorted(found)}")
+        assert attack_addresses(tmp_path, found) == []
+        assert sweep.poll() is None
+    finally:
+        sweep.send_signal(signal.SIGINT)
+        finish(sweep, 90)
+    no_jobs(path)
+
+
+def _belongs_to(process: psutil.Process, name: str) -> bool:
+    """Tell whether a process is part of a job of some name, or Slurm's own process that watches over it."""
+    try:
+        words, job = process.cmdline(), process.environ().get("SLURM_JOB_NAME")
+        watched = words[:1] and words[0].startswith("slurmstepd")
+        return job == name or bool(watched and any(_belongs_to(each, name) for each in process.children()))
+    except psutil.Error:
+        return False
 
 
 @pytest.mark.parametrize("tls", ["", "0"])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,26 +59,39 @@ asyncio.run(main())
 
 
 def attack(folder: Path, ports: set[int]) -> list[str]:
-    """As another user, ask whatever listens on some ports of this node to run code; name those who did."""
+    """As another user, ask whatever listens on some ports of loopback to run code; name those who did."""
+    return attack_addresses(folder, {("127.0.0.1", port) for port in ports})
+
+
+def attack_addresses(folder: Path, listening: set[tuple[str, int]]) -> list[str]:
+    """As another user, ask each host and port to run code, with TLS and without; name those who did."""
     nobody = pwd.getpwnam("nobody").pw_uid if os.getuid() == 0 else os.getuid()
     marks = folder / "marks"
     marks.mkdir()
-    addresses = [f"{kind}://127.0.0.1:{port}" for kind in ("tcp", "tls") for port in sorted(ports)]
+    anywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+    found = sorted((anywhere.get(host, host), port) for host, port in listening)
+    addresses = [f"{kind}://{host}:{port}" for kind in ("tcp", "tls") for host, port in found]
     done = subprocess.run(
         [sys.executable, "-c", ATTACK, str(nobody), str(marks), *addresses],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 2 * len(addresses), done.stdout + done.stderr
+    print(done.stdout)
     return sorted(mark.name for mark in marks.iterdir())
 
 
 def listening() -> list[tuple[str, int]]:
     """Addresses on which this process and its children listen."""
     me = psutil.Process()
+    return listeners((me, *me.children(recursive=True)))
+
+
+def listeners(processes: Iterable[psutil.Process]) -> list[tuple[str, int]]:
+    """Addresses on which some processes listen."""
     return [
         tuple(each.laddr)
-        for process in (me, *me.children(recursive=True))
+        for process in processes
         for each in process.net_connections("inet")
         if each.status == psutil.CONN_LISTEN
     ]

@@ -130,9 +130,9 @@ def seconds_of(text: str | None, option: str) -> int:
         return 0 if text is None else round(seconds(text))
 
 
-def echo(text: str, *, err: bool = False) -> None:
-    """Print lines; whatever a name in them holds reaches no terminal as an escape sequence."""
-    typer.echo(printable(text, kept="\n\t"), err=err)
+def echo(text: str, *, err: bool = False, kept: str = "\t") -> None:
+    """Print a line, or lines where ``kept`` has a break; a name in it neither ends the line nor rules the terminal."""
+    typer.echo(printable(text, kept=kept), err=err)
 
 
 def note(text: str) -> None:

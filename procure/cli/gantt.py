@@ -34,7 +34,7 @@ def gantt(
         raise typer.BadParameter(f"{out}: a chart is one of {', '.join(KINDS)}", param_hint="--out")
     table = tables.read(schedule, tables.JOB)
     if out is None:
-        common.echo(gantt_text(table, step=step).removesuffix("\n"))
+        common.echo(gantt_text(table, step=step).removesuffix("\n"), kept="\n")
         return
     if out.suffix == ".txt":
         with whole_file(out) as temporary:

@@ -67,4 +67,4 @@ def describe(
         return
     common.print_record(record, output, name)
     common.print_table(pd.DataFrame(parameters), output, f"parameters, as in --policy {name}:key=value")
-    common.echo("\n" + model.rule_text())
+    common.echo("\n" + model.rule_text(), kept="\n")

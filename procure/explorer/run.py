@@ -23,11 +23,12 @@ from procure.objectives.aggregate import aggregate
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
 from procure.recommender.criteria import Criteria, criteria_of
+from procure.settings import MOST_COUNTED
 from procure.study import Plan, Study, load_study
 from procure.sweep import FarmOptions
 from procure.sweep.results import RACE_FOLDER, policy_of
 from procure.sweep.trial import about_limits
-from procure.text import file_name, nearest
+from procure.text import counted, file_name, nearest
 
 
 def search(
@@ -98,11 +99,11 @@ def search(
     n_workloads = len(plan.workloads)
     if runs is None and share is None:
         runs, share = study.search.runs, study.search.share
-    runs = runs or round((share or 0) * n_known) * n_workloads
+    runs = runs or _share_of(share or 0.0, n_known, listed is not None) * n_workloads
     if runs < n_workloads:
         raise TableError(
-            f"{runs} runs do not simulate one package on each of {n_workloads} workloads; give runs "
-            f"{n_workloads} or more"
+            f"{counted(runs, 'run')} cannot simulate one package on {counted(n_workloads, 'workload')}; give runs "
+            f"{n_workloads:,} or more"
         )
     if method == RACE:
         return _race(plan, policy, space, listed, criteria, rules.k, runs, seed, note, progress)
@@ -245,6 +246,21 @@ def _check(
             "bound the wait, e.g. --constraint 'mean_wait<=1h', or use procure recommend",
         )
     return policy
+
+
+def _share_of(share: float, n: float, counted: bool) -> int:
+    """Return how many packages a share is, of ``n`` or, where they were not counted, of at least so many."""
+    if not counted and not n:
+        raise ArgumentError(
+            "share", "the packages are too many to be listed, and of how many is not known; give runs instead"
+        )
+    if share * n > MOST_COUNTED:
+        raise ArgumentError(
+            "share",
+            f"{share:g} of {'' if counted else 'more than '}{n:,.3g} packages is over {MOST_COUNTED:,}; "
+            "give runs instead",
+        )
+    return round(share * n)
 
 
 def _rules(study: Study, **given: int | None) -> Rules:

@@ -28,16 +28,18 @@ def least_number(offer: Offer) -> float:
     A dynamic programme over the limits counts the ways to spend them. Costs are rounded up to a part of the limit, so
     that it counts too few; where they are multiples of a part, it misses nothing. Of maximal packages it takes those
     that are filled up with their cheapest type: what is left then buys no other. It takes each type in turn to fulfil
-    a least number alone; where lots tie types, one choice of types; nothing of maximal packages under discounts.
+    a least number alone; where lots tie types, one choice of types; of thousands of types in a category, choices
+    that share all but a few; nothing of maximal packages under discounts.
     """
     if offer.prices is not None and offer.maximal:
         return 0.0
     offer = _at_list_prices(offer)
     m = offer.types_per_category or 1
-    n_added = offer.n_types * min(m, max(map(len, offer.categories)))
+    chosen = max(1, _ADDED // offer.n_types)
+    n_added = offer.n_types * min(m, chosen, max(map(len, offer.categories)))
     cases = list(itertools.islice(_cases(offer), max(1, _ADDED // n_added)))
     bins = max(100, min(_BINS, _CELLS // max(1, n_added * len(cases))))
-    return min(_MOST, sum(_number(case, need, last, bins) for case, need, last in cases)) * _ROUNDED
+    return min(_MOST, sum(_number(case, need, last, bins, chosen) for case, need, last in cases)) * _ROUNDED
 
 
 def _at_list_prices(offer: Offer) -> Offer:
@@ -107,15 +109,20 @@ def _is_legal(offer: Offer) -> bool:
     )
 
 
-def _number(offer: Offer, need: list[int], last: int | None, bins: int) -> float:
-    """Count the packages of one case; those that are filled up with type ``last``, where one is given."""
+def _number(offer: Offer, need: list[int], last: int | None, bins: int, chosen: int) -> float:
+    """Count the packages of one case; those that are filled up with type ``last``, where one is given.
+
+    Of a category ``chosen`` types are chosen freely; the others are its first.
+    """
     weights, top = _weights(offer, bins)
     ways = np.ones(top + 1)
     for category, n in enumerate(need):
         states: list[np.ndarray | None] = [ways] + [None] * n
         members = np.flatnonzero(offer.offered & (offer.category == category)).tolist()
+        optional = [j for j in members if not offer.mandatory[j]]
+        fixed = set(optional[: max(0, n - (len(members) - len(optional)) - chosen)])
         for j in members:
-            must = len(members) == n or offer.mandatory[j]
+            must = len(members) == n or offer.mandatory[j] or j in fixed
             for k in range(n, -1, -1):
                 # Type j is the k-th that is chosen, or it is not.
                 before = states[k - 1] if k else None

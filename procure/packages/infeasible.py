@@ -10,6 +10,8 @@ from procure.packages.terms import SCALES
 
 _MOST = 2_000_000
 """The most packages that are gone through to answer."""
+_COUNTED = 10**18
+"""Larger costs are not told apart; sums of them would leave 64 bits."""
 
 
 def explain_infeasible(offer: Offer) -> str:
@@ -31,16 +33,16 @@ def _explain(offer: Offer, work: Work) -> str:
         if not _feasible(offer.with_limits(offer.limits[: k + 1]), work):
             break
     name = offer.limit_names[k]
-    needed = _least_limit(offer, k, work) / SCALES[name]
-    given = offer.limits[k] / SCALES[name]
+    least = _least_limit(offer, k, work)
+    needed, given = (least or _COUNTED) / SCALES[name], offer.limits[k] / SCALES[name]
     if name == "budget":
         return (
             f"packages: the budget excludes every package: ${given:,.2f} after fixed costs, "
-            f"and the cheapest package that the counts allow costs ${needed:,.2f}"
+            f"and the cheapest package that the counts allow costs {'' if least else 'more than '}${needed:,.2f}"
         )
     return (
         f"packages: {name} = {given:g} excludes every package that the budget allows; "
-        f"at least {needed:g} is needed"
+        f"{'at least' if least else 'more than'} {needed:g} is needed"
     )
 
 
@@ -75,15 +77,20 @@ def _feasible(offer: Offer, work: Work) -> bool:
     return next(blocks(replace(offer, maximal=offer.prices is None), size=4096, work=work), None) is not None
 
 
-def _least_limit(offer: Offer, k: int, work: Work) -> int:
-    """Return the least value of limit ``k`` under which, with the limits before it, a package exists."""
+def _least_limit(offer: Offer, k: int, work: Work) -> int | None:
+    """Return the least value of limit ``k`` under which, with the limits before it, a package exists.
+
+    None if it is beyond `_COUNTED`.
+    """
 
     def feasible(value: int) -> bool:
         return _feasible(offer.with_limits((*offer.limits[:k], value)), work)
 
     low, high = offer.limits[k], max(1, offer.limits[k])
-    while high < 2**61 and not feasible(high):
-        low, high = high, 2 * high
+    while not feasible(high):
+        if high == _COUNTED:
+            return None
+        low, high = high, min(2 * high, _COUNTED)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if feasible(middle) else (middle, high)

@@ -14,6 +14,9 @@ from procure.text import nearest
 _WHOLE = 10_000
 """Percentages go to two places, so a share is a whole number of ten-thousandths."""
 
+TOO_DEAR = 4 * 10**18
+"""Cents that no budget reaches; sums and products of orders below it fit 64 bits."""
+
 _ROUNDING = 1e-9
 """More than sums of floats are off by, as a share."""
 
@@ -63,8 +66,19 @@ class PriceList:
     scopes: tuple[tuple[np.ndarray, tuple[Tier, ...]], ...]
 
     def order_cents(self, counts: np.ndarray) -> np.ndarray:
-        """Return the int64[n] cents of orders, int64[n, types]."""
+        """Return the int64[n] cents of orders, int64[n, types]; `TOO_DEAR` of those whose list price is above it."""
         counts = np.asarray(counts, dtype=np.int64)
+        # Python's integers do not overflow.
+        most = int(counts.max(initial=0)) * int(self.list_cents.max(initial=0)) * len(self.list_cents)
+        if most > TOO_DEAR:
+            dear = counts.astype(np.float64) @ self.list_cents > TOO_DEAR
+            found = np.full(len(counts), TOO_DEAR)
+            if not dear.all():
+                found[~dear] = self._order_cents(counts[~dear])
+            return found
+        return self._order_cents(counts)
+
+    def _order_cents(self, counts: np.ndarray) -> np.ndarray:
         total = counts @ self.list_cents
         for members, tiers in self.scopes:
             n_nodes = counts[:, members].sum(axis=1)
