@@ -73,14 +73,21 @@ class HeldPool:
         self.jobs, self.n_nodes, self.a, self.b, self.eta = jobs, n_nodes, a, b, eta
         self.forecasts = [dict(f) for f in forecasts]
         self.start = [None] * len(jobs)
-        self.last_run, self.seen_ends = {}, set()
+        self.runs, self.seen_ends = {}, set()
+        self.paces, self.losses = {}, {}
+        self.capacity = n_nodes
         self.open, self.coming = [], list(self.forecasts)
 
     def follow(self, now):
         for j in sorted(range(len(self.jobs)), key=lambda j: (self.end(j), j)):
             if self.end(j) <= now and j not in self.seen_ends:
                 self.seen_ends.add(j)
-                self.last_run[self.jobs[j]["key"]] = self.jobs[j]["run"]
+                key, run = self.jobs[j]["key"], self.jobs[j]["run"]
+                self.runs.setdefault(key, []).append(run)
+                self.paces.setdefault(key, []).append(1 / max(10, run))
+                self.paces.setdefault("all", []).append(1 / max(10, run))
+                wait = self.start[j] - self.jobs[j]["submit"]
+                self.losses.setdefault(key, []).append(wait * (1 / max(10, run)))
         closed = [f for f in self.open if f["moment"] + f["tolerance"] < now]
         self.open = [f for f in self.open if f["moment"] + f["tolerance"] >= now]
         for f in closed:
@@ -90,7 +97,9 @@ class HeldPool:
             if f["moment"] + f["tolerance"] < now:
                 self.learn(f)
                 continue
-            f["length"] = max(1, min(self.last_run.get(f["key"], DAY), self.jobs[f["job"]]["est"]))
+            runs = self.runs.get(f["key"], [])
+            usual = sum(runs) // len(runs) if runs else DAY
+            f["length"] = max(1, min(usual, self.jobs[f["job"]]["est"]))
             for other in self.open:
                 near = abs(other["moment"] - f["moment"]) <= max(other["tolerance"], f["tolerance"])
                 if other["key"] == f["key"] and other["copies"] > 0 and near:
@@ -110,19 +119,47 @@ class HeldPool:
     def running(self, now):
         return [j for j, s in enumerate(self.start) if s is not None and self.end(j) > now]
 
-    def blocks(self, now, less=None):
-        """(from, until, nodes) of running jobs and of what is held; notes for which forecasts anything is."""
-        found = [(now, self.start[j] + self.jobs[j]["est"], self.jobs[j]["n"]) for j in self.running(now)]
+    def width(self, j):
+        return self.jobs[j]["n"]
+
+    def a_second(self, j):
+        """The slowdown that a second's wait adds to a job, as far as jobs of its key tell."""
+        if not (every := self.paces.get("all")):
+            return 1 / 10
+        own = self.paces.get(self.jobs[j]["key"], [])
+        return (sum(own) + sum(every) / len(every)) / (len(own) + 1)
+
+    def outweighs(self, f, j, now):
+        """Whether nodes are held for a forecast against a waiting job."""
+        waiting = [k for k, s in enumerate(self.start) if s is None and self.jobs[k]["submit"] <= now]
+        waiting = [k for k in waiting if self.fits_at_all(k)]
+        if f["copies"] <= 0 or f["sure"] < self.b or j == waiting[0]:
+            return False
+        width = self.width(f["job"])
+        n = min(f["copies"], max(1, self.width(j) // width))
+        lost = self.losses.get(f["key"], [])
+        queue = sum(self.a_second(k) for k in waiting)
+        cost = self.a_second(j) + queue * (n * width / self.capacity)
+        until = f["moment"] + f["tolerance"] + f["length"]
+        return f["sure"] * n * sum(lost) / (len(lost) + 1) > cost * (until - now)
+
+    def fits_at_all(self, j):
+        return self.jobs[j]["n"] <= self.n_nodes
+
+    def blocks(self, now):
+        """(from, until, nodes) of running jobs."""
+        return [(now, self.start[j] + self.jobs[j]["est"], self.jobs[j]["n"]) for j in self.running(now)]
+
+    def held_against(self, j, blocks, now):
+        """Add to (from, until, nodes) what is held against a job."""
+        found, met = list(blocks), self.met_by(j)
         for f in self.open:
-            held = 0
-            if f["sure"] >= self.b and f["copies"] > 0:
-                begin, n = max(now, f["moment"] - f["tolerance"]), self.jobs[f["job"]]["n"]
+            if self.outweighs(f, j, now):
+                begin, n, held = max(now, f["moment"] - f["tolerance"]), self.jobs[f["job"]]["n"], 0
                 until = f["moment"] + f["tolerance"] + f["length"]
-                while held < f["copies"] - (f is less) and self.room(found, begin, until) >= n:
+                while held < f["copies"] - (f is met) and self.room(found, begin, until) >= n:
                     found.append((begin, until, n))
                     held += 1
-            if less is None:
-                f["held"] = held
         return found
 
     def room(self, blocks, begin, until):
@@ -146,23 +183,17 @@ class HeldPool:
         def starts(j, blocks):
             return self.room(blocks, now, now + self.jobs[j]["est"]) >= self.jobs[j]["n"]
 
-        blocks = self.blocks(now)
-        for j in waiting:
-            f = self.met_by(j)
-            if f is not None and f["held"] > 0 and starts(j, self.blocks(now, f)):
-                return j
-        blocks = self.blocks(now)
         if not waiting:
             return None
         head, *others = waiting
-        job = self.jobs[head]
+        job, blocks = self.jobs[head], self.blocks(now)
         for begin in sorted({now} | {high for _, high, _ in blocks if high > now}):
             if self.room(blocks, begin, begin + job["est"]) >= job["n"]:
                 break
         if begin == now:
             return head
         blocks.append((begin, begin + job["est"], job["n"]))
-        return next((j for j in others if starts(j, blocks)), None)
+        return next((j for j in others if starts(j, self.held_against(j, blocks, now))), None)
 
     def simulate(self):
         now = -1
@@ -171,7 +202,8 @@ class HeldPool:
             if any(
                 s is None and 0 <= job["submit"] <= now for s, job in zip(self.start, self.jobs, strict=True)
             ):
-                moments += [f["moment"] + f["tolerance"] + 1 for f in self.open if f.get("held", 0)]
+                surest = [f for f in self.open if f["copies"] > 0 and f["sure"] >= self.b]
+                moments += [f["moment"] + f["tolerance"] + 1 for f in surest]
             later = [t for t in moments if t > now]
             if not later:
                 return self.start
@@ -195,26 +227,35 @@ class HeldNodes(HeldPool):
         self.nodes = nodes
         self.where = [()] * len(jobs)
 
-    def blocks(self, now, less=None):
-        """(from, until, job, node) of running jobs and of what is held for good."""
-        found = [
-            (now, self.start[j] + self.jobs[j]["est"], j, n) for j in self.running(now) for n in self.where[j]
-        ]
+        self.capacity = sum(max(1, node["cpus"]) for node in nodes)
+
+    def width(self, j):
+        return self.jobs[j]["n"] * max(1, self.jobs[j]["cpus"])
+
+    def fits_at_all(self, j):
+        return True
+
+    def blocks(self, now):
+        """(from, until, job, node) of running jobs."""
+        running = self.running(now)
+        return [(now, self.start[j] + self.jobs[j]["est"], j, n) for j in running for n in self.where[j]]
+
+    def held_against(self, j, blocks, now, hard=True):
+        """Add what is held against a job, or else what it keeps clear of if it can."""
+        found, met = list(blocks), self.met_by(j)
         for f in self.open:
-            chosen = f["sure"] >= self.b
-            held = self.hold(f, found, now, f["copies"] - (f is less)) if chosen else 0
-            if less is None:
-                f["held"] = held
+            likely = f["copies"] > 0 and f["sure"] >= self.a
+            if likely and self.outweighs(f, j, now) == hard:
+                self.hold(f, found, now, f["copies"] - (f is met))
         return found
 
     def hold(self, f, blocks, now, wanted):
-        """Add to ``blocks`` the highest nodes with room for each expected job; returns for how many there is room."""
+        """Add to ``blocks`` the highest nodes with room for each expected job."""
         j, held = f["job"], 0
         begin, until = max(now, f["moment"] - f["tolerance"]), f["moment"] + f["tolerance"] + f["length"]
         while held < wanted and len(nodes := self.fitting(j, blocks, begin, until)) >= self.jobs[j]["n"]:
             blocks += [(begin, until, j, n) for n in nodes[-self.jobs[j]["n"] :]]
             held += 1
-        return held
 
     def fitting(self, j, blocks, begin, until):
         """The nodes that have room for a job throughout."""
@@ -243,22 +284,18 @@ class HeldNodes(HeldPool):
             self.where[j] = nodes
             return j
 
-        blocks = self.blocks(now)
-        for j in waiting:
-            f = self.met_by(j)
-            if f is not None and f["held"] > 0 and (nodes := nodes_for(j, self.blocks(now, f))):
-                return begin(j, nodes)
-        head, job = waiting[0], self.jobs[waiting[0]]
-        if not nodes_for(head, blocks):
+        head, *others = waiting
+        job, blocks = self.jobs[head], self.blocks(now)
+        if nodes_for(head, blocks):
+            others = [head]
+        else:
             for start in sorted({high for _, high, _, _ in blocks if high > now}):
                 nodes = self.fitting(head, blocks, start, start + job["est"])
                 if len(nodes) >= job["n"]:
                     blocks += [(start, start + job["est"], head, n) for n in nodes[-job["n"] :]]
                     break
-        for j in waiting:
-            if nodes := nodes_for(j, blocks):
-                for f in self.open:
-                    if self.a <= f["sure"] < self.b and f["copies"] > 0:
-                        self.hold(f, blocks, now, f["copies"])
-                return begin(j, nodes_for(j, blocks) or nodes)
+        for j in others:
+            hard = self.held_against(j, blocks, now)
+            if nodes := nodes_for(j, hard):
+                return begin(j, nodes_for(j, self.held_against(j, hard, now, hard=False)) or nodes)
         return None

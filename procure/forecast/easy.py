@@ -1,8 +1,9 @@
 """EASY backfilling that holds nodes for jobs that are expected.
 
-Nodes held for good are as if jobs ran on them from the expected time less the tolerance on; the first waiting
-job's reservation and all backfilling go around them. A job that meets its forecast starts there, ahead of the
-queue. Nodes of the middle band are only kept clear where another node will do as well.
+The first waiting job's reservation comes first, so that it starts when EASY would start it. Whoever would overtake
+it goes around that and around what is held against him, wherever that is expected to save more than it costs
+(`procure.forecast.reservations.is_held`); a job that meets its forecast finds those nodes idle. Where other nodes will
+do as well, every job keeps clear of those of all likely forecasts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,19 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from procure.forecast.reservations import N_OPEN, Expected, follow, is_held, matching, next_release
+from procure.forecast.reservations import (
+    HIGH,
+    LOW,
+    N_OPEN,
+    Expected,
+    any_reaches,
+    follow,
+    is_held,
+    matching,
+    next_release,
+    reaches,
+    weigh_queue,
+)
 from procure.forecast.steps import empty_steps, find_nodes, free_nodes, hold, step_at
 from procure.policies.profile import Profile, build_profile, find_start, take
 from procure.simulator.drive import kernel_loop
@@ -27,19 +40,23 @@ class ForecastOwn(NamedTuple):
     profile: Profile  # of a pool
     nodes: np.ndarray  # int64[n_nodes], room
     picked: np.ndarray  # int64[n_nodes], room
+    reserved: np.ndarray  # int64[n_nodes], of the first waiting job
     times: np.ndarray  # int64[], room
 
 
 @njit(cache=True, nogil=True)
 def forecast(state, own):
-    """Start a job that meets its forecast; else the first job, or one that delays neither it nor what is held.
+    """Start the first job, or one that delays neither it nor what is held against the other.
 
     Without forecasts this is `easy`.
     """
     follow(state, own.expected)
     if state.n_waiting[0] == 0:
         return WAIT
-    job = _in_pool(state, own) if state.pool else _on_nodes(state, own)
+    may_hold = any_reaches(own.expected, HIGH)
+    if may_hold:
+        weigh_queue(state, own.expected)
+    job = _in_pool(state, own, may_hold) if state.pool else _on_nodes(state, own, may_hold)
     if job == WAIT:
         release = next_release(state, own.expected)
         state.wake[0] = release if release < FAR else -1
@@ -51,55 +68,33 @@ def forecast(state, own):
 
 
 @njit(cache=True, nogil=True)
-def _first_meeting(state, own, after):
-    """Return the next waiting job that meets a forecast for which nodes are held, and that forecast."""
-    e = own.expected
-    n_jobs = state.submit.size
-    job = state.next_waiting[after]
-    while job != n_jobs:
-        f = matching(state, e, job)
-        if f >= 0 and e.n_held[f] > 0:
-            return job, f
-        job = state.next_waiting[job]
-    return n_jobs, -1
-
-
-@njit(cache=True, nogil=True)
-def _in_pool(state, own):
-    now, profile, n_jobs = state.now[0], own.profile, state.submit.size
-    build_profile(state, profile)
-    if _hold_in_pool(state, own, -1):
-        job, f = _first_meeting(state, own, n_jobs)
-        while job != n_jobs:
-            if state.n_idle[0] >= state.n_nodes[job]:
-                build_profile(state, profile)
-                _hold_in_pool(state, own, f)
-                if _starts_in_pool(state, own, job, now):
-                    return job
-            job, f = _first_meeting(state, own, job)
-        build_profile(state, profile)
-        _hold_in_pool(state, own, -1)
+def _in_pool(state, own, may_hold):
+    profile, n_jobs = own.profile, state.submit.size
     head = state.next_waiting[n_jobs]
-    start = find_start(profile, state.n_nodes[head], state.estimate[head], 2 * FAR, 2 * FAR)
-    if start == now:
+    if state.n_idle[0] >= state.n_nodes[head]:
         return _idle_nodes(state, head)
-    if start < FAR:
-        take(profile, start, min(start + state.estimate[head], FAR), state.n_nodes[head])
-    job = state.next_waiting[head]
+    build_profile(state, profile)
+    start = find_start(profile, state.n_nodes[head], state.estimate[head], 2 * FAR, 2 * FAR)
+    _reserve_in_pool(state, profile, head, start)
+    job, is_laid = state.next_waiting[head], False
     while job != n_jobs:
-        if state.n_idle[0] >= state.n_nodes[job] and _starts_in_pool(state, own, job, now):
-            return job
+        if state.n_idle[0] >= state.n_nodes[job]:
+            if is_laid:
+                build_profile(state, profile)
+                _reserve_in_pool(state, profile, head, start)
+            is_laid = may_hold
+            if may_hold:
+                _hold_in_pool(state, own, job)
+            if find_start(profile, state.n_nodes[job], state.estimate[job], 2 * FAR, state.now[0] + 1) >= 0:
+                return _idle_nodes(state, job)
         job = state.next_waiting[job]
     return WAIT
 
 
 @njit(cache=True, nogil=True)
-def _starts_in_pool(state, own, job, now):
-    """Say whether a job can start now in the profile, and lay its nodes into ``chosen``."""
-    if find_start(own.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, now + 1) != now:
-        return False
-    _idle_nodes(state, job)
-    return True
+def _reserve_in_pool(state, profile, head, start):
+    if start < FAR:
+        take(profile, start, min(start + state.estimate[head], FAR), state.n_nodes[head])
 
 
 @njit(cache=True, nogil=True)
@@ -114,38 +109,22 @@ def _idle_nodes(state, job):
 
 
 @njit(cache=True, nogil=True)
-def _hold_in_pool(state, own, less):
-    """Take nodes out of the profile for every forecast held for good, for as many jobs as there is room.
+def _hold_in_pool(state, own, against):
+    """Take nodes out of the profile for what is held against a waiting job.
 
-    Parameters
-    ----------
-    less
-        The forecast of which one job fewer is expected, being about to start; −1 = none. Only without one it
-        is noted in ``n_held`` for how many jobs nodes are held.
-
-    Returns
-    -------
-    bool
-        Whether any are held.
+    They are taken for as many expected jobs as there is room for; of the forecast that the job itself meets, for
+    one less.
     """
-    e, profile, now = own.expected, own.profile, state.now[0]
-    any_held = False
+    e, profile = own.expected, own.profile
+    met = matching(state, e, against)
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
-        if less < 0:
-            e.n_held[f] = 0
-        if not is_held(state, e, f, True):
-            continue
-        n = state.n_nodes[e.job[f]]
-        start = max(now, e.moment[f] - e.tolerance[f])
-        end = e.moment[f] + e.tolerance[f] + e.length[f]
-        wanted = e.copies[f] - (1 if f == less else 0)
-        held = min(wanted, max(0, _least_free(profile, start, end)) // n)
-        take(profile, start, end, n * held)
-        if less < 0:
-            e.n_held[f] = held
-        any_held = any_held or held > 0
-    return any_held
+        if is_held(state, e, f, against):
+            n = state.n_nodes[e.job[f]]
+            start = max(state.now[0], e.moment[f] - e.tolerance[f])
+            end = e.moment[f] + e.tolerance[f] + e.length[f]
+            wanted = e.copies[f] - (1 if f == met else 0)
+            take(profile, start, end, n * min(wanted, max(0, _least_free(profile, start, end)) // n))
 
 
 @njit(cache=True, nogil=True)
@@ -161,32 +140,34 @@ def _least_free(profile, start, end):
 
 
 @njit(cache=True, nogil=True)
-def _on_nodes(state, own):
-    now, n_jobs = state.now[0], state.submit.size
-    line = _lay_held(state, own, -1)
-    first = _next_with_room(state, n_jobs)
-    if first == n_jobs:  # the usual end, long before anything else need be laid out
-        return WAIT
-    others, less = line, -1
-    job, f = _first_meeting(state, own, n_jobs)
-    while job != n_jobs:
-        if _has_room(state, job):
-            if f != less:
-                others, less = _lay_held(state, own, f), f
-            if find_nodes(state, others, job, now) == now:
-                return job
-        job, f = _first_meeting(state, own, job)
+def _on_nodes(state, own, may_hold):
+    n_jobs = state.submit.size
     head = state.next_waiting[n_jobs]
-    job = _first_on(state, line, first)
-    if job == n_jobs:
+    job = _next_with_room(state, n_jobs)
+    if job == n_jobs:  # the usual end, long before anything need be laid out
         return WAIT
-    if job != head:
-        line = _lay_with_head(state, own, head, False)
-        job = _first_on(state, line, job)
-    if job != n_jobs:
-        _keep_clear(state, own, job, head)
-        return job
-    return WAIT
+    start = -1
+    if job == head:
+        _idle_nodes(state, head)
+    else:
+        start = _reserve_on_nodes(state, own, head)
+        job = _first_beside(state, own, job, head, start, may_hold)
+        if job == n_jobs:
+            return WAIT
+    _keep_clear(state, own, job, head, start)
+    return job
+
+
+@njit(cache=True, nogil=True)
+def _first_beside(state, own, job, head, start, may_hold):
+    """Return the first waiting job from ``job`` on that can start now beside the first one's reservation."""
+    now = state.now[0]
+    line = _lay_beside(state, own, job, head, start, HIGH)
+    while job != state.submit.size and find_nodes(state, line, job, now) != now:
+        job = _next_with_room(state, job)
+        if may_hold and job != state.submit.size:
+            line = _lay_beside(state, own, job, head, start, HIGH)
+    return job
 
 
 @njit(cache=True, nogil=True)
@@ -211,77 +192,66 @@ def _next_with_room(state, after):
 
 
 @njit(cache=True, nogil=True)
-def _first_on(state, line, job):
-    """Return the first waiting job from ``job`` on that can start now on a timeline; its nodes are ``chosen``."""
-    now = state.now[0]
-    while job != state.submit.size and find_nodes(state, line, job, now) != now:
-        job = _next_with_room(state, job)
-    return job
-
-
-@njit(cache=True, nogil=True)
-def _lay_held(state, own, less):
-    """Return the timeline on which nodes are held for good; see `_hold_in_pool` for ``less``."""
-    line = _lay_line(state, own, False, False)
-    _hold_on_nodes(state, own, line, less, True)
-    return line
-
-
-@njit(cache=True, nogil=True)
-def _lay_with_head(state, own, head, soft):
-    """Return the timeline on which the first waiting job holds its reservation, too."""
-    line = _lay_line(state, own, True, soft)
-    _hold_on_nodes(state, own, line, -1, True)
+def _reserve_on_nodes(state, own, head):
+    """Lay the nodes of the first waiting job's reservation into ``reserved``; returns when it begins, s."""
+    line = _lay_line(state, own, True, HIGH)
     start = find_nodes(state, line, head, 2 * FAR)
     if start < FAR:
         end = min(start + state.estimate[head], FAR)
-        if _highest_rows(state, own, line, head, start, end, own.nodes.size - 1):
-            hold(state, line, head, own.nodes[: state.n_nodes[head]], start, end, -1)
+        if not _highest_rows(state, own, line, head, start, end, own.nodes.size - 1):
+            return FAR
+        n = state.n_nodes[head]
+        own.reserved[:n] = own.nodes[:n]
+    return start
+
+
+@njit(cache=True, nogil=True)
+def _lay_beside(state, own, job, head, start, border):
+    """Return the timeline that a job meets: what runs, the first one's reservation, what is held against it."""
+    line = _lay_line(state, own, job != head, border)
+    if job != head and start < FAR:
+        end = min(start + state.estimate[head], FAR)
+        hold(state, line, head, own.reserved[: state.n_nodes[head]], start, end, -1)
+    _hold_on_nodes(state, own, line, job, True)
     return line
 
 
 @njit(cache=True, nogil=True)
-def _keep_clear(state, own, job, head):
-    """Move a job whose nodes are in ``chosen`` off the nodes of the middle band, if it can."""
-    e, n = own.expected, state.n_nodes[job]
-    soft = False
-    for i in range(e.notes[N_OPEN]):
-        soft = soft or is_held(state, e, e.open[i], False)
-    if not soft:
+def _keep_clear(state, own, job, head, start):
+    """Move a job whose nodes are in ``chosen`` off the nodes of all likely forecasts, if it can."""
+    if not any_reaches(own.expected, LOW):
         return
+    n, now = state.n_nodes[job], state.now[0]
     own.picked[:n] = state.chosen[:n]
-    if job == head:
-        line = _lay_line(state, own, False, True)
-        _hold_on_nodes(state, own, line, -1, True)
-    else:
-        line = _lay_with_head(state, own, head, True)
-    _hold_on_nodes(state, own, line, -1, False)
-    if find_nodes(state, line, job, state.now[0]) != state.now[0]:
+    line = _lay_beside(state, own, job, head, start, LOW)
+    _hold_on_nodes(state, own, line, job, False)
+    if find_nodes(state, line, job, now) != now:
         state.chosen[:n] = own.picked[:n]
 
 
 @njit(cache=True, nogil=True)
-def _hold_on_nodes(state, own, line, less, hard):
-    """Take the highest rows that have room for every forecast of a band; see `_hold_in_pool`."""
-    e, now = own.expected, state.now[0]
+def _hold_on_nodes(state, own, line, against, hard):
+    """Take nodes for what is held against a job (``hard``), or for the other likely forecasts; see `_hold_in_pool`."""
+    e = own.expected
+    met = matching(state, e, against)
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
-        if hard and less < 0:
-            e.n_held[f] = 0
-        if not is_held(state, e, f, hard):
-            continue
-        job = e.job[f]
-        start = max(now, e.moment[f] - e.tolerance[f])
-        end = e.moment[f] + e.tolerance[f] + e.length[f]
-        held = 0
-        wanted = e.copies[f] - (1 if f == less else 0)
-        top = own.nodes.size - 1
-        while held < wanted and _highest_rows(state, own, line, job, start, end, top):
-            hold(state, line, job, own.nodes[: state.n_nodes[job]], start, end, -1)
-            held += 1
-            top = own.nodes[0]  # what was too full above it still is
-        if hard and less < 0:
-            e.n_held[f] = held
+        if reaches(e, f, LOW) and is_held(state, e, f, against) == hard:
+            _hold_copies(state, own, line, f, e.copies[f] - (1 if f == met else 0))
+
+
+@njit(cache=True, nogil=True)
+def _hold_copies(state, own, line, f, wanted):
+    """Take the highest rows that have room for so many jobs that a forecast expects."""
+    e = own.expected
+    job = e.job[f]
+    start = max(state.now[0], e.moment[f] - e.tolerance[f])
+    end = e.moment[f] + e.tolerance[f] + e.length[f]
+    held, top = 0, own.nodes.size - 1
+    while held < wanted and _highest_rows(state, own, line, job, start, end, top):
+        hold(state, line, job, own.nodes[: state.n_nodes[job]], start, end, -1)
+        held += 1
+        top = own.nodes[0]  # what was too full above it still is
 
 
 @njit(cache=True, nogil=True)
@@ -316,10 +286,8 @@ def _highest_rows(state, own, line, job, start, end, top):
 
 
 @njit(cache=True, nogil=True)
-def _lay_line(state, own, every_end, soft):
-    """Lay out what the running jobs leave, with a step wherever something is held from or until.
-
-    With ``soft`` the forecasts of the middle band, too.
+def _lay_line(state, own, every_end, border):
+    """Lay out what the running jobs leave, with a step wherever forecasts from a border on begin or end.
 
     Without ``every_end`` jobs that end between two such moments count from the later one on. What a job that starts
     now may meet is least at these moments, so for such a job nothing is lost.
@@ -329,7 +297,7 @@ def _lay_line(state, own, every_end, soft):
     own.times[0] = now
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
-        if is_held(state, e, f, True) or (soft and is_held(state, e, f, False)):
+        if reaches(e, f, border):
             own.times[n_times] = max(now, e.moment[f] - e.tolerance[f])
             own.times[n_times + 1] = e.moment[f] + e.tolerance[f] + e.length[f]
             n_times += 2

@@ -32,7 +32,7 @@ class Forecast(Parameters):
         description="s about a daily recurrence, for which nodes are held; weekly, three times",
     )
     a: float = Field(1 / 3, ge=0, le=1, description="confidence from which nodes are kept clear")
-    b: float = Field(2 / 3, ge=0, le=1, description="confidence from which nodes are held for good")
+    b: float = Field(2 / 3, ge=0, le=1, description="confidence from which nodes are held where that pays")
     eta: float = Field(
         0.02,
         ge=0,
@@ -61,6 +61,7 @@ class Forecast(Parameters):
         own = ForecastOwn(
             expected,
             profile,
+            np.zeros(n_nodes, np.int64),
             np.zeros(n_nodes, np.int64),
             np.zeros(n_nodes, np.int64),
             np.zeros(room, np.int64),

@@ -28,6 +28,8 @@ LOW, HIGH = range(2)
 N_ADMITTED, N_OPEN, MOMENT, SEEN = range(4)
 """What the notes count: forecasts issued, those among them still open, and ends dealt with at a moment."""
 _DAY = 86_400
+SHORT = 10
+"""s; a job that runs shorter counts in a bounded slowdown as if it ran so long."""
 
 
 class Expected(NamedTuple):
@@ -42,11 +44,14 @@ class Expected(NamedTuple):
     job: np.ndarray  # int64[n], the first job of the burst that is to come again
     copies: np.ndarray  # int64[n], jobs expected, of which as many are not yet met
     length: np.ndarray  # int64[n], s that each is expected to run; set at the issue
-    since: np.ndarray  # int64[n], s from which nodes are held now; −1 = none are
-    n_held: np.ndarray  # int64[n], jobs for which nodes are held now
     open: np.ndarray  # int64[n], the first N_OPEN entries
     key_of: np.ndarray  # int64[n_jobs]
-    last_run: np.ndarray  # int64[n_keys], s that the last ended job ran; −1 = none ended
+    ran: np.ndarray  # int64[n_keys], s that the ended jobs ran, in all
+    n_ended: np.ndarray  # int64[n_keys + 1], jobs; the last entry is of all keys
+    per_second: np.ndarray  # float64[n_keys + 1], the slowdown that a second's wait added to each, in all
+    lost: np.ndarray  # float64[n_keys], the slowdown that waiting added to them, in all
+    queue: np.ndarray  # float64[1], the slowdown that a second's wait adds to all waiting jobs
+    capacity: int  # CPUs of all nodes
     borders: np.ndarray  # float64[2]
     eta: float
     notes: np.ndarray  # int64[4]
@@ -85,7 +90,7 @@ def lay_out(
     table = pd.concat(parts).sort_values(["issued", "moment"], kind="stable")
     first = np.full(len(patterns.bursts.key), -1, np.int64)
     first[burst[::-1]] = np.arange(len(burst))[::-1]
-    n = len(table)
+    n, n_keys = len(table), len(patterns.keys)
 
     def column(name: str) -> np.ndarray:
         return np.ascontiguousarray(table[name].to_numpy())
@@ -93,8 +98,10 @@ def lay_out(
     return Expected(
         column("issued"), column("moment"), column("tolerance"), column("sure"), column("came"), column("key"),
         first[column("burst")], _known_size(table, burst, state.submit), np.zeros(n, np.int64),
-        np.full(n, -1, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64), patterns.bursts.key[burst],
-        np.full(len(patterns.keys), -1, np.int64), np.array(borders), eta, np.array([0, 0, -1, 0]),
+        np.zeros(n, np.int64), patterns.bursts.key[burst],
+        np.zeros(n_keys, np.int64), np.zeros(n_keys + 1, np.int64), np.zeros(n_keys + 1),
+        np.zeros(n_keys), np.zeros(1),
+        int(np.maximum(state.total_cpus, 1).sum()), np.array(borders), eta, np.array([0, 0, -1, 0]),
     )  # fmt: skip
 
 
@@ -131,8 +138,7 @@ def follow(state, e):
     if notes[MOMENT] != now:
         notes[MOMENT], notes[SEEN] = now, 0
     for i in range(notes[SEEN], state.n_ended[0]):
-        job = state.ended[i]
-        e.last_run[e.key_of[job]] = now - state.start[job]
+        _note_end(state, e, state.ended[i])
     notes[SEEN] = state.n_ended[0]
     stay = 0
     for i in range(notes[N_OPEN]):
@@ -153,6 +159,18 @@ def follow(state, e):
 
 
 @njit(cache=True, nogil=True)
+def _note_end(state, e, job):
+    """Note how long a job ran, and what waiting cost it in bounded slowdown."""
+    key, run = e.key_of[job], state.now[0] - state.start[job]
+    a_second = 1.0 / max(SHORT, run)
+    e.ran[key] += run
+    for group in (key, e.n_ended.size - 1):
+        e.n_ended[group] += 1
+        e.per_second[group] += a_second
+    e.lost[key] += (state.start[job] - state.submit[job]) * a_second
+
+
+@njit(cache=True, nogil=True)
 def _learn(e, f):
     """Move the borders: down the lower one for a hit below it, up both for a miss above the upper one."""
     hit = e.came[f] < FAR
@@ -166,9 +184,9 @@ def _learn(e, f):
 @njit(cache=True, nogil=True)
 def _admit(state, e, f):
     """Open a forecast; of two of one key at about one time the surer one has the jobs."""
-    run = e.last_run[e.key[f]]
-    estimate = state.estimate[e.job[f]]
-    e.length[f] = max(1, min(run if run >= 0 else _DAY, estimate))
+    key, estimate = e.key[f], state.estimate[e.job[f]]
+    run = e.ran[key] // e.n_ended[key] if e.n_ended[key] else _DAY
+    e.length[f] = max(1, min(run, estimate))
     for i in range(e.notes[N_OPEN]):
         other = e.open[i]
         near = max(e.tolerance[f], e.tolerance[other])
@@ -182,21 +200,69 @@ def _admit(state, e, f):
 
 
 @njit(cache=True, nogil=True)
-def is_held(state, e, f, hard):
-    """Say whether nodes are to be held for an open forecast: for good (``hard``), or while nobody else waits for them.
+def reaches(e, f, border):
+    """Say whether an open forecast is as sure as a border (`LOW`, `HIGH`) and not all of its jobs have come."""
+    return e.copies[f] > 0 and e.sure[f] >= e.borders[border]
 
-    From the upper border on; at 1, as of the exact forecasts, always.
+
+@njit(cache=True, nogil=True)
+def any_reaches(e, border):
+    """Say whether any open forecast reaches a border."""
+    found = False
+    for i in range(e.notes[N_OPEN]):
+        found = found or reaches(e, e.open[i], border)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def weigh_queue(state, e):
+    """Note what a second's wait costs all waiting jobs."""
+    e.queue[0] = 0.0
+    job = state.next_waiting[state.submit.size]
+    while job != state.submit.size:
+        e.queue[0] += _a_second(e, job)
+        job = state.next_waiting[job]
+
+
+@njit(cache=True, nogil=True)
+def _a_second(e, job):
+    """Return the bounded slowdown that a second's wait is expected to add to a job: the mean of 1 / run time.
+
+    Of the ended jobs of its key; all ended jobs together count as one more.
     """
-    if e.copies[f] <= 0:
+    key, every = e.key_of[job], e.n_ended.size - 1
+    if e.n_ended[every] == 0:
+        return 1.0 / SHORT
+    usual = e.per_second[every] / e.n_ended[every]
+    return (e.per_second[key] + usual) / (e.n_ended[key] + 1)
+
+
+@njit(cache=True, nogil=True)
+def is_held(state, e, f, job):
+    """Say whether nodes are held for an open forecast against a waiting job that is not the first one.
+
+    They are from the upper border on, if that is expected to save more bounded slowdown than it costs. It saves
+    the confidence times what waiting has cost jobs like the expected ones, of which as many count as the other
+    could take the nodes of. It costs the job its wait until the nodes are given up, and all that wait a share of
+    that: as much as the nodes are of all.
+    """
+    if not reaches(e, f, HIGH) or job == state.next_waiting[state.submit.size]:
         return False
-    if hard:
-        return e.sure[f] >= e.borders[HIGH]
-    return e.borders[LOW] <= e.sure[f] < e.borders[HIGH]
+    width = _width(state, e.job[f])
+    n = min(e.copies[f], max(1, _width(state, job) // width))
+    saved = e.sure[f] * n * e.lost[e.key[f]] / (e.n_ended[e.key[f]] + 1)
+    a_second = _a_second(e, job) + e.queue[0] * (n * width / e.capacity)
+    return saved > a_second * (e.moment[f] + e.tolerance[f] + e.length[f] - state.now[0])
+
+
+@njit(cache=True, nogil=True)
+def _width(state, job):
+    return state.n_nodes[job] * max(1, state.cpus[job])
 
 
 @njit(cache=True, nogil=True)
 def matching(state, e, job):
-    """Return the open forecast that a job meets, held for good first; −1 if there is none."""
+    """Return the surest open forecast that a job meets; −1 if there is none."""
     found = -1
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
@@ -214,10 +280,10 @@ def matching(state, e, job):
 
 @njit(cache=True, nogil=True)
 def next_release(state, e):
-    """Return the next moment, s, at which nodes that are held for good are given up; FAR if there is none."""
+    """Return the next moment, s, at which nodes that may be held are given up; FAR if there is none."""
     soonest = FAR
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
-        if e.n_held[f] > 0:
+        if reaches(e, f, HIGH):
             soonest = min(soonest, e.moment[f] + e.tolerance[f] + 1)
     return soonest
