@@ -225,31 +225,19 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     by_month = coverage_by(found.jobs, rows, inside, "M")
     answer |= {"coverage": inside.mean(), "coverage_worst_month": by_month["coverage"].min()}
     burst = bursts(found.jobs)[rows]
-    weight = 1 / np.unique(burst, return_counts=True)[1][np.unique(burst, return_inverse=True)[1]]
+    answer |= {"bursts": len(np.unique(burst))}
     for hours in (1, 4, 12):
         chance, did = said.chances[hours * 3600.0], wait <= hours * 3600
         base = float((found.wait[found.splits[split][0].train] <= hours * 3600).mean())
         rate = metrics.brier(np.full(len(did), base), did)
         answer[f"brier_gain_{hours}h"] = 1 - metrics.brier(chance, did) / rate if rate else float("nan")
-        answer[f"gap_{hours}h"] = _worst_gap(chance, did, np.ones(len(did)))
-        answer[f"gap_by_burst_{hours}h"] = _worst_gap(chance, did, weight)
+        answer |= {f"{key}_{hours}h": gap for key, gap in metrics.calibration(chance, did, burst).items()}
     return answer
 
 
 def _pinballs(wait: np.ndarray, curve: np.ndarray) -> np.ndarray:
     over = wait[:, None] - curve
     return np.maximum(metrics.LEVELS * over, (metrics.LEVELS - 1) * over).mean(axis=1)
-
-
-def _worst_gap(chance: np.ndarray, did: np.ndarray, weight: np.ndarray) -> float:
-    """Return the worst gap in points between stated and observed over tenths with more than 2 % of the weight."""
-    tenth, worst = np.minimum((10 * chance).astype(int), 9), 0.0
-    for one in range(10):
-        own = tenth == one
-        if weight[own].sum() > 0.02 * weight.sum():
-            gap = np.average(did[own], weights=weight[own]) - np.average(chance[own], weights=weight[own])
-            worst = max(worst, 100 * abs(gap))
-    return worst
 
 
 def _constant_factor(wait: np.ndarray, curve: np.ndarray, coverage: float) -> tuple[float, np.ndarray]:

@@ -15,7 +15,7 @@ from procure.queue_time import calibrate, mixture, recent, weighing
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import queue_jobs
-from procure.queue_time.experts import NAMES, PRIOR, stack
+from procure.queue_time.experts import NAMES, PRIOR, RATES, stack
 from procure.queue_time.features import BACKLOG
 from procure.queue_time.log import UNKNOWN, Outcomes
 from procure.queue_time.mixture import Mixture, Mixtures
@@ -44,7 +44,7 @@ def random_case(seed: int, n: int = 150) -> tuple[Outcomes, np.ndarray]:
     wait = np.where(rng.random(n) < 0.1, np.inf, rng.exponential(3000, n) * (rng.random(n) < 0.7))
     started = np.isfinite(wait) & (rng.random(n) < 0.9)
     raw = np.sort(rng.uniform(0, 11, (n, len(NAMES), len(GRID))), axis=2).astype(np.float32)
-    return outcomes_of(submit, wait, started), raw
+    return replace(outcomes_of(submit, wait, started), rank=rng.integers(1, 9, n)), raw
 
 
 def slow_weights(outcomes: Outcomes, raw: np.ndarray, stated: mixture.Stated, until: float) -> np.ndarray:
@@ -58,7 +58,9 @@ def slow_weights(outcomes: Outcomes, raw: np.ndarray, stated: mixture.Stated, un
             elif age > low or low == 0:
                 news.append((left, row, age, low, 1 if outcomes.started[row] else 2))
     prior = np.array(list(PRIOR.values())) / sum(PRIOR.values())
-    weights, scale, seen, levels = prior.copy(), np.ones(len(GRID)), 1.0, np.clip(GRID, 0.005, 0.995)
+    n_paces = len(RATES)
+    copies, paces = np.tile(prior, (n_paces, 1)), np.full(n_paces, 1 / n_paces)
+    scale, seen, levels = np.ones(len(GRID)), 1.0, np.clip(GRID, 0.005, 0.995)
     curves = slow_curves(raw, stated)
 
     def losses(quantiles: np.ndarray, low: float, high: float, starts: bool) -> np.ndarray:
@@ -70,17 +72,19 @@ def slow_weights(outcomes: Outcomes, raw: np.ndarray, stated: mixture.Stated, un
         if time >= until:
             break
         submitted = int((outcomes.submit <= time).sum())
-        slow = weighing.DELAY / (weighing.DELAY + submitted - resolved)
+        slow = weighing.DELAY / (weighing.DELAY + submitted - resolved) / np.sqrt(outcomes.rank[row])
         if kind:
             seen, scale = weighing.MEMORY * seen + 1, weighing.MEMORY * scale
         scale = scale + losses(np.expm1(curves[row]), low, high, kind == 1)
         each = losses(np.expm1(stated.experts[row].astype(float)), low, high, kind == 1)
         each = np.minimum(each / (scale / seen + 1e-9), weighing.MOST_LOSS)[:, 1:-1].mean(axis=1)
-        weights = weights * np.exp(-weighing.RATE * slow * (each - each.min()))
-        share = weighing.SHARE * slow if kind else 0.0
-        weights = (1 - share) * weights / weights.sum() + share * prior
+        share, costs = weighing.SHARE * slow if kind else 0.0, copies @ each
+        copies = copies * np.exp(-slow * np.outer(RATES, each - each.min()))
+        copies = (1 - share) * copies / copies.sum(axis=1, keepdims=True) + share * prior
+        paces = paces * np.exp(-weighing.RATE_OF_PACES * slow * costs)
+        paces = (1 - share) * paces / paces.sum() + share / n_paces
         resolved += kind > 0
-    return weights
+    return paces @ copies
 
 
 def slow_curves(raw: np.ndarray, stated: mixture.Stated) -> np.ndarray:
@@ -189,13 +193,14 @@ def test_an_emptied_queue_is_noticed_within_an_hour() -> None:
 
 
 def test_jobs_that_still_wait_are_news() -> None:
-    """Before any outcome is known, jobs that wait longer and longer move the weight to who said so."""
+    """Before any outcome is known, jobs that wait longer and longer move so much weight to who said so
+    that it reaches the middle third, which is stated."""
     submit, starts = np.arange(500) * 60, np.arange(500) < 200
     raw = np.zeros((500, len(NAMES), len(GRID)), np.float32)
     raw[:, NAMES.index("hgb_mean")] = np.log1p(5e5)
     mixed = Mixture()
     mixed.roll(outcomes_of(submit, np.where(starts, 5.0, np.inf)), raw, TOP, 500 * 60.0)
-    assert mixed.weights[NAMES.index("hgb_mean")] > 2 / 3
+    assert mixed.weights[NAMES.index("hgb_mean")] > 0.4
 
 
 def test_far_more_jobs_than_ever_wait_by_the_work_ahead() -> None:

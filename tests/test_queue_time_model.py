@@ -114,6 +114,21 @@ def test_the_published_confusion_matrix() -> None:
     assert shown == [96.67, 98.63, 96.96, 97.79]
 
 
+def test_a_gap_is_held_against_luck() -> None:
+    """Of a forecast that is right, 95 % of the worst gaps are within what luck gives; few bursts have more of it, and a
+    forecast that is wrong is beyond it. By burst each counts once."""
+    rng = np.random.default_rng(0)
+    chance, burst = rng.uniform(0, 1, 3000), np.arange(3000)
+    right = metrics.calibration(chance, rng.random(3000) < chance, burst)
+    assert 2 < right["worst_gap"] <= right["worst_gap_luck"] + 2 < 15
+    few = metrics.calibration(chance, rng.random(3000) < chance, burst // 100)
+    assert few["worst_gap_luck"] > 2 * right["worst_gap_luck"]
+    wrong = metrics.calibration(chance, rng.random(3000) < chance**3, burst)
+    assert wrong["worst_gap"] > 2 * wrong["worst_gap_luck"]
+    one = metrics.calibration(np.full(100, 0.55), np.arange(100) < 99, np.minimum(np.arange(100), 99) // 99)
+    assert one["worst_gap"] == pytest.approx(44) and one["worst_gap_by_burst"] == pytest.approx(5)
+
+
 def test_metrics_by_hand() -> None:
     """Pinball, within a factor and log error of numbers small enough to check."""
     wait = np.array([0.0, 100.0])

@@ -22,7 +22,7 @@ from procure.queue_time import store, training, why
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.cautions import cautions
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
-from procure.queue_time.experts import NAMES
+from procure.queue_time.experts import NAMES, RATES
 from procure.queue_time.features import site_features
 from procure.queue_time.meanings import describe_features, feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
@@ -101,18 +101,18 @@ def test_every_topic_has_a_sentence(site, monkeypatch) -> None:  # type: ignore[
 def test_topics_follow_the_weights_of_the_mixture(site) -> None:  # type: ignore[no-untyped-def]
     """Boosters share their weight out by their features; an expert that looks at one thing counts for it."""
     here = situation(site, Request(16, 7200, user="a"), queue_of(site))
-    before = site.model.mixture.usual.weights.copy()
+    before = site.model.mixture.usual.copies
     try:
-        site.model.mixture.usual.weights = np.eye(len(NAMES))[NAMES.index("pair")]
+        site.model.mixture.usual.copies = np.tile(np.eye(len(NAMES))[NAMES.index("pair")], (len(RATES), 1))
         shares = list(why.topics(site, here, 600.0).values())
         assert sum(map(abs, shares)) == pytest.approx(1)
         assert shares == sorted(shares, key=lambda one: -abs(one))
         for name, topic in (("last_like", "like"), ("user_5", "user"), ("day", "lately")):
-            site.model.mixture.usual.weights = np.eye(len(NAMES))[NAMES.index(name)]
+            site.model.mixture.usual.copies = np.tile(np.eye(len(NAMES))[NAMES.index(name)], (len(RATES), 1))
             found = why.topics(site, here, 600.0)
             assert next(iter(found)) == topic and found[topic] == pytest.approx(1)
     finally:
-        site.model.mixture.usual.weights = before
+        site.model.mixture.usual.copies = before
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ HEADINGS = {
     "within_3x": "within factor 3", "pinball": "pinball loss", "deadline_label": "deadline",
     "deadline_accuracy": "accuracy", "majority_accuracy": "accuracy of always the same",
     "coverage_90": "inside 90 % interval", "brier": "Brier score", "brier_base": "Brier score of the base rate",
+    "worst_gap": "worst tenth's gap, points", "worst_gap_by_burst": "by burst, points",
+    "worst_gap_luck": "luck alone, points", "worst_gap_by_burst_luck": "luck alone by burst, points",
     "brier_constant": "Brier score of the base rate", "tp": "TP", "fp": "FP", "fn": "FN", "tn": "TN", "f1": "F1",
     "auc": "AUC", "auc_days_shuffled": "AUC, days shuffled", "auc_outcomes_shuffled": "AUC, outcomes shuffled",
     "n_forecasts": "forecasts", "n_test": "judged",

@@ -54,13 +54,14 @@ EVERY = 10
 N_WINDOW, HALF_LIFE, N_PRIOR = 1000, 200.0, 50.0
 """The last submissions that correct the outer levels; how many later ones halve their weight; the weight of the levels
 as they are beside them."""
-KEPT, HELD = 0.5, 0.92
-"""The interval that is never corrected, and the coverage beyond which the one of nine in ten is narrowed."""
+KEPT, LEAST, HELD = 0.5, 0.8, 0.92
+"""The interval that is never corrected, the narrowest that is given as the one of nine in ten, and the coverage beyond
+which that one is narrowed."""
 _KNOTS = np.linspace(0.0, 1.0, 201)
 _PRIOR = (np.arange(200) + 0.5) / 200
 
 
-def levels_for(score: np.ndarray, ended: np.ndarray) -> np.ndarray:
+def levels_for(score: np.ndarray, ended: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return the levels of stated curves that are to be given as `GRID`.
 
     A wait's score is the least s for which the interval between the levels (1 − s)/2 and (1 + s)/2 holds it. The
@@ -72,8 +73,10 @@ def levels_for(score: np.ndarray, ended: np.ndarray) -> np.ndarray:
     ----------
     score, ended
         (n,) of recent jobs in submission order, by `scores`; ``ended`` is False for a job that still waits.
+    counts
+        (n,) how much each counts.
     """
-    weight = 0.5 ** (np.arange(len(score))[::-1] / HALF_LIFE)
+    weight = counts * 0.5 ** (np.arange(len(score))[::-1] / HALF_LIFE)
     kept = product_limit(
         np.concatenate([score, _PRIOR]),
         np.concatenate([ended, np.ones(len(_PRIOR), bool)]),
@@ -81,7 +84,7 @@ def levels_for(score: np.ndarray, ended: np.ndarray) -> np.ndarray:
         _KNOTS,
     )
     wide, narrow = (_KNOTS[min(int(np.searchsorted(kept, c - 1e-9)), len(_KNOTS) - 1)] for c in (0.9, HELD))
-    outer = np.clip(wide if wide > 0.9 else min(narrow, 0.9), KEPT + 0.02, FURTHEST)
+    outer = np.clip(wide if wide > 0.9 else min(narrow, 0.9), LEAST, FURTHEST)
     reach = np.interp(np.abs(2 * GRID - 1), [0.0, KEPT, 0.9, 1.0], [0.0, KEPT, outer, 1.0])
     return 0.5 + np.sign(GRID - 0.5) * reach / 2
 
@@ -90,7 +93,7 @@ DEADLINES = 3600.0 * np.array([1.0, 4.0, 12.0])
 """Seconds at which stated chances are held against what came of them."""
 N_PLACES = 11
 _PLACES = np.linspace(0.0, 1.0, N_PLACES)
-N_SHRINK, HALF_LIFE_CHANCES = 150.0, 400.0
+N_SHRINK, HALF_LIFE_CHANCES = 60.0, 400.0
 """The outcomes, spread over the chances, that speak for a stated chance as it is; how many later submissions halve the
 weight of one that is known."""
 

@@ -16,7 +16,7 @@ from procure.queue_time.distribution import Distribution
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import BACKLOG, site_features
 from procure.queue_time.log import Outcomes, wait_times, without_starts
-from procure.queue_time.metrics import HOURS, LEVELS, Forecast, judge
+from procure.queue_time.metrics import HOURS, LEVELS, Forecast, calibration, judge
 from procure.queue_time.mixture import Stated
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
@@ -188,6 +188,7 @@ def _evaluate_split(
     for guess in naive[0]:
         forecasts[guess] = Forecast(np.concatenate([part[guess].point for part in naive]))
     forecasts["hgb"] = Forecast(_plain(found, group, seed))
+    burst = bursts(found.jobs)[test]
     for method, forecast in forecasts.items():
         found.forecasts[name, method] = (test, forecast)
         head = {"split": name, "method": method}
@@ -196,6 +197,9 @@ def _evaluate_split(
             counts["k"] = k or 0
         for row in judge(wait, forecast, deadlines, base):
             label = {key: row.pop(key) for key in ("deadline_label", "deadline")}
+            if forecast.chances:
+                chance = forecast.chances[label["deadline"]]
+                row |= calibration(chance, wait <= label["deadline"], burst)
             found.rows.append(head | label | counts | row)
 
 
@@ -247,7 +251,7 @@ def _ours(
 ) -> Forecast:  # fmt: skip
     """Judge the product as it is used: boosters from before each cut, a mixture that learns as outcomes come in."""
     name, outcomes = group[0].name, Outcomes.of(found.jobs)
-    monthly = {**MONTHLY, "holdout": 0.0} if name == "rolling" else {}
+    monthly = MONTHLY if name == "rolling" else {}
     chosen = settings or Settings(seed=seed, **monthly)  # type: ignore[arg-type]
     if group[0].cut is None:
         return _at_random(found, group[0], chosen, deadlines, progress)

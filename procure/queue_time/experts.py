@@ -30,6 +30,8 @@ IS_POINT = np.array([name in (*POINTS, "hgb_moved", "backlog_moved") for name in
 IS_MOVED = np.array([name in MOVED for name in NAMES])
 PRIORS = np.array([[prior[name] / sum(prior.values()) for name in NAMES] for prior in (PRIOR, PRIOR_BEYOND)])
 """Both as weights, (2, len(NAMES))."""
+RATES = np.array([0.01, 0.03, 0.1, 0.3])
+"""The paces at which the weights are learnt: learning rates per unit of relative loss, a vector of weights for each."""
 MIDDLE = int(np.searchsorted(GRID, 0.5))
 N_ERRORS = 200
 """The recent errors, in log seconds, that spread a point expert."""

@@ -1,12 +1,13 @@
 """An online mixture of experts: quantile curves averaged with weights that follow the recent loss of each.
 
 Exponential weights with fixed share (Herbster and Warmuth 1998, "Tracking the best expert") over the pinball loss,
-summed over the levels. Loss accrues while a job waits, since a job that still waits after s seconds is known to
-wait longer: what is certain of it by then counts then, and the rest when the job starts. While many forecasts are
-unresolved the weights move slowly, as learning from delayed outcomes must (Joulani, György and Szepesvári 2013):
-jobs that wait together share one fate. At each level the stated quantile is the mean, on a log scale, over
-the middle third of the weight, so that an expert far off in either direction cannot move it until it has earned
-the weight.
+summed over the levels, at several learning rates, which are weighed likewise by what their weights lost (as in
+van Erven and Koolen 2016, "MetaGrad"): nobody knows beforehand how fast a queue changes. Loss accrues while a job
+waits, since a job that still waits after s seconds is known to wait longer: what is certain of it by then counts then,
+and the rest when the job starts. While many forecasts are unresolved the weights move slowly, as learning from delayed
+outcomes must (Joulani, György and Szepesvári 2013): jobs that wait together share one fate. For the same reason the
+k-th job of a burst moves them by 1/√k as far. At each level the stated quantile is the mean, on a log scale, over the
+middle third of the weight, so that an expert far off in either direction cannot move it until it has earned the weight.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from procure.queue_time.calibrate import (
     scores,
     shifts,
 )
-from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAMES, PRIORS, SPREAD
+from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAMES, PRIORS, RATES, SPREAD
 from procure.queue_time.log import UNKNOWN, Outcomes
 
 MOST_WAITING = 5000
@@ -60,16 +61,18 @@ class Stated:
 class Mixture:
     """The state of the mixture: what it has learnt, and the jobs whose outcomes it awaits or has just seen.
 
-    ``prior`` (K,) the weights that it starts from and that a share returns to; ``weights`` (K,); ``errors`` (K,
-    N_ERRORS) recent log errors of which ``n_errors`` have been seen; ``moved`` (K, G) their quantiles; ``scale`` (G,)
-    and ``seen``: the discounted loss and number of outcomes; ``until`` the moment up to which outcomes are known;
-    ``jobs``, ``curve`` (m, G) log quantiles, ``even`` the same by `calibrate.relevelled`, and ``experts`` (m, K, G):
-    the last jobs and those that wait, as they were stated, which `roll` goes on from; ``shift`` and ``levels`` what
-    is added to chances, and given as `calibrate.GRID`, until it does.
+    ``prior`` (K,) the weights that it starts from and that a share returns to; ``copies`` (P, K) those learnt at each
+    pace and ``paces`` (P,) how far each pace is trusted; ``errors`` (K, N_ERRORS) recent log errors of which
+    ``n_errors`` have been seen; ``moved`` (K, G) their quantiles; ``scale`` (G,) and ``seen``: the discounted loss and
+    number of outcomes; ``until`` the moment up to which outcomes are known; ``jobs``, ``curve`` (m, G) log quantiles,
+    ``even`` the same by `calibrate.relevelled`, and ``experts`` (m, K, G): the last jobs and those that wait, as they
+    were stated, which `roll` goes on from; ``shift`` and ``levels`` what is added to chances, and given as
+    `calibrate.GRID`, until it does.
     """
 
     prior: np.ndarray = field(default_factory=PRIORS[0].copy)
-    weights: np.ndarray = field(default_factory=PRIORS[0].copy)
+    copies: np.ndarray = field(default_factory=lambda: np.zeros((0, len(NAMES))))
+    paces: np.ndarray = field(default_factory=lambda: np.full(len(RATES), 1 / len(RATES)))
     errors: np.ndarray = field(default_factory=lambda: np.zeros((len(NAMES), N_ERRORS)))
     n_errors: int = 0
     moved: np.ndarray = field(default_factory=lambda: np.tile(SPREAD, (len(NAMES), 1)))
@@ -83,6 +86,16 @@ class Mixture:
     shift: np.ndarray = field(default_factory=lambda: np.zeros((len(DEADLINES), N_PLACES)))
     levels: np.ndarray = field(default_factory=GRID.copy)
 
+    def __post_init__(self) -> None:
+        """Begin every pace at the prior."""
+        if not len(self.copies):
+            self.copies = np.tile(self.prior, (len(RATES), 1))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of the experts, (K,): those of each pace as far as it is trusted."""
+        return self.paces @ self.copies
+
     def say(self, raw: np.ndarray, top: float) -> np.ndarray:
         """Return the corrected curves (n, len(GRID)), seconds, that are stated now for the experts ``raw``."""
         said = np.expm1(combine(raw, self.weights, self.moved, top))
@@ -91,11 +104,11 @@ class Mixture:
     def _shifts(self, end: int, now: float, curve: np.ndarray, chance: np.ndarray) -> np.ndarray:
         """Return what is to be added to the chances of ``curve`` (m, G), s, from what is known at ``now``.
 
-        The outcomes of one burst share one fate: the k-th of its jobs counts 1/√k.
+        The outcomes of one burst share one fate: the k-th of its jobs counts 1/k.
         """
         window = slice(max(0, end - N_WINDOW), end)
         age, waits = self._ages(window, now)
-        weight = 0.5 ** (np.arange(len(age))[::-1] / HALF_LIFE_CHANCES) / np.sqrt(self.jobs.rank[window])
+        weight = 0.5 ** (np.arange(len(age))[::-1] / HALF_LIFE_CHANCES) / self.jobs.rank[window]
         known = by_now(chance[window], curve[window], age, waits, self.jobs.started[window])
         return shifts(chance[window], known, weight)
 
@@ -109,7 +122,11 @@ class Mixture:
         window = slice(max(0, end - N_WINDOW), end)
         age, waits = self._ages(window, now)
         curve, ended = np.expm1(self.even[window]), ~waits & self.jobs.started[window]
-        return levels_for(np.where(ended, scores(age, curve), scores(age, curve, at_least=True)), ended)
+        return levels_for(
+            np.where(ended, scores(age, curve), scores(age, curve, at_least=True)),
+            ended,
+            1 / np.sqrt(self.jobs.rank[window]),
+        )
 
     def roll(
         self, jobs: Outcomes, raw: np.ndarray, top: float, until: float = UNKNOWN, every: float = 0
@@ -137,8 +154,8 @@ class Mixture:
         said = np.empty((n, len(NAMES)))
         waiting = int((self.jobs.left >= self.until).sum())
         self.n_errors, self.seen = importlib.import_module("procure.queue_time.weighing").roll(
-            both.submit, raw, IS_POINT, IS_MOVED, *news, self.prior, self.weights, self.errors, self.n_errors,
-            self.moved, self.scale, self.seen, first, waiting, spread, curve, said, top,
+            both.submit, raw, IS_POINT, IS_MOVED, *news, both.rank, self.prior, self.copies, self.paces, self.errors,
+            self.n_errors, self.moved, self.scale, self.seen, first, waiting, spread, curve, said, top,
         )  # fmt: skip
         began, self.jobs, self.curve = self.until, both, curve
         self.even = np.concatenate([self.even, np.empty((len(jobs), len(GRID)))])
@@ -172,7 +189,7 @@ class Mixtures:
     """
 
     usual: Mixture = field(default_factory=Mixture)
-    beyond: Mixture = field(default_factory=lambda: Mixture(PRIORS[1].copy(), PRIORS[1].copy()))
+    beyond: Mixture = field(default_factory=lambda: Mixture(PRIORS[1].copy()))
 
     def __iter__(self) -> Iterator[Mixture]:
         """Go through the usual one and the one beyond."""

@@ -17,10 +17,10 @@ from procure.queue_time.log import Outcomes
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/6"
+SCHEMA = "procure-queue-time/7"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
-_STATE = ("weights", "errors", "moved", "scale", "curve", "even", "experts", "shift", "levels")
+_STATE = ("copies", "paces", "errors", "moved", "scale", "curve", "even", "experts", "shift", "levels")
 _COUNTS = ("n_errors", "seen", "until")
 """The arrays and numbers of a `mixture.Mixture`."""
 _TEXT = ("job_id", "user", "partition")

@@ -9,11 +9,11 @@ import numpy as np
 from numba import njit
 
 from procure.queue_time.calibrate import EVERY, GRID
-from procure.queue_time.experts import MIDDLE, N_ERRORS, SPREAD
+from procure.queue_time.experts import MIDDLE, N_ERRORS, RATES, SPREAD
 
-RATE, SHARE, DELAY = 0.3, 0.01, 10.0
-"""Learning rate per unit of relative loss; share of the weight that returns to the prior after an outcome; and
-the unresolved forecasts at which both are halved."""
+RATE_OF_PACES, SHARE, DELAY = 0.1, 0.01, 10.0
+"""The rate at which the paces are weighed by what their weights lost; the share of all weight that returns to its
+start after an outcome; and the unresolved forecasts at which all of them are halved."""
 MOST_LOSS = 100.0
 """The most that one outcome counts, as a multiple of the mixture's usual loss."""
 MEMORY = 0.95
@@ -24,9 +24,9 @@ _LOSS_LEVELS = np.clip(GRID, 0.005, 0.995)
 @njit(cache=True)
 def roll(
     submit: np.ndarray, raw: np.ndarray, is_point: np.ndarray, is_moved: np.ndarray, time: np.ndarray, row: np.ndarray,
-    begin: np.ndarray, end: np.ndarray, kind: np.ndarray, prior: np.ndarray, weights: np.ndarray, errors: np.ndarray,
-    n_errors: int, moved: np.ndarray, scale: np.ndarray, seen: float, first: int, waiting: int, spread: np.ndarray,
-    curve: np.ndarray, said: np.ndarray, top: float,
+    begin: np.ndarray, end: np.ndarray, kind: np.ndarray, rank: np.ndarray, prior: np.ndarray, weights: np.ndarray,
+    paces: np.ndarray, errors: np.ndarray, n_errors: int, moved: np.ndarray, scale: np.ndarray, seen: float,
+    first: int, waiting: int, spread: np.ndarray, curve: np.ndarray, said: np.ndarray, top: float,
 ) -> tuple[int, float]:  # fmt: skip
     """Go through submissions and news in the order of time."""
     news = 0
@@ -35,13 +35,13 @@ def roll(
         while news < len(time) and time[news] < now:
             one, over = row[news], kind[news] != 0
             seen = _learn(
-                spread[one], curve[one], begin[news], end[news], kind[news] == 1, over, waiting, weights,
-                prior, scale, seen,
+                spread[one], curve[one], begin[news], end[news], kind[news] == 1, over, waiting, rank[one],
+                weights, paces, prior, scale, seen,
             )  # fmt: skip
             if over:
                 waiting -= 1
             if kind[news] == 1:
-                for expert in range(len(weights)):
+                for expert in range(len(prior)):
                     errors[expert, n_errors % N_ERRORS] = np.log1p(end[news]) - float(
                         spread[one, expert, MIDDLE]
                     )
@@ -51,7 +51,7 @@ def roll(
             news += 1
         if job < len(submit):
             at = slice(job, job + 1)
-            said[job] = weights
+            said[job] = (paces.reshape(-1, 1) * weights).sum(axis=0)
             _combine(
                 raw[job - first : job - first + 1], said[at], moved, is_point, is_moved, top, spread[at], curve[at]
             )  # fmt: skip
@@ -62,30 +62,35 @@ def roll(
 @njit(cache=True)
 def _learn(
     spread: np.ndarray, curve: np.ndarray, begin: float, end: float, started: bool, over: bool, waiting: int,
-    weights: np.ndarray, prior: np.ndarray, scale: np.ndarray, seen: float,
+    rank: int, weights: np.ndarray, paces: np.ndarray, prior: np.ndarray, scale: np.ndarray, seen: float,
 ) -> float:  # fmt: skip
     """Move the weights by what a job's wait from one age to another, and perhaps its start, costs each expert."""
-    slow = DELAY / (DELAY + waiting)
+    slow = DELAY / (DELAY + waiting) / np.sqrt(rank)
     n_levels = len(scale)
     if over:
         seen = MEMORY * seen + 1
     for g in range(n_levels):
         loss = _loss(_LOSS_LEVELS[g], np.expm1(curve[g]), begin, end, started)
         scale[g] = (MEMORY if over else 1.0) * scale[g] + loss
-    least, total = np.inf, 0.0
-    losses = np.zeros(len(weights))
-    for k in range(len(weights)):
+    losses = np.zeros(len(prior))
+    for k in range(len(prior)):
         for g in range(1, n_levels - 1):
             loss = _loss(_LOSS_LEVELS[g], np.expm1(float(spread[k, g])), begin, end, started)
             losses[k] += min(loss / (scale[g] / seen + 1e-9), MOST_LOSS) / (n_levels - 2)
-        least = min(least, losses[k])
-    for k in range(len(weights)):
-        weights[k] *= np.exp(-RATE * slow * (losses[k] - least))
-        total += weights[k]
     share = SHARE * slow if over else 0.0
-    for k in range(len(weights)):
-        weights[k] = (1 - share) * weights[k] / total + share * prior[k]
+    costs = (weights * losses).sum(axis=1)
+    for pace in range(len(paces)):
+        _shift(weights[pace], losses, RATES[pace] * slow, share, prior)
+    _shift(paces, costs, RATE_OF_PACES * slow, share, np.full(len(paces), 1 / len(paces)))
     return seen
+
+
+@njit(cache=True)
+def _shift(weights: np.ndarray, losses: np.ndarray, rate: float, share: float, prior: np.ndarray) -> None:
+    """Weigh by losses exponentially; a share of the weight returns to where it began."""
+    weights *= np.exp(-rate * (losses - losses.min()))
+    weights *= (1 - share) / weights.sum()
+    weights += share * prior
 
 
 @njit(cache=True)
