@@ -37,6 +37,7 @@ from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure, u
 from procure.simulator.state import FAR, Options, State
 from procure.tables import check
 from procure.text import Shown, counted
+from procure.workload.clock import has_dates
 from procure.workload.replay import check_warm_up
 from procure.workload.speed import scale_run_time
 
@@ -92,6 +93,7 @@ class Prepared:
     pod: np.ndarray  # int64[n_nodes]; −1 = unknown
     profiles: np.ndarray  # float64[3, n_jobs], % of CPUs, memory and bandwidth that a job uses; NaN = unknown
     counts_from: int = 0  # s after the first submission; jobs submitted before are not counted
+    began: int | None = None  # Unix s of the first submission; None = the log has no dates
 
     @property
     def n_counted(self) -> int:
@@ -151,7 +153,8 @@ def prepare_checked(
     )
     fits, used = fits_empty(rows, kinds), profiles(jobs)[:, rows.row]
     return Prepared(
-        rows, kinds, fits, took, user, due, usage, kind_of, *switches(nodes), profiles=used, counts_from=warm_up
+        rows, kinds, fits, took, user, due, usage, kind_of, *switches(nodes), profiles=used, counts_from=warm_up,
+        began=int(jobs["submit_time"].min()) if len(jobs) and has_dates(jobs) else None,
     )  # fmt: skip
 
 
@@ -307,7 +310,7 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
         full=took.full,
         limit=took.limit,
     )
-    facts = Facts(ready.profiles, took.full, ready.kinds.speed[ready.kind_of])
+    facts = Facts(ready.profiles, took.full, ready.kinds.speed[ready.kind_of], ready.began)
     policy = chosen.make(state, facts)
     with compiling(chosen.name):
         if isinstance(policy, CompiledPolicy):

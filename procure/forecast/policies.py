@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from procure.errors import TableError
 from procure.forecast.confidence import MODES
 from procure.forecast.easy import ForecastOwn, forecast, forecast_loop
 from procure.forecast.reservations import CONTROLS, lay_out
-from procure.policies.parameters import OneOf, Parameters
+from procure.policies.parameters import Facts, OneOf, Parameters
 from procure.policies.profile import Profile
 from procure.settings import LAST_SEED
 from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import State
+from procure.workload.clock import zone
 
 ModeName = Annotated[str, OneOf(MODES)]
+NO_ZONE = "none"
+"""In place of a time zone: days are counted from the first submission."""
 ControlName = Annotated[str, OneOf(CONTROLS)]
 
 
@@ -43,6 +47,10 @@ class Forecast(Parameters):
         "learnt", description="exact: the future itself, an upper bound; shuffled: confidences dealt out anew"
     )
     seed: int = Field(0, ge=0, le=LAST_SEED, description="of the shuffling")
+    tz: str = Field(
+        NO_ZONE,
+        description="zone whose clock the days follow, as Europe/Prague; none: 24 h from the first job on",
+    )
 
     @model_validator(mode="after")
     def _bands_in_order(self) -> Forecast:
@@ -50,11 +58,36 @@ class Forecast(Parameters):
             raise ValueError(f"a is at most b; a={self.a:g} and b={self.b:g} were given")
         return self
 
+    @field_validator("tz")
+    @classmethod
+    def _known_zone(cls, tz: str) -> str:
+        return tz if tz == NO_ZONE else zone(tz).key
+
     def make(self, state: State) -> CompiledPolicy:
-        """Make the policy of one run."""
+        """Make the policy of one run whose dates are not known."""
+        return self._make(state, None)
+
+    def make_with(self, state: State, facts: Facts) -> CompiledPolicy:
+        """Make the policy of one run.
+
+        Raises
+        ------
+        TableError
+            A time zone is given, and the log has no dates.
+        """
+        return self._make(state, facts.began)
+
+    def _make(self, state: State, began: int | None) -> CompiledPolicy:
+        if self.tz == NO_ZONE:
+            first, tz = 0, None
+        elif began is not None:
+            first, tz = began, self.tz
+        else:
+            raise TableError(f"tz={self.tz} was given, and the times of the jobs are no dates; leave tz out")
         expected = lay_out(
-            state, self.confidence, self.control, self.tolerance, (self.a, self.b), self.eta, self.seed
-        )
+            state, self.confidence, self.control, self.tolerance, (self.a, self.b), self.eta, self.seed,
+            began=first, tz=tz,
+        )  # fmt: skip
         room = 2 * len(state.submit) + 2 * len(expected.issued) + 8
         profile = Profile(np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(1, np.int64))
         n_nodes = len(state.free_cpus)

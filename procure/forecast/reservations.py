@@ -58,7 +58,16 @@ class Expected(NamedTuple):
 
 
 def lay_out(
-    state: State, mode: str, control: str, tolerance: int, borders: tuple[float, float], eta: float, seed: int
+    state: State,
+    mode: str,
+    control: str,
+    tolerance: int,
+    borders: tuple[float, float],
+    eta: float,
+    seed: int,
+    *,
+    began: int = 0,
+    tz: str | None = None,
 ) -> Expected:
     """Make the forecasts of a run.
 
@@ -76,17 +85,20 @@ def lay_out(
         By how much a border moves.
     seed
         Of the shuffling.
+    began
+        Unix s of the first submission, for ``tz``, the zone whose clock the days follow; without a zone days
+        are counted from the first submission.
     """
     jobs = pd.DataFrame(
         {
-            "user": state.user.astype(str), "submit_time": state.submit, "requested_time": state.requested,
+            "user": state.user.astype(str), "submit_time": state.submit + began, "requested_time": state.requested,
             "n_nodes": state.n_nodes, "cpus_per_node": state.cpus,
         }
     )  # fmt: skip
-    settings = PatternSettings(day_tolerance=tolerance, week_tolerance=3 * tolerance)
+    settings = PatternSettings(day_tolerance=tolerance, week_tolerance=3 * tolerance, tz=tz)
     patterns = Patterns(settings)
     burst = patterns.extend(jobs)
-    parts = [_of_layer(patterns, name, mode, control, seed) for name in LAYERS]
+    parts = [_of_layer(patterns, name, mode, control, seed, began) for name in LAYERS]
     table = pd.concat(parts).sort_values(["issued", "moment"], kind="stable")
     first = np.full(len(patterns.bursts.key), -1, np.int64)
     first[burst[::-1]] = np.arange(len(burst))[::-1]
@@ -105,17 +117,18 @@ def lay_out(
     )  # fmt: skip
 
 
-def _of_layer(patterns: Patterns, name: str, mode: str, control: str, seed: int) -> pd.DataFrame:
+def _of_layer(patterns: Patterns, name: str, mode: str, control: str, seed: int, began: int) -> pd.DataFrame:
     f = make_forecasts(patterns, name)
     again = patterns.bursts.again[f.layer]
     sure = f.came.astype(np.float64) if control == "exact" else confidence_of(patterns, f, mode)
     if control == "shuffled":
         sure = np.random.default_rng(seed).permutation(sure)
     tolerance = EXACT_TOLERANCE if control == "exact" else int(patterns.settings.tolerance[f.layer])
+    moment = np.where(f.came, again, f.expected) if control == "exact" else f.expected
     return pd.DataFrame(
         {
-            "issued": f.issued, "moment": np.where(f.came, again, f.expected) if control == "exact" else f.expected,
-            "tolerance": tolerance, "sure": sure, "came": np.where(f.came, again, FAR),
+            "issued": f.issued - began, "moment": moment - began, "tolerance": tolerance, "sure": sure,
+            "came": np.where(f.came, again - began, FAR),
             "key": f.key, "burst": f.burst,
         }
     )  # fmt: skip

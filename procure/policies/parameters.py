@@ -56,11 +56,12 @@ Natural = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Facts(NamedTuple):
-    """What is known of jobs beyond their requests: how they use what they get, and what they report of themselves."""
+    """What is known beyond the requests: how jobs use what they get, what they report of themselves, and dates."""
 
     profiles: np.ndarray  # float64[3, n_jobs], % of its CPUs, memory and memory bandwidth; NaN = unknown
     work: np.ndarray  # int64[n_speeds, n_jobs], s: the whole of which a job reports the part that is done
     speed_of_node: np.ndarray  # uint32[n_nodes], row of work
+    began: int | None = None  # Unix s of the first submission; None = the log has no dates
 
 
 class Parameters(Settings):
