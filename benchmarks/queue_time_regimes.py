@@ -24,7 +24,7 @@ from procure.workload import read_log
 
 LEAD = 3 * 86_400
 """Seconds before the change from which the new conditions are simulated, so that their queue has filled."""
-REGIMES = ("emptied", "doubled", "closed", "flood", "half", "policy")
+REGIMES = ("emptied", "doubled", "closed", "flood", "drained", "half", "policy")
 
 
 def changed(jobs: pd.DataFrame, nodes: int, regime: str, seed: int = 0) -> pd.DataFrame:
@@ -39,6 +39,7 @@ def changed(jobs: pd.DataFrame, nodes: int, regime: str, seed: int = 0) -> pd.Da
     regime
         ``emptied`` four in five jobs stay away; ``doubled`` twice the nodes; ``closed`` one of two partitions
         closes and its users move to the other; ``flood`` one user submits 10,000 jobs of a CPU within an hour;
+        ``drained`` the same with twice the nodes from then on, so that the backlog drains faster than any before;
         ``half`` half of the users leave; ``policy`` shortest job first in place of first come, first served.
     """
     rng = np.random.default_rng(seed)
@@ -55,7 +56,8 @@ def changed(jobs: pd.DataFrame, nodes: int, regime: str, seed: int = 0) -> pd.Da
         new_nodes = 2 * nodes
     elif regime == "closed":
         old = jobs.assign(partition=np.where(jobs["user"].isin(some), "small", "batch"))
-    elif regime == "flood":
+    elif regime in ("flood", "drained"):
+        new_nodes = 2 * nodes if regime == "drained" else nodes
         one = after.iloc[[0]].assign(user="flood", run_time=600, requested_time=1200, n_nodes=1)
         flood = pd.concat([one] * 10_000, ignore_index=True)
         flood["submit_time"] = change + np.sort(rng.integers(0, 3600, len(flood)))

@@ -29,7 +29,7 @@ from procure.queue_time.predict import (
 )
 from procure.queue_time.published import Published, best_k, sweep_k
 from procure.queue_time.report_mixture import pictures
-from procure.queue_time.training import train, update
+from procure.queue_time.training import growth, train, update
 from procure.schemas import JOB
 from procure.tables import check
 
@@ -309,6 +309,12 @@ def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     again, _, n_new = update(later, jobs.iloc[1200:])
     assert n_new == 0 and again.about["last"] == later.about["last"]
     assert again.about["trained_until"] == site.about["end"] < again.about["end"]
+    learnt = site.about["trained_rows"]
+    assert growth(site, jobs.iloc[:1000]) == 0
+    assert growth(site, jobs.iloc[900:]) == pytest.approx(500 / learnt)
+    assert growth(later, jobs.iloc[900:]) == pytest.approx(
+        (later.about["n_rows"] - learnt) / learnt, rel=0.02
+    )
     with pytest.raises(TableError, match="ends before"):
         update(later, jobs.iloc[:500])
 

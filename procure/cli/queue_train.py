@@ -13,7 +13,7 @@ from procure.cli import common
 from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, ReplayOption, TzOption
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method
-from procure.settings import MOST_COUNTED
+from procure.settings import LARGEST, MOST_COUNTED
 from procure.workload.importing import LogFormat
 
 
@@ -82,6 +82,15 @@ def update(
         str | None,
         typer.Option(help="As --refit if the boosters' last job is older than, say, 30d."),
     ] = None,
+    refit_grown: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            max=LARGEST,
+            metavar="PERCENT",
+            help="As --refit once so many more jobs have come than the boosters learnt from, say 20.",
+        ),
+    ] = None,
     preset: PresetOption = None,
     tz: TzOption = None,
 ) -> None:
@@ -95,7 +104,11 @@ def update(
     if refit_every is not None:
         age = int(newer.jobs["submit_time"].max()) - int(site.about["trained_until"])
         refit = refit or age > common.seconds_of(refit_every, "--refit-every")
+    if refit_grown is not None:
+        refit = refit or 100 * training.growth(site, newer.jobs) >= refit_grown
     site, warnings, n_new = training.update(site, newer.jobs, refit)
+    if refit:
+        common.note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
     for warning in warnings:
         common.note(f"careful: {warning}")
     store.save(site, out or model)

@@ -61,7 +61,7 @@ def train(
             model.learn(features, outcomes, rows, _known_until(outcomes))
     else:
         model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
-    about = _about(jobs, features, len(rows), method) | {"replay": replay}
+    about = _about(jobs, features, len(rows), method) | {"replay": replay, "trained_rows": len(rows)}
     with step("learning the trend"):
         trend = fit_trend(jobs, features)
     return SiteModel(method, model, about, recent(jobs), trend)
@@ -127,13 +127,24 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
     about |= {
         name: site.about[name]
-        for name in ("first", "bounds", "replay", "trained_until")
+        for name in ("first", "bounds", "replay", "trained_until", "trained_rows")
         if name in site.about
     }
     about["most"] = {name: max(value, site.about["most"][name]) for name, value in about["most"].items()}
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = fit_trend(joined, features) or site.trend
     return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, len(fresh)
+
+
+def growth(site: SiteModel, jobs: pd.DataFrame) -> float:
+    """Return how many jobs came since the boosters were trained, by a log's end, as a share of those they learnt from.
+
+    Who trains again whenever a share g has come spends on all trainings together at most (1 + g)/g times what the last
+    one takes: cost grows with the log, not with its age.
+    """
+    trained = site.about["trained_rows"]
+    new = int((queue_jobs(jobs)["submit_time"] > site.about["last"]).sum())
+    return float((site.about["n_rows"] - trained + new) / trained)
 
 
 def _among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
