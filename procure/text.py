@@ -116,7 +116,7 @@ def _needed(detail: Mapping[str, Any]) -> str:
     for bound, words in _BOUNDS.items():
         if bound in limits:
             limit = limits[bound]
-            said = f"{limit:,}" if isinstance(limit, int) else limit
+            said = f"{limit:,.0f}" if isinstance(limit, int | float) and limit == round(limit) else limit
             return f"{words} {said} is {'allowed' if bound == 'le' else 'needed'}"
     if kind == "literal_error":
         return f"allowed: {limits['expected']}"

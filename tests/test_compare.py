@@ -17,7 +17,7 @@ from procure.comparison import compare, replay
 from procure.comparison import slices as parts
 from procure.comparison.classes import metrics_by, resource_usage, size_class, user_class
 from procure.comparison.paired import anova, paired_tests
-from procure.comparison.report import _answer, write_report
+from procure.comparison.report import _answer, mean_waits, write_report
 from procure.errors import TableError
 from procure.page.gantt import gantt_text
 from procure.run import simulate
@@ -111,6 +111,14 @@ def test_resource_usage_counts_only_wanted_cpus():
     jobs = job_table(submit_time=[0, 0], run_time=[10, 10], n_nodes=[1, 2])
     run = simulate(jobs, node_table(2), "fcfs")
     assert resource_usage(run.schedule, 2) == pytest.approx(30 / 40)
+
+
+def test_a_class_of_which_no_job_runs_is_a_column_without_a_wait():
+    """Jobs that no node can hold have no wait under any policy; the table of classes says so."""
+    jobs = job_table(submit_time=[0, 0], run_time=10, cpus_per_node=[1, 30], user="a")
+    found = mean_waits(compare(jobs, node_table(2), ["fcfs"]).by_size)
+    assert found.columns.tolist() == ["policy", "1", "17-64"]
+    assert found.loc[0, "1"] == 0 and np.isnan(found.loc[0, "17-64"])
 
 
 def test_slices_and_shaken_copies():

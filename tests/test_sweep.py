@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -228,8 +229,10 @@ def test_failed_run_is_a_row_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "run_prepared", poisoned)
     monkeypatch.setattr(bench.catalog, "is_batched", lambda policy: False)
     plan = load_plan(load_study(make_study(tmp_path, sample="10")))
-    summary = run_sweep(plan, "serial")
+    notes: list[str] = []
+    summary = run_sweep(plan, "serial", note=notes.append)
     rows = read_results(plan.study)
+    assert re.search(r"careful: \d+ of \d+ runs failed; the first: \S+ on day under \S+: .*poison", notes[-1])
     assert 0 < summary.n_failed < len(rows) == len(plan.sampled_rows)
     failed = rows[rows["status"] == "failed"]
     assert failed["reason"].str.contains("poison").all()

@@ -28,6 +28,8 @@ from sweep_lab import (
 )
 
 from procure.study import load_study
+from procure.sweep import FarmOptions
+from procure.sweep.connect import connect
 
 pytestmark = pytest.mark.slow
 
@@ -239,3 +241,26 @@ def test_scheduler_goes_away(tmp_path, dask_farm):
     assert "scheduler" in said
     assert "is kept" in said
     assert len(parts(path)) >= 20
+
+
+def test_an_interrupt_while_local_workers_start_is_not_lost(monkeypatch):
+    """Ctrl-C before the workers are there ends the sweep once they are, and puts them away."""
+    did: list[str] = []
+
+    class Starting:
+        def __init__(self, **keywords):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+            did.append("started")
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *why):
+            did.append("ended")
+
+    monkeypatch.setattr("distributed.SpecCluster", Starting)
+    with pytest.raises(KeyboardInterrupt), connect("local", FarmOptions(jobs=1), print):
+        did.append("went on")
+    assert did == ["started", "ended"]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set())

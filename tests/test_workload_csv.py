@@ -123,7 +123,7 @@ def test_a_bad_log_is_one_clear_error(tmp_path, text, message):
 
 
 def test_a_file_whose_columns_nobody_explains_asks_for_a_mapping(log):
-    with pytest.raises(TableError, match="nothing says which column is job_id"):
+    with pytest.raises(TableError, match="nothing says which columns are job_id"):
         import_log(log, "csv")
 
 

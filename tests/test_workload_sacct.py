@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from procure.errors import TableError
@@ -221,3 +222,13 @@ def test_the_three_views_of_one_real_slurm_give_the_same_jobs(shared_data, name,
     assert imported.jobs.equals(reference)
     gpus = reference.set_index("job_id")["gpus_per_node"]
     assert gpus[["15", "16", "17", "18", "19", "20"]].tolist() == [2, 1, 4, 1, 2, 2]
+
+
+def test_an_empty_field_at_the_end_of_every_row_is_none(sacct):
+    """`--parsable` and spreadsheets end each row with a separator, some without one in the header."""
+    whole = sacct(line(), line("2"))
+    for header in (HEADER, f"{HEADER}|"):
+        found = sacct(f"{line()}|", f"{line('2')}|", header=header)
+        pd.testing.assert_frame_equal(found.jobs, whole.jobs)
+    with pytest.raises(TableError, match="row 2: 20 fields where the header has 19"):
+        sacct(line(), f"{line('2')}|")

@@ -199,8 +199,8 @@ def run_command(
     else:
         common.print_json(record)
     if found.interrupted:
-        common.note("procure: interrupted; both commands are ended")
-    if found.interrupted or found.donor["exit_code"] != 0:
+        raise KeyboardInterrupt("both commands are ended")
+    if found.donor["exit_code"] != 0:
         raise typer.Exit(1)
 
 

@@ -42,6 +42,8 @@ def amount(value: Any, unit: str) -> str:
         return "–"
     if unit == "s":
         return duration(value)
+    if unit == "0 or 1":
+        return "yes" if value else "no"
     if unit == "share":
         return f"{value:.1%}"
     if unit.startswith("US$") and abs(value) >= 1:

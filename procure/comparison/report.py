@@ -114,7 +114,8 @@ def _drawn(parts: pd.DataFrame) -> str:
 def mean_waits(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the mean wait, s, of each policy (rows) in each class of jobs (columns)."""
     wide = frame.pivot_table(index="policy", columns="class", values="mean_wait_time", observed=True)
-    return wide.loc[frame["policy"].unique(), frame["class"].unique()].reset_index()
+    # A class of which no job ran anywhere is no column of the pivot.
+    return wide.reindex(frame["policy"].unique(), columns=frame["class"].unique()).reset_index()
 
 
 def _every_metric(frame: pd.DataFrame) -> pd.DataFrame:

@@ -194,7 +194,7 @@ def predict_all_days(
     known = np.flatnonzero(simulated)
     if len(known) < 2 * folds:
         raise TableError(
-            f"{folds}-fold cross-validation needs at least {2 * folds} packages that are simulated on every "
+            f"{folds:,}-fold cross-validation needs at least {2 * folds:,} packages that are simulated on every "
             f"day; there are {len(known)}: simulate more (sweep.sample), or lower model.folds"
         )
     dealt = fold_of(len(known), folds, seed)

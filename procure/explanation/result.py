@@ -137,7 +137,7 @@ def explain(
         notes.append(about_limits(results.plan, one, names, results.policy, which))
     replayed = [longest_waiting(results.cases)]
     packages = [explain_package(results, one, whole, predicted, replayed, marginal) for one in counts]
-    return Explanation(results.plan.study.name, packages, notes)
+    return Explanation(results.plan.study.name, packages, list(dict.fromkeys(notes)))
 
 
 def _plain(one: PackageExplanation) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def predict_packages(
     known = np.flatnonzero(~np.isnan(wait))
     if len(known) < 2 * folds:
         raise TableError(
-            f"{folds}-fold cross-validation needs at least {2 * folds} simulated packages that run every "
+            f"{folds:,}-fold cross-validation needs at least {2 * folds:,} simulated packages that run every "
             f"job; there are {len(known)}: simulate more (sweep.sample), or lower model.folds"
         )
     dealt = fold_of(len(known), folds, seed)

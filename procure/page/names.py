@@ -44,7 +44,11 @@ _ENDINGS = {
 """What names end in, and the unit that it tells."""
 _KEPT_ENDINGS = {"share": "share", "wait": "s"}
 
-_UNITS = {one.name: one.unit for one in METRICS if one.unit in ("s", "share")} | COST_UNITS | {"usd": "US$"}
+_UNITS = (
+    {one.name: one.unit for one in METRICS if one.unit in ("s", "share", "0 or 1")}
+    | COST_UNITS
+    | {"usd": "US$"}
+)
 _UNITS |= dict.fromkeys(
     ("mean_wait", "mae", "rmse", "pinball", "elapsed", "logged_mean", "simulated_mean", "logged_median",
      "simulated_median", "mean_absolute_error", "seconds", "span", "requested_time", "run_time"),
@@ -118,6 +122,8 @@ def shown(value: Any, unit: str = "") -> str:
         return minus(duration(float(value)))
     if unit == "share":
         return minus(f"{100 * value:.1f} %")
+    if unit == "0 or 1":
+        return "yes" if value else "no"
     size = abs(float(value))
     if size >= 100 or float(value).is_integer():
         return minus(f"{value:,.0f}")

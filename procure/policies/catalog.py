@@ -379,3 +379,12 @@ def refuse_multi_node(jobs: pd.DataFrame, policy: str) -> None:
             f"jobs ask for more than one; policy {policy} places single-node jobs only; "
             f"policies that place such jobs: {', '.join(able) or 'none yet'}"
         )
+
+
+def refuse_on_packages(policy: str) -> None:
+    """Refuse a policy that needs to know where in a network each node is: no quote tells that."""
+    if spec(policy).parameters.needs_tree:
+        raise TableError(
+            f"policy {policy} needs the leaf and the pod of each node, which no quote tells; `procure compare` and "
+            "`procure simulate` know them from a node table"
+        )

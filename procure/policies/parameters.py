@@ -72,6 +72,8 @@ class Parameters(Settings):
 
     rule: ClassVar[Callable | None] = None
     """The function that decides, whose docstring states the rule; without, this docstring of the class."""
+    needs_tree: ClassVar[bool] = False
+    """Whether nodes need a leaf and a pod."""
 
     exclusive: bool = Field(False, description="a job takes its nodes whole")
     last_two: bool = Field(False, description="estimate a job by its user's last two run times")

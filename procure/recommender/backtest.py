@@ -277,7 +277,7 @@ def _about_days(results: StudyResults, judged: ManyDays, thresholds: list[int]) 
     if not judged.scores:
         notes.append(
             f"{int((judged.n_hit_days >= 0).sum()):,} packages are simulated on all {n_days} days; a model with "
-            f"{folds}-fold cross-validation needs {2 * folds}, so there is none"
+            f"{folds:,}-fold cross-validation needs {2 * folds:,}, so there is none"
         )
     nowhere = [case.name for case in results.cases if not case.runs_all.any()]
     if nowhere:

@@ -11,6 +11,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
+from procure.policies.catalog import refuse_on_packages
 from procure.recommender.changes import NO_GPUS, Changes, asks_gpus, jobs_of, parse_gpu_share
 from procure.recommender.learning import Note
 from procure.recommender.other_budget import best_package, study_with_budget, with_budget
@@ -109,6 +110,8 @@ def what_if(
     """
     changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, budget_usd=budget_usd, seed=seed)
     changes.check()
+    if policy is not None:
+        refuse_on_packages(policy)
     results = load_results(study, None, workload, search=True)
     counts = find_package(results.plan, package, "package")
     table = try_changes(results, counts, changes, note)

@@ -17,7 +17,7 @@ from procure.packages import count_packages, read_quotes
 from procure.packages.costs import check_prices
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
-from procure.policies.catalog import refuse_multi_node
+from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.settings import complaint, problems, validate
 from procure.study.plan import read_scenarios, read_workload
 from procure.study.rules import (
@@ -82,6 +82,8 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     study = load_study(path)
     table = _try(lines, study.read_quotes)
     _try(lines, study.read_existing_nodes)
+    for policy in study.simulate.policies:
+        _try(lines, partial(refuse_on_packages, policy))
     for workload in study.workloads:
         _try(lines, partial(_check_workload, study, workload, table))
     if study.futures is not None and not lines:

@@ -17,7 +17,7 @@ from procure.packages import expand_packages
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.policies import catalog
-from procure.policies.catalog import refuse_multi_node
+from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.schemas import JOB, QUOTE, RESULT
 from procure.study.existing import coverage_notes
 from procure.study.futures import read_futures, table_digest
@@ -160,7 +160,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     What is missing or wrong, and jobs that a policy cannot place, are errors.
     """
     for policy in policies:
-        catalog.spec(policy)
+        refuse_on_packages(policy)
     quotes = check(study.read_quotes(), QUOTE, str(study.quotes))
     notes: list[str] = []
     workloads = read_scenarios(study, notes.append)

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -78,24 +79,39 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
             "silence_logs": logging.CRITICAL,
         },
     }
-    # Workers share this terminal: without this, Ctrl-C would end them before the driver has said goodbye.
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
-    try:
-        cluster = SpecCluster(
-            scheduler=_scheduler(options, common | {"port": 0}),
-            worker=worker,
-            workers=dict.fromkeys(range(n_workers), worker),
-            security=common["security"],
-            silence_logs=logging.CRITICAL,
-        )
-    finally:
-        if main:
-            signal.signal(signal.SIGINT, before)
-    with cluster, Client(cluster, set_as_default=False) as client:
+    with contextlib.ExitStack() as stack:
+        with _without_interrupts():
+            cluster = SpecCluster(
+                scheduler=_scheduler(options, common | {"port": 0}),
+                worker=worker,
+                workers=dict.fromkeys(range(n_workers), worker),
+                security=common["security"],
+                silence_logs=logging.CRITICAL,
+            )
+            stack.enter_context(cluster)
+        client = stack.enter_context(Client(cluster, set_as_default=False))
         cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
         _say_dashboard(client, options, note)
         yield client, lambda: ("no local worker could start; is there memory left?", False)
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Start processes that Ctrl-C on this terminal will not end before the driver has; heed it here at the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    resource_tracker.ensure_running()  # whichever thread starts it lets interrupts through from then on
+    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # threads and processes inherit it
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)  # one that is pending is in `came` now
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _scheduler(options: FarmOptions, keywords: dict[str, Any]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def few_simulated(case: Case, folds: int) -> str:
     n = int(case.simulated.sum())
     return (
         f"{workloads_of(case)}: {n:,} of {counted(len(case.wait), 'package')} {be(n)} simulated; "
-        f"a model with {folds}-fold cross-validation needs {2 * folds}, so there is none"
+        f"a model with {folds:,}-fold cross-validation needs {2 * folds:,}, so there is none"
     )
 
 

@@ -20,6 +20,7 @@ from procure.sweep.parts import begin_attempt, end_attempts, kernel_seconds, wri
 from procure.sweep.pending import SweepWork
 from procure.sweep.protocol import FarmOptions, Receipt, n_local_workers
 from procure.sweep.runner import Bench, simulate_rows
+from procure.text import counted
 
 PAUSE = 1.0
 """Seconds before a suspect batch is tried: a nanny whose worker dies while it starts gives up itself."""
@@ -116,6 +117,9 @@ def run_sweep(
         path = plan.study.folder / store.PARTS
         if shard is None:
             path = store.compact(plan, found)
+        if found.n_failed:
+            runs = counted(len(found.table), "run")
+            note(f"careful: {found.n_failed:,} of {runs} failed; the first: {found.first_failure()}")
     return SweepSummary(
         n_runs=len(found.table),
         n_computed=work.n_done,

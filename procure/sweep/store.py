@@ -51,6 +51,14 @@ class Stored(NamedTuple):
         """How many runs failed."""
         return pc.sum(pc.not_equal(self.table["status"], "ok")).as_py() or 0
 
+    def first_failure(self) -> str:
+        """Say which run failed first, and why; empty where none did."""
+        failed = self.table.filter(pc.not_equal(self.table["status"], "ok")).slice(0, 1).to_pylist()
+        return "".join(
+            f"{one['package_id']} on {one['workload']} under {one['policy']}: {one['reason']}"
+            for one in failed
+        )
+
     def done(self, plan: Plan) -> dict[tuple[str, str], np.ndarray]:
         """Rows of the package table that have a result, by (workload, policy)."""
         return {pair: self.row[self.pair == place] for place, pair in enumerate(plan.pairs)}

@@ -23,6 +23,7 @@ class _OnTree(Parameters):
         128, ge=1, le=LARGEST, description="waiting jobs that are looked at, the first included"
     )
     allocator: ClassVar[str]
+    needs_tree: ClassVar[bool] = True
 
     def options(self) -> Options:
         """Return what the simulator does differently under these parameters."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from procure.errors import TableError
-from procure.tables import existing_file
+from procure.files import read_bytes
 from procure.text import listed
 from procure.workload.slurm_text import expand_nodes
 
@@ -39,10 +39,9 @@ class Network:
 
 def is_slurm_topology(path: str | Path) -> bool:
     """Say whether a file's first line that is neither empty nor a comment begins with ``SwitchName=``."""
-    with existing_file(path).open("rb") as stream:
-        for line in stream.read(1 << 16).splitlines():
-            if line.strip() and not line.lstrip().startswith(b"#"):
-                return line.lstrip().lower().startswith(b"switchname=")
+    for line in read_bytes(path)[: 1 << 16].splitlines():
+        if line.strip() and not line.lstrip().startswith(b"#"):
+            return line.lstrip().lower().startswith(b"switchname=")
     return False
 
 
@@ -54,7 +53,7 @@ def read_slurm_topology(path: str | Path) -> Network:
     TableError
         As `parse_slurm_topology`, or the file is missing.
     """
-    return parse_slurm_topology(existing_file(path).read_text(encoding="utf-8", errors="replace"), str(path))
+    return parse_slurm_topology(read_bytes(path).decode("utf-8", errors="replace"), str(path))
 
 
 def parse_slurm_topology(text: str, source: str = "topology.conf") -> Network:

@@ -29,6 +29,7 @@ from procure.window.loop import (
     window,
     window_loop,
 )
+from procure.window.network import read_network
 from procure.window.placing import make_placing
 from procure.window.problem import Window
 from procure.window.solve import COMPILED, STEPS, Options, Solver, check_method, make_solver
@@ -36,12 +37,17 @@ from procure.window.solve import COMPILED, STEPS, Options, Solver, check_method,
 
 def _method(method: str, info: ValidationInfo) -> str:
     kind, colon, file = check_method(method).partition(":")
-    return f"{kind}:{in_folder(file, info)}" if colon else method
+    if not colon:
+        return method
+    path = in_folder(file, info)
+    read_network(path)  # refused here, before anything is simulated
+    return f"{kind}:{path}"
 
 
 class _Placed(Parameters):
     """What both policies take. A job takes its nodes whole, whatever ``exclusive`` says."""
 
+    needs_tree: ClassVar[bool] = True
     slowdown: float = Field(
         0.0, ge=0, description="how much longer a job takes while all its links are shared"
     )

@@ -123,13 +123,19 @@ class Ledger:
 
     def _note_disorder(self, frame: pd.DataFrame) -> None:
         """Count the jobs that are kept though they start before their submission or end before their start."""
-        for later, earlier, what in (
-            ("start_time", "submit_time", "start before they were submitted"),
-            ("end_time", "start_time", "end before they start"),
+        for later, earlier, of_one, of_more in (
+            (
+                "start_time",
+                "submit_time",
+                "starts before it was submitted",
+                "start before they were submitted",
+            ),
+            ("end_time", "start_time", "ends before it starts", "end before they start"),
         ):
             if {later, earlier} <= set(frame.columns):
                 n = int((frame[later].astype("float64") < frame[earlier].astype("float64")).sum())
                 if n:
+                    what = of_one if n == 1 else of_more
                     self.note(f"kept, but look at the log's clock: {counted(n, 'job')} that {what}")
 
 

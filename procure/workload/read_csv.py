@@ -121,7 +121,8 @@ def _mapping(
     if absent:
         options = " ".join(f"--column {field}=COLUMN" for field in absent)
         raise TableError(
-            f"{source}: nothing says which column is {', '.join(absent)}; the file has "
+            f"{source}: nothing says which column{' is' if len(absent) == 1 else 's are'} {', '.join(absent)}; "
+            "the file has "
             f"{', '.join(map(str, frame.columns))}; name {'it' if len(absent) == 1 else 'them'} with {options}"
             f"{_hint(frame, absent)}"
         )

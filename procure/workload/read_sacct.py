@@ -131,6 +131,11 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]
             "`procure workload import --print-sacct-command` prints a command that makes such a file"
         )
     width = header.count("|")
+    if all(lines[number].endswith("|") and lines[number].count("|") == width + 1 for number in body):
+        width, header = (
+            width + 1,
+            f"{header}|",
+        )  # an empty field after the last, as --parsable and editors write
     good = [number for number in body if lines[number].count("|") == width]
     ledger = Ledger(str(path), np.array(good, dtype=np.int64), len(body), skip_bad_rows)
     if len(good) < len(body):

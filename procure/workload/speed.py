@@ -166,7 +166,8 @@ def logged_processor_speed(name: str, quotes: pd.DataFrame) -> tuple[float, bool
     if _plain(name) in set(published["processor"].map(_plain)):
         return processor_speed(name, published), True
     known = [*dict.fromkeys([*quotes["processor"][quotes["processor"] != ""], *published["processor"]])]
-    hint = nearest(name, known)
+    like = [one for one in known if set(_plain(name).split()) <= set(_plain(one).split())]
+    hint = nearest(name, like or known)
     if not hint.startswith("did"):
         hint = f"{len(known)} are known, such as {', '.join(known[:3])}; or give logged_speed"
     raise TableError(f"unknown processor {short(name)}; {hint}")
