@@ -9,6 +9,7 @@ python benchmarks/forecast_claims.py schedule WAGAP --wagap                on 20
 python benchmarks/forecast_claims.py control LOG [--tz ZONE]         AUC within a key, and on shuffled days
 python benchmarks/forecast_claims.py coins                           the same of running shares of coin tosses
 python benchmarks/forecast_claims.py halves LOG [--tz ZONE]          calibration by half of the log, and what luck does
+python benchmarks/forecast_claims.py bounds LOG [--tz ZONE]          Brier gains of who knows all other days
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from queue_time_claims import busy_year
 from procure.comparison.classes import resource_usage
 from procure.comparison.paired import paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
+from procure.forecast.boosted import _fit
 from procure.forecast.confidence import make_forecasts
 from procure.forecast.evaluation import auc_within, calibration, judge, shuffle_days
+from procure.forecast.features import features
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.known import NEVER
 from procure.forecast.periods import PERIODS, Patterns, PatternSettings, find_patterns
@@ -114,7 +117,11 @@ def schedule(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def halves(arguments: argparse.Namespace) -> dict[str, object]:
-    """Judge `boosted` on each half of the log's time and on all of it; the recalibration was chosen on first halves."""
+    """Judge `boosted` on each half of the log's time and on all of it; the recalibration was chosen on first halves.
+
+    Beside it the worst tenth if outcomes were drawn with the stated chances, each on its own, and so that those of
+    one user's day share a fate as much as the real ones do.
+    """
     patterns = find_patterns(_log(arguments), PatternSettings(tz=arguments.tz))
     rng, found = np.random.default_rng(0), {}
     for period in patterns.layers():
@@ -122,16 +129,73 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
         sure = confidence_of(patterns, f, "boosted")
         known = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
         first = f.issued < (patterns.first + patterns.last) / 2
+        user_day = _numbered(f.user, (f.issued - patterns.first) // 86_400)
         for name, rows in (("first", known & first), ("second", known & ~first), ("all", known)):
-            judged = judge(sure[rows], f.came[rows])
-            luck = [judge(sure[rows], rng.random(rows.sum()) < sure[rows])["worst_tenth"] for _ in range(100)]
+            chance, came, group = sure[rows], f.came[rows], user_day[rows]
+            judged, alike = judge(chance, came), _alike(came - chance, group)
+            alone = [judge(chance, rng.random(len(chance)) < chance)["worst_tenth"] for _ in range(100)]
+            together = [judge(chance, _drawn(chance, group, alike, rng))["worst_tenth"] for _ in range(100)]
             found[f"{period}, {name}"] = {
                 key: judged[key] for key in ("n_forecasts", "brier_gain", "worst_tenth")
             } | {
-                "worst_tenth_were_they_exact": np.quantile(luck, [0.5, 0.95]).tolist(),
-                "weighted_gap": _weighted_gap(sure[rows], f.came[rows]),
-            }
+                "n_user_days": len(np.unique(group)), "alike_within_a_user_day": alike,
+                "worst_tenth_were_they_exact": np.quantile(alone, [0.5, 0.95]).tolist(),
+                "and_alike": np.quantile(together, [0.5, 0.95]).tolist(),
+                "weighted_gap": _weighted_gap(chance, came),
+            }  # fmt: skip
     return found
+
+
+def _numbered(*columns: np.ndarray) -> np.ndarray:
+    return np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].ravel()
+
+
+def _alike(left: np.ndarray, group: np.ndarray) -> float:
+    """Return the correlation of what is left of two outcomes of one group."""
+    total, squares, n = (np.bincount(group, values) for values in (left, left**2, np.ones(len(left))))
+    pairs = (n * (n - 1)).sum()
+    return float(np.clip((total**2 - squares).sum() / pairs / np.mean(left**2), 0, 1)) if pairs else 0.0
+
+
+def _drawn(chance: np.ndarray, group: np.ndarray, alike: float, rng: np.random.Generator) -> np.ndarray:
+    """Draw outcomes; two of a group share their draw with the chance ``alike``."""
+    shares = rng.random(len(chance)) < np.sqrt(alike)
+    draw = np.where(shares, rng.random(group.max() + 1)[group], rng.random(len(chance)))
+    return draw < chance
+
+
+def bounds(arguments: argparse.Namespace) -> dict[str, object]:
+    """Judge who knows the outcomes of all other days, later ones too: rates of users and keys, and the model.
+
+    The rates leave out the day itself, of that user or key, and count four forecasts of the base rate more. The model
+    is `boosted`'s with the same settings and features, learnt from four fifths of the weeks for the other fifth.
+    """
+    patterns = find_patterns(_log(arguments), PatternSettings(tz=arguments.tz))
+    found = {}
+    for period in patterns.layers():
+        f = make_forecasts(patterns, period)
+        rows = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
+        came, day = f.came[rows].astype(float), (f.issued[rows] - patterns.first) // 86_400
+        sure = {
+            name: _other_days(group[rows], day, came) for name, group in (("user", f.user), ("key", f.key))
+        }
+        columns, sure["model"] = features(patterns, f).to_numpy()[rows], np.full(len(came), came.mean())
+        for fold in range(5):
+            out = day // 7 % 5 == fold
+            if out.any() and 0 < came[~out].sum() < (~out).sum():
+                sure["model"][out] = _fit(columns[~out], came[~out], 0).inplace_predict(columns[out])
+        gains = {name: judge(chance, came > 0)["brier_gain"] for name, chance in sure.items()}
+        found[period] = {"n_forecasts": len(came)} | gains
+    return found
+
+
+def _other_days(group: np.ndarray, day: np.ndarray, came: np.ndarray) -> np.ndarray:
+    of_day = _numbered(group, day)
+    hits, n = (
+        np.bincount(group, values)[group] - np.bincount(of_day, values)[of_day]
+        for values in (came, np.ones(len(came)))
+    )
+    return np.asarray((hits + 4 * came.mean()) / (n + 4))
 
 
 def control(arguments: argparse.Namespace) -> dict[str, object]:
@@ -216,6 +280,7 @@ def _log(arguments: argparse.Namespace) -> pd.DataFrame:
 def main() -> None:
     commands = {
         "patterns": patterns, "hurst": memory, "recurring": recurring, "schedule": schedule, "halves": halves,
+        "bounds": bounds,
         "control": control, "coins": coins,
     }  # fmt: skip
     parser = argparse.ArgumentParser(

@@ -88,6 +88,7 @@ class HeldPool:
                 self.paces.setdefault("all", []).append(1 / max(10, run))
                 wait = self.start[j] - self.jobs[j]["submit"]
                 self.losses.setdefault(key, []).append(wait * (1 / max(10, run)))
+                self.losses.setdefault("all", []).append(wait * (1 / max(10, run)))
         closed = [f for f in self.open if f["moment"] + f["tolerance"] < now]
         self.open = [f for f in self.open if f["moment"] + f["tolerance"] >= now]
         for f in closed:
@@ -137,11 +138,18 @@ class HeldPool:
             return False
         width = self.width(f["job"])
         n = min(f["copies"], max(1, self.width(j) // width))
-        lost = self.losses.get(f["key"], [])
         queue = sum(self.a_second(k) for k in waiting)
         cost = self.a_second(j) + queue * (n * width / self.capacity)
         until = f["moment"] + f["tolerance"] + f["length"]
-        return f["sure"] * n * sum(lost) / (len(lost) + 1) > cost * (until - now)
+        return n * self.saved(f) > cost * (until - now)
+
+    def saved(self, f):
+        lost = self.losses.get(f["key"], [])
+        return f["sure"] * sum(lost) / (len(lost) + 1)
+
+    def kept_clear(self, f):
+        every = self.losses.get("all", [])
+        return f["copies"] > 0 and f["sure"] >= self.a and self.saved(f) * len(every) > sum(every)
 
     def fits_at_all(self, j):
         return self.jobs[j]["n"] <= self.n_nodes
@@ -244,8 +252,8 @@ class HeldNodes(HeldPool):
         """Add what is held against a job, or else what it keeps clear of if it can."""
         found, met = list(blocks), self.met_by(j)
         for f in self.open:
-            likely = f["copies"] > 0 and f["sure"] >= self.a
-            if likely and self.outweighs(f, j, now) == hard:
+            held = self.outweighs(f, j, now)
+            if held if hard else not held and self.kept_clear(f):
                 self.hold(f, found, now, f["copies"] - (f is met))
         return found
 

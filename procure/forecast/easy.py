@@ -21,6 +21,7 @@ from procure.forecast.reservations import (
     any_reaches,
     follow,
     is_held,
+    is_kept_clear,
     matching,
     next_release,
     reaches,
@@ -219,7 +220,10 @@ def _lay_beside(state, own, job, head, start, border):
 @njit(cache=True, nogil=True)
 def _keep_clear(state, own, job, head, start):
     """Move a job whose nodes are in ``chosen`` off the nodes of all likely forecasts, if it can."""
-    if not any_reaches(own.expected, LOW):
+    e, is_any = own.expected, False
+    for i in range(e.notes[N_OPEN]):
+        is_any = is_any or is_kept_clear(e, e.open[i])
+    if not is_any:
         return
     n, now = state.n_nodes[job], state.now[0]
     own.picked[:n] = state.chosen[:n]
@@ -236,7 +240,8 @@ def _hold_on_nodes(state, own, line, against, hard):
     met = matching(state, e, against)
     for i in range(e.notes[N_OPEN]):
         f = e.open[i]
-        if reaches(e, f, LOW) and is_held(state, e, f, against) == hard:
+        held = is_held(state, e, f, against)
+        if held if hard else not held and is_kept_clear(e, f):
             _hold_copies(state, own, line, f, e.copies[f] - (1 if f == met else 0))
 
 

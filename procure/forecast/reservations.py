@@ -49,7 +49,7 @@ class Expected(NamedTuple):
     ran: np.ndarray  # int64[n_keys], s that the ended jobs ran, in all
     n_ended: np.ndarray  # int64[n_keys + 1], jobs; the last entry is of all keys
     per_second: np.ndarray  # float64[n_keys + 1], the slowdown that a second's wait added to each, in all
-    lost: np.ndarray  # float64[n_keys], the slowdown that waiting added to them, in all
+    lost: np.ndarray  # float64[n_keys + 1], the slowdown that waiting added to them, in all
     queue: np.ndarray  # float64[1], the slowdown that a second's wait adds to all waiting jobs
     capacity: int  # CPUs of all nodes
     borders: np.ndarray  # float64[2]
@@ -112,7 +112,7 @@ def lay_out(
         first[column("burst")], _known_size(table, burst, state.submit), np.zeros(n, np.int64),
         np.zeros(n, np.int64), patterns.bursts.key[burst],
         np.zeros(n_keys, np.int64), np.zeros(n_keys + 1, np.int64), np.zeros(n_keys + 1),
-        np.zeros(n_keys), np.zeros(1),
+        np.zeros(n_keys + 1), np.zeros(1),
         int(np.maximum(state.total_cpus, 1).sum()), np.array(borders), eta, np.array([0, 0, -1, 0]),
     )  # fmt: skip
 
@@ -180,7 +180,7 @@ def _note_end(state, e, job):
     for group in (key, e.n_ended.size - 1):
         e.n_ended[group] += 1
         e.per_second[group] += a_second
-    e.lost[key] += (state.start[job] - state.submit[job]) * a_second
+        e.lost[group] += (state.start[job] - state.submit[job]) * a_second
 
 
 @njit(cache=True, nogil=True)
@@ -228,6 +228,22 @@ def any_reaches(e, border):
 
 
 @njit(cache=True, nogil=True)
+def _saved(e, f):
+    """Return what waiting has cost jobs like an expected one, in bounded slowdown, times the confidence."""
+    return e.sure[f] * e.lost[e.key[f]] / (e.n_ended[e.key[f]] + 1)
+
+
+@njit(cache=True, nogil=True)
+def is_kept_clear(e, f):
+    """Say whether jobs keep clear of a forecast where other nodes will do: one from the lower border on.
+
+    And only where waiting has cost the expected jobs more, times the confidence, than all ended jobs.
+    """
+    every = e.n_ended.size - 1
+    return reaches(e, f, LOW) and _saved(e, f) * e.n_ended[every] > e.lost[every]
+
+
+@njit(cache=True, nogil=True)
 def weigh_queue(state, e):
     """Note what a second's wait costs all waiting jobs."""
     e.queue[0] = 0.0
@@ -263,7 +279,7 @@ def is_held(state, e, f, job):
         return False
     width = _width(state, e.job[f])
     n = min(e.copies[f], max(1, _width(state, job) // width))
-    saved = e.sure[f] * n * e.lost[e.key[f]] / (e.n_ended[e.key[f]] + 1)
+    saved = n * _saved(e, f)
     a_second = _a_second(e, job) + e.queue[0] * (n * width / e.capacity)
     return saved > a_second * (e.moment[f] + e.tolerance[f] + e.length[f] - state.now[0])
 
