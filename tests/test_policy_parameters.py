@@ -118,7 +118,7 @@ def test_parameters_reach_the_schedule_by_every_door(procure, tmp_path):
     assert [row["policy"] for row in json.loads(out)] == ["easy", "easy:fit=best,depth=2"]
     _, out, _ = procure("policies", "describe", "easy", "--format", "json")
     depth = next(row for row in json.loads(out)["parameters"] if row["parameter"] == "depth")
-    assert (depth["type"], depth["default"], depth["range"]) == ("int", "1", "≥ 1; ≤ 1000000000")
+    assert (depth["type"], depth["default"], depth["range"]) == ("int", "1", "≥ 1; ≤ 1,000,000,000")
 
 
 def test_a_study_sets_parameters(tmp_path):

@@ -231,7 +231,7 @@ def parameter_rows(name: str) -> list[dict[str, Any]]:
         field = model.model_fields[key]
         annotation = getattr(field.annotation, "__name__", str(field.annotation))
         limits = [
-            f"{sign} {getattr(each, bound)}"
+            f"{sign} {getattr(each, bound):,}"
             for each in field.metadata
             for bound, sign in (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
             if hasattr(each, bound)

@@ -24,7 +24,7 @@ from procure.study.rules import check_threshold
 from procure.sweep import read_results
 from procure.sweep.results import RULES, RUNS_ALL, StudyResults, check_in_study, few_simulated, load_results
 from procure.tables import read
-from procure.text import as_html, as_html_list, as_text, counted, duration, listed, nearest
+from procure.text import as_html, as_html_list, as_text, be, counted, duration, listed, nearest
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ def _verdict(rows: pd.DataFrame) -> str:
         f"on the best of them jobs wait {duration(first['regret_seconds'])} longer than on the best of all"
     )
     as_good = naive.index[(naive["precision"] >= first["precision"]) & (first["feature_set"] != "none")]
-    return text + (f"; {' and '.join(as_good)} is as good at this length" if len(as_good) else "")
+    return text + (f"; {' and '.join(as_good)} {be(len(as_good))} as good at this length" if len(as_good) else "")
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
