@@ -325,7 +325,9 @@ def _verdict(rows: pd.DataFrame) -> str:
         f"on the best of them jobs wait {duration(first['regret_seconds'])} longer than on the best of all"
     )
     as_good = naive.index[(naive["precision"] >= first["precision"]) & (first["feature_set"] != "none")]
-    return text + (f"; {' and '.join(as_good)} {be(len(as_good))} as good at this length" if len(as_good) else "")
+    return text + (
+        f"; {' and '.join(as_good)} {be(len(as_good))} as good at this length" if len(as_good) else ""
+    )
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
