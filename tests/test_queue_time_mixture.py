@@ -72,7 +72,8 @@ def slow_weights(outcomes: Outcomes, raw: np.ndarray, stated: mixture.Stated, un
         if time >= until:
             break
         submitted = int((outcomes.submit <= time).sum())
-        slow = weighing.DELAY / (weighing.DELAY + submitted - resolved) / np.sqrt(outcomes.rank[row])
+        waiting = min(submitted - resolved, weighing.MOST_DELAY)
+        slow = weighing.DELAY / (weighing.DELAY + waiting) / np.sqrt(outcomes.rank[row])
         if kind:
             seen, scale = weighing.MEMORY * seen + 1, weighing.MEMORY * scale
         scale = scale + losses(np.expm1(curves[row]), low, high, kind == 1)
@@ -201,6 +202,21 @@ def test_jobs_that_still_wait_are_news() -> None:
     mixed = Mixture()
     mixed.roll(outcomes_of(submit, np.where(starts, 5.0, np.inf)), raw, TOP, 500 * 60.0)
     assert mixed.weights[NAMES.index("hgb_mean")] > 0.4
+
+
+def test_jobs_passed_over_for_weeks_do_not_stop_the_learning() -> None:
+    """Where most jobs never start, the weights move as if no more than so many forecasts were open."""
+    outcomes, raw = random_case(1, 700)
+    stuck = np.arange(700) % 5 > 0
+    stuck_now = replace(
+        outcomes, left=np.where(stuck, UNKNOWN, outcomes.left), started=outcomes.started & ~stuck
+    )
+    mixed = Mixture()
+    said = mixed.roll(stuck_now, raw, TOP, 41_000.0)
+    assert (stuck_now.left > 41_000).sum() > weighing.MOST_DELAY + 100
+    np.testing.assert_allclose(
+        mixed.weights, slow_weights(stuck_now, raw, said, 41_000.0), rtol=1e-5, atol=1e-9
+    )
 
 
 def test_far_more_jobs_than_ever_wait_by_the_work_ahead() -> None:

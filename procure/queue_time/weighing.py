@@ -14,6 +14,8 @@ from procure.queue_time.experts import MIDDLE, N_ERRORS, RATES, SPREAD
 RATE_OF_PACES, SHARE, DELAY = 0.1, 0.01, 10.0
 """The rate at which the paces are weighed by what their weights lost; the share of all weight that returns to its
 start after an outcome; and the unresolved forecasts at which all of them are halved."""
+MOST_DELAY = 400
+"""The most unresolved forecasts that count: jobs that are passed over for weeks would stop all learning."""
 MOST_LOSS = 100.0
 """The most that one outcome counts, as a multiple of the mixture's usual loss."""
 MEMORY = 0.95
@@ -65,7 +67,7 @@ def _learn(
     rank: int, weights: np.ndarray, paces: np.ndarray, prior: np.ndarray, scale: np.ndarray, seen: float,
 ) -> float:  # fmt: skip
     """Move the weights by what a job's wait from one age to another, and perhaps its start, costs each expert."""
-    slow = DELAY / (DELAY + waiting) / np.sqrt(rank)
+    slow = DELAY / (DELAY + min(waiting, MOST_DELAY)) / np.sqrt(rank)
     n_levels = len(scale)
     if over:
         seen = MEMORY * seen + 1
