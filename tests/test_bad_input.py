@@ -285,7 +285,7 @@ def test_missing_columns_are_named_all_at_once(tmp_path):
     path.write_text("job_id,user\n1,ann\n")
     with pytest.raises(TableError, match=r"submit_time is missing.*run_time, cpus_per_node"):
         read(path, JOB)
-    with pytest.raises(TableError, match=r"column is submit_time, cpus_per_node, run_time; .*them with"):
+    with pytest.raises(TableError, match=r"columns are submit_time, cpus_per_node, run_time; .*them with"):
         import_log(path, "csv")
     with pytest.raises(TableError, match=r"'JobName' .*; missing too:.*'ReqMem' \(for mem_mb_per_node\)"):
         import_log(path, "csv", "beocat")
