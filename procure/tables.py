@@ -19,7 +19,7 @@ import pandas as pd
 from procure.errors import TableError, reason
 from procure.files import check_parquet, existing_file, is_parquet, read_bytes, read_rows, whole_file
 from procure.schemas import JOB, METRICS, NODE, PACKAGE, QUOTE, RESULT, SCHEMAS, Column, Schema
-from procure.text import money, nearest, short
+from procure.text import money, nearest, printable, short
 
 __all__ = [
     "JOB",
@@ -191,7 +191,7 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
         raise TableError(f"{source}: duplicate column {repeated[0]}")
     absent = [c.name for c in schema.columns if c.required and c.name not in frame.columns]
     if absent:
-        has = ", ".join(map(str, frame.columns)) or "no columns"
+        has = printable(", ".join(map(str, frame.columns))) or "no columns"
         more = f"; missing too: {', '.join(absent[1:])}" if absent[1:] else ""
         raise TableError(f"{source}: column {absent[0]} is missing; the table has {has}{more}")
     unknown = [name for name in frame.columns if name not in schema.by_name]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_learn import log
+from test_window_neural import random_network
 
 from procure.errors import TableError
 from procure.learn.policy import UNTRAINED, load
@@ -22,6 +23,7 @@ from procure.study.study import Simulate
 from procure.sweep.manifest import refuse_other_inputs, write_manifest
 from procure.sweep.results import policy_of
 from procure.tables import JOB, read, write
+from procure.window.network import write_network
 
 SMALL = ("--min-jobs", 10, "--min-wait", 0)
 QUICK = ("--generations", 1, "--processes", 1, *SMALL)
@@ -173,6 +175,7 @@ def test_a_study_names_a_policys_file_from_its_own_folder(files, monkeypatch):
     for name in ("a", "b"):
         write_policy(folder / f"mine/trained/{name}.policy", own)
         write_policy(folder / f"elsewhere/trained/{name}.policy", other)
+    write_network(folder / "mine/trained/net.npz", random_network())
     quotes = Path(__file__).parent.parent / "quotes" / "example-2023.csv"
     (folder / "mine" / "quotes.csv").write_bytes(quotes.read_bytes())
     (folder / "mine" / "study.toml").write_text(STUDY)

@@ -104,3 +104,16 @@ def test_a_first_package_that_saturates_is_named(tmp_path):
     run_sweep(load_plan(load_study(path)), "serial")
     done = recommend(path, k=1, resamples=0)
     assert any("saturates on all" in line for line in done.notes)
+
+
+def test_what_was_simulated_is_not_overruled_by_a_prediction(swept):
+    """A package that ran on some futures only counts there by its runs, elsewhere by what a model expects."""
+    values = recommend(swept, k=4).package_values
+    wait = values.results[MEAN_WAIT.column]
+    row = int(np.flatnonzero(values.whole.runs_all & np.isnan(wait).all(axis=0))[0])
+    before = outlook(values, np.array([row]))
+    wait[:4, row] = 0.5
+    assert np.isnan(before["best_chance"][0])
+    first = int(np.flatnonzero(values.whole.runs_all & ~np.isnan(wait).any(axis=0))[0])
+    assert outlook(values, np.array([first]))["best_chance"][0] <= 0.2
+    wait[:, row] = np.nan

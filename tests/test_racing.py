@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sweep_lab import make_study
 from test_futures import log, study_file
 
 from procure import recommend
@@ -77,6 +78,17 @@ def test_too_few_runs_are_refused_with_what_is_needed(study):
 def test_a_race_by_anything_else_is_refused(study, more):
     with pytest.raises(ArgumentError, match="by the objective mean-wait or rank, without constraints"):
         search(study, runs=400, **more)
+
+
+def test_a_race_of_workloads_that_weigh_differently_is_refused(tmp_path):
+    """It counts every workload alike."""
+    path = make_study(tmp_path)
+    day = (
+        "[[workloads]]\nname = 'night'\ngenerate = { seed = 4, n_jobs = 150 }\nlogged_speed = 5\nweight = 3\n"
+    )
+    path.write_text(path.read_text().replace("[simulate]", f"{day}[simulate]"))
+    with pytest.raises(ArgumentError, match="weights differ"):
+        search(path, runs=40, method="race")
 
 
 def test_a_race_is_by_rank_where_the_study_or_the_caller_asks_for_it(study, monkeypatch):

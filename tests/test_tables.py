@@ -58,6 +58,7 @@ BAD = [
     ({**NODES, "node_id": ["a", ""]}, r"row 2, column node_id: the value is missing"),
     ({**NODES, "memory": [1, 1]}, r"unknown column 'memory'; did you mean mem_mb"),
     ({"node_id": ["a"]}, r"column cpus is missing; the table has node_id"),
+    ({"node_id": ["a"], "x\nall is well": [1]}, r"the table has node_id, x\\nall is well"),
 ]
 
 

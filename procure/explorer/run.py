@@ -97,9 +97,15 @@ def search(
     listed = space.listed()
     n_known = float(len(listed)) if listed is not None else space.size()
     n_workloads = len(plan.workloads)
+    given = share
     if runs is None and share is None:
         runs, share = study.search.runs, study.search.share
-    runs = runs or _share_of(share or 0.0, n_known, listed is not None) * n_workloads
+    try:
+        runs = runs or _share_of(share or 0.0, n_known, listed is not None) * n_workloads
+    except ArgumentError as error:
+        if given is not None:
+            raise
+        raise TableError(f"{study.path}: search.share: {error}") from None
     if runs < n_workloads:
         raise TableError(
             f"{counted(runs, 'run')} cannot simulate one package on {counted(n_workloads, 'workload')}; give runs "
@@ -227,6 +233,11 @@ def _check(
         raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, (*METHODS, RACE))}")
     if method == RACE and len(study.scenarios) < 2:
         raise ArgumentError("method", "a race needs several workloads, such as futures ([futures])")
+    if method == RACE and len({one.weight for one in study.scenarios}) > 1:
+        raise ArgumentError(
+            "method",
+            "in a race every workload counts alike, and this study's weights differ; the method model knows all",
+        )
     if method == RACE and (criteria.objective.name not in RACED_BY or criteria.constraints):
         raise ArgumentError(
             "method",

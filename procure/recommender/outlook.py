@@ -11,7 +11,7 @@ from procure.recommender.race import FEWEST_KEPT, MOST_LEARNT, features_of, pred
 from procure.recommender.values import PackageValues
 from procure.schemas import PACKAGE
 from procure.study import Study
-from procure.text import duration
+from procure.text import counted, duration
 from procure.workload.futures import WEEK
 from procure.workload.replay import counted_jobs
 
@@ -82,7 +82,8 @@ def _best_of_all(values: PackageValues) -> np.ndarray:
     n_nodes = packages.drop(columns=PACKAGE.names, errors="ignore").to_numpy(dtype="float64")
     totals = packages[["total_cpus", "total_mem_gb", "total_gpus"]].to_numpy(dtype="float64")
     found = predict_waits(features_of(n_nodes, totals), learnt, wait[:, able[learnt]])
-    return np.minimum(values.best, np.delete(found, known, axis=1).min(axis=1))
+    found = np.where(np.isnan(wait[:, able]), found, wait[:, able])
+    return np.minimum(values.best, found.min(axis=1))
 
 
 def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
@@ -92,13 +93,18 @@ def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
         return []
     n, able = len(values.cases), values.whole.runs_all
     n_simulated = int((values.simulated & able).sum())
+    n_known = int((~np.isnan(values.results[MEAN_WAIT.column][:, able]).any(axis=0)).sum())
     best, near = found["best_chance"], found["near_chance"]
-    others = f" ({n_simulated:,} simulated, the others as a model of these has them)"
+    among, others = f"of all {able.sum():,} packages", ""
+    if n_known < FEWEST_KEPT and n_known < able.sum():
+        among = f"of the {counted(n_known, 'package')} simulated on all of them"
+    elif n_simulated < able.sum():
+        others = f" ({n_simulated:,} simulated, the others as a model of these has them)"
     text = (
         f"over the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on average, and "
         f"in one such period that comes {duration(found['outlook_low'])} to {duration(found['outlook_high'])} (90 % by "
-        f"backtests); of all {able.sum():,} packages it is the best in {best:.0%} of the futures, and within 5 % of "
-        f"the best in {near:.0%}{others if n_simulated < able.sum() else ''}"
+        f"backtests); {among} it is the best in {best:.0%} of the futures, and within 5 % of "
+        f"the best in {near:.0%}{others}"
     )
     full = values.results["saturated"][:, row] > 0
     if not full.any():

@@ -10,7 +10,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import read_rows
 from procure.schemas import JOB
-from procure.text import counted, nearest
+from procure.text import counted, nearest, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, Preset, fitting_preset
@@ -123,7 +123,8 @@ def _mapping(
         raise TableError(
             f"{source}: nothing says which column{' is' if len(absent) == 1 else 's are'} {', '.join(absent)}; "
             "the file has "
-            f"{', '.join(map(str, frame.columns))}; name {'it' if len(absent) == 1 else 'them'} with {options}"
+            f"{printable(', '.join(map(str, frame.columns)))}; "
+            f"name {'it' if len(absent) == 1 else 'them'} with {options}"
             f"{_hint(frame, absent)}"
         )
     return mapping

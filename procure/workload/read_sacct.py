@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.text import counted
+from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
 from procure.workload.slurm_text import (
@@ -131,11 +131,8 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]
             "`procure workload import --print-sacct-command` prints a command that makes such a file"
         )
     width = header.count("|")
-    if all(lines[number].endswith("|") and lines[number].count("|") == width + 1 for number in body):
-        width, header = (
-            width + 1,
-            f"{header}|",
-        )  # an empty field after the last, as --parsable and editors write
+    if body and all(lines[number].endswith("|") and lines[number].count("|") == width + 1 for number in body):
+        width, header = width + 1, f"{header}|"  # an empty field after the last of each row, as editors write
     good = [number for number in body if lines[number].count("|") == width]
     ledger = Ledger(str(path), np.array(good, dtype=np.int64), len(body), skip_bad_rows)
     if len(good) < len(body):
@@ -161,7 +158,7 @@ def _pick(frame: pd.DataFrame, *names: str) -> pd.Series | None:
 def _need(frame: pd.DataFrame, source: str, *names: str) -> pd.Series:
     found = _pick(frame, *names)
     if found is None:
-        has = ", ".join(frame.columns)
+        has = printable(", ".join(frame.columns))
         raise TableError(f"{source}: column {' or '.join(names)} is missing; the file has {has}")
     return found
 
