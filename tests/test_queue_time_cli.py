@@ -16,6 +16,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.queue_time import evaluation, training
 from procure.queue_time import predict as room
+from procure.queue_time.metrics import GAPS
 from procure.queue_time.report import _about
 from procure.queue_time.state import parse_state
 from tests.test_queue_time_model import QUICK, busy_site
@@ -96,6 +97,37 @@ def test_trend_watch_and_update(folder: Path) -> None:
         "--out", str(folder / "new.model"),
     )  # fmt: skip
     assert (folder / "new.model").is_file()
+
+
+def test_a_log_that_has_grown_is_learnt_from_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--refit-grown trains again at so many per cent of what the boosters learnt from, and says so; below it not."""
+    monkeypatch.setattr(training, "Settings", lambda: QUICK)
+    whole, site = busy_site(900), str(folder / "grown.model")
+    whole.iloc[:800].to_parquet(folder / "first.parquet")
+    assert "trained procure on 800 jobs" in asked(folder, "train", "first.parquet", "--out", site)
+    words = ["update", "jobs.parquet", "--model", site, "--refit-grown"]
+    kept = asked(folder, *words, "12.6", "--out", str(folder / "kept.model"))
+    assert "trained again" not in kept and "100 newer jobs" in kept
+    assert "trained again on 900 jobs" in asked(folder, *words, "12.5")
+    assert "trained again" not in asked(folder, *words, "1")
+
+
+def asked(folder: Path, verb: str, log: str, *words: str) -> str:
+    """What a command of a log says on stderr."""
+    result = RUN.invoke(app, ["queue", verb, str(folder / log), *words])
+    assert result.exit_code == 0, result.output + str(result.exception)
+    return result.stderr
+
+
+def test_every_method_has_every_column(folder: Path) -> None:
+    """Where no method states chances, their gaps stand empty in the table, in CSV and in JSON."""
+    words = ["evaluate", str(folder / "jobs.parquet"), "--method", "gbt", "--format"]
+    table = ask(folder, *words, "table")
+    assert "gbt" in table and "–" in table
+    lines = ask(folder, *words, "csv").splitlines()
+    rows = json.loads(ask(folder, *words, "json"))
+    assert set(GAPS) < set(lines[0].split(",")) == set(rows[0])
+    assert all(row[name] is None for row in rows for name in GAPS)
 
 
 def test_evaluate_prints_the_rows_that_scripts_rely_on(folder: Path) -> None:

@@ -125,6 +125,7 @@ def test_a_gap_is_held_against_luck() -> None:
     assert few["worst_gap_luck"] > 2 * right["worst_gap_luck"]
     wrong = metrics.calibration(chance, rng.random(3000) < chance**3, burst)
     assert wrong["worst_gap"] > 2 * wrong["worst_gap_luck"]
+    assert all(np.isnan(gap) for gap in metrics.calibration(*np.empty((2, 0)), np.empty(0, int)).values())
     one = metrics.calibration(np.full(100, 0.55), np.arange(100) < 99, np.minimum(np.arange(100), 99) // 99)
     assert one["worst_gap"] == pytest.approx(44) and one["worst_gap_by_burst"] == pytest.approx(5)
 
@@ -317,6 +318,21 @@ def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     )
     with pytest.raises(TableError, match="ends before"):
         update(later, jobs.iloc[:500])
+
+
+def test_growth_is_of_the_waits_that_the_boosters_learnt_from(jobs: pd.DataFrame) -> None:
+    """They learn from the last `max_rows` at most; a job counts once its start is known, then or by a later log."""
+    waiting = jobs.copy()
+    waiting.loc[waiting.index[[*range(990, 1000), *range(1290, 1300)]], ["start_time", "end_time"]] = pd.NA
+    waiting["state"] = np.where(waiting["start_time"].isna(), "PENDING", "")
+    site = train(waiting.iloc[:1000], settings=replace(QUICK, max_rows=400))
+    assert site.about["n_rows"] == 990 and site.about["trained_rows"] == 400
+    assert growth(site, waiting.iloc[:1000]) == 0
+    assert growth(site, waiting.iloc[900:1300]) == 290 / 400
+    assert growth(site, jobs.iloc[900:1300]) == 310 / 400
+    later, _, _ = update(site, waiting.iloc[900:1300])
+    assert growth(later, waiting.iloc[1200:1300]) == 290 / 400
+    assert growth(later, jobs.iloc[900:1400]) == 410 / 400
 
 
 def test_a_refit_learns_from_the_history_and_the_log(

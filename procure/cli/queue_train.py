@@ -48,7 +48,7 @@ def train(
     site = training.train(jobs, method, k, replay=replay)
     store.save(site, out)
     size = out.stat().st_size / 1e6
-    common.note(f"trained {method} on {site.about['n_rows']:,} jobs; wrote {out} ({size:.1f} MB)")
+    common.note(f"trained {method} on {site.about['trained_rows']:,} jobs; wrote {out} ({size:.1f} MB)")
 
 
 def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
@@ -88,7 +88,8 @@ def update(
             min=1,
             max=LARGEST,
             metavar="PERCENT",
-            help="As --refit once so many more jobs have come than the boosters learnt from, say 20.",
+            help="As --refit once so many more jobs have come than the boosters learnt from, say 20; "
+            "jobs that have started count.",
         ),
     ] = None,
     preset: PresetOption = None,

@@ -24,7 +24,8 @@ CONTROLS = ("learnt", "exact", "shuffled")
 EXACT_TOLERANCE = 60
 """s; about a forecast that knows the future."""
 LOW, HIGH = range(2)
-"""The borders of the bands: below the first nothing is held, from the second on for good."""
+"""The borders of the bands: from the first on jobs keep clear (`is_kept_clear`), from the second on nodes are
+held where that pays (`is_held`)."""
 N_ADMITTED, N_OPEN, MOMENT, SEEN = range(4)
 """What the notes count: forecasts issued, those among them still open, and ends dealt with at a moment."""
 _DAY = 86_400

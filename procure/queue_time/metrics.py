@@ -11,6 +11,8 @@ LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 """The quantiles over which the pinball loss is averaged."""
 HOURS = (1, 4, 8, 12)
 """The deadlines that a report shows beside the mean wait, in hours."""
+GAPS = ("worst_gap", "worst_gap_by_burst", "worst_gap_luck", "worst_gap_by_burst_luck")
+"""What `calibration` measures."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,18 @@ def calibration_bins(chance: np.ndarray, happened: np.ndarray) -> pd.DataFrame:
 
 
 def worst_gap(chance: np.ndarray, happened: np.ndarray, weight: np.ndarray) -> float:
-    """Return the worst gap, in points, between stated and observed over the tenths with more than 2 % of the weight."""
+    """Return the worst gap, in points, between stated and observed over the tenths with more than 2 % of the weight.
+
+    Of no rows it is NaN.
+    """
     number = np.minimum((chance * 10).astype(int), 9)
     share, stated, observed = (
         np.bincount(number, weight * one, minlength=10) for one in (np.ones(len(chance)), chance, happened)
     )
     large = share > 0.02 * weight.sum()
-    return float(100 * np.abs((observed - stated)[large] / share[large]).max())
+    return (
+        float(100 * np.abs((observed - stated)[large] / share[large]).max()) if large.any() else float("nan")
+    )
 
 
 def calibration(
@@ -130,7 +137,7 @@ def calibration(
 
 
 def judge(wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], base: np.ndarray) -> list[dict]:
-    """Measure a forecast: one row per deadline.
+    """Measure a forecast: one row per deadline, in which `GAPS` are still None.
 
     Parameters
     ----------
@@ -169,5 +176,6 @@ def judge(wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], bas
                 "brier_base": brier(np.full(len(wait), (base <= deadline).mean()), did),
             }
             | matrix
+            | dict.fromkeys(GAPS)
         )
     return rows

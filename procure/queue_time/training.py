@@ -54,14 +54,17 @@ def train(
         known = f"{counted(len(rows), 'job')} with a start {be(len(rows))} too few to learn from"
         raise TableError(f"{known}; at least 100 are needed")
     model: QueueTimeModel | Published
+    n_learnt = len(rows)
     if method == "procure":
         outcomes = Outcomes.of(jobs)
         model = QueueTimeModel(settings or Settings())
-        with work(f"training on {len(rows):,} jobs", model.work(len(rows))):
+        n_learnt = min(len(rows), model.settings.max_rows)
+        with work(f"training on {n_learnt:,} jobs", model.work(len(rows))):
             model.learn(features, outcomes, rows, _known_until(outcomes))
     else:
         model = Published(k if method == "kmeans-gbt" else 0).fit(features.iloc[rows], wait[rows])
-    about = _about(jobs, features, len(rows), method) | {"replay": replay, "trained_rows": len(rows)}
+    about = _about(jobs, features, len(rows), method)
+    about |= {"replay": replay, "trained_rows": n_learnt, "rows_since": 0}
     with step("learning the trend"):
         trend = fit_trend(jobs, features)
     return SiteModel(method, model, about, recent(jobs), trend)
@@ -123,8 +126,9 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     drifts = warnings(site.about["bounds"], features, window, int(joined["submit_time"].iloc[-1]))
     if isinstance(site.model, QueueTimeModel):
         _learn_more(site.model, joined, features, fresh)
-    n_known = int((~np.isnan(wait_times(joined)[fresh])).sum())
+    n_known = _newly_known(site.history, joined)
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
+    about["rows_since"] = site.about.get("rows_since", 0) + n_known
     about |= {
         name: site.about[name]
         for name in ("first", "bounds", "replay", "trained_until", "trained_rows")
@@ -137,14 +141,21 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
 
 
 def growth(site: SiteModel, jobs: pd.DataFrame) -> float:
-    """Return how many jobs came since the boosters were trained, by a log's end, as a share of those they learnt from.
+    """Return how many waits became known since the boosters were trained, by a log's end, per wait they learnt from.
 
-    Who trains again whenever a share g has come spends on all trainings together at most (1 + g)/g times what the last
-    one takes: cost grows with the log, not with its age.
+    Who trains again whenever that is g or more learns, in all trainings before the last, from at most 1/g rows for each
+    of these waits: cost grows with the log, not with its age.
     """
-    trained = site.about["trained_rows"]
-    new = int((queue_jobs(jobs)["submit_time"] > site.about["last"]).sum())
-    return float((site.about["n_rows"] - trained + new) / trained)
+    jobs = queue_jobs(jobs)
+    joined = _joined(site.history, jobs, (jobs["submit_time"] > site.about["last"]).to_numpy())
+    since = site.about.get("rows_since", 0) + _newly_known(site.history, joined)
+    return float(since / site.about["trained_rows"])
+
+
+def _newly_known(history: pd.DataFrame, joined: pd.DataFrame) -> int:
+    """Return of how many jobs the wait is known that the history did not tell."""
+    before, now = (table[~np.isnan(wait_times(table))] for table in (history, joined))
+    return int((~_among(now, before)).sum())
 
 
 def _among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
