@@ -10,6 +10,11 @@ python benchmarks/forecast_claims.py control LOG [--tz ZONE]         AUC within 
 python benchmarks/forecast_claims.py coins                           the same of running shares of coin tosses
 python benchmarks/forecast_claims.py halves LOG [--tz ZONE]          calibration by half of the log, and what luck does
 python benchmarks/forecast_claims.py bounds LOG [--tz ZONE]          Brier gains of who knows all other days
+python benchmarks/forecast_claims.py recalibrations LOG [--tz ZONE]  other ways to recalibrate, by half of the log
+python benchmarks/forecast_claims.py gains FILE...                   what the files that these wrote say, of all logs
+
+Several logs are one table. halves and recalibrations keep the model's chances with --keep FOLDER, and read them there
+again (they take most of the time); a folder is for one version of the code.
 """
 
 from __future__ import annotations
@@ -19,18 +24,20 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from forecast_recalibration import compare, gains
 from hurst import hurst, series_of
 from queue_time_claims import busy_year
 
 from procure.comparison.classes import resource_usage
 from procure.comparison.paired import paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
-from procure.forecast.boosted import _fit
-from procure.forecast.confidence import make_forecasts
-from procure.forecast.evaluation import auc_within, calibration, judge, shuffle_days
+from procure.forecast.boosted import _fit, raw_chances, recalibrated_daily
+from procure.forecast.confidence import Forecasts, make_forecasts
+from procure.forecast.evaluation import auc_within, calibration, judge, shuffle_days, worst_tenth
 from procure.forecast.features import features
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.known import NEVER
@@ -126,15 +133,15 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
     rng, found = np.random.default_rng(0), {}
     for period in patterns.layers():
         f = make_forecasts(patterns, period)
-        sure = confidence_of(patterns, f, "boosted")
+        sure = recalibrated_daily(patterns, f, _raw(arguments, patterns, f, period))
         known = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
         first = f.issued < (patterns.first + patterns.last) / 2
         user_day = _numbered(f.user, (f.issued - patterns.first) // 86_400)
         for name, rows in (("first", known & first), ("second", known & ~first), ("all", known)):
             chance, came, group = sure[rows], f.came[rows], user_day[rows]
             judged, alike = judge(chance, came), _alike(came - chance, group)
-            alone = [judge(chance, rng.random(len(chance)) < chance)["worst_tenth"] for _ in range(100)]
-            together = [judge(chance, _drawn(chance, group, alike, rng))["worst_tenth"] for _ in range(100)]
+            alone = [worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(100)]
+            together = [worst_tenth(chance, _drawn(chance, group, alike, rng)) for _ in range(100)]
             found[f"{period}, {name}"] = {
                 key: judged[key] for key in ("n_forecasts", "brier_gain", "worst_tenth")
             } | {
@@ -144,6 +151,42 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
                 "weighted_gap": _weighted_gap(chance, came),
             }  # fmt: skip
     return found
+
+
+def recalibrations(arguments: argparse.Namespace) -> dict[str, object]:
+    """Judge other ways to recalibrate on both halves of the log: Brier gain and worst tenth."""
+    patterns = find_patterns(_log(arguments), PatternSettings(tz=arguments.tz))
+    found = {}
+    for period in patterns.layers():
+        f = make_forecasts(patterns, period)
+        judged = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
+        found[period] = compare(patterns, f, period, _raw(arguments, patterns, f, period), judged)
+    return found
+
+
+def all_gains(arguments: argparse.Namespace) -> dict[str, object]:
+    """Count in how many cells of all logs each way to recalibrate betters the one in use."""
+    cells = {}
+    for path in map(Path, arguments.log):
+        cells |= {f"{path.stem} {period}": cell for period, cell in json.loads(path.read_text()).items()}
+    return {half: gains(cells, half) for half in ("first", "second")}
+
+
+def _raw(arguments: argparse.Namespace, patterns: Patterns, forecasts: Forecasts, period: str) -> np.ndarray:
+    """Return the model's chances, from the folder ``--keep`` if it holds those of these forecasts."""
+    if not arguments.keep:
+        return raw_chances(patterns, forecasts)
+    path = Path(arguments.keep) / f"{Path(arguments.log[0]).name}-{period}.npz"
+    if path.exists():
+        with np.load(path, allow_pickle=False) as kept:
+            if np.array_equal(kept["issued"], forecasts.issued) and np.array_equal(
+                kept["came"], forecasts.came
+            ):
+                return kept["chance"]
+    chance = raw_chances(patterns, forecasts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, issued=forecasts.issued, came=forecasts.came, chance=chance)
+    return chance
 
 
 def _numbered(*columns: np.ndarray) -> np.ndarray:
@@ -272,28 +315,31 @@ def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.Dat
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
-    if arguments.log.endswith(".parquet"):
-        return read(arguments.log, JOB)
-    return read_log(arguments.log, preset=arguments.preset).jobs
+    parts = [
+        read(log, JOB) if log.endswith(".parquet") else read_log(log, preset=arguments.preset).jobs
+        for log in arguments.log
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def main() -> None:
     commands = {
         "patterns": patterns, "hurst": memory, "recurring": recurring, "schedule": schedule, "halves": halves,
-        "bounds": bounds,
+        "bounds": bounds, "recalibrations": recalibrations, "gains": all_gains,
         "control": control, "coins": coins,
     }  # fmt: skip
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", choices=commands)
-    parser.add_argument("log", nargs="?")
+    parser.add_argument("log", nargs="*")
     parser.add_argument("--preset")
     parser.add_argument("--tz")
     parser.add_argument("--cpus", type=int, default=100)
     parser.add_argument("--wagap", action="store_true")
     parser.add_argument("--days", type=float, default=0)
     parser.add_argument("--shuffles", type=int, default=1, help="of the days, for control")
+    parser.add_argument("--keep", help="folder for the model's chances")
     parser.add_argument("--policies", default=POLICIES, help="separated by commas; within a policy, write ;")
     arguments = parser.parse_args()
     print(json.dumps(commands[arguments.command](arguments), indent=1, default=float))

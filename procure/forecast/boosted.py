@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
 
 import numpy as np
 import xgboost
@@ -31,27 +31,40 @@ def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarr
     Days are counted from the log's first submission. A model learns from the forecasts whose outcome was
     known; its predictions are then recalibrated on those earlier ones whose outcome was known.
     """
-    f = forecasts
-    rows = features(patterns, f).to_numpy()
-    raw = hazard(f)
-    found = raw.copy()
-    by_known = np.argsort(f.known, kind="stable")
-    known = f.known[by_known]
-    came = f.came.astype(np.float64)
-    model, n_fitted = None, 0
-    day = (f.issued - patterns.first) // DAY
-    edges = np.searchsorted(day, np.arange(int(day[-1]) + 2)) if len(day) else np.zeros(1, np.int64)
-    for number, (low, high) in enumerate(pairwise(edges.tolist())):
-        if low == high:
-            continue
-        n_known = int(np.searchsorted(known, patterns.first + number * DAY, "right"))
-        learnt = by_known[max(0, n_known - _MOST) : n_known]
-        if n_known >= max(FEWEST, _GROWTH * n_fitted) and FEWEST_CAME <= came[learnt].sum() < len(learnt):
-            model, n_fitted = _fit(rows[learnt], came[learnt], seed), n_known
-        if model is not None:
-            raw[low:high] = model.inplace_predict(rows[low:high])
-        found[low:high] = recalibrated(raw[low:high], raw[learnt], came[learnt])
+    return recalibrated_daily(patterns, forecasts, raw_chances(patterns, forecasts, seed))
+
+
+def recalibrated_daily(patterns: Patterns, forecasts: Forecasts, raw: np.ndarray) -> np.ndarray:
+    """Return the chances float64[n], each recalibrated on what was known when its day began."""
+    found, came = raw.copy(), forecasts.came.astype(np.float64)
+    for today, known in _days(patterns, forecasts):
+        found[today] = recalibrated(raw[today], raw[known], came[known])
     return found
+
+
+def raw_chances(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarray:
+    """Return the model's chances before recalibration, float64[n]; until there is a model, the hazard."""
+    rows = features(patterns, forecasts).to_numpy()
+    found, came = hazard(forecasts), forecasts.came.astype(np.float64)
+    model, n_fitted = None, 0
+    for today, known in _days(patterns, forecasts):
+        latest, n_known = known[-_MOST:], len(known)
+        if n_known >= max(FEWEST, _GROWTH * n_fitted) and FEWEST_CAME <= came[latest].sum() < len(latest):
+            model, n_fitted = _fit(rows[latest], came[latest], seed), n_known
+        if model is not None:
+            found[today] = model.inplace_predict(rows[today])
+    return found
+
+
+def _days(patterns: Patterns, forecasts: Forecasts) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield each day's forecasts, and those whose outcome was known when it began, in the order of that."""
+    by_known = np.argsort(forecasts.known, kind="stable")
+    known = forecasts.known[by_known]
+    day = (forecasts.issued - patterns.first) // DAY
+    for number in np.unique(day).tolist():
+        low, high = np.searchsorted(day, [number, number + 1]).tolist()
+        n_known = int(np.searchsorted(known, patterns.first + number * DAY, "right"))
+        yield slice(low, high), by_known[:n_known]
 
 
 def _fit(rows: np.ndarray, came: np.ndarray, seed: int) -> xgboost.Booster:

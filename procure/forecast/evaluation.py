@@ -110,19 +110,23 @@ def judge(sure: np.ndarray, came: np.ndarray, seed: int = 0) -> dict[str, Any]:
     -------
     dict
         ``n_forecasts n_hits base_rate auc brier brier_constant`` (of the base rate, known afterwards, for
-        all), ``brier_gain`` (share below the constant's), ``worst_tenth`` (largest difference between
-        stated and observed in a tenth of the confidence with 1 % of the forecasts), and ``auc_outcomes_shuffled``.
+        all), ``brier_gain`` (share below the constant's), ``worst_tenth``, and ``auc_outcomes_shuffled``.
     """
     base = float(came.mean())
     brier, constant = float(np.mean((sure - came) ** 2)), base * (1 - base)
-    bins = calibration(sure, came)
-    bins = bins[bins["n"] >= _LEAST_SHARE * len(came)]
     mixed = np.random.default_rng(seed).permutation(came)
     return {
         "n_forecasts": len(came), "n_hits": int(came.sum()), "base_rate": base, "auc": auc(sure, came),
         "brier": brier, "brier_constant": constant, "brier_gain": 1 - brier / constant if constant else np.nan,
-        "worst_tenth": float((bins["stated"] - bins["came"]).abs().max()), "auc_outcomes_shuffled": auc(sure, mixed),
+        "worst_tenth": worst_tenth(sure, came), "auc_outcomes_shuffled": auc(sure, mixed),
     }  # fmt: skip
+
+
+def worst_tenth(sure: np.ndarray, came: np.ndarray) -> float:
+    """Return the largest difference of stated and observed in a tenth of the confidence with 1 % of the forecasts."""
+    bins = calibration(sure, came)
+    bins = bins[bins["n"] >= _LEAST_SHARE * len(came)]
+    return float((bins["stated"] - bins["came"]).abs().max())
 
 
 def auc(sure: np.ndarray, came: np.ndarray) -> float:
