@@ -13,7 +13,7 @@ python benchmarks/forecast_claims.py bounds LOG [--tz ZONE]          Brier gains
 python benchmarks/forecast_claims.py recalibrations LOG [--tz ZONE]  other ways to recalibrate, by half of the log
 python benchmarks/forecast_claims.py gains FILE...                   what the files that these wrote say, of all logs
 
-Several logs are one table. halves and recalibrations keep the model's chances with --keep FOLDER, and read them there
+halves and recalibrations keep the model's chances with --keep FOLDER, and read them there
 again (they take most of the time); a folder is for one version of the code.
 """
 
@@ -36,7 +36,7 @@ from procure.comparison.classes import resource_usage
 from procure.comparison.paired import paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
 from procure.forecast.boosted import _fit, raw_chances, recalibrated_daily
-from procure.forecast.confidence import Forecasts, make_forecasts
+from procure.forecast.confidence import MODES, Forecasts, make_forecasts
 from procure.forecast.evaluation import auc_within, calibration, judge, shuffle_days, worst_tenth
 from procure.forecast.features import features
 from procure.forecast.forecaster import confidence_of
@@ -124,7 +124,7 @@ def schedule(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def halves(arguments: argparse.Namespace) -> dict[str, object]:
-    """Judge `boosted` on each half of the log's time and on all of it; the recalibration was chosen on first halves.
+    """Judge a mode on each half of the log's time and on all of it; the recalibration was chosen on first halves.
 
     Beside it the worst tenth if outcomes were drawn with the stated chances, each on its own, and so that those of
     one user's day share a fate as much as the real ones do.
@@ -133,19 +133,23 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
     rng, found = np.random.default_rng(0), {}
     for period in patterns.layers():
         f = make_forecasts(patterns, period)
-        sure = recalibrated_daily(patterns, f, _raw(arguments, patterns, f, period))
+        if arguments.confidence == "boosted":
+            sure = recalibrated_daily(patterns, f, _raw(arguments, patterns, f, period))
+        else:
+            sure = confidence_of(patterns, f, arguments.confidence)
         known = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
         first = f.issued < (patterns.first + patterns.last) / 2
         user_day = _numbered(f.user, (f.issued - patterns.first) // 86_400)
         for name, rows in (("first", known & first), ("second", known & ~first), ("all", known)):
             chance, came, group = sure[rows], f.came[rows], user_day[rows]
+            if not 0 < came.sum() < len(came):
+                continue  # a log hardly longer than two periods has none in its first half
             judged, alike = judge(chance, came), _alike(came - chance, group)
             alone = [worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(100)]
             together = [worst_tenth(chance, _drawn(chance, group, alike, rng)) for _ in range(100)]
-            found[f"{period}, {name}"] = {
-                key: judged[key] for key in ("n_forecasts", "brier_gain", "worst_tenth")
-            } | {
-                "n_user_days": len(np.unique(group)), "alike_within_a_user_day": alike,
+            found[f"{period}, {name}"] = judged | {
+                "auc_within": auc_within(chance, came, f.key[rows]), "n_user_days": len(np.unique(group)),
+                "alike_within_a_user_day": alike,
                 "worst_tenth_were_they_exact": np.quantile(alone, [0.5, 0.95]).tolist(),
                 "and_alike": np.quantile(together, [0.5, 0.95]).tolist(),
                 "weighted_gap": _weighted_gap(chance, came),
@@ -165,7 +169,7 @@ def recalibrations(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def all_gains(arguments: argparse.Namespace) -> dict[str, object]:
-    """Count in how many cells of all logs each way to recalibrate betters the one in use."""
+    """Count in how many cells of all logs each way to recalibrate betters the one before."""
     cells = {}
     for path in map(Path, arguments.log):
         cells |= {f"{path.stem} {period}": cell for period, cell in json.loads(path.read_text()).items()}
@@ -315,11 +319,10 @@ def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.Dat
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
-    parts = [
-        read(log, JOB) if log.endswith(".parquet") else read_log(log, preset=arguments.preset).jobs
-        for log in arguments.log
-    ]
-    return pd.concat(parts, ignore_index=True)
+    log = arguments.log[0]
+    if log.endswith(".parquet"):
+        return read(log, JOB)
+    return read_log(log, preset=arguments.preset).jobs
 
 
 def main() -> None:
@@ -339,6 +342,7 @@ def main() -> None:
     parser.add_argument("--wagap", action="store_true")
     parser.add_argument("--days", type=float, default=0)
     parser.add_argument("--shuffles", type=int, default=1, help="of the days, for control")
+    parser.add_argument("--confidence", default="boosted", choices=MODES, help="mode that halves judges")
     parser.add_argument("--keep", help="folder for the model's chances")
     parser.add_argument("--policies", default=POLICIES, help="separated by commas; within a policy, write ;")
     arguments = parser.parse_args()

@@ -1,4 +1,7 @@
-"""Other ways to recalibrate `boosted`, tried against the one in use: shrunk by groups, forgetting, with the hazard."""
+"""Ways to recalibrate `boosted`, tried against the version before: shrunk by groups, forgetting, with the hazard.
+
+Forgetting by 8 periods is in use (`procure.forecast.calibration`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from procure.forecast.boosted import _days
-from procure.forecast.calibration import BLOCK, WINDOW, pooled, recalibrated
+from procure.forecast.calibration import BLOCK, WINDOW, pooled
 from procure.forecast.confidence import Forecasts, hazard
 from procure.forecast.evaluation import judge
 from procure.forecast.periods import DAY, PERIODS, Patterns
@@ -21,7 +24,7 @@ HALF_LIVES = (2, 4, 8)
 
 
 def variants(patterns: Patterns, forecasts: Forecasts, period: str, raw: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the chances of every forecast under the rule in use and under each other one."""
+    """Return the chances of every forecast under the rule before and under each other one."""
     f = forecasts
     came = f.came.astype(float)
     user_day = np.unique(f.user * 100_000 + (f.issued - patterns.first) // DAY, return_inverse=True)[1]
@@ -37,12 +40,9 @@ def variants(patterns: Patterns, forecasts: Forecasts, period: str, raw: np.ndar
     both = expit((_odds(raw) + _odds(hazard(f))) / 2)
     rules = {f"shrunk, {n} user-days": _rule(groups=n) for n in GROUPS}
     rules |= {f"forgetting, {n} periods": _rule(half_life=n) for n in HALF_LIVES}
-    found = {
-        "none": raw,
-        "in use": as_known(raw, lambda x, earlier, came, *_: recalibrated(x, earlier, came)),
-    }
+    found = {"none": raw, "before": as_known(raw, _rule())}
     found |= {name: as_known(raw, rule) for name, rule in rules.items()}
-    found["with the hazard"] = as_known(both, lambda x, earlier, came, *_: recalibrated(x, earlier, came))
+    found["with the hazard"] = as_known(both, _rule())
     return found
 
 
@@ -62,11 +62,11 @@ def compare(
 
 
 def gains(cells: dict[str, dict[str, Any]], half: str) -> dict[str, Any]:
-    """Count, per rule, the cells in which it betters the one in use by Brier gain and by worst tenth; and the means."""
-    cells = {name: cell for name, cell in cells.items() if half in cell["in use"]}
+    """Count, per rule, the cells in which it betters the one before by Brier gain and by worst tenth; and the means."""
+    cells = {name: cell for name, cell in cells.items() if half in cell["before"]}
     found: dict[str, Any] = {"n_cells": len(cells)}
     for rule in next(iter(cells.values())):
-        ours, used = (np.array([cell[name][half] for cell in cells.values()]) for name in (rule, "in use"))
+        ours, used = (np.array([cell[name][half] for cell in cells.values()]) for name in (rule, "before"))
         found[rule] = {
             "better_brier": int((ours[:, 0] > used[:, 0]).sum()), "better_tenth": int((ours[:, 1] < used[:, 1]).sum()),
             "mean_brier_gain": float(ours[:, 0].mean()), "mean_worst_tenth": float(ours[:, 1].mean()),
@@ -75,7 +75,7 @@ def gains(cells: dict[str, dict[str, Any]], half: str) -> dict[str, Any]:
 
 
 def _rule(groups: float = 0, half_life: float = np.inf) -> Callable[..., np.ndarray]:
-    """Make the rule in use with its blocks shrunk to the overall share, or with outcomes that count less with age."""
+    """Make the rule before; with groups, blocks are shrunk to the overall share; by half-life, the old counts less."""
 
     def rule(
         chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, group: np.ndarray, age: np.ndarray

@@ -102,8 +102,8 @@ def test_only_what_was_known_counts(mode, monkeypatch):
     """Cutting the log at a moment changes no confidence of a forecast made until then, recalibrated ones too."""
     n_moved = []
 
-    def watched(chance, earlier, came):
-        found = recalibrated(chance, earlier, came)
+    def watched(chance, *known):
+        found = recalibrated(chance, *known)
         n_moved.append((found != chance).sum())
         return found
 
@@ -121,22 +121,37 @@ def test_only_what_was_known_counts(mode, monkeypatch):
 
 def test_recalibration_on_paper():
     """Stated 0.8 of which half came becomes the middle, in the logit, of 0.8 and nearly a half; few change nothing."""
-    stated, came = np.full(3000, 0.8), np.tile([1.0, 0.0], 1500)
+    stated, came, age = np.full(3000, 0.8), np.tile([1.0, 0.0], 1500), np.zeros(3000)
     line = (0.5 * 3000 + 0.8 * 30) / 3030
     odds = (0.8 / 0.2 * line / (1 - line)) ** 0.5
-    assert recalibrated(np.array([0.8]), stated, came) == pytest.approx([odds / (1 + odds)])
-    assert recalibrated(np.array([0.8]), stated[:199], came[:199]) == [0.8]
+    assert recalibrated(np.array([0.8]), stated, came, age) == pytest.approx([odds / (1 + odds)])
+    assert recalibrated(np.array([0.8]), stated[:199], came[:199], age[:199]) == [0.8]
+
+
+def test_recalibration_forgets():
+    """What came eight periods ago counts half: none of 1,500 then and all of 1,500 now make two thirds."""
+    stated, came, age = np.full(3000, 0.5), np.tile([0.0, 1.0], 1500), np.tile([8.0, 0.0], 1500)
+    line = (1500 + 0.5 * 30) / (2250 + 30)
+    odds = (line / (1 - line)) ** 0.5
+    assert recalibrated(np.array([0.5]), stated, came, age) == pytest.approx([odds / (1 + odds)])
+    recent = recalibrated(np.array([0.5]), stated[1::2], came[1::2], age[1::2])
+    assert recalibrated(np.array([0.5]), stated, came, age * 1e6) == pytest.approx(recent)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6), power=st.sampled_from([0.5, 1.0, 2.0]), n=st.integers(0, 6000))
-def test_recalibration_keeps_order_and_comes_nearer(seed, power, n):
+@given(
+    seed=st.integers(0, 10**6),
+    power=st.sampled_from([0.5, 1.0, 2.0]),
+    n=st.integers(0, 6000),
+    age=st.floats(0, 8),
+)
+def test_recalibration_keeps_order_and_comes_nearer(seed, power, n, age):
     """Order stays; where what comes is a power of what is stated, chances move towards it."""
     rng = np.random.default_rng(seed)
     earlier = rng.uniform(0, 1, n)
     came = (rng.uniform(0, 1, n) < earlier**power).astype(float)
     chance = np.linspace(0, 1, 101)
-    found = recalibrated(chance, earlier, came)
+    found = recalibrated(chance, earlier, came, np.linspace(age, 0, n))
     assert (np.diff(found) >= 0).all() and ((found >= 0) & (found <= 1)).all()
     if n >= 3000 and power != 1:
         assert np.abs(found - chance**power).mean() < np.abs(chance - chance**power).mean()

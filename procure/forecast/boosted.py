@@ -10,7 +10,7 @@ import xgboost
 from procure.forecast.calibration import recalibrated
 from procure.forecast.confidence import Forecasts, hazard
 from procure.forecast.features import features
-from procure.forecast.periods import DAY, Patterns
+from procure.forecast.periods import DAY, PERIODS, Patterns
 
 FEWEST, FEWEST_CAME = 100, 10
 """Known forecasts, and among them fulfilled ones, that a model needs; before, the hazard stands."""
@@ -37,8 +37,11 @@ def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarr
 def recalibrated_daily(patterns: Patterns, forecasts: Forecasts, raw: np.ndarray) -> np.ndarray:
     """Return the chances float64[n], each recalibrated on what was known when its day began."""
     found, came = raw.copy(), forecasts.came.astype(np.float64)
+    period = list(PERIODS.values())[forecasts.layer]
     for today, known in _days(patterns, forecasts):
-        found[today] = recalibrated(raw[today], raw[known], came[known])
+        moment = forecasts.known[known]
+        age = (moment.max(initial=0) - moment) / period
+        found[today] = recalibrated(raw[today], raw[known], came[known], age)
     return found
 
 

@@ -9,13 +9,15 @@ BLOCK = 300
 """Known forecasts in a block, of which one share is taken; fewer follow accidents."""
 WINDOW = 5_000
 """The last known forecasts that are looked at."""
+HALF_LIFE = 8.0
+"""Periods after which an outcome counts half: habits change."""
 _FEWEST = 200
 """Of fewer the stated chances stand."""
 _DOUBT = 30.0
 """As many forecasts as stated are added to each block."""
 
 
-def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray) -> np.ndarray:
+def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age: np.ndarray) -> np.ndarray:
     """Return chances half-way, in the logit, to the isotonic line through earlier ones.
 
     Parameters
@@ -24,19 +26,24 @@ def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray) -> n
         float64[n] in [0, 1].
     earlier, came
         float64[m], what was stated before and came of it (0 or 1), in the order in which that became known.
+    age
+        float64[m], periods from when that became known to when the last of them did.
 
     Returns
     -------
     numpy.ndarray
         float64[n]; as given where fewer than 200 earlier ones are known.
     """
-    earlier, came = earlier[-WINDOW:], came[-WINDOW:]
+    earlier, came, age = earlier[-WINDOW:], came[-WINDOW:], age[-WINDOW:]
     if len(earlier) < _FEWEST:
         return chance
     order = np.argsort(earlier, kind="stable")
     first = np.linspace(0, len(order), max(1, len(order) // BLOCK) + 1).astype(np.int64)
-    sums = [np.add.reduceat(values[order], first[:-1]) for values in (earlier, came)]
-    stated, seen, n = pooled(np.column_stack([*sums, np.diff(first)])).T
+    weight = 0.5 ** np.minimum(age / HALF_LIFE, 30)  # never nothing, so that each block has a mean
+    sums = [
+        np.add.reduceat(values[order], first[:-1]) for values in (weight * earlier, weight * came, weight)
+    ]
+    stated, seen, n = pooled(np.column_stack(sums)).T
     middle = stated / n
     line = np.interp(chance, middle, (seen + _DOUBT * middle) / (n + _DOUBT))
     return np.asarray(expit((_odds(chance) + _odds(line)) / 2))
@@ -48,7 +55,7 @@ def pooled(blocks: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     blocks
-        float64[k, 3]: the sum of what was stated and of what came, and how many, a row each.
+        float64[k, 3]: the sum of what was stated and of what came, and how many, a row each, all by weight.
 
     Returns
     -------
