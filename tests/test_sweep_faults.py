@@ -246,6 +246,7 @@ def test_scheduler_goes_away(tmp_path, dask_farm):
 def test_an_interrupt_while_local_workers_start_is_not_lost(monkeypatch):
     """Ctrl-C before the workers are there ends the sweep once they are, and puts them away."""
     did: list[str] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 
     class Starting:
         def __init__(self, **keywords):
@@ -260,7 +261,10 @@ def test_an_interrupt_while_local_workers_start_is_not_lost(monkeypatch):
             did.append("ended")
 
     monkeypatch.setattr("distributed.SpecCluster", Starting)
-    with pytest.raises(KeyboardInterrupt), connect("local", FarmOptions(jobs=1), print):
-        did.append("went on")
+    try:
+        with pytest.raises(KeyboardInterrupt), connect("local", FarmOptions(jobs=1), print):
+            did.append("went on")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert did == ["started", "ended"]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
