@@ -23,8 +23,9 @@ from procure.packages import package_nodes
 from procure.run import run_prepared, simulate
 from procure.schemas import METRICS, RESULT
 from procure.study import load_study
-from procure.sweep import load_plan, read_results, run_sweep
+from procure.sweep import FarmOptions, load_plan, read_results, run_sweep
 from procure.sweep.batches import batches
+from procure.sweep.connect import connect
 from procure.sweep.lock import locked
 from procure.sweep.store import study_status
 from procure.sweep.trial import simulate_counts
@@ -125,6 +126,13 @@ def test_local_farm_equals_serial(tmp_path, undisturbed):
     summary = run_sweep(plan, "local")
     assert summary.n_computed == len(undisturbed)
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
+
+
+def test_a_large_workload_goes_out_without_a_warning(recwarn):
+    """A workload of more than 10 MB, which every batch needs, goes to the workers without Dask's warning."""
+    with connect("local", FarmOptions(jobs=1), print) as (client, _):
+        assert client.submit(np.size, np.zeros(2_000_000)).result() == 2_000_000
+    assert not [each for each in recwarn if "large graph" in str(each.message)]
 
 
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, undisturbed):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
 
@@ -12,7 +11,6 @@ INTERRUPTED = 130
 
 def run() -> None:
     """Import the command line and run it."""
-    gc.set_threshold(100_000, 20, 20)  # imports and tables make many objects and few cycles
     try:
         main = importlib.import_module("procure.cli.main")
     except KeyboardInterrupt:

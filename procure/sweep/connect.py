@@ -52,7 +52,11 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
     how = _local if farm == "local" else _queue if farm in QUEUES else _address
     # Attempts are counted by the tasks themselves, so Dask never gives a batch up; and a worker that
     # is silent for a minute counts as lost.
-    settings: dict[str, Any] = {"distributed.scheduler.allowed-failures": 1000}
+    settings: dict[str, Any] = {
+        "distributed.scheduler.allowed-failures": 1000,
+        # A workload goes out once for all batches; Dask would warn of it as of many small tasks.
+        "distributed.admin.large-graph-warning-threshold": "4 GB",
+    }
     if dask.config.get("distributed.scheduler.worker-ttl", None) in (None, "5 minutes"):
         settings["distributed.scheduler.worker-ttl"] = "60s"
     with dask.config.set(settings), how(farm, options, note) as found:
