@@ -127,7 +127,7 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
     """Judge a mode on each half of the log's time and on all of it; the recalibration was chosen on first halves.
 
     Beside it the worst tenth if outcomes were drawn with the stated chances, each on its own, and so that those of
-    one user's day share a fate as much as the real ones do.
+    one user's day, or of one user's day, week or month as the forecast is, share a fate as much as the real ones do.
     """
     patterns = find_patterns(_log(arguments), PatternSettings(tz=arguments.tz))
     rng, found = np.random.default_rng(0), {}
@@ -139,21 +139,22 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
             sure = confidence_of(patterns, f, arguments.confidence)
         known = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
         first = f.issued < (patterns.first + patterns.last) / 2
-        user_day = _numbered(f.user, (f.issued - patterns.first) // 86_400)
+        groups = {
+            name: _numbered(f.user, (f.issued - patterns.first) // seconds)
+            for name, seconds in (("user_days", 86_400), ("user_periods", PERIODS[period]))
+        }
         for name, rows in (("first", known & first), ("second", known & ~first), ("all", known)):
-            chance, came, group = sure[rows], f.came[rows], user_day[rows]
+            chance, came = sure[rows], f.came[rows]
             if not 0 < came.sum() < len(came):
                 continue  # a log hardly longer than two periods has none in its first half
-            judged, alike = judge(chance, came), _alike(came - chance, group)
             alone = [worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(100)]
-            together = [worst_tenth(chance, _drawn(chance, group, alike, rng)) for _ in range(100)]
-            found[f"{period}, {name}"] = judged | {
-                "auc_within": auc_within(chance, came, f.key[rows]), "n_user_days": len(np.unique(group)),
-                "alike_within_a_user_day": alike,
-                "worst_tenth_were_they_exact": np.quantile(alone, [0.5, 0.95]).tolist(),
-                "and_alike": np.quantile(together, [0.5, 0.95]).tolist(),
+            found[f"{period}, {name}"] = judge(chance, came) | {
+                "auc_within": auc_within(chance, came, f.key[rows]),
                 "weighted_gap": _weighted_gap(chance, came),
-            }  # fmt: skip
+                "worst_tenth_were_they_exact": np.quantile(alone, [0.5, 0.95]).tolist(),
+            }
+            for unit, group in groups.items():
+                found[f"{period}, {name}"][unit] = _luck(chance, came, group[rows], rng)
     return found
 
 
@@ -202,6 +203,20 @@ def _alike(left: np.ndarray, group: np.ndarray) -> float:
     total, squares, n = (np.bincount(group, values) for values in (left, left**2, np.ones(len(left))))
     pairs = (n * (n - 1)).sum()
     return float(np.clip((total**2 - squares).sum() / pairs / np.mean(left**2), 0, 1)) if pairs else 0.0
+
+
+def _luck(
+    chance: np.ndarray, came: np.ndarray, group: np.ndarray, rng: np.random.Generator
+) -> dict[str, object]:
+    """Return the number of groups, how alike outcomes within one are, and the worst tenths of 100 draws so alike."""
+    group = _numbered(group)
+    alike = _alike(came - chance, group)
+    worst = [worst_tenth(chance, _drawn(chance, group, alike, rng)) for _ in range(100)]
+    return {
+        "n": int(group.max()) + 1,
+        "alike": alike,
+        "worst_tenth": np.quantile(worst, [0.5, 0.95]).tolist(),
+    }
 
 
 def _drawn(chance: np.ndarray, group: np.ndarray, alike: float, rng: np.random.Generator) -> np.ndarray:
