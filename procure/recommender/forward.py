@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
 from procure.recommender.outlook import STATED
-from procure.recommender.race import Score, as_it_is, by_rank, features_of, race, running_order
+from procure.recommender.race import Race, Score, as_it_is, by_rank, features_of, race, running_order
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench, make_bench, simulate_batch
@@ -202,6 +202,7 @@ class _Choice:
         np.nan,
         np.nan,
     )  # chance to be the best; 90 % range of the wait, s
+    raced: Race | None = None
 
 
 def _between(jobs: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
@@ -265,9 +266,13 @@ def _simulating(
     found = _by_futures(bench, list(draw_futures(jobs, settings)), warm_up, runs, note)
     past = bench.wait(bench.lay_out(jobs, warm_up), every[:runs])
     found.append(_Choice("past", int(past.argmin()), len(past), every[:runs], past))
-    if not has_dates(jobs):
-        return found
-    by_day = split_days(jobs, settings.tz or "UTC").values()
+    return [*found, *_by_days(bench, jobs, settings.tz, runs)] if has_dates(jobs) else found
+
+
+def _by_days(bench: _Candidates, jobs: pd.DataFrame, tz: str | None, runs: int) -> list[_Choice]:
+    """Choose by the past's days, each from an empty system."""
+    every, found = np.arange(len(bench.ids)), []
+    by_day = split_days(jobs, tz or "UTC").values()
     days, weight = [bench.lay_out(day) for day in by_day], np.array([float(len(day)) for day in by_day])
     some = every[: max(1, runs // len(days))]
     waits = np.array([bench.wait(day, some) for day in days])
@@ -282,10 +287,19 @@ def _simulating(
     return [*found, _Choice("hardest-days", int(left[figure.argmin()]), n_runs, left, figure)]
 
 
+SCORES: dict[str, Score] = {"futures": by_rank, "futures-mean": as_it_is}
+"""By what the rules over futures race."""
+
+
 def _by_futures(
-    bench: _Candidates, futures: list[pd.DataFrame], warm_up: int, runs: int, note: Note
+    bench: _Candidates,
+    futures: list[pd.DataFrame],
+    warm_up: int,
+    runs: int,
+    note: Note,
+    scores: Mapping[str, Score] = SCORES,
 ) -> list[_Choice]:
-    """Choose by the objective rank, and by the mean wait; what both run is simulated once, and counts for each."""
+    """Choose by each score over the futures; what several run is simulated once, and counts for each."""
     known = np.full((len(futures), len(bench.ids)), np.nan)
     laid_out = [bench.lay_out(future, warm_up) for future in futures]
 
@@ -297,14 +311,13 @@ def _by_futures(
 
     order = running_order(np.array([cpu_seconds(one).sum() for one in futures]))
     found = []
-    scores: dict[str, Score] = {"futures": by_rank, "futures-mean": as_it_is}
     for rule, score in scores.items():
         raced = race(simulate, bench.features, order, runs, score=score)
         rows = raced.finished
         mine = raced.filled[:, rows[0]]
         stated = (float((mine <= raced.filled.min(axis=1)).mean()), *np.quantile(mine, STATED))
         figure = score(raced.filled).mean(axis=0)[rows]
-        found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated))
+        found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated, raced))
     note(f"futures: {int((~np.isnan(known)).sum()):,} runs")
     return found
 
