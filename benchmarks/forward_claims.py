@@ -26,12 +26,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
 from procure import import_log, load_plan, load_study, simulate
 from procure.evaluation.ranking import at_k, find_hits, order
 from procure.objectives.aggregate import RANK_POWER
 from procure.recommender import forward as rules
 from procure.recommender.forward import forward
+from procure.recommender.outlook import NEAR
 from procure.recommender.parts import plan_purchases
 from procure.recommender.race import as_it_is, by_rank, race, running_order
 from procure.run import run_prepared
@@ -171,9 +173,13 @@ def _put_together(centre: str, rows: pd.DataFrame) -> None:
         spans = ours["high_wait_time"] / ours["low_wait_time"]
         print(
             f"{rule}, {len(ours)} cells: the stated 90 % range held the wait in {inside.sum()}, and spans a factor of "
-            f"{spans.median():.1f} (median); the stated chances to be the best have the mean "
-            f"{ours['best_chance'].mean():.2f}, and the choice was in {(ours['ratio'] < 1 + 1e-9).sum()}"
+            f"{spans.median():.1f} (median)"
         )
+        for chance, most in (("best_chance", 1 + 1e-9), ("near_chance", 1 + NEAR)):
+            true = int((ours["ratio"] <= most).sum())
+            low, high = binomtest(true, len(ours)).proportion_ci(0.9)
+            print(f"  {chance}: stated {ours[chance].mean():.2f} on average; true in {true} of {len(ours)} "
+                  f"({true / len(ours):.2f}; 90 % interval {low:.2f} to {high:.2f})")  # fmt: skip
 
 
 def _tell_luck(rows: pd.DataFrame, known: pd.Series) -> None:

@@ -101,9 +101,11 @@ class Hindsight:
         self.to_the_end(sample)
         alive = np.array([self.may_be_best(one).mean() for one in bounds])
         share = (np.arange(self.n_days) * DAY + self.warm_up) / (self.n_days * DAY + self.warm_up)
+        share[0] = 0.0  # to stop after no day is not to stop
         cost = share[:, None] + alive[:, None] * share[None, :] + alive[None, :]
-        one, two = np.unravel_index(np.argmin(np.where(share[:, None] < share[None, :], cost, 9.0)), cost.shape)
-        for days in (int(one), int(two)):
+        cost = np.where(share[:, None] < share[None, :], cost, np.inf)
+        stops = np.unravel_index(int(cost.argmin()), cost.shape) if cost.min() < 1 else ()
+        for days in (int(one) for one in stops if one):
             rows = rows[~self.is_exact[rows]]
             bench = self.lay_out(days)
             for row in rows:
@@ -187,7 +189,8 @@ def judge(
             "mean_wait_time": wait[rows], "best_package_id": field.ids[best], "best_mean_wait_time": wait[best],
             "ratio": [rules._ratio(wait, row) for row in rows], "n_judged": len(wait),
             "n_runs": [one.n_runs for one in chosen], "saturated": runs["saturated"].to_numpy(),
-            "best_chance": stated[0], "low_wait_time": stated[1], "high_wait_time": stated[2],
+            "best_chance": stated[0], "near_chance": stated[1], "low_wait_time": stated[2],
+            "high_wait_time": stated[3],
             "share_near_best": near,
         }
     )  # fmt: skip
@@ -207,6 +210,9 @@ def main() -> None:
     arguments = parser.parse_args()
     path = claims.beocat(arguments)
     for cut in arguments.cut:
+        if path.with_suffix(f".{cut}.csv").exists():
+            print(f"{path.stem}.{cut} is there already")
+            continue
         buy(path, cut, arguments.packages, arguments.runs)
 
 

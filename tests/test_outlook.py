@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import gmean
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from test_futures import log, study_file
@@ -77,11 +78,31 @@ def test_chances_are_counted_over_the_same_futures(swept):
     assert len(told) == 1 and ("saturates in none" in told[0] or "times the past's load" in told[0])
     assert any("resamples of the 5 futures" in line for line in done.notes), done.notes
     every = values.whole.runs_all.sum()
-    assert able.sum() < every and f"of all {every} packages it is the best in" in told[0]
+    assert able.sum() < every and f"of all {every} packages it is the best with a chance of" in told[0]
     assert f"({able.sum()} simulated, the others as a model of these has them)" in told[0]
     # The range of the wait in another such time is said once, with the share that backtests give it.
     assert [line for line in done.notes if "mean wait lies between" in line] == []
     assert "(90 % by backtests)" in told[0] and done.confidence.another_day is None
+
+
+def test_chances_over_futures_are_of_waits_that_differ_as_months_do(swept):
+    """Each wait goes towards its package's geometric mean, by the normal quantiles of 80 % and 95 %, then is counted."""
+    values = recommend(swept, k=4).package_values
+    waits = values.results[MEAN_WAIT.column]
+    kept, able = waits.copy(), np.flatnonzero(values.whole.runs_all)
+    rng = np.random.default_rng(1)
+    waits[:, able] = np.exp(np.linspace(5, 6, len(able)) + rng.normal(0, 1, (5, len(able))))
+    share, best, near = 0.8416212 / 1.6448536, [], []
+    for future in waits:
+        drawn = {row: gmean(waits[:, row]) ** (1 - share) * future[row] ** share for row in able}
+        least = min(drawn.values())
+        best.append([drawn[row] <= least for row in able])
+        near.append([drawn[row] <= max(1.05 * least, 60) for row in able])
+    found = outlook(values, able, of_futures=True)
+    assert found["best_chance"].tolist() == np.mean(best, axis=0).tolist()
+    assert found["near_chance"].tolist() == np.mean(near, axis=0).tolist()
+    assert found["best_chance"].tolist() != outlook(values, able)["best_chance"].tolist()
+    waits[:] = kept
 
 
 def test_the_command_prints_them(swept, procure):

@@ -15,7 +15,7 @@ from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
-from procure.recommender.outlook import STATED
+from procure.recommender.outlook import STATED, best_and_near, draw_in
 from procure.recommender.race import Race, Score, as_it_is, by_rank, features_of, race, running_order
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
@@ -46,7 +46,7 @@ class Forward(Shown):
         ``cut`` (the local day), ``rule``, ``package_id``, its ``mean_wait_time`` (s) over what came, the
         ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
         ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), and of both rules by
-        futures ``best_chance`` (stated), ``low_wait_time``, ``high_wait_time`` (the stated 90 % range);
+        futures ``best_chance``, ``near_chance`` (stated), ``low_wait_time``, ``high_wait_time`` (the stated 90 % range);
         ``rank_correlation`` of the rule's figures with what came, over the packages that it knows wholly. Whether the
         best in hindsight is a matter of luck: ``share_near_best`` of the judged packages wait at most 1.2 times as
         long;
@@ -197,11 +197,8 @@ class _Choice:
     n_runs: int = 0
     rows: np.ndarray | None = None
     figure: np.ndarray | None = None  # of these rows
-    stated: tuple[float, float, float] = (
-        np.nan,
-        np.nan,
-        np.nan,
-    )  # chance to be the best; 90 % range of the wait, s
+    # Chances to be the best and near it; 90 % range of the wait, s.
+    stated: tuple[float, float, float, float] = (np.nan, np.nan, np.nan, np.nan)
     raced: Race | None = None
 
 
@@ -314,8 +311,8 @@ def _by_futures(
     for rule, score in scores.items():
         raced = race(simulate, bench.features, order, runs, score=score)
         rows = raced.finished
-        mine = raced.filled[:, rows[0]]
-        stated = (float((mine <= raced.filled.min(axis=1)).mean()), *np.quantile(mine, STATED))
+        best, near = best_and_near(draw_in(raced.filled), rows[:1])
+        stated = (best.mean(), near.mean(), *np.quantile(raced.filled[:, rows[0]], STATED))
         figure = score(raced.filled).mean(axis=0)[rows]
         found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated, raced))
     note(f"futures: {int((~np.isnan(known)).sum()):,} runs")
@@ -356,13 +353,14 @@ def _judge(
     for one in chosen:
         known = one.rows is not None and one.figure is not None and len(one.rows) > 2
         told = pd.Series(one.figure).corr(pd.Series(wait[one.rows]), method="spearman") if known else np.nan
-        chance, low, high = one.stated
+        best_chance, near_chance, low, high = one.stated
         rows.append(
             {
                 "cut": day, "rule": one.rule, "package_id": bench.ids[one.row], "mean_wait_time": wait[one.row],
                 "best_package_id": bench.ids[best], "best_mean_wait_time": wait[best], "ratio": _ratio(wait, one.row),
                 "n_judged": len(wait), "n_runs": one.n_runs, "saturated": bool(saturated[one.row]),
-                "best_chance": chance, "low_wait_time": low, "high_wait_time": high, "rank_correlation": told,
+                "best_chance": best_chance, "near_chance": near_chance, "low_wait_time": low, "high_wait_time": high,
+                "rank_correlation": told,
                 "share_saturated": float(np.nanmean(saturated)),
                 "share_near_best": near, "halves_correlation": halves,
                 "halves_ratio": halves_ratio,

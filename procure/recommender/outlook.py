@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pandas as pd
 
@@ -22,6 +24,8 @@ NEAR = 0.05
 STATED = (0.2, 0.8)
 """Quantiles of the waits on futures between which the next weeks' wait is stated to lie with 90 %. Futures differ more
 than the months that came did; on cuts before May (docs/claims/forward.md) these held what came for 93 % of packages."""
+DRAWN_IN = NormalDist().inv_cdf(STATED[1]) / NormalDist().inv_cdf((1 + SHARE) / 2)
+"""What `STATED` says of how far months differ, as a share of how far futures do; chances are counted with it."""
 
 
 def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -> pd.DataFrame:
@@ -41,12 +45,14 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
         ``outlook_low``, ``outlook_high`` (the stated 90 % range of its mean wait on another such workload, s: the
         quantiles `STATED` of those on futures, 5 % and 95 % of those on days);
         ``best_chance``, ``near_chance`` (shares of the workloads on which it is the best of all packages that run
-        every job, alone or tied, and at most 5 % or 60 s above it; those that were not simulated count by what a
-        model predicts of them, where there are ten to learn from); ``saturation_chance``.
+        every job, alone or tied, and at most 5 % or 60 s above it, futures with the waits of `draw_in`; those that
+        were not simulated count by what a model predicts of them, where there are ten to learn from);
+        ``saturation_chance``.
     """
     wait = values.results[MEAN_WAIT.column][:, rows]
-    best = _best_of_all(values)[:, None]
     known = ~np.isnan(wait).any(axis=0)
+    likely = draw_in(_of_all(values)) if of_futures else _of_all(values)
+    is_best, is_near = best_and_near(likely, rows)
     saturated = values.results.get("saturated", np.full_like(values.results[MEAN_WAIT.column], np.nan))[
         :, rows
     ]
@@ -56,8 +62,8 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
     columns = {
         "outlook_low": tails[0],
         "outlook_high": tails[1],
-        "best_chance": ((wait <= best) & able).mean(axis=0),
-        "near_chance": ((wait <= np.maximum((1 + NEAR) * best, 60.0)) & able).mean(axis=0),
+        "best_chance": (is_best & able).mean(axis=0),
+        "near_chance": (is_near & able).mean(axis=0),
         "saturation_chance": saturated.mean(axis=0),
     }
     table = pd.DataFrame({name: np.where(known, column, np.nan) for name, column in columns.items()})
@@ -65,16 +71,46 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
     return table
 
 
-def _best_of_all(values: PackageValues) -> np.ndarray:
-    """Return the least wait of each workload over all packages that run every job, simulated or predicted, s.
+def draw_in(wait: np.ndarray) -> np.ndarray:
+    """Move waits on futures towards each package's mean, in logarithms, so that they differ as months do.
+
+    Futures are drawn wide, for a choice that is safe on all of them. Counted as they are, each has another best, and
+    every package is the best more seldom than it turns out to be.
+
+    Parameters
+    ----------
+    wait
+        s, float64[futures, packages], NaN where unknown.
+    """
+    log = np.log(np.maximum(wait, 1.0))
+    known = ~np.isnan(log)
+    middle = np.where(known, log, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return np.exp(middle + DRAWN_IN * (log - middle))
+
+
+def best_and_near(wait: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return on which workloads some packages are the best, and near it, bool[workloads, rows] each.
+
+    Parameters
+    ----------
+    wait
+        Of all packages, s, float64[workloads, packages]; NaN where unknown.
+    """
+    best = np.where(np.isnan(wait), np.inf, wait).min(axis=1, initial=np.inf)[:, None]
+    return wait[:, rows] <= best, wait[:, rows] <= np.maximum((1 + NEAR) * best, 60.0)
+
+
+def _of_all(values: PackageValues) -> np.ndarray:
+    """Return the wait of all packages that run every job on each workload, simulated or predicted, s; NaN of others.
 
     Whoever counts the simulated packages only finds a package the best too often: among the many others some are
     better on each future.
     """
-    wait, able = values.results[MEAN_WAIT.column], np.flatnonzero(values.whole.runs_all)
+    able = np.flatnonzero(values.whole.runs_all)
+    wait = np.where(values.whole.runs_all, values.results[MEAN_WAIT.column], np.nan)
     known = np.flatnonzero(~np.isnan(wait[:, able]).any(axis=0))
     if len(known) < FEWEST_KEPT or len(known) == len(able):
-        return values.best
+        return wait
     by_mean = known[np.argsort(wait[:, able[known]].mean(axis=0), kind="stable")]
     best, others = by_mean[: MOST_LEARNT // 2], by_mean[MOST_LEARNT // 2 :]
     learnt = np.concatenate([best, others[:: 1 + 2 * len(others) // MOST_LEARNT]])
@@ -82,8 +118,8 @@ def _best_of_all(values: PackageValues) -> np.ndarray:
     n_nodes = packages.drop(columns=PACKAGE.names, errors="ignore").to_numpy(dtype="float64")
     totals = packages[["total_cpus", "total_mem_gb", "total_gpus"]].to_numpy(dtype="float64")
     found = predict_waits(features_of(n_nodes, totals), learnt, wait[:, able[learnt]])
-    found = np.where(np.isnan(wait[:, able]), found, wait[:, able])
-    return np.minimum(values.best, found.min(axis=1))
+    wait[:, able] = np.where(np.isnan(wait[:, able]), found, wait[:, able])
+    return wait
 
 
 def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
@@ -103,8 +139,8 @@ def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
     text = (
         f"over the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on average, and "
         f"in one such period that comes {duration(found['outlook_low'])} to {duration(found['outlook_high'])} (90 % by "
-        f"backtests); {among} it is the best in {best:.0%} of the futures, and within 5 % of "
-        f"the best in {near:.0%}{others}"
+        f"backtests); {among} it is the best with a chance of {best:.0%}, and within 5 % of "
+        f"the best with one of {near:.0%}{others}"
     )
     full = values.results["saturated"][:, row] > 0
     if not full.any():
