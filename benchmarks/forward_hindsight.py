@@ -164,16 +164,19 @@ def buy(path: Path, cut: str, n: int, runs: int) -> None:
     odd = {"cell": f"{path.stem}.{cut}", "odd_days_ratio": float(np.sqrt(np.prod(ratios)))}
     pd.DataFrame([odd]).to_csv(path.with_suffix(f".{cut}.{claims.ODD_DAYS}.csv"), index=False)
     print(table[["rule", "package_id", "mean_wait_time", "ratio", "n_runs"]].round(2).to_string(index=False))
-    print(f"{path.stem}.{cut}: {len(field.ids):,} packages; {past.replayed:.0f} replays of the past, {came.replayed:.0f} "
-          f"of what came, the best waits {table['best_mean_wait_time'][0]:.0f} s; {table['share_near_best'][0]:.2%} near "
-          f"it; odd days {ratios[0]:.2f}, {ratios[1]:.2f}; CPU: futures {futures_took:.0f} s, past "
-          f"{past_took - futures_took:.0f}, days {days_took - past_took:.0f}, hindsight "
-          f"{time.process_time() - began - days_took:.0f}", flush=True)  # fmt: skip
+    took = [
+        futures_took,
+        past_took - futures_took,
+        days_took - past_took,
+        time.process_time() - began - days_took,
+    ]
+    print(f"{path.stem}.{cut}: {len(field.ids):,} packages; {past.replayed:.0f} replays of the past and "
+          f"{came.replayed:.0f} of what came; the best waits {table['best_mean_wait_time'][0]:.0f} s, "
+          f"{table['share_near_best'][0]:.2%} near it; odd days {ratios[0]:.2f}, {ratios[1]:.2f}; CPU of futures, past, "
+          f"days, hindsight: {np.round(took)} s", flush=True)  # fmt: skip
 
 
-def judge(
-    cut: str, field: rules._Candidates, came: Hindsight, chosen: list[rules._Choice]
-) -> pd.DataFrame:
+def judge(cut: str, field: rules._Candidates, came: Hindsight, chosen: list[rules._Choice]) -> pd.DataFrame:
     """Return rows as `procure.recommender.forward` does; what needs all packages to the end is missing."""
     wait = np.where(came.is_exact, came.mean(), np.inf)
     best = int(wait.argmin())

@@ -86,7 +86,7 @@ def test_chances_are_counted_over_the_same_futures(swept):
 
 
 def test_chances_over_futures_are_of_waits_that_differ_as_months_do(swept):
-    """Each wait goes towards its package's geometric mean, by the normal quantiles of 80 % and 95 %, then is counted."""
+    """Each wait goes towards its package's geometric mean, by the normal quantiles of 80 and 95 %, then is counted."""
     values = recommend(swept, k=4).package_values
     waits = values.results[MEAN_WAIT.column]
     kept, able = waits.copy(), np.flatnonzero(values.whole.runs_all)
