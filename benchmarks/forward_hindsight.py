@@ -172,8 +172,8 @@ def buy(path: Path, cut: str, n: int, runs: int) -> None:
     ]
     print(f"{path.stem}.{cut}: {len(field.ids):,} packages; {past.replayed:.0f} replays of the past and "
           f"{came.replayed:.0f} of what came; the best waits {table['best_mean_wait_time'][0]:.0f} s, "
-          f"{table['share_near_best'][0]:.2%} near it; odd days {ratios[0]:.2f}, {ratios[1]:.2f}; CPU of futures, past, "
-          f"days, hindsight: {np.round(took)} s", flush=True)  # fmt: skip
+          f"{table['share_near_best'][0]:.2%} near it; odd days {ratios[0]:.2f}, {ratios[1]:.2f}; CPU of futures, "
+          f"past, days, hindsight: {np.round(took)} s", flush=True)  # fmt: skip
 
 
 def judge(cut: str, field: rules._Candidates, came: Hindsight, chosen: list[rules._Choice]) -> pd.DataFrame:

@@ -47,9 +47,9 @@ class Forward(Shown):
         ``best_package_id`` in hindsight with its ``best_mean_wait_time``, their ``ratio`` (both at least 60 s),
         ``n_judged`` packages, ``n_runs`` that the choice took, ``saturated`` (on what came), and of both rules by
         futures ``best_chance``, ``near_chance`` (stated), and ``low_wait_time``, ``high_wait_time`` (the stated 90 %
-        range); ``rank_correlation`` of the rule's figures with what came, over the packages that it knows wholly. Whether the
-        best in hindsight is a matter of luck: ``share_near_best`` of the judged packages wait at most 1.2 times as
-        long;
+        range); ``rank_correlation`` of the rule's figures with what came, over the packages that it knows wholly.
+        Whether the best in hindsight is a matter of luck: ``share_near_best`` of the judged packages wait at most 1.2
+        times as long;
         ``halves_correlation`` is the rank correlation of the waits over the first and the second half of what came,
         and ``halves_ratio`` the ratio on one half of the package that is the best on the other, geometric mean of
         both ways: what knowing half of what came would give.
