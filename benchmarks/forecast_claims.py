@@ -10,11 +10,9 @@ python benchmarks/forecast_claims.py control LOG [--tz ZONE]         AUC within 
 python benchmarks/forecast_claims.py coins                           the same of running shares of coin tosses
 python benchmarks/forecast_claims.py halves LOG [--tz ZONE]          calibration by half of the log, and what luck does
 python benchmarks/forecast_claims.py bounds LOG [--tz ZONE]          Brier gains of who knows all other days
-python benchmarks/forecast_claims.py recalibrations LOG [--tz ZONE]  other ways to recalibrate, by half of the log
-python benchmarks/forecast_claims.py gains FILE...                   what the files that these wrote say, of all logs
 
-halves and recalibrations keep the model's chances with --keep FOLDER, and read them there
-again (they take most of the time); a folder is for one version of the code.
+halves keeps the model's chances with --keep FOLDER, and reads them there again (they take
+most of the time); a folder is for one version of the code.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from forecast_recalibration import compare, gains
 from hurst import hurst, series_of
 from queue_time_claims import busy_year
 
@@ -41,6 +38,7 @@ from procure.forecast.evaluation import auc_within, calibration, judge, shuffle_
 from procure.forecast.features import features
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.known import NEVER
+from procure.forecast.lags import Lagged, lagged
 from procure.forecast.periods import PERIODS, Patterns, PatternSettings, find_patterns
 from procure.forecast.recurring import recurring_shares
 from procure.run import simulate
@@ -134,7 +132,8 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
     for period in patterns.layers():
         f = make_forecasts(patterns, period)
         if arguments.confidence == "boosted":
-            sure = recalibrated_daily(patterns, f, _raw(arguments, patterns, f, period))
+            lags = lagged(patterns, f)
+            sure = recalibrated_daily(patterns, f, lags, _raw(arguments, patterns, f, lags, period))
         else:
             sure = confidence_of(patterns, f, arguments.confidence)
         known = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
@@ -158,29 +157,12 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
     return found
 
 
-def recalibrations(arguments: argparse.Namespace) -> dict[str, object]:
-    """Judge other ways to recalibrate on both halves of the log: Brier gain and worst tenth."""
-    patterns = find_patterns(_log(arguments), PatternSettings(tz=arguments.tz))
-    found = {}
-    for period in patterns.layers():
-        f = make_forecasts(patterns, period)
-        judged = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
-        found[period] = compare(patterns, f, period, _raw(arguments, patterns, f, period), judged)
-    return found
-
-
-def all_gains(arguments: argparse.Namespace) -> dict[str, object]:
-    """Count in how many cells of all logs each way to recalibrate betters the one before."""
-    cells = {}
-    for path in map(Path, arguments.log):
-        cells |= {f"{path.stem} {period}": cell for period, cell in json.loads(path.read_text()).items()}
-    return {half: gains(cells, half) for half in ("first", "second")}
-
-
-def _raw(arguments: argparse.Namespace, patterns: Patterns, forecasts: Forecasts, period: str) -> np.ndarray:
+def _raw(
+    arguments: argparse.Namespace, patterns: Patterns, forecasts: Forecasts, rows: Lagged, period: str
+) -> np.ndarray:
     """Return the model's chances, from the folder ``--keep`` if it holds those of these forecasts."""
     if not arguments.keep:
-        return raw_chances(patterns, forecasts)
+        return raw_chances(patterns, forecasts, rows)
     path = Path(arguments.keep) / f"{Path(arguments.log[0]).name}-{period}.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as kept:
@@ -188,7 +170,7 @@ def _raw(arguments: argparse.Namespace, patterns: Patterns, forecasts: Forecasts
                 kept["came"], forecasts.came
             ):
                 return kept["chance"]
-    chance = raw_chances(patterns, forecasts)
+    chance = raw_chances(patterns, forecasts, rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, issued=forecasts.issued, came=forecasts.came, chance=chance)
     return chance
@@ -343,8 +325,7 @@ def _log(arguments: argparse.Namespace) -> pd.DataFrame:
 def main() -> None:
     commands = {
         "patterns": patterns, "hurst": memory, "recurring": recurring, "schedule": schedule, "halves": halves,
-        "bounds": bounds, "recalibrations": recalibrations, "gains": all_gains,
-        "control": control, "coins": coins,
+        "bounds": bounds, "control": control, "coins": coins,
     }  # fmt: skip
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

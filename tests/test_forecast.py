@@ -17,6 +17,7 @@ from procure.forecast.confidence import MODES, by_length, hazard, make_forecasts
 from procure.forecast.evaluation import auc, auc_within, evaluate, judge, shuffle_days
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.known import NEVER
+from procure.forecast.lags import lagged
 from procure.forecast.load import hourly_load, judge_load
 from procure.forecast.recurring import recurring_shares
 from procure.schemas import JOB
@@ -117,6 +118,45 @@ def test_only_what_was_known_counts(mode, monkeypatch):
         assert (all_of_it[: len(until)] == until).all()
         assert ((all_of_it >= 0) & (all_of_it <= 1)).all()
     assert mode != "boosted" or sum(n_moved) > 200
+
+
+def test_months_use_only_what_was_known():
+    """Cutting the log changes no boosted confidence of a month that was stated until then, nor of a shorter lag."""
+    jobs = habits(days=66, n_users=12)
+    cut = MONDAY + 52 * DAY + 5 * HOUR
+    whole, part = find_patterns(jobs), find_patterns(jobs[jobs["submit_time"] <= cut])
+    found = []
+    for patterns in (whole, part):
+        f = make_forecasts(patterns, "month")
+        rows = lagged(patterns, f)
+        stated = boosted.raw_chances(patterns, f, rows).reshape(rows.n_lags, -1)
+        found.append((stated, confidence_of(patterns, f, "boosted"), hazard(f)))
+    n = found[1][0].shape[1]
+    assert (found[0][0][:, :n] == found[1][0]).all() and (found[0][1][:n] == found[1][1]).all()
+    assert (found[1][0][-1] != found[1][2]).mean() > 0.3  # a model spoke, before any month was over
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(hours=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 45 * 24)), min_size=1, max_size=40))
+def test_lags_equal_their_twin(hours):
+    """A lag came true if a like burst begins within the tolerance of it; it is known when that time is over."""
+    hours = sorted(hours, key=lambda row: row[1])
+    patterns = Patterns()
+    patterns.extend(job_table([MONDAY + h * HOUR for _, h in hours], user=[f"u{key}" for key, _ in hours]))
+    start, key, last = patterns.bursts.start, patterns.bursts.key, patterns.last
+    for name, lags, tolerance in (
+        ("day", [1], 2 * HOUR),
+        ("week", [2, 4, 6, 7], 6 * HOUR),
+        ("month", [8, 15, 23, 30], DAY),
+    ):
+        found = lagged(patterns, make_forecasts(patterns, name))
+        rows = [(b, days) for days in lags for b in range(len(start))]
+        assert list(zip(found.burst.tolist(), found.days.tolist(), strict=True)) == rows
+        for (b, days), came, known in zip(rows, found.came, found.known, strict=True):
+            away = np.abs(start[key == key[b]] - start[b] - days * DAY)
+            assert came == (away <= tolerance).any()
+            over = start[b] + days * DAY + tolerance + 1
+            assert known == (over if over <= last else NEVER)
 
 
 def test_recalibration_on_paper():

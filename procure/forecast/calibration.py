@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 BLOCK = 300
 """Known forecasts in a block, of which one share is taken; fewer follow accidents."""
 WINDOW = 5_000
-"""The last known forecasts that are looked at."""
+"""The last known forecasts of each lag that are looked at."""
 HALF_LIFE = 8.0
 """Periods after which an outcome counts half: habits change."""
 _FEWEST = 200
@@ -34,7 +34,6 @@ def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age:
     numpy.ndarray
         float64[n]; as given where fewer than 200 earlier ones are known.
     """
-    earlier, came, age = earlier[-WINDOW:], came[-WINDOW:], age[-WINDOW:]
     if len(earlier) < _FEWEST:
         return chance
     order = np.argsort(earlier, kind="stable")
