@@ -25,7 +25,8 @@ import numpy as np
 import pandas as pd
 
 from procure.queue_time import evaluation, metrics, predict, store, training, trend
-from procure.queue_time.calibrate import five, quantiles_at
+from procure.queue_time.calibrate import five
+from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import Evaluation, coverage_by, evaluate, queue_jobs
 from procure.queue_time.experts import NAMES
 from procure.queue_time.features import site_features
@@ -105,14 +106,14 @@ def intervals(arguments: argparse.Namespace) -> dict[str, object]:
     """Coverage and width on rolling origins, against the same model brought there by a constant factor."""
     found = evaluate(_log(arguments), ["rolling"], ["procure"], last=arguments.last, progress=_say)
     rows, forecast = found.forecasts["rolling", "procure"]
-    wait, quantiles = found.wait[rows], forecast.quantiles
-    assert quantiles is not None and forecast.chances is not None and forecast.curve is not None
-    held = metrics.covered(wait, quantiles)
+    wait, ends = found.wait[rows], forecast.interval
+    assert ends is not None and forecast.chances is not None and forecast.curve is not None
+    held = metrics.covered(wait, ends)
     months = coverage_by(found.jobs, rows, held, "M")
     factor, constant = _constant_factor(wait, forecast.curve, float(held.mean()))
     answer: dict[str, object] = {
         "coverage": float(held.mean()), "worst_month": float(months["coverage"].min()), "months": len(months),
-        "median_width": float(np.median(quantiles[:, 4] - quantiles[:, 0])), "constant_factor": factor,
+        "median_width": float(np.median(ends[:, 1] - ends[:, 0])), "constant_factor": factor,
         "median_width_constant_factor": float(np.median(constant[:, 1] - constant[:, 0])),
         "by_month": months.to_dict(orient="records"),
     }  # fmt: skip
@@ -205,34 +206,90 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     }
     losses = {name: _pinballs(wait, curve) for name, curve in curves.items()}
     errors = {name: np.abs(curve[:, 2] - wait) for name, curve in curves.items()}
+    burst = bursts(found.jobs)[rows]
     answer: dict[str, object] = {"n": len(rows)}
     for label, each in (("mae", errors), ("pinball", losses)):
         ours = each.pop("procure")
-        frame = pd.DataFrame(each).groupby(month).mean()
-        frame["n"], frame["ours"] = (
-            pd.Series(ours).groupby(month).size(),
-            pd.Series(ours).groupby(month).mean(),
-        )
-        large = frame[frame["n"] >= 200]
         best = min(each, key=lambda name: each[name].mean())
         answer |= {
             label: ours.mean(),
             f"best_{label}": best,
             f"{label}_ratio": ours.mean() / each[best].mean(),
         }
-        answer[f"{label}_worst_month"] = (large["ours"] / large[list(each)].min(axis=1)).max()
-    inside = metrics.covered(wait, said.quantiles)
+        months = [_month(one, each, ours, burst, month == one) for one in np.unique(month)]
+        large = [one for one in months if one["n"] >= 200 and one["best"]]
+        worst = max(
+            large, key=lambda one: one["ratio"], default=dict.fromkeys(("ratio", "hindsight"), np.nan)
+        )
+        answer |= {
+            f"{label}_worst_month": worst["ratio"],
+            f"{label}_worst_month_hindsight": worst["hindsight"],
+        }
+        answer[f"{label}_by_month"] = months
+    inside = metrics.covered(wait, said.interval)
     by_month = coverage_by(found.jobs, rows, inside, "M")
     answer |= {"coverage": inside.mean(), "coverage_worst_month": by_month["coverage"].min()}
-    burst = bursts(found.jobs)[rows]
-    answer |= {"bursts": len(np.unique(burst))}
+    answer |= _true_coverage(Distribution(stated.curve[at]), burst) | {"bursts": len(np.unique(burst))}
     for hours in (1, 4, 12):
         chance, did = said.chances[hours * 3600.0], wait <= hours * 3600
         base = float((found.wait[found.splits[split][0].train] <= hours * 3600).mean())
-        rate = metrics.brier(np.full(len(did), base), did)
-        answer[f"brier_gain_{hours}h"] = 1 - metrics.brier(chance, did) / rate if rate else float("nan")
+        scores = {
+            "ours": metrics.brier(chance, did),
+            "base": metrics.brier(np.full(len(did), base), did),
+            "known": metrics.brier(_known_rate(found, rows, hours * 3600), did),
+        }
+        answer |= {f"rate_{hours}h": did.mean()} | {f"brier_{key}_{hours}h": v for key, v in scores.items()}
+        for gain, other in (("gain", "base"), ("gain_known", "known")):
+            rate = scores[other]
+            answer[f"brier_{gain}_{hours}h"] = 1 - scores["ours"] / rate if rate else float("nan")
         answer |= {f"{key}_{hours}h": gap for key, gap in metrics.calibration(chance, did, burst).items()}
     return answer
+
+
+def _month(
+    name: str, each: dict[str, np.ndarray], ours: np.ndarray, burst: np.ndarray, rows: np.ndarray
+) -> dict[str, object]:
+    """Hold a month's mean loss against the best of all others there, and say what hindsight of half a month has.
+
+    ``hindsight`` is the loss of the one that was best on the odd bursts, judged on the even ones, and the other way
+    round, over that of the best there: whoever knows half of the month is so far from the best of the other half.
+    """
+    losses = pd.DataFrame({key: one[rows] for key, one in each.items()})
+    if losses.mean().min() == 0:  # a month in which all started at once
+        return {"month": name, "n": len(losses), "best": ""}
+    number = pd.factorize(burst[rows])[0]
+    halves = losses.groupby(number % 2).sum().to_numpy()
+    picked = halves[::-1].argmin(axis=1) if len(halves) == 2 else [0]
+    best = losses.mean().idxmin()
+    return {
+        "month": name, "n": len(losses), "bursts": int(number.max()) + 1, "ours": ours[rows].mean(), "best": best,
+        "ratio": ours[rows].mean() / losses[best].mean(),
+        "hindsight": halves[np.arange(len(halves)), picked].sum() / halves.min(axis=1).sum(),
+    }  # fmt: skip
+
+
+def _true_coverage(said: Distribution, burst: np.ndarray, draws: int = 400) -> dict[str, float]:
+    """Return the share that intervals hold, ends rounded outward, if what is stated is true.
+
+    ``coverage_stated`` is its mean, ``coverage_luck_low`` and ``coverage_luck_high`` the ends of what 95 of 100 draws
+    hold by job where each burst has one fate.
+    """
+    low, high = said.interval().T
+    below = np.where(low < 1, 0.0, said.chance(np.floor(low) - 1e-6))
+    holds = said.chance(np.ceil(high)) - below
+    _, number = np.unique(burst, return_inverse=True)
+    rng = np.random.default_rng(0)
+    held = [(rng.random(number.max() + 1)[number] < holds).mean() for _ in range(draws)]
+    ends = np.quantile(held, [0.025, 0.975])
+    return {"coverage_stated": holds.mean(), "coverage_luck_low": ends[0], "coverage_luck_high": ends[1]}
+
+
+def _known_rate(found: Evaluation, rows: np.ndarray, deadline: float) -> np.ndarray:
+    """Return the base rate that could be known: the share that kept a deadline, of all jobs with an outcome by then."""
+    submit, known = found.jobs["submit_time"].to_numpy(), ~np.isnan(found.wait)
+    over = np.searchsorted(submit[known] + deadline, submit[rows])
+    kept = np.concatenate([[0], np.cumsum(found.wait[known] <= deadline)])
+    return np.asarray(kept[over] / np.maximum(over, 1))
 
 
 def _pinballs(wait: np.ndarray, curve: np.ndarray) -> np.ndarray:
@@ -242,8 +299,9 @@ def _pinballs(wait: np.ndarray, curve: np.ndarray) -> np.ndarray:
 
 def _constant_factor(wait: np.ndarray, curve: np.ndarray, coverage: float) -> tuple[float, np.ndarray]:
     """Widen the uncorrected interval about its median by one factor until it covers as much."""
-    five_ = quantiles_at(curve, metrics.LEVELS)
-    low, middle, high = five_[:, 0], five_[:, 2], five_[:, 4]
+    said = Distribution(curve)
+    low, high = said.interval().T
+    middle = said.quantile(0.5)
     for factor in np.geomspace(0.05, 200, 400):
         ends = np.column_stack(
             [np.maximum(middle - factor * (middle - low), 0), middle + factor * (high - middle)]

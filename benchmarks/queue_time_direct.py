@@ -77,7 +77,8 @@ class Direct:
         chances = dict(zip(deadlines, np.maximum.accumulate(stated), strict=True))
         if self.moves:
             point = agree(point[:, None], HALF, chances)[:, 0]
-        return Forecast(point, agree(quantiles, LEVELS, chances), chances)
+        quantiles = agree(quantiles, LEVELS, chances)
+        return Forecast(point, quantiles, quantiles[:, [0, -1]], chances)
 
 
 def agree(quantiles: np.ndarray, levels: np.ndarray, chances: dict[float, np.ndarray]) -> np.ndarray:

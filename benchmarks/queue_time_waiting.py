@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from procure.queue_time import training
+from procure.queue_time.distribution import Distribution
 from procure.queue_time.features import site_features
 from procure.queue_time.log import without_starts
-from procure.queue_time.metrics import LEVELS
+from procure.queue_time.metrics import LEVELS, covered
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import rest
 from procure.workload import read_log
@@ -36,7 +37,7 @@ def known_at(jobs: pd.DataFrame, now: int) -> pd.DataFrame:
 
 
 def rests(jobs: pd.DataFrame, moments: int, members: int, seed: int) -> pd.DataFrame:
-    """Predict the rest of waits at random moments: a row each with ``truth``, ``waited`` and quantiles by way."""
+    """Predict the rest of waits at random moments: a row each with ``truth``, ``waited`` and a distribution by way."""
     cut = int(0.8 * len(jobs))
     past = known_at(jobs, int(jobs["submit_time"].iloc[cut]) - 1).assign(state="")
     past.loc[past["start_time"].isna(), "state"] = "PENDING"
@@ -63,7 +64,7 @@ def rests(jobs: pd.DataFrame, moments: int, members: int, seed: int) -> pd.DataF
             "mean of three, as `queue watch` says": rest(site.model, first, fresh, waited),
         }
         row = {"waited": waited, "truth": wait[i] - waited}
-        rows.append(row | {way: one.quantile(LEVELS)[0] for way, one in ways.items()})
+        rows.append(row | ways)
     return pd.DataFrame(rows)
 
 
@@ -72,9 +73,10 @@ def judge(found: pd.DataFrame) -> pd.DataFrame:
     truth, long = found["truth"].to_numpy(), (found["waited"] > 12 * 3600).to_numpy()
     judged = []
     for way in found.columns[2:]:
-        stated = np.stack(found[way].to_list())
+        said = Distribution(np.concatenate([one.curve for one in found[way]]))
+        stated = said.quantile(LEVELS)
         error = truth[:, None] - stated
-        inside = (truth >= stated[:, 0]) & (truth <= stated[:, -1])
+        inside = covered(truth, said.interval())
         factor = np.abs(np.log1p(truth) - np.log1p(stated[:, 2]))
         judged.append(
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 from procure.cli import queue_evaluate
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.queue_time import evaluation, training
+from procure.queue_time import evaluation, store, training
 from procure.queue_time import predict as room
 from procure.queue_time.metrics import GAPS
 from procure.queue_time.report import _about
@@ -31,8 +32,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("queue")
     jobs = busy_site(900)
     jobs.to_parquet(path / "jobs.parquet")
-    from procure.queue_time import store
-
     store.save(training.train(jobs, settings=QUICK), path / "site.model")
     (path / "squeue.txt").write_text(
         "\n".join(
@@ -112,6 +111,30 @@ def test_a_log_that_has_grown_is_learnt_from_again(folder: Path, monkeypatch: py
     assert "trained again" not in asked(folder, *words, "1")
 
 
+def test_boosters_are_trained_again_by_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default at a fifth more than they learnt from, if all of that is at hand; otherwise it is said, by `update`
+    and by a caution; --no-refit never."""
+    monkeypatch.setattr(training, "Settings", lambda: QUICK)
+    whole, site = busy_site(1000), str(folder / "cost.model")
+    whole.iloc[:800].to_parquet(folder / "first.parquet")
+    whole.iloc[700:].to_parquet(folder / "more.parquet")
+    whole.iloc[700:950].to_parquet(folder / "less.parquet")
+    asked(folder, "train", "first.parquet", "--out", site)
+    words = ["update", "more.parquet", "--model", site, "--out"]
+    assert "trained again on 1,000 jobs" in asked(folder, *words, str(folder / "due.model"))
+    assert "trained again" not in asked(folder, *words, str(folder / "not.model"), "--no-refit")
+    assert "trained again" not in asked(
+        folder, "update", "less.parquet", *words[2:], str(folder / "less.model")
+    )
+    one = store.load(Path(site))
+    store.save(replace(one, history=one.history.tail(300)), Path(site))
+    told = asked(folder, *words, str(folder / "short.model"))
+    assert "trained again" not in told and "25% more waits are known" in told
+    said = json.loads(ask(folder, "predict", "--model", str(folder / "short.model"), "--cpus", "4", "--time", "60",
+                          "--state", str(folder / "squeue.txt"), "--format", "json"))  # fmt: skip
+    assert any("25% more waits are known" in text for text in said["caution"])
+
+
 def asked(folder: Path, verb: str, log: str, *words: str) -> str:
     """What a command of a log says on stderr."""
     result = RUN.invoke(app, ["queue", verb, str(folder / log), *words])
@@ -172,7 +195,7 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
         assert result.exit_code == 2 and "chronological" in result.stderr
     said = queue_evaluate._cadence("rolling", "1d", "7d")
     assert "at the first of every month" in said and "7d" not in said
-    assert "every 7d after" in queue_evaluate._cadence("chronological", "1d", "7d")
+    assert "every 7d after" in queue_evaluate._cadence("chronological", "1d", "every 7d")
 
 
 def test_a_replay_can_be_added(folder: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procure.queue_time.calibrate import GRID
+from procure.queue_time.calibrate import GRID, with_interval
 from procure.queue_time.distribution import Distribution
 
 YEAR_9999 = 8000 * 365.0 * 86400
@@ -37,6 +37,42 @@ def test_median_intervals_and_chances_never_contradict(seed: int, waited: float)
     chances = np.array([said.chance(deadline) for deadline in deadlines])
     assert (np.diff(chances, axis=0) >= -1e-12).all()
     assert chances[-1] == pytest.approx(1.0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 10_000), share=st.floats(0.5, 0.97))
+def test_the_interval_holds_what_it_says_of_the_stated_distribution(seed: int, share: float) -> None:
+    """It holds its share, and more only where that many start at once or would at its other end; the median lies in it,
+    and its ends are quantiles of the levels that it leaves out, so that no chance contradicts it."""
+    said = distributions(seed, 40)
+    low, high = said.interval(share).T
+    once = said.chance(0.99)
+    assert (low <= said.quantile(0.5) + 1e-9).all() and (said.quantile(0.5) <= high + 1e-9).all()
+    below = np.where(low < 1, 0.0, said.chance(np.maximum(low * (1 - 1e-9) - 1e-6, 0)))
+    holds = said.chance(high * (1 + 1e-9) + 1e-6) - below
+    assert (holds >= share - 1e-4).all()
+    left_out = (1 - share) / 2
+    whole = (once >= left_out) & (said.quantile(share) > 0)
+    np.testing.assert_allclose(high[whole], said.quantile(share)[whole])
+    usual = once == 0
+    np.testing.assert_allclose(low[usual], said.quantile(left_out)[usual])
+    np.testing.assert_allclose(high[usual], said.quantile(1 - left_out)[usual])
+    assert (high <= said.quantile(1 - left_out) + 1e-9).all() and (high >= said.quantile(share) - 1e-9).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 10_000), share=st.floats(0.8, 0.97))
+def test_a_corrected_interval_is_the_one_of_another_share(seed: int, share: float) -> None:
+    """Where nobody or at least one in ten starts at once, the interval of nine in ten of a corrected curve is that of
+    the given share of the curve before; the middle half stays."""
+    said = distributions(seed, 40)
+    moved = Distribution(with_interval(said.curve, share))
+    assert (np.diff(moved.curve, axis=1) >= -1e-6).all()
+    middle = np.array([0.25, 0.4, 0.5, 0.6, 0.75])
+    np.testing.assert_allclose(moved.quantile(middle), said.quantile(middle))
+    once = said.chance(0.99)
+    clear = (once == 0) | ((once > 0.1) & (once < 0.75))
+    np.testing.assert_allclose(moved.interval()[clear], said.interval(share)[clear], rtol=1e-6, atol=1.0)
 
 
 def test_what_remains_is_what_the_stated_chances_leave() -> None:

@@ -84,15 +84,18 @@ def curves_of(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def test_scores_say_which_interval_holds_the_wait() -> None:
-    """A wait lies in the interval of its score, and not in one a little narrower."""
+    """A wait lies in the interval of its score, and not in one a little narrower; some start at once."""
     rng = np.random.default_rng(1)
-    curve = curves_of(300, rng)
-    wait = np.expm1(rng.uniform(0, 11, 300)).round()
+    curve = curves_of(600, rng)
+    curve[np.arange(len(calibrate.GRID)) <= rng.integers(0, 10, 600)[:, None]] = 0.0
+    wait = np.where(rng.random(600) < 0.2, 0.0, np.expm1(rng.uniform(0, 11, 600)).round())
     score = calibrate.scores(wait, curve)
-    inside = score < 0.99
-    reach = np.minimum(score + 0.01, 1)
-    wide = calibrate.quantiles_at(curve, np.column_stack([(1 - reach) / 2, (1 + reach) / 2]))
-    assert ((wait >= np.floor(wide[:, 0]) - 1) & (wait <= np.ceil(wide[:, 1]) + 1))[inside].all()
+    for share in np.linspace(0.02, 0.98, 49):
+        levels = calibrate.interval_levels(share, calibrate.at_once(curve))
+        ends = calibrate.quantiles_at(curve, levels)
+        assert metrics.covered(wait, ends)[score < share - 0.005].all()
+        well_inside = (wait >= ends[:, 0] + 1) & (wait <= ends[:, 1] - 1)
+        assert not well_inside[score > share + 0.005].any()
 
 
 def test_the_product_limit_of_uncensored_levels_is_their_share() -> None:

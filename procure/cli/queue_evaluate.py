@@ -69,6 +69,15 @@ def evaluate(
             help="Train our boosters again so often in the chronological split: 7d, 30d. [default: never]"
         ),
     ] = None,
+    retrain_grown: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            max=LARGEST,
+            metavar="PERCENT",
+            help="Train them again once so many more waits are known than they learnt from; `update` does at 20.",
+        ),
+    ] = None,
     replay: ReplayOption = False,
     preset: PresetOption = None,
     tz: TzOption = None,
@@ -85,10 +94,14 @@ def evaluate(
     if again is not None and again < 3600:
         raise typer.BadParameter(f"{retrain_every} is less than an hour", param_hint="--retrain-every")
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
-    if again is not None and "chronological" not in splits:
+    if again is not None and retrain_grown is not None:
+        raise typer.BadParameter(
+            "give either --retrain-every or --retrain-grown", param_hint="--retrain-grown"
+        )
+    if (again is not None or retrain_grown is not None) and "chronological" not in splits:
         raise typer.BadParameter(
             "only the chronological split is trained again; add --split chronological",
-            param_hint="--retrain-every",
+            param_hint="--retrain-every" if retrain_grown is None else "--retrain-grown",
         )
     methods = names_of(method or METHODS, METHODS, "--method")
     seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
@@ -99,14 +112,18 @@ def evaluate(
         jobs, cut = followed_by(jobs, later.jobs)
     found = evaluation.evaluate(
         jobs, splits, methods, seed=seed, last=last, test_from=cut, k=k, deadline=seconds,
-        replay=replay, every=every, retrain_every=again, progress=common.note,
+        replay=replay, every=every, retrain_every=again,
+        retrain_grown=None if retrain_grown is None else retrain_grown / 100, progress=common.note,
     )  # fmt: skip
     if report is not None:
         write_report(found, report, seed=seed, tz=tz)
         common.note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
+    again_after = f"every {retrain_every}" if retrain_every else ""
+    if retrain_grown is not None:
+        again_after = f"at each {retrain_grown:g} % of growth"
     for name in found.stated:
-        common.note(f"{name}: {_cadence(name, update_every, retrain_every)}")
+        common.note(f"{name}: {_cadence(name, update_every, again_after)}")
     if output is common.Format.JSON:
         weights = {split: evaluation.weights_by_month(found, split) for split in found.stated}
         common.print_json([row | _weights_of(row, weights) for row in rows])
@@ -123,11 +140,11 @@ def _seconds_between(update_every: str | None) -> float:
     return math.inf if update_every == "never" else float(common.seconds_of(update_every, "--update-every"))
 
 
-def _cadence(split: str, update_every: str | None, retrain_every: str | None) -> str:
+def _cadence(split: str, update_every: str | None, again_after: str) -> str:
     """Say how the model that was judged in a split is used."""
     trained = "at the first of every month"
     if split == "chronological":
-        trained = f"at the cut{f' and every {retrain_every} after' if retrain_every else ''}"
+        trained = f"at the cut{f' and {again_after} after' if again_after else ''}"
     how = {None: "learnt from each outcome as soon as it was known", "never": "was never updated"}
     return (
         f"procure was trained {trained} and "

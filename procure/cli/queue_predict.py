@@ -150,6 +150,8 @@ def _so_far(waited: float) -> str:
 
 def _between(said: Any, share: int) -> str:
     low, high = (roughly(said[f"{end}_{share}"]) for end in ("lower", "upper"))
+    if low == roughly(0):
+        return low if low == high else f"within {high}"
     return low if low == high else f"{low} to {high}"
 
 

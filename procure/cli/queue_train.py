@@ -76,8 +76,13 @@ def update(
     ] = None,
     log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
     refit: Annotated[
-        bool, typer.Option("--refit", help="Train again on the history kept and the log given.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--refit/--no-refit",
+            help="Train again on the history kept and the log given. [default: once 20 % more waits are known than the "
+            "boosters learnt from, if those are still at hand]",
+        ),
+    ] = None,
     refit_every: Annotated[
         str | None,
         typer.Option(help="As --refit if the boosters' last job is older than, say, 30d."),
@@ -102,11 +107,8 @@ def update(
     """
     site = store.load(model)
     newer = common.read_jobs(log, log_format, preset, tz, keep_unfinished=True)
-    if refit_every is not None:
-        age = int(newer.jobs["submit_time"].max()) - int(site.about["trained_until"])
-        refit = refit or age > common.seconds_of(refit_every, "--refit-every")
-    if refit_grown is not None:
-        refit = refit or 100 * training.growth(site, newer.jobs) >= refit_grown
+    if refit is None:
+        refit = _is_due(site, newer.jobs, refit_every, refit_grown)
     site, warnings, n_new = training.update(site, newer.jobs, refit)
     if refit:
         common.note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
@@ -114,3 +116,23 @@ def update(
         common.note(f"careful: {warning}")
     store.save(site, out or model)
     common.note(f"{n_new:,} newer jobs; wrote {out or model}")
+
+
+def _is_due(site: store.SiteModel, jobs: pd.DataFrame, every: str | None, grown: float | None) -> bool:
+    """Decide whether boosters are trained again: by an age or a growth that was asked for, or by cost."""
+    if every is not None:
+        age = int(jobs["submit_time"].max()) - int(site.about["trained_until"])
+        if age > common.seconds_of(every, "--refit-every"):
+            return True
+    if every is not None and grown is None:
+        return False
+    more = training.growth(site, jobs)
+    if grown is not None:
+        return 100 * more >= grown
+    if more < store.GROWN or training.has_all(site, jobs):
+        return more >= store.GROWN
+    common.note(
+        f"{more:.0%} more waits are known than the boosters have learnt from, but the model and this log do not hold "
+        "all of them; --refit with the whole log trains again"
+    )
+    return False

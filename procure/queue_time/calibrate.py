@@ -54,19 +54,54 @@ EVERY = 10
 N_WINDOW, HALF_LIFE, N_PRIOR = 1000, 200.0, 50.0
 """The last submissions that correct the outer levels; how many later ones halve their weight; the weight of the levels
 as they are beside them."""
-KEPT, LEAST, HELD = 0.5, 0.8, 0.92
-"""The interval that is never corrected, the narrowest that is given as the one of nine in ten, and the coverage beyond
-which that one is narrowed."""
+SHARE, KEPT, LEAST, HELD = 0.9, 0.5, 0.8, 0.92
+"""The share of waits that a stated interval is to hold; the interval that is never corrected, the narrowest that is
+given as the one of nine in ten, and the coverage beyond which that one is narrowed."""
 _KNOTS = np.linspace(0.0, 1.0, 201)
 _PRIOR = (np.arange(200) + 0.5) / 200
 
 
-def levels_for(score: np.ndarray, ended: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the levels of stated curves that are to be given as `GRID`.
+def interval_levels(share: float, once: np.ndarray) -> np.ndarray:
+    """Return the levels between which the interval of a share lies, (n, 2): the one rule for intervals.
 
-    A wait's score is the least s for which the interval between the levels (1 − s)/2 and (1 + s)/2 holds it. The
-    interval that is given as the one of nine in ten widens to the score that nine in ten recent jobs kept, and
-    narrows only to that which `HELD` of them kept: waits that are equal make too wide an interval look too good.
+    As much is left out below as above. But nobody starts sooner than at once: what would be left out below, as far as
+    it starts at once, is left out above in its place. Where that is all of it, the interval reaches from 0 to the
+    quantile of the share, since one to a higher quantile would hold more than it says.
+
+    Parameters
+    ----------
+    share
+        What the interval is to hold, 0 to 1.
+    once
+        (n,) of `at_once`.
+    """
+    low = np.maximum((1 - share) / 2 - once, 0.0)
+    return np.column_stack([low, low + share])
+
+
+def at_once(curve: np.ndarray) -> np.ndarray:
+    """Return each row's chance of a start within the first second, (n,)."""
+    return chance_by(curve, 0.99)
+
+
+def with_interval(curve: np.ndarray, share: float) -> np.ndarray:
+    """Move curves (n, len(GRID)) so that their interval of `SHARE` is the one of another share; see `share_for`."""
+    once = at_once(curve)
+    kept = 0.5 - KEPT / 2, 0.5 + KEPT / 2
+    levels = np.empty((len(curve), len(GRID)))
+    for row, (old, new) in enumerate(
+        zip(interval_levels(SHARE, once), interval_levels(share, once), strict=True)
+    ):
+        low = new[0] if old[0] else 0.0
+        levels[row] = np.interp(GRID, [0.0, old[0], *kept, old[1], 1.0], [0.0, low, *kept, new[1], 1.0])
+    return quantiles_at(curve, levels)
+
+
+def share_for(score: np.ndarray, ended: np.ndarray, counts: np.ndarray) -> float:
+    """Return the share whose interval is to be given as that of `SHARE`.
+
+    It is the score that nine in ten recent jobs kept where that is wider; it is narrower only to what `HELD` of them
+    kept: waits that are equal make too wide an interval look too good.
     Within the interval `KEPT` nothing moves: to correct that as well made forecasts worse on every log tried.
 
     Parameters
@@ -83,10 +118,8 @@ def levels_for(score: np.ndarray, ended: np.ndarray, counts: np.ndarray) -> np.n
         np.concatenate([weight, np.full(len(_PRIOR), N_PRIOR / len(_PRIOR))]),
         _KNOTS,
     )
-    wide, narrow = (_KNOTS[min(int(np.searchsorted(kept, c - 1e-9)), len(_KNOTS) - 1)] for c in (0.9, HELD))
-    outer = np.clip(wide if wide > 0.9 else min(narrow, 0.9), LEAST, FURTHEST)
-    reach = np.interp(np.abs(2 * GRID - 1), [0.0, KEPT, 0.9, 1.0], [0.0, KEPT, outer, 1.0])
-    return 0.5 + np.sign(GRID - 0.5) * reach / 2
+    wide, narrow = (_KNOTS[min(int(np.searchsorted(kept, c - 1e-9)), len(_KNOTS) - 1)] for c in (SHARE, HELD))
+    return float(np.clip(wide if wide > SHARE else min(narrow, SHARE), LEAST, FURTHEST))
 
 
 DEADLINES = 3600.0 * np.array([1.0, 4.0, 12.0])
@@ -172,13 +205,14 @@ def relevelled(curve: np.ndarray, shift: np.ndarray) -> np.ndarray:
 
 
 def scores(wait: np.ndarray, curve: np.ndarray, at_least: bool = False) -> np.ndarray:
-    """Return the least s whose interval holds the wait, ends rounded outward to whole seconds.
+    """Return the least share whose interval, of `interval_levels`, holds the wait, ends rounded outward to seconds.
 
     With ``at_least`` the wait is one so far: below the median it tells nothing yet.
     """
+    once = at_once(curve)
     low = _level(np.minimum(np.floor(curve), curve), wait, "right")
     high = _level(np.maximum(np.ceil(curve), curve), wait, "left")
-    below, above = 1 - 2 * low, 2 * high - 1
+    below, above = 1 - 2 * (low + once), np.minimum(high, 2 * (high + once) - 1)
     return np.clip(above if at_least else np.maximum(below, above), 0.0, 1.0)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from procure.queue_time.drift import warnings
 from procure.queue_time.predict import Request, Situation
-from procure.queue_time.store import SiteModel
+from procure.queue_time.store import GROWN, SiteModel
 from procure.queue_time.why import Neighbours
 from procure.text import be, counted, roughly
 
@@ -14,8 +14,6 @@ FEW = 20
 """Fewer starts of like jobs, or in a partition, are few."""
 CADENCE = 86_400
 """How often a model is continued, s: its features look back over hours, a day and a week."""
-RETRAIN = 30 * 86_400
-"""How often boosters are trained again, s: the evaluations' rolling origins do so every month."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,12 @@ def cautions(
     found = _of_the_job(site, asked, here, near)
     if with_state:
         found += [*age_of(site, here.now), *_of_the_state(site, here)]
-    old = here.now - int(site.about["trained_until"])
-    if old > RETRAIN:
-        text = f"The boosters know jobs up to {roughly(old)} ago; train again with `procure queue update --refit`."
+    more = site.about.get("rows_since", 0) / site.about["trained_rows"]
+    if more >= GROWN:
+        text = (
+            f"{more:.0%} more waits are known than the boosters have learnt from; train them again on the whole "
+            "log with `procure queue update --refit`."
+        )
         found.append(Caution("old_training", text, 0.1))
     window = (site.about["first"], site.about["last"])
     if unlike := warnings(site.about["bounds"], here.features, window, site.about["last"]):

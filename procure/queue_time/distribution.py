@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from procure.queue_time.calibrate import GRID, chance_by, quantiles_at
+from procure.queue_time.calibrate import GRID, SHARE, at_once, chance_by, interval_levels, quantiles_at
 
 USUAL = 0.2
 """The weight of all waits known in what remains for a job that waits already."""
@@ -29,6 +29,10 @@ class Distribution:
         levels = np.atleast_1d(np.asarray(level, dtype=float))
         found = quantiles_at(self.curve, levels)
         return found[:, 0] if np.ndim(level) == 0 else found
+
+    def interval(self, share: float = SHARE) -> np.ndarray:
+        """Return the ends of each row's interval of a share, (n, 2) seconds; see `calibrate.interval_levels`."""
+        return quantiles_at(self.curve, interval_levels(share, at_once(self.curve)))
 
     def chance(self, deadline: float | np.ndarray) -> np.ndarray:
         """Return each row's chance of a start within a number of seconds, (n,); 1 from the longest wait on."""

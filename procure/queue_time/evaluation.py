@@ -113,6 +113,7 @@ def evaluate(
     replay: bool = False,
     every: float = 0,
     retrain_every: int | None = None,
+    retrain_grown: float | None = None,
     progress: Progress = lambda text: None,
 ) -> Evaluation:
     """Evaluate methods on a job table.
@@ -142,6 +143,8 @@ def evaluate(
         soon as it is known, infinity none. In rolling splits the boosters are trained again each month.
     retrain_every
         Seconds after which our model's boosters are trained again in a chronological split; None is never.
+    retrain_grown
+        They are trained again there once so many more waits are known, as a share of those that they learnt from.
     progress
         Called with a sentence at each step.
     """
@@ -157,7 +160,9 @@ def evaluate(
             group = [split for split in made if split.name == split_name]
             found.splits[split_name] = group
             again = (
-                _trained_again(found, group, rows, retrain_every) if split_name == "chronological" else group
+                _trained_again(found, group, rows, retrain_every, retrain_grown)
+                if split_name == "chronological"
+                else group
             )
             _evaluate_split(
                 found, split_name, group, again, methods, seed, k, deadline, settings, every, progress
@@ -204,17 +209,24 @@ def _evaluate_split(
 
 
 def _trained_again(
-    found: Evaluation, group: list[Split], rows: np.ndarray, seconds: int | None
+    found: Evaluation, group: list[Split], rows: np.ndarray, seconds: int | None, grown: float | None
 ) -> list[Split]:
     """Cut a chronological split into spans, before each of which the boosters learn from what has started by then."""
     [split] = group
-    if seconds is None:
+    if seconds is None and grown is None:
         return group
     submit = found.jobs["submit_time"].to_numpy()
     started, spans = submit + found.wait, []
-    begin = int(split.cut or 0)
-    for cut in range(begin, int(submit[split.test[-1]]) + 1, seconds):
-        test = split.test[(submit[split.test] >= cut) & (submit[split.test] < cut + seconds)]
+    begin, end = int(split.cut or 0), int(submit[split.test[-1]]) + 1
+    if seconds is not None:
+        cuts = list(range(begin, end, seconds))
+    else:
+        known = np.sort(started[rows])
+        cuts, n = [begin], len(split.train)
+        while (n := int(np.ceil(n * (1 + (grown or 0))))) < len(known) and known[n] < end:
+            cuts.append(int(known[n]) + 1)
+    for cut, following in zip(cuts, [*cuts[1:], end], strict=True):
+        test = split.test[(submit[split.test] >= cut) & (submit[split.test] < following)]
         train = rows[(started[rows] < cut) & (submit[rows] < cut)]
         if len(test):
             label = pd.Timestamp(cut, unit="s").strftime("%Y-%m-%d")
@@ -275,8 +287,7 @@ def _ours(
     found.stated[name] = (np.concatenate(rows), stated)
     at = np.searchsorted(found.stated[name][0], np.concatenate([split.test for split in group]))
     said = Distribution(stated.curve[at])
-    quantiles = said.quantile(LEVELS)
-    return Forecast(quantiles[:, 2], quantiles, {d: said.chance(d) for d in deadlines}, stated.mixed[at])
+    return _read(said, deadlines, stated.mixed[at])
 
 
 def _at_random(
@@ -287,8 +298,13 @@ def _at_random(
     train, submit = split.train, found.jobs["submit_time"].to_numpy()
     model = QueueTimeModel(settings).fit(found.features.iloc[train], found.wait[train], submit[train])
     said = Distribution(model.curve(found.features.iloc[split.test]))
+    return _read(said, deadlines)
+
+
+def _read(said: Distribution, deadlines: list[float], curve: np.ndarray | None = None) -> Forecast:
     quantiles = said.quantile(LEVELS)
-    return Forecast(quantiles[:, 2], quantiles, {d: said.chance(d) for d in deadlines})
+    chances = {deadline: said.chance(deadline) for deadline in deadlines}
+    return Forecast(quantiles[:, 2], quantiles, said.interval(), chances, curve)
 
 
 def _say(split: Split, method: str, progress: Progress) -> None:

@@ -19,13 +19,14 @@ GAPS = ("worst_gap", "worst_gap_by_burst", "worst_gap_luck", "worst_gap_by_burst
 class Forecast:
     """The predictions of a method for some jobs.
 
-    ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, or None for a point method; ``chances`` by
-    deadline in seconds, (n,) probabilities of a start by then, None for a point method; ``curve`` what was
-    stated before any correction, (n, len(calibrate.GRID)).
+    ``point`` is (n,) seconds; ``quantiles`` (n, 5) at `LEVELS`, ``interval`` (n, 2) the ends of the one of nine in ten
+    and ``chances`` by deadline in seconds, (n,) probabilities of a start by then, all None for a point method;
+    ``curve`` what was stated before any correction, (n, len(calibrate.GRID)).
     """
 
     point: np.ndarray
     quantiles: np.ndarray | None = None
+    interval: np.ndarray | None = None
     chances: dict[float, np.ndarray] | None = None
     curve: np.ndarray | None = None
 
@@ -47,9 +48,9 @@ def mse_log10(wait: np.ndarray, point: np.ndarray) -> float:
     return float(np.mean((np.log10(np.maximum(wait, 1)) - np.log10(np.maximum(point, 1))) ** 2))
 
 
-def covered(wait: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
-    """Return which waits lie in the 90 % interval, whose ends are rounded outward to whole seconds."""
-    return (wait >= np.floor(quantiles[:, 0])) & (wait <= np.ceil(quantiles[:, -1]))
+def covered(wait: np.ndarray, interval: np.ndarray) -> np.ndarray:
+    """Return which waits lie in the 90 % interval (n, 2), whose ends are rounded outward to whole seconds."""
+    return (wait >= np.floor(interval[:, 0])) & (wait <= np.ceil(interval[:, 1]))
 
 
 def confusion(wait: np.ndarray, point: np.ndarray, deadline: float) -> dict[str, float]:
@@ -151,15 +152,15 @@ def judge(wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], bas
         The training rows' waits, whose share by each deadline is the base rate's chance.
     """
     point = forecast.point
-    quantiles = forecast.quantiles
+    quantiles, interval = forecast.quantiles, forecast.interval
     error = np.abs(point - wait)
     common = {
         "mae": float(error.mean()), "rmse": float(np.sqrt(np.mean(error**2))),
         "mse_log10": mse_log10(wait, point), "within_2x": within(wait, point, 2),
         "within_3x": within(wait, point, 3),
         "pinball": pinball(wait, np.repeat(point[:, None], len(LEVELS), 1) if quantiles is None else quantiles),
-        "coverage_90": None if quantiles is None else float(covered(wait, quantiles).mean()),
-        "median_width_90": None if quantiles is None else float(np.median(quantiles[:, -1] - quantiles[:, 0])),
+        "coverage_90": None if interval is None else float(covered(wait, interval).mean()),
+        "median_width_90": None if interval is None else float(np.median(interval[:, 1] - interval[:, 0])),
     }  # fmt: skip
     rows = []
     for label, deadline in deadlines.items():

@@ -26,13 +26,14 @@ from procure.queue_time.calibrate import (
     HALF_LIFE_CHANCES,
     N_PLACES,
     N_WINDOW,
+    SHARE,
     by_now,
     chances_at,
-    levels_for,
-    quantiles_at,
     relevelled,
     scores,
+    share_for,
     shifts,
+    with_interval,
 )
 from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, NAMES, PRIORS, RATES, SPREAD
 from procure.queue_time.log import UNKNOWN, Outcomes
@@ -66,8 +67,8 @@ class Mixture:
     ``n_errors`` have been seen; ``moved`` (K, G) their quantiles; ``scale`` (G,) and ``seen``: the discounted loss and
     number of outcomes; ``until`` the moment up to which outcomes are known; ``jobs``, ``curve`` (m, G) log quantiles,
     ``even`` the same by `calibrate.relevelled`, and ``experts`` (m, K, G): the last jobs and those that wait, as they
-    were stated, which `roll` goes on from; ``shift`` and ``levels`` what is added to chances, and given as
-    `calibrate.GRID`, until it does.
+    were stated, which `roll` goes on from; ``shift`` what is added to chances, and ``share`` whose interval is given as
+    that of `calibrate.SHARE`, until it does.
     """
 
     prior: np.ndarray = field(default_factory=PRIORS[0].copy)
@@ -84,7 +85,7 @@ class Mixture:
     even: np.ndarray = field(default_factory=lambda: np.zeros((0, len(GRID))))
     experts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(NAMES), len(GRID)), np.float32))
     shift: np.ndarray = field(default_factory=lambda: np.zeros((len(DEADLINES), N_PLACES)))
-    levels: np.ndarray = field(default_factory=GRID.copy)
+    share: float = SHARE
 
     def __post_init__(self) -> None:
         """Begin every pace at the prior."""
@@ -99,7 +100,7 @@ class Mixture:
     def say(self, raw: np.ndarray, top: float) -> np.ndarray:
         """Return the corrected curves (n, len(GRID)), seconds, that are stated now for the experts ``raw``."""
         said = np.expm1(combine(raw, self.weights, self.moved, top))
-        return quantiles_at(relevelled(said, self.shift), self.levels)
+        return with_interval(relevelled(said, self.shift), self.share)
 
     def _shifts(self, end: int, now: float, curve: np.ndarray, chance: np.ndarray) -> np.ndarray:
         """Return what is to be added to the chances of ``curve`` (m, G), s, from what is known at ``now``.
@@ -117,12 +118,12 @@ class Mixture:
         submit, left = self.jobs.submit[window], self.jobs.left[window]
         return np.maximum(np.minimum(left, now) - submit, 0.0), left >= now
 
-    def _levels(self, end: int, now: float) -> np.ndarray:
-        """Return the levels of `relevelled` curves that are to be stated as `GRID`, from what is known at ``now``."""
+    def _share(self, end: int, now: float) -> float:
+        """Return the share whose interval is to be stated as that of `SHARE`, from what is known at ``now``."""
         window = slice(max(0, end - N_WINDOW), end)
         age, waits = self._ages(window, now)
         curve, ended = np.expm1(self.even[window]), ~waits & self.jobs.started[window]
-        return levels_for(
+        return share_for(
             np.where(ended, scores(age, curve), scores(age, curve, at_least=True)),
             ended,
             1 / np.sqrt(self.jobs.rank[window]),
@@ -167,7 +168,7 @@ class Mixture:
             now = _last_news(both.submit[begin], began, every)
             moved = relevelled(plain[rows], self._shifts(begin, now, plain, chance))
             self.even[rows] = np.log1p(moved)
-            stated[begin - first : rows.stop - first] = quantiles_at(moved, self._levels(begin, now))
+            stated[begin - first : rows.stop - first] = with_interval(moved, self._share(begin, now))
         if np.isfinite(every):
             self.until = until
         age = n - np.arange(n)
@@ -176,7 +177,7 @@ class Mixture:
         self.curve, self.even, self.experts = curve[keep], self.even[keep], spread[keep]
         known = len(self.jobs)
         self.shift = self._shifts(known, self.until, plain[keep], chance[keep])
-        self.levels = self._levels(known, self.until)
+        self.share = self._share(known, self.until)
         return Stated(stated, plain[first:], said[first:], spread[first:])
 
 

@@ -14,10 +14,11 @@ from procure.progress import track
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.features import site_features
-from procure.queue_time.metrics import LEVELS
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import nearest
+
+QUARTILES = np.array([0.25, 0.5, 0.75])
 
 
 @dataclass(frozen=True)
@@ -172,11 +173,11 @@ def forecast(
 
 def _read(said: Distribution, deadline: float | None = None) -> dict[str, float | None]:
     """Read what is stated of one job off its distribution."""
-    names = ("lower_90", "lower_50", "median", "upper_50", "upper_90")
-    values = dict(zip(names, said.quantile(LEVELS)[0].tolist(), strict=True))
+    lower, median, upper = said.quantile(QUARTILES)[0].tolist()
+    values = {"median": median, "lower_50": lower, "upper_50": upper}
+    values |= dict(zip(("lower_90", "upper_90"), said.interval()[0].tolist(), strict=True))
     chance = None if deadline is None else float(said.chance(deadline)[0])
-    order = ("median", "lower_50", "upper_50", "lower_90", "upper_90")
-    return {name: values[name] for name in order} | {"p_before_deadline": chance}
+    return values | {"p_before_deadline": chance}
 
 
 def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, waited: float) -> Distribution:

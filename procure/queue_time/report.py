@@ -136,10 +136,10 @@ def _intervals(evaluation: Evaluation, tz: str | None) -> list[dict[str, object]
     """Draw coverage by week and the calibration of chances, for each forecast that has quantiles."""
     parts: list[dict[str, object]] = []
     for (split, method), (rows, forecast) in evaluation.forecasts.items():
-        if forecast.quantiles is None:
+        if forecast.interval is None:
             continue
         wait = evaluation.wait[rows]
-        inside = covered(wait, forecast.quantiles)
+        inside = covered(wait, forecast.interval)
         weeks = coverage_by(evaluation.jobs, rows, inside, "W", tz)
         figure, axes = svg.figure(columns=2)
         axes[0].plot(range(len(weeks)), 100 * weeks["coverage"], color=svg.BLUE)

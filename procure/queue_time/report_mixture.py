@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.page import svg
-from procure.queue_time.calibrate import GRID
+from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import Evaluation
 from procure.queue_time.experts import MIDDLE, NAMES
 from procure.workload.clock import has_dates, local_times
@@ -78,8 +78,8 @@ def _losses(
 
 
 def _intervals(split: str, week: pd.Index, wait: np.ndarray, curve: np.ndarray) -> Markup:
-    low, high = (int(np.flatnonzero(np.isclose(GRID, level))[0]) for level in (0.05, 0.95))
-    frame = {"low": curve[:, low], "median": curve[:, MIDDLE], "high": curve[:, high]}
+    low, high = Distribution(curve).interval().T
+    frame = {"low": low, "median": curve[:, MIDDLE], "high": high}
     stated = pd.DataFrame(frame).groupby(week).median()
     weeks = pd.Series(wait).groupby(week)
     came = pd.DataFrame({level: weeks.quantile(level) for level in (0.05, 0.5, 0.95)})

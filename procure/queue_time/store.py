@@ -17,11 +17,14 @@ from procure.queue_time.log import Outcomes
 from procure.queue_time.model import Member, QueueTimeModel, Settings
 from procure.queue_time.published import Published
 
-SCHEMA = "procure-queue-time/7"
+SCHEMA = "procure-queue-time/8"
 HISTORY, SPAN, MOST_HISTORY = 30_000, 8 * 86_400, 100_000
 """Last jobs that a model file keeps; more if the longest window of the features, in seconds, has more; the most."""
-_STATE = ("copies", "paces", "errors", "moved", "scale", "curve", "even", "experts", "shift", "levels")
-_COUNTS = ("n_errors", "seen", "until")
+GROWN = 0.2
+"""How many more waits are known when boosters are trained again, as a share of those that they learnt from: all
+trainings before the last then learn from at most 1/0.2 = 5 rows for each of these, so that cost grows with the log."""
+_STATE = ("copies", "paces", "errors", "moved", "scale", "curve", "even", "experts", "shift")
+_COUNTS = ("n_errors", "seen", "until", "share")
 """The arrays and numbers of a `mixture.Mixture`."""
 _TEXT = ("job_id", "user", "partition")
 _NUMBER = (

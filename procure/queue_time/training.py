@@ -106,7 +106,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
         The new model, drift warnings against the old training window, and how many jobs were new.
     """
     jobs = queue_jobs(jobs)
-    new = (jobs["submit_time"] > site.about["last"]).to_numpy()
+    new = _new(site, jobs)
     unended = site.history[site.history["end_time"].isna()]
     if jobs["submit_time"].max() < site.about["last"] and not _among(jobs, unended).any():
         raise TableError(
@@ -141,15 +141,29 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
 
 
 def growth(site: SiteModel, jobs: pd.DataFrame) -> float:
-    """Return how many waits became known since the boosters were trained, by a log's end, per wait they learnt from.
+    """Return how many waits became known since the boosters were trained, by a log's end, per wait they learnt from."""
+    return _known_since(site, jobs) / float(site.about["trained_rows"])
 
-    Who trains again whenever that is g or more learns, in all trainings before the last, from at most 1/g rows for each
-    of these waits: cost grows with the log, not with its age.
-    """
+
+def has_all(site: SiteModel, jobs: pd.DataFrame) -> bool:
+    """Return whether the history and a log hold as many waits as are known: the model of a long log keeps fewer."""
+    given = queue_jobs(jobs)
+    joined = _joined(site.history, given, np.ones(len(given), bool))
+    known = site.about["trained_rows"] + _known_since(site, jobs)
+    most = site.model.settings.max_rows if isinstance(site.model, QueueTimeModel) else known
+    return int((~np.isnan(wait_times(joined))).sum()) >= min(known, most)
+
+
+def _known_since(site: SiteModel, jobs: pd.DataFrame) -> int:
+    """Return how many waits became known since the boosters were trained, by a log's end."""
     jobs = queue_jobs(jobs)
-    joined = _joined(site.history, jobs, (jobs["submit_time"] > site.about["last"]).to_numpy())
-    since = site.about.get("rows_since", 0) + _newly_known(site.history, joined)
-    return float(since / site.about["trained_rows"])
+    joined = _joined(site.history, jobs, _new(site, jobs))
+    return int(site.about.get("rows_since", 0)) + _newly_known(site.history, joined)
+
+
+def _new(site: SiteModel, jobs: pd.DataFrame) -> np.ndarray:
+    """Return which jobs come after those that a model has seen, (n,) bool."""
+    return (jobs["submit_time"] > site.about["last"]).to_numpy()
 
 
 def _newly_known(history: pd.DataFrame, joined: pd.DataFrame) -> int:
