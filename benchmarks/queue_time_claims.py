@@ -210,13 +210,10 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     answer: dict[str, object] = {"n": len(rows)}
     for label, each in (("mae", errors), ("pinball", losses)):
         ours = each.pop("procure")
-        best = min(each, key=lambda name: each[name].mean())
-        answer |= {
-            label: ours.mean(),
-            f"best_{label}": best,
-            f"{label}_ratio": ours.mean() / each[best].mean(),
-        }
-        months = [_month(one, each, ours, burst, month == one) for one in np.unique(month)]
+        whole = _held_against("all", each, ours, burst, np.ones(len(rows), bool))
+        answer |= {label: ours.mean(), f"best_{label}": whole["best"]}
+        answer |= {f"{label}_{key}": whole[key] for key in ("ratio", "hindsight")}
+        months = [_held_against(one, each, ours, burst, month == one) for one in np.unique(month)]
         large = [one for one in months if one["n"] >= 200 and one["best"]]
         worst = max(
             large, key=lambda one: one["ratio"], default=dict.fromkeys(("ratio", "hindsight"), np.nan)
@@ -239,6 +236,7 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
             "known": metrics.brier(_known_rate(found, rows, hours * 3600), did),
         }
         answer |= {f"rate_{hours}h": did.mean()} | {f"brier_{key}_{hours}h": v for key, v in scores.items()}
+        answer[f"brier_lost_{hours}h"] = _lost(chance, base, burst)
         for gain, other in (("gain", "base"), ("gain_known", "known")):
             rate = scores[other]
             answer[f"brier_{gain}_{hours}h"] = 1 - scores["ours"] / rate if rate else float("nan")
@@ -246,13 +244,13 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     return answer
 
 
-def _month(
+def _held_against(
     name: str, each: dict[str, np.ndarray], ours: np.ndarray, burst: np.ndarray, rows: np.ndarray
 ) -> dict[str, object]:
-    """Hold a month's mean loss against the best of all others there, and say what hindsight of half a month has.
+    """Hold our mean loss on some rows against the best of all others there, and say what hindsight of half of them has.
 
     ``hindsight`` is the loss of the one that was best on the odd bursts, judged on the even ones, and the other way
-    round, over that of the best there: whoever knows half of the month is so far from the best of the other half.
+    round, over that of the best there: whoever knows half of the rows is so far from the best of the other half.
     """
     losses = pd.DataFrame({key: one[rows] for key, one in each.items()})
     if losses.mean().min() == 0:  # a month in which all started at once
@@ -282,6 +280,16 @@ def _true_coverage(said: Distribution, burst: np.ndarray, draws: int = 400) -> d
     held = [(rng.random(number.max() + 1)[number] < holds).mean() for _ in range(draws)]
     ends = np.quantile(held, [0.025, 0.975])
     return {"coverage_stated": holds.mean(), "coverage_luck_low": ends[0], "coverage_luck_high": ends[1]}
+
+
+def _lost(chance: np.ndarray, base: float, burst: np.ndarray, draws: int = 400) -> float:
+    """Return in which share of draws, each burst having one fate, true chances score worse than a constant one."""
+    _, number = np.unique(burst, return_inverse=True)
+    rng = np.random.default_rng(0)
+    drawn = (rng.random(number.max() + 1)[number] < chance for _ in range(draws))
+    return float(
+        np.mean([metrics.brier(chance, did) > metrics.brier(np.full(len(did), base), did) for did in drawn])
+    )
 
 
 def _known_rate(found: Evaluation, rows: np.ndarray, deadline: float) -> np.ndarray:
