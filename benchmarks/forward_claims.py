@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
+from scipy.stats import binomtest, ttest_rel
 
 from procure import import_log, load_plan, load_study, simulate
 from procure.evaluation.ranking import at_k, find_hits, order
@@ -159,15 +159,16 @@ def _put_together(centre: str, rows: pd.DataFrame) -> None:
     ratio = rows.pivot_table(index="cell", columns="rule", values="ratio")
     print(centre, ratio.round(2).to_string(), sep="\n\n", end="\n\n")
     cut = ratio.index.str.split(".").str[-1]
-    for some in ("", *sorted(set(cut))):
-        of = ratio[cut == some] if some else ratio
+    # The last cut of Beocat's has half a month after it, of another load.
+    for some in ("", *sorted(set(cut)), f"not {max(cut)}"):
+        of = ratio[cut == some if some in cut else cut != some.removeprefix("not ")]
         no_worse = of.ge(of["futures"] - 1e-9, axis=0).where(of.notna()).astype("float64")
         shown = pd.DataFrame({"median": of.median(), "worst": of.max()})
         shown["futures no worse, %"] = 100 * no_worse.mean()
         print(
             f"{some or 'all'}: {len(of)} cells", shown.sort_values("median").round(2).T.to_string(), sep="\n"
         )
-    for rule in ("futures", "futures-mean"):
+    for rule in [name for name in ("futures", "futures-mean") if name in ratio]:
         ours = rows[rows["rule"] == rule].set_index("cell")
         inside = ours["mean_wait_time"].between(ours["low_wait_time"], ours["high_wait_time"])
         spans = ours["high_wait_time"] / ours["low_wait_time"]
@@ -184,11 +185,15 @@ def _put_together(centre: str, rows: pd.DataFrame) -> None:
 
 def _tell_luck(rows: pd.DataFrame, known: pd.Series) -> None:
     """Say in which cells the targets are within reach of who knows half of what came, and how futures do there."""
-    told = rows[rows["rule"] == "past"].set_index("cell")["rank_correlation"]
+    past = rows[rows["rule"] == "past"].set_index("cell")
+    told = past.get("rank_correlation", pd.Series(dtype="float64"))  # no such column where not all ran to the end
     ours = rows[rows["rule"] == "futures"].set_index("cell").assign(told=told, odd_days_ratio=known)
     names = ["n_judged", "share_saturated", "share_near_best", "told", "halves_correlation", "halves_ratio"]
-    print(ours[["ratio", "odd_days_ratio", *names]].round(2).to_string())
-    for what in ("halves_ratio", "odd_days_ratio"):
+    ours = ours.reindex(columns=[*ours.columns, *(name for name in names if name not in ours)])
+    print(ours[["ratio", "odd_days_ratio", *names]].dropna(axis=1, how="all").round(4).to_string())
+    print(f"odd days: {ours['odd_days_ratio'].median():.2f} (median), {ours['odd_days_ratio'].max():.2f} (worst); "
+          f"futures do no worse in {(ours['ratio'] <= ours['odd_days_ratio'] + 1e-9).sum()}")  # fmt: skip
+    for what in (name for name in ("halves_ratio", "odd_days_ratio") if ours[name].notna().any()):
         for target in WITHIN_REACH:
             of = ours["ratio"][ours[what] <= target]
             print(f"{what} at most {target}: {len(of)} of {ours[what].notna().sum()} cells, futures there "
@@ -216,7 +221,8 @@ def races(arguments: argparse.Namespace) -> None:
     wait, features = np.load(kept), field.features
     load = running_order(np.array([cpu_seconds(jobs).sum() for jobs in plan.workloads.values()]))
     for name, score, power in (("mean wait", as_it_is, 1), ("rank", by_rank, RANK_POWER)):
-        figure = score(wait).mean(axis=0)
+        scores = score(wait)
+        figure = scores.mean(axis=0)
         for share in (0.025, 0.05, 0.1):
             for seed in range(5):
                 order = np.random.default_rng(seed).permutation(wait.shape[1])
@@ -229,10 +235,12 @@ def races(arguments: argparse.Namespace) -> None:
                     score=score,
                 )
                 first = order[found.order[0]]
+                worse = ttest_rel(scores[:, first], scores[:, figure.argmin()], alternative="greater").pvalue
                 print(
                     f"{name}: {found.n_runs:,} runs of {wait.size:,}, {len(found.finished)} packages on all futures: "
                     f"choice rank {1 + (figure < figure[first]).sum()}, "
-                    f"{(figure[first] / figure.min()) ** (1 / power):.3f} of the least"
+                    f"{(figure[first] / figure.min()) ** (1 / power):.3f} of the least; worse by the paired t-test: p = "
+                    f"{worse:.2f}"
                 )
 
 

@@ -2,10 +2,11 @@
 
 python benchmarks/forward_rules.py simulate --data ../shared/data --budget 1000000 --keep 0 20
 python benchmarks/forward_rules.py table
+python benchmarks/forward_rules.py ranges
 
 ``simulate`` keeps, for each cell, the waits of all candidates on all futures, on the past and on its days, and on what
 came until 2021-05-05 (no rule was chosen by what came later); ``table`` lets the rules choose among random halves of
-the candidates. wagap and HPC2N: ``--centre wagap --budget 300000 --cut 2013-01-29``.
+the candidates; ``ranges`` says for how many candidates what came lay between two quantiles over the futures. wagap and HPC2N: ``--centre wagap --budget 300000 --cut 2013-01-29``.
 """
 
 from __future__ import annotations
@@ -172,6 +173,19 @@ def table(folder: Path) -> pd.DataFrame:
     return shown.sort_values("mean")
 
 
+def ranges(folder: Path) -> pd.DataFrame:
+    """Return the share of candidates whose wait on what came lay between two quantiles of those on the futures."""
+    held: dict[str, dict[str, float]] = {}
+    for path in sorted(folder.glob("*.npz")):
+        cell = np.load(path, allow_pickle=False)
+        for share in (0.1, 0.15, 0.2, 0.25, 0.3):
+            low, high = np.quantile(cell["futures"], (share, 1 - share), axis=0)
+            inside = (cell["came"] >= low) & (cell["came"] <= high)
+            held.setdefault(path.stem, {})[f"{share:.0%} to {1 - share:.0%}"] = float(inside.mean())
+    found = pd.DataFrame(held)
+    return found.assign(mean=found.mean(axis=1))
+
+
 def _of(cell: Cell, some: np.ndarray) -> Cell:
     """Return a cell with some of its candidates."""
     n = len(cell["came"])
@@ -186,7 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["simulate", "table"])
+    parser.add_argument("what", choices=["simulate", "table", "ranges"])
     parser.add_argument("--centre", choices=["beocat", "wagap", "hpc2n"], default="beocat")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward-rules"))
@@ -197,8 +211,9 @@ def main() -> None:
     parser.add_argument("--user-spread", type=float)
     parser.add_argument("--packages", type=int, default=100)
     arguments = parser.parse_args()
-    if arguments.what == "table":
-        print(table(arguments.out).round(2).to_string())
+    if arguments.what != "simulate":
+        shown = table(arguments.out) if arguments.what == "table" else ranges(arguments.out)
+        print(shown.round(2).to_string())
         return
     spread = {
         name: value
