@@ -186,7 +186,9 @@ def _put_together(centre: str, rows: pd.DataFrame) -> None:
 def _tell_luck(rows: pd.DataFrame, known: pd.Series) -> None:
     """Say in which cells the targets are within reach of who knows half of what came, and how futures do there."""
     past = rows[rows["rule"] == "past"].set_index("cell")
-    told = past.get("rank_correlation", pd.Series(dtype="float64"))  # no such column where not all ran to the end
+    told = past.get(
+        "rank_correlation", pd.Series(dtype="float64")
+    )  # no such column where not all ran to the end
     ours = rows[rows["rule"] == "futures"].set_index("cell").assign(told=told, odd_days_ratio=known)
     names = ["n_judged", "share_saturated", "share_near_best", "told", "halves_correlation", "halves_ratio"]
     ours = ours.reindex(columns=[*ours.columns, *(name for name in names if name not in ours)])

@@ -24,7 +24,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from procure import load_plan, load_study
-from procure.objectives.aggregate import REGRET_FLOOR, aggregate, pooled_mean, rank_shares
+from procure.objectives.aggregate import REGRET_FLOOR, aggregate, pooled_mean, pooled_shares, rank_shares
 from procure.recommender import forward as rules
 from procure.recommender.race import features_of, predict_waits
 from procure.study.plan import read_past_jobs
@@ -114,6 +114,12 @@ def _power_mean(power: float, cell: Cell) -> np.ndarray:
     return (rank_shares(cell["futures"]) ** power).mean(axis=0)
 
 
+def _least_mean(cell: Cell, within: float) -> np.ndarray:
+    """Return the mean wait of the packages that ``rank`` puts so near to the first, infinity for the others."""
+    figure = aggregate(cell["futures"], "rank")
+    return np.where(figure <= (1 + within) * figure.min(), cell["futures"].mean(axis=0), np.inf)
+
+
 RULES: dict[str, Callable[[Cell], np.ndarray]] = {
     **{f"ranks, power mean, {power}": partial(_power_mean, power) for power in (1, 2, 3, 4, 6, 8, 12)},
     "largest rank": lambda c: rank_shares(c["futures"]).max(axis=0),
@@ -138,6 +144,13 @@ RULES: dict[str, Callable[[Cell], np.ndarray]] = {
         aggregate(c["futures"], "rank") + 0.5 * rankdata(_tightness(c)) / len(_tightness(c))
     ),
     "least tightness, no simulation": _tightness,
+    "rank, of those within 10 % of the least the least mean wait": lambda c: _least_mean(c, 0.1),
+    "rank, futures weighted by how far waits differ there": lambda c: pooled_shares(
+        rank_shares(c["futures"]), _log(c["futures"]).std(axis=1, keepdims=True)
+    ),
+    "logarithm over the best there, at most 1, mean": lambda c: np.minimum(_over_best(c["futures"]), 1).mean(
+        axis=0
+    ),
     "mean of the logarithm": lambda c: _log(c["futures"]).mean(axis=0),
     "logarithm, mean of the worst half": lambda c: _worst(_log(c["futures"]), 0.5),
     "ratio to the best, at most e to the 5": lambda c: np.exp(np.minimum(_over_best(c["futures"]), 5)).mean(
