@@ -241,8 +241,8 @@ def races(arguments: argparse.Namespace) -> None:
                 print(
                     f"{name}: {found.n_runs:,} runs of {wait.size:,}, {len(found.finished)} packages on all futures: "
                     f"choice rank {1 + (figure < figure[first]).sum()}, "
-                    f"{(figure[first] / figure.min()) ** (1 / power):.3f} of the least; worse by the paired t-test: p = "
-                    f"{worse:.2f}"
+                    f"{(figure[first] / figure.min()) ** (1 / power):.3f} of the least; worse by the paired t-test: "
+                    f"p = {worse:.2f}"
                 )
 
 

@@ -4,9 +4,10 @@ python benchmarks/forward_rules.py simulate --data ../shared/data --budget 10000
 python benchmarks/forward_rules.py table
 python benchmarks/forward_rules.py ranges
 
-``simulate`` keeps, for each cell, the waits of all candidates on all futures, on the past and on its days, and on what
-came until 2021-05-05 (no rule was chosen by what came later); ``table`` lets the rules choose among random halves of
-the candidates; ``ranges`` says for how many candidates what came lay between two quantiles over the futures. wagap and HPC2N: ``--centre wagap --budget 300000 --cut 2013-01-29``.
+``simulate`` keeps, for each cell, the waits of all candidates on all futures, on the past and on its days, and on
+what came until 2021-05-05 (no rule was chosen by what came later); ``table`` lets the rules choose among random
+halves of the candidates; ``ranges`` says for how many candidates what came lay between two quantiles over the
+futures. wagap and HPC2N: ``--centre wagap --budget 300000 --cut 2013-01-29``.
 """
 
 from __future__ import annotations
