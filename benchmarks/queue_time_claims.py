@@ -329,7 +329,9 @@ def _say(text: str) -> None:
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
-    return read_log(arguments.log, preset=arguments.preset).jobs
+    jobs = read_log(arguments.log, preset=arguments.preset).jobs
+    first, _, end = (arguments.rows or ":").partition(":")
+    return jobs.iloc[int(first or 0) : int(end or len(jobs))].reset_index(drop=True)
 
 
 def main() -> None:
@@ -347,6 +349,7 @@ def main() -> None:
     parser.add_argument("what", choices=names)
     parser.add_argument("log", nargs="?", type=Path)
     parser.add_argument("--last", type=int)
+    parser.add_argument("--rows", metavar="FIRST:END", help="a part of the log's jobs, by number")
     parser.add_argument("--preset")
     parser.add_argument(
         "--kept", type=Path, help="file for the boosters' forecasts: written, or read if it is there"

@@ -54,9 +54,11 @@ EVERY = 10
 N_WINDOW, HALF_LIFE, N_PRIOR = 1000, 200.0, 50.0
 """The last submissions that correct the outer levels; how many later ones halve their weight; the weight of the levels
 as they are beside them."""
-SHARE, KEPT, LEAST, HELD = 0.9, 0.5, 0.8, 0.92
-"""The share of waits that a stated interval is to hold; the interval that is never corrected, the narrowest that is
-given as the one of nine in ten, and the coverage beyond which that one is narrowed."""
+SHARE, KEPT, LEAST = 0.9, 0.5, 0.8
+"""The share of waits that a stated interval is to hold; the interval that is never corrected, and the narrowest that is
+given as the one of nine in ten."""
+HELD = (0.88, 0.92)
+"""The coverages below which that one is widened, and beyond which it is narrowed."""
 _KNOTS = np.linspace(0.0, 1.0, 201)
 _PRIOR = (np.arange(200) + 0.5) / 200
 
@@ -100,8 +102,9 @@ def with_interval(curve: np.ndarray, share: float) -> np.ndarray:
 def share_for(score: np.ndarray, ended: np.ndarray, counts: np.ndarray) -> float:
     """Return the share whose interval is to be given as that of `SHARE`.
 
-    It is the score that nine in ten recent jobs kept where that is wider; it is narrower only to what `HELD` of them
-    kept: waits that are equal make too wide an interval look too good.
+    Where fewer recent jobs than the first of `HELD` were within their intervals, it is the score that so many kept;
+    where more than the second were, the score that those kept. Between them nothing is corrected: few bursts tell no
+    better, waits that are equal make too wide an interval look too good, and a wider one costs more pinball loss.
     Within the interval `KEPT` nothing moves: to correct that as well made forecasts worse on every log tried.
 
     Parameters
@@ -118,7 +121,7 @@ def share_for(score: np.ndarray, ended: np.ndarray, counts: np.ndarray) -> float
         np.concatenate([weight, np.full(len(_PRIOR), N_PRIOR / len(_PRIOR))]),
         _KNOTS,
     )
-    wide, narrow = (_KNOTS[min(int(np.searchsorted(kept, c - 1e-9)), len(_KNOTS) - 1)] for c in (SHARE, HELD))
+    wide, narrow = (_KNOTS[min(int(np.searchsorted(kept, c - 1e-9)), len(_KNOTS) - 1)] for c in HELD)
     return float(np.clip(wide if wide > SHARE else min(narrow, SHARE), LEAST, FURTHEST))
 
 
