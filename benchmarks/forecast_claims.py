@@ -6,12 +6,12 @@ python benchmarks/forecast_claims.py recurring LOG [--tz ZONE]       shares of t
 python benchmarks/forecast_claims.py schedule LOG --cpus N [--days D]      one run per policy, compared week by week
 python benchmarks/forecast_claims.py schedule WAGAP --wagap                on 20 x 80 and 48 x 12 CPUs
     --policies easy,conservative,smallest-first,best-gap,tabu,forecast     ranks those of Tables III and V anew
-python benchmarks/forecast_claims.py control LOG [--tz ZONE]         AUC within a key, and on shuffled days
+python benchmarks/forecast_claims.py control LOG [--tz ZONE]         AUC, within a key, too, and on shuffled days
 python benchmarks/forecast_claims.py coins                           the same of running shares of coin tosses
 python benchmarks/forecast_claims.py halves LOG [--tz ZONE]          calibration by half of the log, and what luck does
 python benchmarks/forecast_claims.py bounds LOG [--tz ZONE]          Brier gains of who knows all other days
 
-halves keeps the model's chances with --keep FOLDER, and reads them there again (they take
+``--days D`` takes the log's first D days. halves keeps the model's chances with --keep FOLDER, and reads them there again (they take
 most of the time); a folder is for one version of the code.
 """
 
@@ -34,7 +34,7 @@ from procure.comparison.paired import paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, rank
 from procure.forecast.boosted import _fit, raw_chances, recalibrated_daily
 from procure.forecast.confidence import MODES, Forecasts, make_forecasts
-from procure.forecast.evaluation import auc_within, calibration, judge, shuffle_days, worst_tenth
+from procure.forecast.evaluation import auc, auc_within, calibration, judge, shuffle_days, worst_tenth
 from procure.forecast.features import features
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.known import NEVER
@@ -80,12 +80,7 @@ def recurring(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def schedule(arguments: argparse.Namespace) -> dict[str, object]:
-    jobs = _log(arguments)
-    if arguments.days:
-        jobs = jobs[jobs["submit_time"] < jobs["submit_time"].min() + arguments.days * 86_400].reset_index(
-            drop=True
-        )
-    jobs, nodes = _on_nodes(jobs, arguments)
+    jobs, nodes = _on_nodes(_log(arguments), arguments)
     rows, weekly = {}, {}
     for policy in arguments.policies.split(","):
         policy = policy.replace(";", ",")
@@ -125,7 +120,8 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
     """Judge a mode on each half of the log's time and on all of it; the recalibration was chosen on first halves.
 
     Beside it the worst tenth if outcomes were drawn with the stated chances, each on its own, and so that those of
-    one user's day, or of one user's day, week or month as the forecast is, share a fate as much as the real ones do.
+    one user's day, of his day, week or month (as the forecast is), or of one user, share a fate as much as the real
+    ones do.
     """
     patterns = find_patterns(_log(arguments), PatternSettings(tz=arguments.tz))
     rng, found = np.random.default_rng(0), {}
@@ -142,6 +138,7 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
             name: _numbered(f.user, (f.issued - patterns.first) // seconds)
             for name, seconds in (("user_days", 86_400), ("user_periods", PERIODS[period]))
         }
+        groups["users"] = f.user
         for name, rows in (("first", known & first), ("second", known & ~first), ("all", known)):
             chance, came = sure[rows], f.came[rows]
             if not 0 < came.sum() < len(came):
@@ -243,10 +240,10 @@ def _other_days(group: np.ndarray, day: np.ndarray, came: np.ndarray) -> np.ndar
 
 
 def control(arguments: argparse.Namespace) -> dict[str, object]:
-    """Judge the ranks of `boosted` within a key, on the log and on shuffled days.
+    """Judge the ranks of `boosted`, on the log and on shuffled days: of all pairs of forecasts, and within a key.
 
-    ``all`` pairs of forecasts; those ``at_once``: nearer than a period less the tolerance, so that what came of
-    neither was known when the other was made, nor is one of them the other's recurrence.
+    Pairs ``at_once`` are nearer than a period less the tolerance, so that what came of neither was known when the
+    other was made, nor is one of them the other's recurrence.
     """
     jobs, settings = _log(arguments), PatternSettings(tz=arguments.tz)
     made = [find_patterns(jobs, settings)]
@@ -261,8 +258,14 @@ def control(arguments: argparse.Namespace) -> dict[str, object]:
             rows = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
             sure, came, key = confidence_of(patterns, f, "boosted")[rows], f.came[rows], f.key[rows]
             near = PERIODS[period] - int(settings.tolerance[f.layer])
-            values.append([auc_within(sure, came, key), *_at_once(sure, came, key, f.issued[rows], near)])
-        names = ("all", "at_once", "n_pairs_at_once")
+            values.append(
+                [
+                    auc(sure, came),
+                    auc_within(sure, came, key),
+                    *_at_once(sure, came, key, f.issued[rows], near),
+                ]
+            )
+        names = ("auc", "within", "within_at_once", "n_pairs_at_once")
         columns = [dict(zip(names, row, strict=True)) for row in values]
         found[period] = {
             "log": columns[0],
@@ -316,10 +319,14 @@ def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.Dat
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
+    """Read the log, or its first ``--days``."""
     log = arguments.log[0]
-    if log.endswith(".parquet"):
-        return read(log, JOB)
-    return read_log(log, preset=arguments.preset).jobs
+    jobs = read(log, JOB) if log.endswith(".parquet") else read_log(log, preset=arguments.preset).jobs
+    if not arguments.days:
+        return jobs
+    return jobs[jobs["submit_time"] < jobs["submit_time"].min() + arguments.days * 86_400].reset_index(
+        drop=True
+    )
 
 
 def main() -> None:
