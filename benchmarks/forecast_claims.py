@@ -11,8 +11,8 @@ python benchmarks/forecast_claims.py coins                           the same of
 python benchmarks/forecast_claims.py halves LOG [--tz ZONE]          calibration by half of the log, and what luck does
 python benchmarks/forecast_claims.py bounds LOG [--tz ZONE]          Brier gains of who knows all other days
 
-``--days D`` takes the log's first D days. halves keeps the model's chances with --keep FOLDER, and reads them there again (they take
-most of the time); a folder is for one version of the code.
+``--days D`` takes the log's first D days. halves keeps the model's chances with --keep FOLDER, and reads them there
+again (they take most of the time); a folder is for one version of the code.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ def schedule(arguments: argparse.Namespace) -> dict[str, object]:
 def halves(arguments: argparse.Namespace) -> dict[str, object]:
     """Judge a mode on each half of the log's time and on all of it; the recalibration was chosen on first halves.
 
-    Beside it the worst tenth if outcomes were drawn with the stated chances, each on its own, and so that those of
-    one user's day, of his day, week or month (as the forecast is), or of one user, share a fate as much as the real
-    ones do.
+    Beside it the gain's range had other users of that kind come, and the worst tenth if outcomes were drawn with the
+    stated chances, each on its own, and so that those of one user's day, of his day, week or month (as the forecast
+    is), or of one user, share a fate as much as the real ones do.
     """
     patterns = find_patterns(_log(arguments), PatternSettings(tz=arguments.tz))
     rng, found = np.random.default_rng(0), {}
@@ -146,6 +146,7 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
             alone = [worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(100)]
             found[f"{period}, {name}"] = judge(chance, came) | {
                 "auc_within": auc_within(chance, came, f.key[rows]),
+                "brier_gain_were_users_drawn_anew": _gain_range(chance, came, f.user[rows], rng),
                 "weighted_gap": _weighted_gap(chance, came),
                 "worst_tenth_were_they_exact": np.quantile(alone, [0.5, 0.95]).tolist(),
             }
@@ -182,6 +183,19 @@ def _alike(left: np.ndarray, group: np.ndarray) -> float:
     total, squares, n = (np.bincount(group, values) for values in (left, left**2, np.ones(len(left))))
     pairs = (n * (n - 1)).sum()
     return float(np.clip((total**2 - squares).sum() / pairs / np.mean(left**2), 0, 1)) if pairs else 0.0
+
+
+def _gain_range(
+    chance: np.ndarray, came: np.ndarray, user: np.ndarray, rng: np.random.Generator
+) -> list[float]:
+    """Return the middle 95 % of the Brier gain over 1,000 draws of as many users, with repetition."""
+    user = _numbered(user)
+    errors, hits, n = (
+        np.bincount(user, values) for values in ((chance - came) ** 2, came, np.ones(len(came)))
+    )
+    drawn = rng.integers(0, len(n), (1000, len(n)))
+    errors, hits, n = (values[drawn].sum(axis=1) for values in (errors, hits, n))
+    return np.quantile(1 - errors * n / (hits * (n - hits)), [0.025, 0.975]).tolist()
 
 
 def _luck(
