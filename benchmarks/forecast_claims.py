@@ -143,7 +143,9 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
             chance, came = sure[rows], f.came[rows]
             if not 0 < came.sum() < len(came):
                 continue  # a log hardly longer than two periods has none in its first half
-            alone = [worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(100)]
+            alone = [
+                worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(_draws(len(chance)))
+            ]
             found[f"{period}, {name}"] = judge(chance, came) | {
                 "auc_within": auc_within(chance, came, f.key[rows]),
                 "brier_gain_were_users_drawn_anew": _gain_range(chance, came, f.user[rows], rng),
@@ -201,15 +203,20 @@ def _gain_range(
 def _luck(
     chance: np.ndarray, came: np.ndarray, group: np.ndarray, rng: np.random.Generator
 ) -> dict[str, object]:
-    """Return the number of groups, how alike outcomes within one are, and the worst tenths of 100 draws so alike."""
+    """Return the number of groups, how alike outcomes within one are, and worst tenths of draws so alike."""
     group = _numbered(group)
     alike = _alike(came - chance, group)
-    worst = [worst_tenth(chance, _drawn(chance, group, alike, rng)) for _ in range(100)]
+    worst = [worst_tenth(chance, _drawn(chance, group, alike, rng)) for _ in range(_draws(len(chance)))]
     return {
         "n": int(group.max()) + 1,
         "alike": alike,
         "worst_tenth": np.quantile(worst, [0.5, 0.95]).tolist(),
     }
+
+
+def _draws(n: int) -> int:
+    """Return how often to draw n outcomes: 1,000 times, less where that takes long."""
+    return int(np.clip(2_000_000 / n, 100, 1000))
 
 
 def _drawn(chance: np.ndarray, group: np.ndarray, alike: float, rng: np.random.Generator) -> np.ndarray:
