@@ -147,6 +147,7 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
                 worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(_draws(len(chance)))
             ]
             found[f"{period}, {name}"] = judge(chance, came) | {
+                "n_days": len(np.unique((f.issued[rows] - patterns.first) // 86_400)),
                 "auc_within": auc_within(chance, came, f.key[rows]),
                 "brier_gain_were_users_drawn_anew": _gain_range(chance, came, f.user[rows], rng),
                 "weighted_gap": _weighted_gap(chance, came),
