@@ -151,6 +151,7 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
                 "auc_within": auc_within(chance, came, f.key[rows]),
                 "brier_gain_were_users_drawn_anew": _gain_range(chance, came, f.user[rows], rng),
                 "weighted_gap": _weighted_gap(chance, came),
+                "worst_tenth_holds": _holds(chance, came, f.user[rows], f.issued[rows] - patterns.first),
                 "worst_tenth_were_they_exact": np.quantile(alone, [0.5, 0.95]).tolist(),
             }
             for unit, group in groups.items():
@@ -199,6 +200,18 @@ def _gain_range(
     drawn = rng.integers(0, len(n), (1000, len(n)))
     errors, hits, n = (values[drawn].sum(axis=1) for values in (errors, hits, n))
     return np.quantile(1 - errors * n / (hits * (n - hits)), [0.025, 0.975]).tolist()
+
+
+def _holds(chance: np.ndarray, came: np.ndarray, user: np.ndarray, since: np.ndarray) -> dict[str, int]:
+    """Count the forecasts of the worst tenth with 1 % of them, their users, and the days on which they were made."""
+    bins = calibration(chance, came)
+    bins = bins[bins["n"] >= 0.01 * len(came)]
+    tenth = bins["tenth"][(bins["stated"] - bins["came"]).abs().idxmax()]
+    rows = np.minimum((chance * 10).astype(int), 9) == tenth
+    return {
+        "tenth": int(tenth), "forecasts": int(rows.sum()), "users": len(np.unique(user[rows])),
+        "days": len(np.unique(since[rows] // 86_400)),
+    }  # fmt: skip
 
 
 def _luck(
