@@ -3,11 +3,13 @@
 python benchmarks/forward_rules.py simulate --data ../shared/data --budget 1000000 --keep 0 20
 python benchmarks/forward_rules.py table
 python benchmarks/forward_rules.py ranges
+python benchmarks/forward_rules.py turnover --data ../shared/data
 
 ``simulate`` keeps, for each cell, the waits of all candidates on all futures, on the past and on its days, and on
 what came until 2021-05-05 (no rule was chosen by what came later); ``table`` lets the rules choose among random
 halves of the candidates; ``ranges`` says for how many candidates what came lay between two quantiles over the
-futures. wagap and HPC2N: ``--centre wagap --budget 300000 --cut 2013-01-29``.
+futures, ``turnover`` which of Beocat's requests come and go. wagap and HPC2N: ``--centre wagap --budget 300000 --cut
+2013-01-29``.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from procure.recommender.race import features_of, predict_waits
 from procure.study.plan import read_past_jobs
 from procure.workload.clock import day_bounds
 from procure.workload.days import split_days
-from procure.workload.futures import draw_futures
+from procure.workload.futures import WEEK, draw_futures
+from procure.workload.scale import cpu_seconds, owners
 
 NOT_LOOKED_AT = day_bounds("2021-05-05", claims.CHICAGO)[0]
 HALVES = 40
@@ -200,6 +203,24 @@ def ranges(folder: Path) -> pd.DataFrame:
     return found.assign(mean=found.mean(axis=1))
 
 
+def turnover(path: Path) -> str:
+    """Say which of the requests that make 95 % of eight weeks' load come in one half of these only, but for 2 %."""
+    jobs = read_past_jobs(load_study(path), lambda text: None)
+    since = jobs["submit_time"] - jobs["submit_time"].min()
+    some = jobs[since < 8 * WEEK]
+    table = pd.DataFrame(
+        {"load": cpu_seconds(some), "of": owners(some), "first": since[some.index] < 4 * WEEK}
+    )
+    halves = table.pivot_table("load", "of", "first", "sum", fill_value=0.0)
+    by_size = halves.sum(axis=1).sort_values(ascending=False)
+    most = by_size.index[by_size.cumsum() <= 0.95 * by_size.sum()]
+    first = halves.loc[most, True] / by_size[most]
+    return (
+        f"{len(most)} of {len(by_size)} requests make 95 % of the load; {(first < 0.02).mean():.0%} come in the second "
+        f"four weeks only, {(first > 0.98).mean():.0%} in the first only"
+    )
+
+
 def _of(cell: Cell, some: np.ndarray) -> Cell:
     """Return a cell with some of its candidates."""
     n = len(cell["came"])
@@ -214,7 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["simulate", "table", "ranges"])
+    parser.add_argument("what", choices=["simulate", "table", "ranges", "turnover"])
     parser.add_argument("--centre", choices=["beocat", "wagap", "hpc2n"], default="beocat")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward-rules"))
@@ -225,6 +246,11 @@ def main() -> None:
     parser.add_argument("--user-spread", type=float)
     parser.add_argument("--packages", type=int, default=100)
     arguments = parser.parse_args()
+    if arguments.what == "turnover":
+        print(
+            turnover(claims.beocat(argparse.Namespace(**vars(arguments) | {"budget": 1_000_000, "keep": 0})))
+        )
+        return
     if arguments.what != "simulate":
         shown = table(arguments.out) if arguments.what == "table" else ranges(arguments.out)
         print(shown.round(2).to_string())
