@@ -226,6 +226,8 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     inside = metrics.covered(wait, said.interval)
     by_month = coverage_by(found.jobs, rows, inside, "M")
     answer |= {"coverage": inside.mean(), "coverage_worst_month": by_month["coverage"].min()}
+    mean = float(found.wait[found.splits[split][0].train].mean())
+    answer["accuracy"] = metrics.confusion(wait, said.point, mean)["accuracy"]
     answer |= _true_coverage(Distribution(stated.curve[at]), burst) | {"bursts": len(np.unique(burst))}
     for hours in (1, 4, 12):
         chance, did = said.chances[hours * 3600.0], wait <= hours * 3600
