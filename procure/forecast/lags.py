@@ -20,9 +20,7 @@ class Lagged(NamedTuple):
     n_lags: int
     burst: np.ndarray  # int64[m]
     days: np.ndarray  # int64[m], the lag
-    known: (
-        np.ndarray
-    )  # int64[m], s from which it is known whether a like burst came; NEVER = the log ends before
+    known: np.ndarray  # int64[m], s from which the outcome is known; NEVER = the log ends before
     came: np.ndarray  # bool[m], within the tolerance of the period
 
 
