@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.queue_time import calibrate, metrics, splits, store, training, trend
 from procure.queue_time.drift import warnings
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, verdict, weights_by_month
@@ -385,6 +385,21 @@ def test_boosters_are_trained_again_at_a_cadence(jobs: pd.DataFrame) -> None:
     middle = int((submit[split.test] < submit[split.test[0]] + half).sum())
     np.testing.assert_array_equal(first[: middle // 2], other[: middle // 2])
     assert (first[-1] != other[-1]).any()
+
+
+def test_boosters_are_trained_again_as_the_log_grows(jobs: pd.DataFrame) -> None:
+    """At each tenth more that had started by then, each training learns from a tenth more rows than the one before."""
+    said: list[str] = []
+    evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_grown=0.1, progress=said.append)
+    learnt = [
+        int(text.split(" rows to")[0].split()[-1].replace(",", ""))
+        for text in said
+        if "rows to train" in text
+    ]
+    assert len(learnt) == 3
+    np.testing.assert_allclose(np.diff(learnt) / learnt[:-1], 0.1, atol=0.01)
+    with pytest.raises(ArgumentError, match="above 0"):
+        evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_grown=0.0)
 
 
 def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None:

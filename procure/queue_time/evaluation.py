@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.errors import ArgumentError, TableError
 from procure.queue_time.baselines import guesses
 from procure.queue_time.booster import fit_plain, predict
 from procure.queue_time.distribution import Distribution
@@ -148,6 +148,8 @@ def evaluate(
     progress
         Called with a sentence at each step.
     """
+    if retrain_grown is not None and retrain_grown <= 0:
+        raise ArgumentError("retrain_grown", f"{retrain_grown} was given; a share above 0 is needed")
     jobs = queue_jobs(jobs)
     progress(f"features of {len(jobs):,} jobs")
     found = Evaluation(jobs, site_features(jobs, replay=replay), wait_times(jobs))
@@ -218,12 +220,11 @@ def _trained_again(
     submit = found.jobs["submit_time"].to_numpy()
     started, spans = submit + found.wait, []
     begin, end = int(split.cut or 0), int(submit[split.test[-1]]) + 1
-    if seconds is not None:
-        cuts = list(range(begin, end, seconds))
+    if grown is None:
+        cuts = list(range(begin, end, seconds or end))
     else:
-        known = np.sort(started[rows])
-        cuts, n = [begin], len(split.train)
-        while (n := int(np.ceil(n * (1 + (grown or 0))))) < len(known) and known[n] < end:
+        cuts, n, known = [begin], len(split.train), np.sort(started[rows])
+        while (n := int(np.ceil(n * (1 + grown)))) < len(known) and known[n] < end:
             cuts.append(int(known[n]) + 1)
     for cut, following in zip(cuts, [*cuts[1:], end], strict=True):
         test = split.test[(submit[split.test] >= cut) & (submit[split.test] < following)]
