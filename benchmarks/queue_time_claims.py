@@ -5,6 +5,7 @@ python benchmarks/queue_time_claims.py pipeline LOG.swf       the published pipe
 python benchmarks/queue_time_claims.py latency LOG.swf        size, loading and predicting
 python benchmarks/queue_time_claims.py intervals LOG.swf --last N     monthly coverage, width, calibration
 python benchmarks/queue_time_claims.py adapt LOG --split rolling      against each expert and baseline, by month
+python benchmarks/queue_time_claims.py cadence LOG --last N           what training again is worth, and costs
 python benchmarks/queue_time_claims.py trend LOG.swf --last N
 """
 
@@ -246,6 +247,27 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     return answer
 
 
+def cadence(arguments: argparse.Namespace) -> dict[str, object]:
+    """Learn from the first half of a log, and on the second train again never, or after a growth; one booster pair."""
+    jobs = queue_jobs(_log(arguments))
+    rows = jobs.tail(arguments.last) if arguments.last else jobs
+    middle = int(rows["submit_time"].iloc[len(rows) // 2])
+    answer = {}
+    for grown in (None, 0.5, 0.2):
+        trained: list[str] = []
+        found = evaluate(
+            jobs, ["chronological"], ["procure"], last=arguments.last, test_from=middle, retrain_grown=grown,
+            settings=Settings(members=1), progress=trained.append,
+        )  # fmt: skip
+        ours = next(row for row in found.rows if row["method"] == "procure")
+        answer["never" if grown is None else f"at {grown:.0%} of growth"] = {
+            "trainings": sum("procure" in line for line in trained), "n_test": ours["n_test"],
+            "mae": ours["mae"], "pinball": ours["pinball"], "coverage_90": ours["coverage_90"],
+        }  # fmt: skip
+
+    return answer
+
+
 def _held_against(
     name: str, each: dict[str, np.ndarray], ours: np.ndarray, burst: np.ndarray, rows: np.ndarray
 ) -> dict[str, object]:
@@ -346,6 +368,7 @@ def main() -> None:
         "latency": latency,
         "intervals": intervals,
         "adapt": adapt,
+        "cadence": cadence,
         "trend": trend_,
     }
     parser.add_argument("what", choices=names)
