@@ -264,7 +264,6 @@ def cadence(arguments: argparse.Namespace) -> dict[str, object]:
             "trainings": sum("procure" in line for line in trained), "n_test": ours["n_test"],
             "mae": ours["mae"], "pinball": ours["pinball"], "coverage_90": ours["coverage_90"],
         }  # fmt: skip
-
     return answer
 
 
