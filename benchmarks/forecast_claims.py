@@ -199,6 +199,8 @@ def _gain_range(
     )
     drawn = rng.integers(0, len(n), (1000, len(n)))
     errors, hits, n = (values[drawn].sum(axis=1) for values in (errors, hits, n))
+    tells = (hits > 0) & (hits < n)  # a draw in which all came, or none, has no constant to be held against
+    errors, hits, n = errors[tells], hits[tells], n[tells]
     return np.quantile(1 - errors * n / (hits * (n - hits)), [0.025, 0.975]).tolist()
 
 

@@ -160,7 +160,7 @@ def _put_together(centre: str, rows: pd.DataFrame) -> None:
     print(centre, ratio.round(2).to_string(), sep="\n\n", end="\n\n")
     cut = ratio.index.str.split(".").str[-1]
     # The last cut of Beocat's has half a month after it, of another load.
-    for some in ("", *sorted(set(cut)), f"not {max(cut)}"):
+    for some in ("", *sorted(set(cut)), *([f"not {max(cut)}"] if len(set(cut)) > 1 else [])):
         of = ratio[cut == some if some in cut else cut != some.removeprefix("not ")]
         no_worse = of.ge(of["futures"] - 1e-9, axis=0).where(of.notna()).astype("float64")
         shown = pd.DataFrame({"median": of.median(), "worst": of.max()})
@@ -193,7 +193,8 @@ def _tell_luck(rows: pd.DataFrame, known: pd.Series) -> None:
     names = ["n_judged", "share_saturated", "share_near_best", "told", "halves_correlation", "halves_ratio"]
     ours = ours.reindex(columns=[*ours.columns, *(name for name in names if name not in ours)])
     print(ours[["ratio", "odd_days_ratio", *names]].dropna(axis=1, how="all").round(4).to_string())
-    print(f"odd days: {ours['odd_days_ratio'].median():.2f} (median), {ours['odd_days_ratio'].max():.2f} (worst); "
+    if ours["odd_days_ratio"].notna().any():
+        print(f"odd days: {ours['odd_days_ratio'].median():.2f} (median), {ours['odd_days_ratio'].max():.2f} (worst); "
           f"futures do no worse in {(ours['ratio'] <= ours['odd_days_ratio'] + 1e-9).sum()}")  # fmt: skip
     for what in (name for name in ("halves_ratio", "odd_days_ratio") if ours[name].notna().any()):
         for target in WITHIN_REACH:

@@ -14,7 +14,7 @@ from procure.errors import ArgumentError, TableError
 from procure.forecast import Forecaster, Patterns, PatternSettings, boosted, find_patterns
 from procure.forecast.calibration import recalibrated
 from procure.forecast.confidence import MODES, by_length, hazard, make_forecasts
-from procure.forecast.evaluation import auc, auc_within, evaluate, judge, shuffle_days
+from procure.forecast.evaluation import auc, auc_within, evaluate, judge, shuffle_days, worst_tenth
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.known import NEVER
 from procure.forecast.lags import lagged
@@ -157,6 +157,23 @@ def test_lags_equal_their_twin(hours):
             assert came == (away <= tolerance).any()
             over = start[b] + days * DAY + tolerance + 1
             assert known == (over if over <= last else NEVER)
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "lags"),
+    [({"week_tolerance": 2 * DAY}, "week", [6, 7]), ({"month_tolerance": 10 * DAY}, "month", [23, 30])],
+)
+def test_no_burst_is_its_own_recurrence(changed, name, lags):
+    """A part of the period within twice the tolerance is no lag: a single burst would come true there."""
+    patterns = Patterns(PatternSettings(**changed))
+    patterns.extend(job_table([MONDAY, MONDAY + 60 * DAY]))
+    found = lagged(patterns, make_forecasts(patterns, name))
+    assert sorted(set(found.days.tolist())) == lags and not found.came.any()
+
+
+def test_no_forecasts_have_no_worst_tenth():
+    """Where nothing was stated there is nothing that it could be wrong by."""
+    assert np.isnan(worst_tenth(np.zeros(0), np.zeros(0, bool)))
 
 
 def test_recalibration_on_paper():

@@ -72,13 +72,13 @@ def test_aggregates_by_hand():
     assert regrets(np.array([[120.0, 180.0]])).tolist() == [[0, 0.5]]
 
 
-def test_the_rank_is_the_power_mean_of_the_shares_of_better_packages():
+def test_the_rank_is_the_root_mean_square_of_the_shares_of_better_packages():
     """Waits up to a minute are level, half of those that are level count, and who is unknown is no other."""
     waits = np.array([[10.0, 60, 300, 200], [100, 900, 400, NAN]])
     assert rank_shares(waits)[:, :3].tolist() == [[1 / 6, 1 / 6, 1], [0, 1, 0.5]]
     assert rank_shares(waits)[0, 3] == 2 / 3 and np.isnan(rank_shares(waits)[1, 3])
     found = aggregate(waits, "rank", np.array([3.0, 1.0]))
-    expected = [(3 / 6**4 / 4) ** 0.25, ((3 / 6**4 + 1) / 4) ** 0.25, ((3 + 1 / 16) / 4) ** 0.25]
+    expected = [(3 / 6**2 / 4) ** 0.5, ((3 / 6**2 + 1) / 4) ** 0.5, ((3 + 1 / 4) / 4) ** 0.5]
     assert found[:3].tolist() == pytest.approx(expected) and np.isnan(found[3])
 
 

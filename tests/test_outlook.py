@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import gmean
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from test_futures import log, study_file
@@ -15,7 +14,7 @@ from test_replay import study_file as replay_file
 
 from procure import recommend
 from procure.recommender.criteria import MEAN_WAIT
-from procure.recommender.outlook import outlook
+from procure.recommender.outlook import DRAWN_IN, best_and_near, outlook
 from procure.study import load_plan, load_study
 from procure.sweep import run_sweep
 from procure.tables import write
@@ -68,8 +67,8 @@ def test_chances_are_counted_over_the_same_futures(swept):
     assert (best < alone).any()
     for place, row in enumerate(rows):
         mine = wait[:, row]
-        assert table["best_chance"][place] == sum(mine <= best) / 5
-        assert table["near_chance"][place] == sum(mine <= np.maximum(1.05 * best, 60)) / 5
+        assert table["best_chance"][place] == sum(mine <= np.maximum(best, 60)) / 5
+        assert table["near_chance"][place] == sum(mine <= 1.05 * np.maximum(best, 60)) / 5
         assert table["saturation_chance"][place] == values.results["saturated"][:, row].mean()
         assert mine.min() <= table["outlook_low"][place] <= table["outlook_high"][place] <= mine.max()
     assert table["expected_wait_time"].tolist() == done.ranking["mean_wait_time"].tolist()[:4]
@@ -86,23 +85,44 @@ def test_chances_are_counted_over_the_same_futures(swept):
 
 
 def test_chances_over_futures_are_of_waits_that_differ_as_months_do(swept):
-    """Each wait goes towards its package's geometric mean, by the normal quantiles of 80 and 95 %, then is counted."""
+    """How far each is behind goes towards its median, by the normal quantiles of 80 and 95 %, then is counted."""
     values = recommend(swept, k=4).package_values
     waits = values.results[MEAN_WAIT.column]
     kept, able = waits.copy(), np.flatnonzero(values.whole.runs_all)
     rng = np.random.default_rng(1)
-    waits[:, able] = np.exp(np.linspace(5, 6, len(able)) + rng.normal(0, 1, (5, len(able))))
+    waits[:, able] = np.exp(np.linspace(9, 10, len(able)) + rng.normal(0, 1, (5, len(able))))
     share, best, near = 0.8416212 / 1.6448536, [], []
-    for future in waits:
-        drawn = {row: gmean(waits[:, row]) ** (1 - share) * future[row] ** share for row in able}
-        least = min(drawn.values())
-        best.append([drawn[row] <= least for row in able])
-        near.append([drawn[row] <= max(1.05 * least, 60) for row in able])
+    behind = np.log(waits[:, able] / waits[:, able].min(axis=1)[:, None])
+    for future in behind:
+        drawn = [
+            float(np.median(one)) * (1 - share) + share * far
+            for one, far in zip(behind.T, future, strict=True)
+        ]
+        best.append([one <= min(drawn) + 1e-9 for one in drawn])
+        near.append([one <= min(drawn) + np.log(1.05) for one in drawn])
     found = outlook(values, able, of_futures=True)
     assert found["best_chance"].tolist() == np.mean(best, axis=0).tolist()
     assert found["near_chance"].tolist() == np.mean(near, axis=0).tolist()
     assert found["best_chance"].tolist() != outlook(values, able)["best_chance"].tolist()
     waits[:] = kept
+
+
+@pytest.mark.parametrize("level", [0.0, 90.0])
+def test_packages_that_wait_alike_stay_tied(level):
+    """Who waits as long as the best on most futures is the best there, whatever the others do to him."""
+    rng = np.random.default_rng(0)
+    wait = np.full((20, 30), level)
+    wait[17:] = rng.lognormal(8, 1, (3, 30))
+    best, near = best_and_near(wait, np.arange(30), DRAWN_IN)
+    assert best[:17].all() and near[:17].all() and best[17:].sum(axis=1).tolist() == [1, 1, 1]
+
+
+def test_near_is_more_than_best():
+    """A package 3 % behind on each future is never the best, always near; one 8 % behind is neither."""
+    wait = np.array([[1000.0], [5000.0], [300.0]]) * [1.0, 1.03, 1.08, np.nan]
+    best, near = best_and_near(wait, np.arange(4), DRAWN_IN)
+    assert best.all(axis=0).tolist() == [True, False, False, False] == best.any(axis=0).tolist()
+    assert near.all(axis=0).tolist() == [True, True, False, False] == near.any(axis=0).tolist()
 
 
 def test_the_command_prints_them(swept, procure):

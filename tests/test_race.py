@@ -70,7 +70,7 @@ def test_with_runs_for_all_the_choice_is_the_best_by_the_mean_over_all_futures()
 
 @pytest.mark.parametrize(("score", "worst"), [(as_it_is, 1.1), (by_rank, 2.1)])
 def test_a_tenth_of_the_runs_finds_the_choice_of_all(score, worst):
-    """Over 20 fields of 500 packages: in most the very same, elsewhere nearly as good a one (by fourth powers)."""
+    """Over 20 fields of 500 packages: in most the very same, elsewhere nearly as good a one (by squares)."""
     lost = []
     for seed in range(20):
         wait, features = field(n=500, seed=seed, noise=0.05)

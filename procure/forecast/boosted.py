@@ -14,7 +14,7 @@ from procure.forecast.lags import Lagged, lagged
 from procure.forecast.periods import DAY, PERIODS, Patterns
 
 FEWEST, FEWEST_CAME = 100, 10
-"""Known forecasts, and among them fulfilled ones, that a model needs; before, the hazard stands."""
+"""Known outcomes of all lags, and among them fulfilled ones, that a model needs; before, the hazard stands."""
 _GROWTH, _GROWTH_OF_LAGS = 1.05, 1.1
 """A model is fitted anew at the first midnight (after the log's beginning) with so many times the outcomes.
 

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 BLOCK = 300
 """Known forecasts in a block, of which one share is taken; fewer follow accidents."""
 WINDOW = 5_000
-"""The last known forecasts of each lag that are looked at."""
+"""The last known outcomes that are looked at, times the lags, of all lags together."""
 HALF_LIFE = 8.0
 """Periods after which an outcome counts half: habits change."""
 _FEWEST = 200

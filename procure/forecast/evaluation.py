@@ -123,11 +123,14 @@ def judge(sure: np.ndarray, came: np.ndarray, seed: int = 0) -> dict[str, Any]:
 
 
 def worst_tenth(sure: np.ndarray, came: np.ndarray) -> float:
-    """Return the largest difference of stated and observed in a tenth of the confidence with 1 % of the forecasts."""
+    """Return the largest difference of stated and observed in a tenth of the confidence with 1 % of the forecasts.
+
+    Of no forecasts it is NaN.
+    """
     tenth = _tenth(sure)
     n, above = np.bincount(tenth), np.bincount(tenth, sure - came)
     enough = n >= max(1, _LEAST_SHARE * len(came))
-    return float(np.max(np.abs(above[enough]) / n[enough]))
+    return float(np.max(np.abs(above[enough]) / n[enough])) if enough.any() else float("nan")
 
 
 def auc(sure: np.ndarray, came: np.ndarray) -> float:

@@ -69,7 +69,8 @@ def _lately(patterns: Patterns, forecasts: Forecasts) -> dict[str, np.ndarray]:
     """Count what came lately of the forecasts of this layer and the shorter ones, and what bursts covered.
 
     Shares in the last 28 days (of all users in the last 7, too), of shorter layers also since the beginning; the
-    share of the last 7, 30 and 90 days within the tolerance after a burst, and bursts one and two periods before.
+    share of the last 7, 30 and 90 days within the tolerance of a burst, before or after, and bursts one and two periods
+    before.
     """
     f, b = forecasts, patterns.bursts
     found: dict[str, np.ndarray] = {}

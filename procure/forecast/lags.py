@@ -25,11 +25,15 @@ class Lagged(NamedTuple):
 
 
 def lagged(patterns: Patterns, forecasts: Forecasts) -> Lagged:
-    """Prolong every burst by quarters of the period, in whole days; a period of a day has one lag, itself."""
+    """Prolong every burst by quarters of the period, in whole days; a period of a day has one lag, itself.
+
+    Quarters of no more than twice the tolerance are left out: a burst would be its own recurrence, or its neighbour's.
+    """
     f, b = forecasts, patterns.bursts
     whole = list(PERIODS.values())[f.layer] // DAY
     tolerance = int(patterns.settings.tolerance[f.layer])
-    shorter = sorted({-(-whole * part // _PARTS) for part in range(1, _PARTS)} - {whole})
+    parts = {-(-whole * part // _PARTS) for part in range(1, _PARTS)} - {whole}
+    shorter = sorted(days for days in parts if days * DAY > 2 * tolerance)
     known, came = [], []
     by_clock = Known(b.key, b.local)
     for days in shorter:

@@ -79,7 +79,7 @@ CVAR_SHARE = 0.2
 """``cvar`` is the mean over this share of the weight of all workloads, those with the longest waits."""
 
 
-RANK_POWER = 4
+RANK_POWER = 2
 """Exponent of the power mean that ``rank`` takes: 1 would let places in front pay for places far back, a large one
 looks at the worst workload only (chosen in docs/claims/forward.md)."""
 

@@ -68,7 +68,7 @@ OBJECTIVES: dict[str, Quantity] = {
         ),
         _result(
             "rank", "mean_wait_time", "share",
-            "power mean (exponent 4), over the workloads, of the share of the packages that are better there", "rank",
+            "root mean square, over the workloads, of the share of the packages that are better there", "rank",
         ),
         Quantity("price", "price_usd", "package", "US$", "purchase price"),
         _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),

@@ -15,7 +15,7 @@ from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
 from procure.packages.runnable import jobs_left_out
 from procure.recommender.learning import Note
-from procure.recommender.outlook import STATED, best_and_near, draw_in
+from procure.recommender.outlook import DRAWN_IN, STATED, best_and_near
 from procure.recommender.race import Race, Score, as_it_is, by_rank, features_of, race, running_order
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
@@ -311,7 +311,7 @@ def _by_futures(
     for rule, score in scores.items():
         raced = race(simulate, bench.features, order, runs, score=score)
         rows = raced.finished
-        best, near = best_and_near(draw_in(raced.filled), rows[:1])
+        best, near = best_and_near(raced.filled, rows[:1], DRAWN_IN)
         stated = (best.mean(), near.mean(), *np.quantile(raced.filled[:, rows[0]], STATED))
         figure = score(raced.filled).mean(axis=0)[rows]
         found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated, raced))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.models.intervals import SHARE
+from procure.objectives.aggregate import REGRET_FLOOR
 from procure.recommender.criteria import MEAN_WAIT
 from procure.recommender.race import FEWEST_KEPT, MOST_LEARNT, features_of, predict_waits
 from procure.recommender.values import PackageValues
@@ -18,12 +19,12 @@ from procure.workload.futures import WEEK
 from procure.workload.replay import counted_jobs
 
 NEAR = 0.05
-"""A package is near the best on a workload if it waits at most 5 % longer, or 60 s in all."""
+"""A package is near the best on a workload if it waits at most 5 % longer; waits up to `REGRET_FLOOR` are level."""
 
 
 STATED = (0.2, 0.8)
 """Quantiles of the waits on futures between which the next weeks' wait is stated to lie with 90 %. Futures differ more
-than the months that came did; on cuts before May (docs/claims/forward.md) these held what came for 93 % of packages."""
+than the months that came did; on cuts before May (docs/claims/forward.md) these held what came for 96 % of packages."""
 DRAWN_IN = NormalDist().inv_cdf(STATED[1]) / NormalDist().inv_cdf((1 + SHARE) / 2)
 """What `STATED` says of how far months differ, as a share of how far futures do; chances are counted with it."""
 
@@ -45,14 +46,13 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
         ``outlook_low``, ``outlook_high`` (the stated 90 % range of its mean wait on another such workload, s: the
         quantiles `STATED` of those on futures, 5 % and 95 % of those on days);
         ``best_chance``, ``near_chance`` (shares of the workloads on which it is the best of all packages that run
-        every job, alone or tied, and at most 5 % or 60 s above it, futures with the waits of `draw_in`; those that
-        were not simulated count by what a model predicts of them, where there are ten to learn from);
+        every job, alone or tied, and near it, futures drawn in: `best_and_near`; those that were not simulated count
+        by what a model predicts of them, where there are ten to learn from);
         ``saturation_chance``.
     """
     wait = values.results[MEAN_WAIT.column][:, rows]
     known = ~np.isnan(wait).any(axis=0)
-    likely = draw_in(_of_all(values)) if of_futures else _of_all(values)
-    is_best, is_near = best_and_near(likely, rows)
+    is_best, is_near = best_and_near(_of_all(values), rows, DRAWN_IN if of_futures else 1.0)
     saturated = values.results.get("saturated", np.full_like(values.results[MEAN_WAIT.column], np.nan))[
         :, rows
     ]
@@ -71,33 +71,28 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
     return table
 
 
-def draw_in(wait: np.ndarray) -> np.ndarray:
-    """Move waits on futures towards each package's mean, in logarithms, so that they differ as months do.
+def best_and_near(wait: np.ndarray, rows: np.ndarray, drawn_in: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return on which workloads some packages are the best, alone or tied, and near it, bool[workloads, rows] each.
 
-    Futures are drawn wide, for a choice that is safe on all of them. Counted as they are, each has another best, and
-    every package is the best more seldom than it turns out to be.
-
-    Parameters
-    ----------
-    wait
-        s, float64[futures, packages], NaN where unknown.
-    """
-    log = np.log(np.maximum(wait, 1.0))
-    known = ~np.isnan(log)
-    middle = np.where(known, log, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return np.exp(middle + DRAWN_IN * (log - middle))
-
-
-def best_and_near(wait: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return on which workloads some packages are the best, and near it, bool[workloads, rows] each.
+    Waits up to `REGRET_FLOOR` are level.
 
     Parameters
     ----------
     wait
         Of all packages, s, float64[workloads, packages]; NaN where unknown.
+    drawn_in
+        How far a package is behind the best of a workload is first moved towards its median over the workloads, in
+        logarithms, so that this share of the distance is left. Futures are drawn wide, for a choice that is safe on all
+        of them: counted as they are, each has another best, and every package is the best more seldom than it turns
+        out to be.
     """
-    best = np.where(np.isnan(wait), np.inf, wait).min(axis=1, initial=np.inf)[:, None]
-    return wait[:, rows] <= best, wait[:, rows] <= np.maximum((1 + NEAR) * best, 60.0)
+    log = np.log(np.maximum(wait, REGRET_FLOOR))
+    behind = np.where(np.isnan(log), np.inf, log)
+    behind = behind - np.minimum(behind.min(axis=1, initial=np.inf), np.finfo(float).max)[:, None]
+    middle = np.where(np.isinf(behind).any(axis=0), 0.0, np.median(behind, axis=0))
+    behind = middle + drawn_in * (behind - middle)
+    least = behind.min(axis=1, initial=np.inf)[:, None] + 1e-9  # ties are not lost to rounding
+    return behind[:, rows] <= least, behind[:, rows] <= least + np.log1p(NEAR)
 
 
 def _of_all(values: PackageValues) -> np.ndarray:

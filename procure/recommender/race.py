@@ -39,7 +39,7 @@ def as_it_is(wait: np.ndarray) -> np.ndarray:
 
 
 def by_rank(wait: np.ndarray) -> np.ndarray:
-    """Score packages as the objective ``rank`` does: by the fourth powers of the shares that are better."""
+    """Score packages as the objective ``rank`` does: by the squares of the shares that are better."""
     return rank_shares(wait) ** RANK_POWER
 
 
