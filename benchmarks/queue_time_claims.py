@@ -276,8 +276,8 @@ def _held_against(
     round, over that of the best there: whoever knows half of the rows is so far from the best of the other half.
     """
     losses = pd.DataFrame({key: one[rows] for key, one in each.items()})
-    if losses.mean().min() == 0:  # a month in which all started at once
-        return {"month": name, "n": len(losses), "best": ""}
+    if losses.mean().min() == 0:  # nobody errs less, as where all started at once
+        return {"month": name, "n": len(losses), "best": "", "ratio": np.nan, "hindsight": np.nan}
     number = pd.factorize(burst[rows])[0]
     halves = losses.groupby(number % 2).sum().to_numpy()
     picked = halves[::-1].argmin(axis=1) if len(halves) == 2 else [0]

@@ -135,6 +135,26 @@ def test_boosters_are_trained_again_by_cost(folder: Path, monkeypatch: pytest.Mo
     assert any("25% more waits are known" in text for text in said["caution"])
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--refit", "--refit-every", "soon"), "--refit-every"),
+        (("--no-refit", "--refit-every", "soon"), "--refit-every"),
+        (("--no-refit", "--refit-every", "30d"), "give either --no-refit or --refit-every"),
+        (("--no-refit", "--refit-grown", "50"), "give either --no-refit or --refit-grown"),
+    ],
+)
+def test_refit_options_that_make_no_sense_are_refused(
+    folder: Path, words: tuple[str, ...], told: str
+) -> None:
+    """Options of `update` are read whether or not another decides; two that contradict are one error."""
+    model = folder / "site.model"
+    before = model.read_bytes()
+    done = RUN.invoke(app, ["queue", "update", str(folder / "jobs.parquet"), "--model", str(model), *words])
+    assert done.exit_code == 2 and told in " ".join(done.stderr.split())
+    assert model.read_bytes() == before
+
+
 def asked(folder: Path, verb: str, log: str, *words: str) -> str:
     """What a command of a log says on stderr."""
     result = RUN.invoke(app, ["queue", verb, str(folder / log), *words])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -73,6 +75,24 @@ def test_a_corrected_interval_is_the_one_of_another_share(seed: int, share: floa
     once = said.chance(0.99)
     clear = (once == 0) | ((once > 0.1) & (once < 0.75))
     np.testing.assert_allclose(moved.interval()[clear], said.interval(share)[clear], rtol=1e-6, atol=1.0)
+
+
+@pytest.mark.parametrize("share", [0.8, 0.85, 0.88, 0.93, 0.95, 0.97])
+def test_a_corrected_interval_is_about_that_one_where_few_start_at_once(share: float) -> None:
+    """Where up to one in ten start at once, it holds what that of the given share holds but for 0.04."""
+    rng = np.random.default_rng(0)
+    middle, spread = rng.uniform(2, 12, (4000, 1)), rng.uniform(0.1, 4, (4000, 1))
+    normal = np.array([NormalDist().inv_cdf(level) for level in GRID.clip(0.001, 0.999)])
+    said = Distribution(np.expm1(np.maximum(middle + spread * normal, 0)))
+    moved = Distribution(with_interval(said.curve, share))
+    few = (said.chance(0.99) > 0) & (said.chance(0.99) <= 0.1)
+    assert few.sum() > 500
+    held, asked = (
+        said.chance(ends[:, 1]) - np.where(ends[:, 0] < 1, 0, said.chance(ends[:, 0]))
+        for ends in (moved.interval(), said.interval(share))
+    )
+    np.testing.assert_allclose(held[few], asked[few], atol=0.04)
+    assert np.abs(held - asked)[few].max() > 0.01
 
 
 def test_what_remains_is_what_the_stated_chances_leave() -> None:

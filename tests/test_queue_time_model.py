@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import zipfile
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from queue_time_claims import _held_against
 
 from procure.errors import ArgumentError, TableError
-from procure.queue_time import calibrate, metrics, splits, store, training, trend
+from procure.queue_time import calibrate, evaluation, metrics, report_mixture, splits, store, training, trend
 from procure.queue_time.drift import warnings
 from procure.queue_time.evaluation import coverage_by, evaluate, queue_jobs, verdict, weights_by_month
 from procure.queue_time.features import PUBLISHED, site_features
@@ -400,6 +402,48 @@ def test_boosters_are_trained_again_as_the_log_grows(jobs: pd.DataFrame) -> None
     np.testing.assert_allclose(np.diff(learnt) / learnt[:-1], 0.1, atol=0.01)
     with pytest.raises(ArgumentError, match="above 0"):
         evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_grown=0.0)
+
+
+def test_growth_is_of_the_rows_that_were_learnt_from(jobs: pd.DataFrame) -> None:
+    """Boosters that learn from the latest 400 rows are trained again at each 80 more, however long the log, as `update`
+    does it; starts of one second come together."""
+    wait = wait_times(jobs)
+    found = evaluation.Evaluation(jobs, pd.DataFrame(), wait)
+    rows = np.arange(len(jobs))
+    group = evaluation.make_splits("chronological", jobs, wait, rows, 0, None)
+    spans = evaluation._trained_again(found, group, rows, None, 0.2, most=400)
+    started = np.sort(jobs["submit_time"] + wait)
+    known = [int((started < span.cut).sum()) for span in spans]
+    assert len(known) >= 3 and known[0] == len(group[0].train) > 1000
+    at = [(started <= started[n + 80]).sum() for n in known[:-1]]
+    assert known[1:] == at
+
+
+@pytest.mark.parametrize("share", [None, "wide", [0.9]])
+def test_a_model_file_with_a_damaged_share_is_one_error(
+    site: store.SiteModel, tmp_path: Path, share: object
+) -> None:
+    """A mixture's share that is no number is told as any other damage, before anything is read off it."""
+    model = deepcopy(site.model)
+    model.mixture.usual.share = share
+    store.save(replace(site, model=model), tmp_path / "site.model")
+    with pytest.raises(TableError, match="train it again"):
+        store.load(tmp_path / "site.model")
+
+
+def test_weeks_are_drawn_by_the_rule_of_the_interval() -> None:
+    """Of a week in which many start at once the picture shows 0 and the 90 % quantile, of another 5 and 95 %."""
+    many = pd.Series([0.0] * 20 + list(range(1, 81)))
+    none = pd.Series(np.arange(1.0, 102))
+    np.testing.assert_allclose(report_mixture._came(many), [0, many.quantile(0.5), many.quantile(0.9)])
+    np.testing.assert_allclose(report_mixture._came(none), [6, 51, 96])
+
+
+def test_a_loss_of_nothing_has_no_ratio() -> None:
+    """Where an expert has no error on all rows, no loss can be held against it."""
+    each, ours = {"zero": np.zeros(3), "mean": np.ones(3)}, np.ones(3)
+    held = _held_against("all", each, ours, np.arange(3), np.ones(3, bool))
+    assert np.isnan(held["ratio"]) and np.isnan(held["hindsight"]) and held["best"] == ""
 
 
 def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None:

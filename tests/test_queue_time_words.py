@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from procure.cli.main import app
+from procure.cli.queue_predict import _between
 from procure.queue_time import answer as answers
 from procure.queue_time import predict as room
 from procure.queue_time import store, training, why
@@ -310,6 +311,32 @@ def test_a_method_of_one_number_is_shown_without_chances(tmp_path) -> None:  # t
         assert done.exit_code == 0, done.exception
         assert "--deadline changes nothing" in done.stderr
         assert "as likely sooner" not in done.stdout
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_within_is_said_of_the_chance_by_then(seed: int) -> None:
+    """ "1 in 2: within X" is said only where the chance of a start by X is a half, or less than an eighth more; with
+    nine in ten, 0.9 or less than a fortieth more; an interval that leaves out early starts has two ends."""
+    rng = np.random.default_rng(seed)
+    curve = np.sort(np.expm1(rng.uniform(0, 12, (20, len(GRID)))), axis=1)
+    curve[np.arange(len(GRID)) <= rng.integers(0, len(GRID), 20)[:, None]] = 0.0
+    for one in curve:
+        stated = Distribution(one[None])
+        said = room._read(stated)
+        for share, more in ((50, 0.125), (90, 0.025)):
+            words, low, high = _between(said, share), said[f"lower_{share}"], said[f"upper_{share}"]
+            assert words.startswith("within") == (low < 1 and high >= 2.5)
+            if words.startswith("within"):
+                by = stated.chance(high)[0]
+                assert share / 100 - 1e-6 <= by <= share / 100 + more + 1e-6
+
+
+def test_two_seconds_is_not_at_once() -> None:
+    """An interval from two seconds on leaves out those who start sooner, so that it is not "within"."""
+    assert _between({"lower_90": 2.0, "upper_90": 600.0}, 90) == "at once to 10 min"
+    assert _between({"lower_90": 0.5, "upper_90": 600.0}, 90) == "within 10 min"
+    assert _between({"lower_90": 2.0, "upper_90": 2.2}, 90) == "at once"
 
 
 def test_an_empty_state_is_said(site, tmp_path) -> None:  # type: ignore[no-untyped-def]

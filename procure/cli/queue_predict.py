@@ -150,9 +150,10 @@ def _so_far(waited: float) -> str:
 
 def _between(said: Any, share: int) -> str:
     low, high = (roughly(said[f"{end}_{share}"]) for end in ("lower", "upper"))
-    if low == roughly(0):
-        return low if low == high else f"within {high}"
-    return low if low == high else f"{low} to {high}"
+    if low == high:
+        return low
+    # below 1 s the interval leaves out nobody who starts sooner, so that it says what "within" says
+    return f"within {high}" if said[f"lower_{share}"] < 1 else f"{low} to {high}"
 
 
 def trend(

@@ -79,13 +79,15 @@ def update(
         bool | None,
         typer.Option(
             "--refit/--no-refit",
-            help="Train again on the history kept and the log given. [default: once 20 % more waits are known than the "
-            "boosters learnt from, if those are still at hand]",
+            help="Train again on the history kept and the log given, or not. [default: once 20 % more waits are known "
+            "than the boosters learnt from, if those are still at hand]",
         ),
     ] = None,
     refit_every: Annotated[
         str | None,
-        typer.Option(help="As --refit if the boosters' last job is older than, say, 30d."),
+        typer.Option(
+            help="In place of the 20 % by default: as --refit if the boosters' last job is older than, say, 30d."
+        ),
     ] = None,
     refit_grown: Annotated[
         float | None,
@@ -93,8 +95,8 @@ def update(
             min=1,
             max=LARGEST,
             metavar="PERCENT",
-            help="As --refit once so many more jobs have come than the boosters learnt from, say 20; "
-            "jobs that have started count.",
+            help="In place of the 20 % by default: as --refit once so many more jobs have come than the boosters "
+            "learnt from, say 50; jobs that have started count.",
         ),
     ] = None,
     preset: PresetOption = None,
@@ -105,10 +107,14 @@ def update(
     Example:
     procure queue update jobs-of-this-week.psv --format sacct --model site.model
     """
+    oldest = None if refit_every is None else common.seconds_of(refit_every, "--refit-every")
+    for option, given in (("--refit-every", refit_every), ("--refit-grown", refit_grown)):
+        if refit is False and given is not None:
+            raise typer.BadParameter(f"give either --no-refit or {option}", param_hint=option)
     site = store.load(model)
     newer = common.read_jobs(log, log_format, preset, tz, keep_unfinished=True)
     if refit is None:
-        refit = _is_due(site, newer.jobs, refit_every, refit_grown)
+        refit = _is_due(site, newer.jobs, oldest, refit_grown)
     site, warnings, n_new = training.update(site, newer.jobs, refit)
     if refit:
         common.note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
@@ -118,14 +124,12 @@ def update(
     common.note(f"{n_new:,} newer jobs; wrote {out or model}")
 
 
-def _is_due(site: store.SiteModel, jobs: pd.DataFrame, every: str | None, grown: float | None) -> bool:
-    """Decide whether boosters are trained again: by an age or a growth that was asked for, or by cost."""
-    if every is not None:
+def _is_due(site: store.SiteModel, jobs: pd.DataFrame, oldest: int | None, grown: float | None) -> bool:
+    """Decide whether boosters are trained again: by an age (s) or a growth that was asked for, or by cost."""
+    if oldest is not None:
         age = int(jobs["submit_time"].max()) - int(site.about["trained_until"])
-        if age > common.seconds_of(every, "--refit-every"):
-            return True
-    if every is not None and grown is None:
-        return False
+        if age > oldest or grown is None:
+            return age > oldest
     more = training.growth(site, jobs)
     if grown is not None:
         return 100 * more >= grown

@@ -161,11 +161,10 @@ def evaluate(
         for split_name in dict.fromkeys(split.name for split in made):
             group = [split for split in made if split.name == split_name]
             found.splits[split_name] = group
-            again = (
-                _trained_again(found, group, rows, retrain_every, retrain_grown)
-                if split_name == "chronological"
-                else group
-            )
+            again = group
+            if split_name == "chronological":
+                most = (settings or Settings()).max_rows
+                again = _trained_again(found, group, rows, retrain_every, retrain_grown, most)
             _evaluate_split(
                 found, split_name, group, again, methods, seed, k, deadline, settings, every, progress
             )
@@ -211,9 +210,17 @@ def _evaluate_split(
 
 
 def _trained_again(
-    found: Evaluation, group: list[Split], rows: np.ndarray, seconds: int | None, grown: float | None
+    found: Evaluation,
+    group: list[Split],
+    rows: np.ndarray,
+    seconds: int | None,
+    grown: float | None,
+    most: int,
 ) -> list[Split]:
-    """Cut a chronological split into spans, before each of which the boosters learn from what has started by then."""
+    """Cut a chronological split into spans, before each of which the boosters learn from what has started by then.
+
+    Growth is a share of the rows that they learnt from, the latest ``most``, as for `training.growth`.
+    """
     [split] = group
     if seconds is None and grown is None:
         return group
@@ -223,9 +230,10 @@ def _trained_again(
     if grown is None:
         cuts = list(range(begin, end, seconds or end))
     else:
-        cuts, n, known = [begin], len(split.train), np.sort(started[rows])
-        while (n := int(np.ceil(n * (1 + grown)))) < len(known) and known[n] < end:
+        cuts, known, n = [begin], np.sort(started[rows]), len(split.train)
+        while (n := n + int(np.ceil(grown * min(n, most)))) < len(known) and known[n] < end:
             cuts.append(int(known[n]) + 1)
+            n = int(np.searchsorted(known, cuts[-1]))
     for cut, following in zip(cuts, [*cuts[1:], end], strict=True):
         test = split.test[(submit[split.test] >= cut) & (submit[split.test] < following)]
         train = rows[(started[rows] < cut) & (submit[rows] < cut)]

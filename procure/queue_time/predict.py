@@ -18,8 +18,6 @@ from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import nearest
 
-QUARTILES = np.array([0.25, 0.5, 0.75])
-
 
 @dataclass(frozen=True)
 class Request:
@@ -160,8 +158,8 @@ def forecast(
     Returns
     -------
     dict
-        ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``; a point method knows only the
-        first.
+        ``median, lower_50, upper_50, lower_90, upper_90, p_before_deadline``, intervals by
+        `calibrate.interval_levels`; a point method knows only the first.
     """
     if not isinstance(site.model, QueueTimeModel):
         point = max(float(site.model.predict(features)[0]), 0.0)
@@ -173,9 +171,9 @@ def forecast(
 
 def _read(said: Distribution, deadline: float | None = None) -> dict[str, float | None]:
     """Read what is stated of one job off its distribution."""
-    lower, median, upper = said.quantile(QUARTILES)[0].tolist()
-    values = {"median": median, "lower_50": lower, "upper_50": upper}
-    values |= dict(zip(("lower_90", "upper_90"), said.interval()[0].tolist(), strict=True))
+    values: dict[str, float | None] = {"median": float(said.quantile(0.5)[0])}
+    for share in (50, 90):
+        values[f"lower_{share}"], values[f"upper_{share}"] = said.interval(share / 100)[0].tolist()
     chance = None if deadline is None else float(said.chance(deadline)[0])
     return values | {"p_before_deadline": chance}
 

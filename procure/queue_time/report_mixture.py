@@ -7,6 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.page import svg
+from procure.queue_time.calibrate import SHARE, interval_levels
 from procure.queue_time.distribution import Distribution
 from procure.queue_time.evaluation import Evaluation
 from procure.queue_time.experts import MIDDLE, NAMES
@@ -82,16 +83,24 @@ def _intervals(split: str, week: pd.Index, wait: np.ndarray, curve: np.ndarray) 
     frame = {"low": low, "median": curve[:, MIDDLE], "high": high}
     stated = pd.DataFrame(frame).groupby(week).median()
     weeks = pd.Series(wait).groupby(week)
-    came = pd.DataFrame({level: weeks.quantile(level) for level in (0.05, 0.5, 0.95)})
+    came = pd.DataFrame(
+        [_came(one) for _, one in weeks], index=stated.index, columns=["low", "median", "high"]
+    )
     figure, axes = svg.figure()
     axes.fill_between(
         stated.index, stated["low"], stated["high"], color=svg.BLUE, alpha=0.25, label="stated, 9 in 10"
     )
     axes.plot(stated.index, stated["median"], color=svg.BLUE, label="stated median")
-    axes.plot(came.index, came[0.5], color=svg.ORANGE, marker=".", label="median of the waits")
-    for level in (0.05, 0.95):
-        axes.plot(came.index, came[level], color=svg.ORANGE, linewidth=0.8, linestyle=":")
-    axes.set(xlabel="week of submission", ylabel="wait; dotted: 5 and 95 % of the waits")
+    axes.plot(came.index, came["median"], color=svg.ORANGE, marker=".", label="median of the waits")
+    for end, label in (("low", "9 in 10 of the waits"), ("high", None)):
+        axes.plot(came.index, came[end], color=svg.ORANGE, linewidth=0.8, linestyle=":", label=label)
+    axes.set(xlabel="week of submission", ylabel="wait")
     svg.wait_axis(axes, "y", 0, float(max(stated.to_numpy().max(), came.to_numpy().max())))
     axes.legend(frameon=False, fontsize=7)
     return svg.inline(figure, f"stated-{split}", f"stated interval and waits by week, {split}")
+
+
+def _came(wait: pd.Series) -> np.ndarray:
+    """Return the ends and the median of a week's waits, (3,): the ends by the rule of the stated interval."""
+    [[low, high]] = interval_levels(SHARE, np.array([(wait < 1).mean()]))
+    return wait.quantile([low, 0.5, high]).to_numpy()

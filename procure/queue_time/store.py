@@ -128,7 +128,7 @@ def _assemble(
             for name in _STATE:
                 setattr(mixture, name, arrays[f"mixture{position}_{name}"])
             for name in _COUNTS:
-                setattr(mixture, name, known[name])
+                setattr(mixture, name, float(known[name]) if name == "share" else known[name])
             mixture.jobs = Outcomes(*(arrays[f"jobs{position}_{f.name}"] for f in fields(Outcomes)))
         return model
     published = Published(settings["k"], settings["seed"])
