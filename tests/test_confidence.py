@@ -249,8 +249,8 @@ def test_ranks_are_resampled_among_all_packages_and_not_among_the_head(n_predict
     figure = aggregate(wait, "rank")
     order = np.argsort(np.where(known, figure, np.inf))[:50]
     table = assessing._by_days(values, of, order, 1).table
-    shares = rank_shares(wait) ** 4
-    drawn = np.array([shares[days].mean(axis=0) ** 0.25 for days in resample_rows(10, 1000, 1)])
+    shares = rank_shares(wait) ** 2
+    drawn = np.array([shares[days].mean(axis=0) ** 0.5 for days in resample_rows(10, 1000, 1)])
     edges = top_edge(drawn[:, known])
     chance = (drawn[:, order] <= edges[:, None]).mean(axis=0)
     assert table["chance_top"].to_numpy() == pytest.approx(chance, abs=0.002)
