@@ -117,6 +117,14 @@ def test_packages_that_wait_alike_stay_tied(level):
     assert best[:17].all() and near[:17].all() and best[17:].sum(axis=1).tolist() == [1, 1, 1]
 
 
+def test_a_package_that_is_known_in_part_is_drawn_to_what_is_known_of_it():
+    """A package twice as slow as the best wherever it ran takes the best place from nobody."""
+    wait = np.tile([1000.0, 2000.0], (20, 1)) * np.random.default_rng(0).lognormal(0, 1, (20, 1))
+    wait[:4, 1] = np.nan
+    best, near = best_and_near(wait, np.arange(2), 0.01)
+    assert best[:, 0].all() and near[:, 0].all() and not near[:, 1].any()
+
+
 def test_near_is_more_than_best():
     """A package 3 % behind on each future is never the best, always near; one 8 % behind is neither."""
     wait = np.array([[1000.0], [5000.0], [300.0]]) * [1.0, 1.03, 1.08, np.nan]

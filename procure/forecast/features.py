@@ -13,6 +13,9 @@ from procure.forecast.periods import DAY, PERIODS, Patterns
 
 _LONG_AGO = 40 * DAY
 _EVER = 10_000
+"""Days, more than any log has."""
+_USUAL = 0.2
+"""The share of forecasts that come true, before any is known."""
 
 
 def features(patterns: Patterns, forecasts: Forecasts) -> pd.DataFrame:
@@ -78,10 +81,10 @@ def _lately(patterns: Patterns, forecasts: Forecasts) -> dict[str, np.ndarray]:
     for layer, name in enumerate(list(PERIODS)[: f.layer + 1]):
         g = make_forecasts(patterns, name)
         every, users, keys = (Known(group, g.known, g.came.astype(float)) for group in (one, f.user, f.key))
-        overall = _share(every, one, f.issued, 28, 0.2)
+        overall = _share(every, one, f.issued, 28, _USUAL)
         of_user = _share(users, f.user, f.issued, 28, overall)
         found |= {
-            f"{name}_overall_28d": overall, f"{name}_overall_7d": _share(every, one, f.issued, 7, 0.2),
+            f"{name}_overall_28d": overall, f"{name}_overall_7d": _share(every, one, f.issued, 7, _USUAL),
             f"{name}_of_user_28d": of_user, f"{name}_of_key_28d": _share(keys, f.key, f.issued, 28, of_user),
         }  # fmt: skip
         if layer < f.layer:

@@ -48,7 +48,7 @@ def cautions(
     found = _of_the_job(site, asked, here, near)
     if with_state:
         found += [*age_of(site, here.now), *_of_the_state(site, here)]
-    more = site.about.get("rows_since", 0) / site.about["trained_rows"]
+    more = site.about["rows_since"] / site.about["trained_rows"]
     if more >= GROWN:
         text = (
             f"{more:.0%} more waits are known than the boosters have learnt from; train them again on the whole "

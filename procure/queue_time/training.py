@@ -128,7 +128,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
         _learn_more(site.model, joined, features, fresh)
     n_known = _newly_known(site.history, joined)
     about = _about(joined, features, site.about["n_rows"] + n_known, site.method)
-    about["rows_since"] = site.about.get("rows_since", 0) + n_known
+    about["rows_since"] = site.about["rows_since"] + n_known
     about |= {
         name: site.about[name]
         for name in ("first", "bounds", "replay", "trained_until", "trained_rows")
@@ -158,7 +158,7 @@ def _known_since(site: SiteModel, jobs: pd.DataFrame) -> int:
     """Return how many waits became known since the boosters were trained, by a log's end."""
     jobs = queue_jobs(jobs)
     joined = _joined(site.history, jobs, _new(site, jobs))
-    return int(site.about.get("rows_since", 0)) + _newly_known(site.history, joined)
+    return int(site.about["rows_since"]) + _newly_known(site.history, joined)
 
 
 def _new(site: SiteModel, jobs: pd.DataFrame) -> np.ndarray:

@@ -86,13 +86,12 @@ def best_and_near(wait: np.ndarray, rows: np.ndarray, drawn_in: float = 1.0) -> 
         of them: counted as they are, each has another best, and every package is the best more seldom than it turns
         out to be.
     """
-    log = np.log(np.maximum(wait, REGRET_FLOOR))
-    behind = np.where(np.isnan(log), np.inf, log)
-    behind = behind - np.minimum(behind.min(axis=1, initial=np.inf), np.finfo(float).max)[:, None]
-    middle = np.where(np.isinf(behind).any(axis=0), 0.0, np.median(behind, axis=0))
-    behind = middle + drawn_in * (behind - middle)
-    least = behind.min(axis=1, initial=np.inf)[:, None] + 1e-9  # ties are not lost to rounding
-    return behind[:, rows] <= least, behind[:, rows] <= least + np.log1p(NEAR)
+    log = pd.DataFrame(np.log(np.maximum(wait, REGRET_FLOOR)))
+    behind = log.sub(log.min(axis=1), axis=0)
+    behind = behind.median() + drawn_in * (behind - behind.median())
+    least = behind.min(axis=1) + 1e-9  # ties are not lost to rounding
+    mine = behind[rows]
+    return mine.le(least, axis=0).to_numpy(), mine.le(least + np.log1p(NEAR), axis=0).to_numpy()
 
 
 def _of_all(values: PackageValues) -> np.ndarray:
