@@ -49,7 +49,7 @@ def _weights(split: str, week: pd.Index, weights: np.ndarray, top: np.ndarray) -
     colours = [svg.PALETTE[i % len(svg.PALETTE)] for i in range(len(top))]
     axes.stackplot(table.index, 100 * table.to_numpy().T, labels=list(table.columns), colors=colours)
     axes.set(xlabel="week of submission", ylabel="weight in the mixture (%)", ylim=(0, 100))
-    axes.legend(frameon=False, fontsize=7, loc="lower left")
+    axes.legend(framealpha=0.9, fontsize=7, loc="lower left")
     return svg.inline(
         figure, f"weights-{split}", f"weight of each expert by week, {split}; white is all others"
     )
@@ -93,7 +93,7 @@ def _intervals(split: str, week: pd.Index, wait: np.ndarray, curve: np.ndarray) 
     axes.plot(stated.index, stated["median"], color=svg.BLUE, label="stated median")
     axes.plot(came.index, came["median"], color=svg.ORANGE, marker=".", label="median of the waits")
     for end, label in (("low", "9 in 10 of the waits"), ("high", None)):
-        axes.plot(came.index, came[end], color=svg.ORANGE, linewidth=0.8, linestyle=":", label=label)
+        axes.plot(came.index, came[end], color=svg.ORANGE, linewidth=1.2, linestyle=":", label=label)
     axes.set(xlabel="week of submission", ylabel="wait")
     svg.wait_axis(axes, "y", 0, float(max(stated.to_numpy().max(), came.to_numpy().max())))
     axes.legend(frameon=False, fontsize=7)
