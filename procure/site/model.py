@@ -1,0 +1,257 @@
+"""What ``site.toml`` holds: the scheduler's settings, partitions, QOS, associations, reservations, events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from procure.settings import NaturalInt, PositiveInt, Settings
+
+Tres = dict[str, Annotated[int, Field(ge=0)]]
+"""Amounts of trackable resources by Slurm's names: ``cpu``, ``mem`` (MB), ``node``, ``gres/gpu``, ``gres/gpu:a100``."""
+Weights = dict[str, float]
+Names = tuple[str, ...]
+Mode = Literal["off", "cancel", "requeue", "suspend"]
+
+
+class Limits(Settings):
+    """Limits of an association or a QOS; what is absent is not limited. Times in seconds, TRES-minutes as Slurm's.
+
+    ``grp_*`` bounds the sum over all jobs of the association (and those below it) or the QOS; ``max_*_per_job``
+    one job; of a QOS, ``…_per_user`` and ``…_per_account`` the sum over each of its users and accounts.
+    """
+
+    grp_jobs: NaturalInt | None = None
+    grp_submit_jobs: NaturalInt | None = None
+    grp_tres: Tres = {}
+    grp_tres_mins: Tres = {}
+    grp_tres_run_mins: Tres = {}
+    grp_wall: NaturalInt | None = None
+    max_jobs: NaturalInt | None = None
+    max_submit_jobs: NaturalInt | None = None
+    max_jobs_per_user: NaturalInt | None = None
+    max_jobs_per_account: NaturalInt | None = None
+    max_submit_jobs_per_user: NaturalInt | None = None
+    max_submit_jobs_per_account: NaturalInt | None = None
+    max_tres_per_job: Tres = {}
+    max_tres_per_node: Tres = {}
+    max_tres_per_user: Tres = {}
+    max_tres_per_account: Tres = {}
+    max_tres_mins_per_job: Tres = {}
+    max_wall: NaturalInt | None = None
+    min_tres_per_job: Tres = {}
+
+
+class Qos(Settings):
+    """A quality of service."""
+
+    name: str
+    priority: NaturalInt = 0
+    flags: Names = ()
+    preempt: Names = Field((), description="the QOS whose jobs give way to this one's")
+    preempt_mode: Mode | None = None
+    exempt_time: NaturalInt | None = Field(None, description="s that a job runs before it may be preempted")
+    usage_factor: float = 1.0
+    limits: Limits = Limits()
+
+
+class Association(Settings):
+    """An account below another, or a user within an account, with its shares and limits."""
+
+    account: str
+    user: str = ""
+    partition: str = ""
+    parent: str = Field("root", description="of an account: the account above")
+    shares: NaturalInt | Literal["parent"] = 1
+    usage: float = Field(0.0, ge=0, description="raw usage at the beginning, weighted TRES-seconds")
+    priority: NaturalInt = 0
+    qos: Names = Field((), description="empty = those of the association above")
+    default_qos: str = ""
+    default: bool = Field(False, description="the user's default account")
+    limits: Limits = Limits()
+
+
+class Partition(Settings):
+    """A partition."""
+
+    name: str
+    nodes: str = Field("", description="a node list such as n[1-4],g1; ALL = every node")
+    default: bool = False
+    state: Literal["up", "down", "drain", "inactive"] = "up"
+    priority_tier: NaturalInt = 1
+    priority_job_factor: NaturalInt = 1
+    max_time: NaturalInt | None = Field(None, description="s; none = unlimited")
+    default_time: NaturalInt | None = Field(None, description="s; none = max_time")
+    max_nodes: NaturalInt | None = None
+    min_nodes: NaturalInt = 0
+    def_mem_per_cpu_mb: NaturalInt | None = None
+    def_mem_per_node_mb: NaturalInt | None = None
+    max_mem_per_cpu_mb: NaturalInt | None = None
+    max_mem_per_node_mb: NaturalInt | None = None
+    max_cpus_per_node: NaturalInt | None = None
+    qos: str = Field("", description="the partition QOS, whose limits bind its jobs")
+    allow_qos: Names = ()
+    deny_qos: Names = ()
+    allow_accounts: Names = ()
+    deny_accounts: Names = ()
+    oversubscribe: str = Field("no", description="no, exclusive, yes:N or force:N")
+    lln: bool = Field(False, description="least-loaded nodes first")
+    preempt_mode: Mode | None = None
+    grace_time: NaturalInt = 0
+    billing_weights: Weights = {}
+
+
+class Priority(Settings):
+    """How a job's priority is made (priority/multifactor), or that it is the order of submission (basic)."""
+
+    type: Literal["basic", "multifactor"] = "multifactor"
+    weight_age: NaturalInt = 0
+    weight_assoc: NaturalInt = 0
+    weight_fair_share: NaturalInt = 0
+    weight_job_size: NaturalInt = 0
+    weight_partition: NaturalInt = 0
+    weight_qos: NaturalInt = 0
+    weight_tres: Weights = {}
+    max_age: PositiveInt = 7 * 86_400
+    favor_small: bool = False
+    flags: Names = ()
+    decay_half_life: NaturalInt = Field(7 * 86_400, description="s; 0 = usage never decays")
+    calc_period: PositiveInt = 300
+    usage_reset: str = "none"
+
+
+class Scheduler(Settings):
+    """The main scheduler's and backfill's parameters, in seconds; the defaults are Slurm's."""
+
+    backfill: bool = True
+    default_queue_depth: NaturalInt = 100
+    partition_job_depth: NaturalInt = 0
+    sched_interval: PositiveInt = 60
+    sched_min_interval: float = Field(2.0, ge=0)
+    batch_sched_delay: NaturalInt = 3
+    defer: bool = False
+    assoc_limit_stop: bool = False
+    bf_interval: PositiveInt = 30
+    bf_window: PositiveInt = 86_400
+    bf_resolution: PositiveInt = 60
+    bf_max_job_test: NaturalInt = 500
+    bf_max_job_start: NaturalInt = 0
+    bf_max_job_user: NaturalInt = 0
+    bf_max_job_part: NaturalInt = 0
+    bf_max_job_assoc: NaturalInt = 0
+    bf_max_job_user_part: NaturalInt = 0
+    bf_max_job_array_resv: NaturalInt = 20
+    bf_min_age_reserve: NaturalInt = 0
+    bf_min_prio_reserve: NaturalInt = 0
+    bf_job_part_count_reserve: NaturalInt = 0
+    bf_one_resv_per_job: bool = False
+    bf_continue: bool = False
+
+
+class Select(Settings):
+    """What is allocated, and which nodes are taken first."""
+
+    consume: Literal["node", "core", "cpu"] = "core"
+    memory: bool = True
+    pack_nodes: bool = False
+    lln: bool = False
+    def_mem_per_cpu_mb: NaturalInt | None = None
+    def_mem_per_node_mb: NaturalInt | None = None
+    topology: Literal["none", "tree", "block"] = "none"
+
+
+class Preemption(Settings):
+    """Who gives way to whom."""
+
+    type: Literal["none", "qos", "partition"] = "none"
+    mode: Mode = "off"
+    exempt_time: NaturalInt = 0
+    youngest_first: bool = False
+    reorder_count: PositiveInt = 1
+
+
+class Latency(Settings):
+    """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
+
+    job_end: float = Field(1.0, ge=0, description="from the end of a job until its nodes can be used again")
+    launch: float = Field(0.0, ge=0, description="added to a job's run time by its start and end")
+
+
+class Reservation(Settings):
+    """Nodes set aside; times are Unix seconds."""
+
+    name: str
+    start: int
+    end: int
+    nodes: str
+    flags: Names = ()
+    users: Names = ()
+    accounts: Names = ()
+
+
+class NodeEvent(Settings):
+    """Nodes that took no new jobs (drain) or lost theirs (down) for a time; Unix seconds, no end = to the last."""
+
+    nodes: str
+    start: int
+    end: int | None = None
+    state: Literal["down", "drain"] = "drain"
+    reason: str = ""
+
+
+class Rule(Settings):
+    """A rule that the log suggests, with its evidence: strike the table out to ignore it."""
+
+    kind: str
+    subject: str = ""
+    value: str | int | float | tuple[int | float | str, ...] = ""
+    evidence: str = ""
+
+
+class NotUnderstood(Settings):
+    """A setting that is not modelled, where it stands, and what that may change."""
+
+    setting: str
+    value: str = ""
+    where: str = ""
+    effect: str = ""
+
+
+class Site(Settings):
+    """The rules of one centre."""
+
+    cluster: str = ""
+    version: str = Field("", description="of Slurm, where the configuration tells it")
+    enforce: Names = Field((), description="AccountingStorageEnforce")
+    enforce_part_limits: Literal["no", "any", "all"] = "no"
+    scheduler: Scheduler = Scheduler()
+    priority: Priority = Priority()
+    select: Select = Select()
+    preemption: Preemption = Preemption()
+    latency: Latency = Latency()
+    licenses: Tres = {}
+    partitions: tuple[Partition, ...] = ()
+    qos: tuple[Qos, ...] = ()
+    associations: tuple[Association, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    events: tuple[NodeEvent, ...] = ()
+    new_nodes: dict[str, Names] = Field(
+        {}, description="partitions that bought nodes join, by category or type of the quote"
+    )
+    new_features: dict[str, Names] = Field({}, description="features that they get, likewise")
+    rules: tuple[Rule, ...] = ()
+    not_understood: tuple[NotUnderstood, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Site:
+        for what, names in (
+            ("partition", [one.name for one in self.partitions]),
+            ("QOS", [one.name for one in self.qos]),
+            ("association", [f"{a.account} {a.user} {a.partition}".strip() for a in self.associations]),
+            ("reservation", [one.name for one in self.reservations]),
+        ):
+            for name in names:
+                if names.count(name) > 1:
+                    raise ValueError(f"{what} {name!r} stands twice")
+        return self
