@@ -9,6 +9,10 @@ from contextlib import contextmanager
 _LONG_WORD = re.compile(r"(\S{60})\S{200,}(\S{20})")
 
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
 class TableError(ValueError):
     """A table, file or setting is wrong; the message says what was wrong, where, and what is allowed.
 

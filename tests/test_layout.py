@@ -1,6 +1,10 @@
 """The layout of the package: few modules at its root, few floors, no circle of files or of folders."""
 
 import ast
+import re
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +12,9 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "procure"
 MOST_ROOT_MODULES, MOST_FLOORS = 9, 9
+DOTTED = re.compile(r"procure(\.\w+){2,}(:\w+)?")
+OPTIONAL = ("coschedule", "forecast", "learn", "queue_time", "topology", "window")
+"""The rooms that plug in."""
 
 
 def module_name(path: Path) -> str:
@@ -17,12 +24,14 @@ def module_name(path: Path) -> str:
 
 
 def imported(source: str) -> Iterator[str]:
-    """Yield what a source imports anywhere: at its top, inside functions, under TYPE_CHECKING."""
+    """Yield what a source imports anywhere: at its top, inside functions, under TYPE_CHECKING, named in a string."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
+            yield node.value.replace(":", ".")
 
 
 def import_graph(sources: dict[str, str]) -> dict[str, set[str]]:
@@ -75,6 +84,50 @@ def test_a_circle_is_found():
     sources = {"a": "import b", "b": "def f():\n    from a import x", "c": "from a import x"}
     assert circle(import_graph(sources)) == ["a", "b", "a"]
     assert circle(import_graph(sources | {"b": ""})) == []
+    strings = {"procure.a.c": "from procure import b", "procure.b": 'x = load("procure.a.c:Thing")'}
+    assert circle(import_graph(strings)) == ["procure.a.c", "procure.b", "procure.a.c"]
+
+
+def entry_points() -> dict[str, dict[str, str]]:
+    """Return what our own distribution offers, by group and name."""
+    settings = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    return settings["project"]["entry-points"]
+
+
+def test_entry_points_exist_and_are_of_the_rooms_that_plug_in(graph):
+    """Each entry point names a module that is there, of an optional room or its command."""
+    targets = [value.partition(":")[0] for group in entry_points().values() for value in group.values()]
+    assert targets and set(targets) <= graph.keys()
+    rooms_of = {name.removeprefix("procure.cli.").removeprefix("procure.").split(".")[0] for name in targets}
+    assert rooms_of == {name.removesuffix("_time") for name in OPTIONAL}
+
+
+def test_no_core_module_knows_an_optional_room(graph):
+    """Only the command line and the rooms themselves name a room that plugs in, be it in a string."""
+    optional = tuple(f"procure.{room}" for room in OPTIONAL)
+    core = {name: found for name, found in graph.items() if not name.startswith((*optional, "procure.cli"))}
+    assert {
+        name: found
+        for name, others in core.items()
+        if (found := [o for o in others if o.startswith(optional)])
+    } == {}
+
+
+def test_the_core_loads_no_optional_room():
+    """Neither `procure recommend` nor EASY, whose estimates another room offers, loads a room that plugs in."""
+    code = f"""
+import sys
+import procure
+import procure.cli.recommend
+from procure.policies import catalog
+
+procure.recommend, procure.run_sweep, procure.simulate
+for name in ("easy:depth=2", "conservative", "best-fit"):
+    catalog.spec(name)
+print([name for name in sys.modules if name.startswith("procure.") and name.split(".")[1] in {OPTIONAL}])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
 
 
 def test_no_circle_of_files(graph):

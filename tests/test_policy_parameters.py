@@ -10,7 +10,7 @@ from sweep_lab import make_study
 
 from procure import run as procure_run
 from procure.errors import ArgumentError, TableError
-from procure.policies import catalog
+from procure.policies import catalog, plugins
 from procure.policies.easy import Easy
 from procure.study import load_study
 from procure.study.check import check_study
@@ -24,7 +24,7 @@ def case():
     ), node_table(3)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", catalog.POLICIES)
+@pytest.mark.parametrize("name", catalog.names())
 def test_every_policy_says_what_it_takes(name):
     """Each parameter that can be set has a meaning, a default that is legal, and a label that reads back."""
     spec = catalog.spec(name)
@@ -217,9 +217,9 @@ def installed(tmp_path, monkeypatch):
         "broken = no_such_module:ENTRY\nno-entry = their_policies:Own\nfcfs = their_policies:LAST\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    catalog._installed.cache_clear()
+    plugins.offered.cache_clear()
     yield
-    catalog._installed.cache_clear()
+    plugins.offered.cache_clear()
 
 
 def test_a_package_brings_policies(installed, procure, tmp_path):
@@ -241,7 +241,7 @@ def test_a_package_brings_policies(installed, procure, tmp_path):
             catalog.spec(name)
     code, out, err = procure("policies", "list", "--format", "json")
     names = [row["name"] for row in json.loads(out)]
-    assert code == 0 and names[-2:] == ["last", "one-row"] and "broken" in err
+    assert code == 0 and {"last", "one-row"} < set(names) and "broken" in err
     assert names.count("fcfs") == 1 and catalog.entry("fcfs").target != "their_policies:Last"
     code, out, _ = procure("policies", "describe", "last")
     assert code == 0 and "nodes at the top that stay empty" in out and "The newest job first" in out

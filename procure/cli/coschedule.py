@@ -1,4 +1,4 @@
-"""`procure coschedule`: who may share an allocation."""
+"""`procure coschedule`: two jobs, one allocation: the study's workload, the learner's bounds, real processes."""
 
 from __future__ import annotations
 

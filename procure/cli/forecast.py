@@ -1,4 +1,4 @@
-"""`procure forecast`: what recurs in a log, what is expected next, and how good that is."""
+"""`procure forecast`: which jobs will come: what recurs, what is expected next, how good that is."""
 
 from __future__ import annotations
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import re
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
@@ -12,14 +16,17 @@ import typer.core
 _EXAMPLES = r"\n\n(Examples?):\n"
 """The head of a docstring's last paragraph, whose lines help shows one by one."""
 
+GROUP = "procure.commands"
+"""The entry-point group in which rooms and installed packages offer commands: NAME = a module."""
+
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(typer.core.TyperGroup):
     """Lists commands by name and line of help, and imports the module of the one that is called.
 
-    ``COMMANDS`` has, by name, the module in `procure.cli` and the line of help. The module holds an ``app`` of
-    several commands, or a function of the command's name.
+    ``COMMANDS`` has, by name, the module (in `procure.cli`, or with dots) and the line of help. The module holds an
+    ``app`` of several commands, or a function of the command's name.
     """
 
     COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {}
@@ -39,13 +46,36 @@ class LazyGroup(typer.core.TyperGroup):
         return name, name and _load(*self.COMMANDS[name], name), rest
 
 
+def offered(taken: set[str]) -> dict[str, tuple[str, str]]:
+    """Return the commands of rooms and of installed packages, sorted by name: module and line of help.
+
+    A module is not imported for that: its line of help is what its docstring says in the first line, after the colon.
+    """
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return {
+        point.name: (point.value, _first_line(point.value)) for point in points if point.name not in taken
+    }
+
+
+def _first_line(module: str) -> str:
+    try:
+        found = importlib.util.find_spec(module)
+    except ImportError:
+        found = None
+    if found is None or found.origin is None:
+        return f"cannot be loaded: there is no {module}"
+    docstring = ast.get_docstring(ast.parse(Path(found.origin).read_text(encoding="utf-8"))) or ""
+    line = docstring.partition("\n")[0].partition(": ")[2]
+    return line[:1].upper() + line[1:]
+
+
 def command_group(group: type[LazyGroup] | None = None) -> typer.Typer:
     """Make a command that has commands of its own; its line of help stands where it is listed."""
     return typer.Typer(cls=group, add_completion=False, no_args_is_help=True, rich_markup_mode="rich")
 
 
 def _load(module_name: str, line: str, name: str) -> Any:
-    module = importlib.import_module(f"procure.cli.{module_name}")
+    module = importlib.import_module(module_name if "." in module_name else f"procure.cli.{module_name}")
     command = getattr(module, "app", None)
     if command is None:
         command = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=SETTINGS)

@@ -1,4 +1,4 @@
-"""`procure learn`: train a policy on whole simulated days, judge it on others, and say what it has learnt."""
+"""`procure learn`: train a policy on whole simulated days, judge it on others, describe it."""
 
 from __future__ import annotations
 

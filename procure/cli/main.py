@@ -10,10 +10,9 @@ import typer
 import typer.core
 
 from procure._version import __version__
-from procure.cli.lazy import SETTINGS, LazyGroup
+from procure.cli.lazy import SETTINGS, LazyGroup, offered
 from procure.cli.progress import shown
-from procure.cli.start import INTERRUPTED
-from procure.errors import ArgumentError, TableError
+from procure.errors import INTERRUPTED, ArgumentError, TableError
 from procure.text import given_and_needed, printable
 
 COMMANDS = {
@@ -31,25 +30,24 @@ COMMANDS = {
     "what-if": "Simulate a package as it is, under each change alone, and under all together.",
     "explain": "Say why a package waits as it does, what its jobs lack, and what one more node is worth.",
     "report": "Write the report: one HTML file that refers to nothing outside itself.",
-    "queue": "When will my job start? Train on a log, predict, watch, judge.",
-    "forecast": "Which jobs will come: what recurs, what is expected next, how good that is.",
     "compare": "Compare schedulers on one workload.",
     "policies": "List and describe the scheduling policies.",
-    "learn": "Train a policy on whole simulated days, judge it on others, describe it.",
-    "topology": "Where in the network: trees in, allocations checked, hops counted.",
-    "window": "Which jobs of a window, on which nodes? Generate, solve, compare, train.",
-    "coschedule": "Two jobs, one allocation: the study's workload, the learner's bounds, real processes.",
     "gantt": "Draw which job ran on which node, and when.",
     "warm": "Compile the policies now, so that the first use of none has to wait for it.",
 }
-"""Every command in the order of the flow, with its line of help: its module is imported when it is used."""
+"""Every command in the order of the flow, with its line of help: its module is imported when it is used.
+
+Rooms beside the flow, and installed packages, offer theirs by entry points (`procure.cli.lazy.offered`).
+"""
 
 
 class Flow(LazyGroup):
     """The commands in the order of the flow; errors of whichever is called become one line."""
 
     _called: Any = None
-    COMMANDS: ClassVar = {name: (name.replace("-", "_"), line) for name, line in COMMANDS.items()}
+    COMMANDS: ClassVar = {name: (name.replace("-", "_"), line) for name, line in COMMANDS.items()} | offered(
+        set(COMMANDS)
+    )
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an argument that the library refuses is bad usage of the option of that name."""

@@ -1,4 +1,4 @@
-"""`procure queue`: when will my job start?"""
+"""`procure queue`: when will my job start? Train on a log, predict, watch, judge."""
 
 from __future__ import annotations
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+from procure.errors import INTERRUPTED
 
 
 def run() -> None:
     """Import the command line and run it."""
     try:
-        main = importlib.import_module("procure.cli.main")
+        from procure.cli import main
     except KeyboardInterrupt:
         sys.stderr.write("procure: interrupted\n")
         sys.exit(INTERRUPTED)

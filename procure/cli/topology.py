@@ -1,4 +1,4 @@
-"""`procure topology`: where nodes are in the network, and whether jobs share its links."""
+"""`procure topology`: where in the network: trees in, allocations checked, hops counted."""
 
 from __future__ import annotations
 

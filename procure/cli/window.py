@@ -1,4 +1,4 @@
-"""`procure window`: which jobs of a window, on which nodes."""
+"""`procure window`: which jobs of a window, on which nodes? Generate, solve, compare, train."""
 
 from __future__ import annotations
 

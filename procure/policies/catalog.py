@@ -1,184 +1,37 @@
 """Policies by name, each as a dotted string, so that what a policy needs loads only when it is asked for.
 
 One grammar everywhere: ``easy`` or ``easy:depth=4,order=sjf``. Other packages add policies through the
-entry-point group `GROUP`; each entry point names an `Entry`.
+entry-point group `procure.policies`, as the rooms of procure do; each entry point names an `Entry`.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from pydantic import ValidationError
 
 from procure.errors import TableError
+from procure.policies import plugins
+from procure.policies.entries import POLICIES, Entry
 from procure.policies.parameters import OneOf, Parameters
+from procure.policies.seams import ALL_OPTIONS, with_seams
 from procure.settings import complaint, problems, validate
 from procure.text import nearest
 
-GROUP = "procure.policies"
-"""The entry-point group in which installed packages offer policies."""
 DEFAULT = "best-fit"
 """The policy where none is named."""
 
 
-class Entry(NamedTuple):
-    """Where a policy stands and what it does in one line.
-
-    ``target`` is ``module:class``, a subclass of `procure.policies.parameters.Parameters`, which holds
-    the policy's parameters and makes the policy of a run; ``preset`` are parameters that the name
-    stands for and that cannot be set. ``multi_node`` says whether it places jobs of several nodes,
-    ``compiled`` whether it runs without Python, ``batched`` whether, with default parameters, a kernel
-    of its own simulates many packages in milliseconds each (`procure.simulator.batch`).
-    """
-
-    target: str
-    summary: str
-    multi_node: bool = False
-    compiled: bool = False
-    batched: bool = False
-    preset: Mapping[str, Any] = MappingProxyType({})
-
-
-def _queue(kind: str, order: str, summary: str) -> Entry:
-    return Entry(f"procure.policies.queue:{kind}", summary, True, True, preset={"order": order})
-
-
-def _easy(summary: str, **preset: Any) -> Entry:
-    return Entry("procure.learn.easy:EstimatedEasy", summary, True, True, preset=preset)
-
-
-def _on_tree(model: str, which: str) -> Entry:
-    return Entry(f"procure.topology.policies:{model}", f"easy, exclusive, on a fat-tree: {which}", True, True)
-
-
-_AFTER = "the first in the order blocks the others"
-
-POLICIES: dict[str, Entry] = {
-    "fcfs": _queue("Strict", "fcfs", "first come, first served: no job overtakes another"),
-    "lcfs": _queue("Strict", "lcfs", f"last come, first served; {_AFTER}"),
-    "edf": _queue("Strict", "edf", f"earliest due date first; {_AFTER}; without due dates it is fcfs"),
-    "sjf": _queue("Skipping", "sjf", "shortest requested time first; jobs that do not fit are skipped"),
-    "smallest-first": _queue("Skipping", "smallest", "fewest CPUs first; jobs that do not fit are skipped"),
-    "largest-first": _queue("Skipping", "largest", "most CPUs first; jobs that do not fit are skipped"),
-    "first-fit": _queue("Skipping", "fcfs", "queue order; jobs that do not fit are skipped"),
-    "best-fit": Entry(
-        "procure.policies.best_fit:BestFit",
-        "the job and nodes that leave the least of the resources that the job asks for",
-        True,
-        True,
-        batched=True,
-    ),
-    "best-fit-of-node": Entry(
-        "procure.policies.best_fit:BestFitOfNode",
-        "the same, averaged over the resources that the node has",
-        True,
-        True,
-    ),
-    "easy": _easy("fcfs, and jobs that do not delay the first one's reservation overtake"),
-    "easy-sjf": _easy("easy, trying the shortest requested time first behind the reservation", order="sjf"),
-    "easy-by-time": _easy(
-        "easy, overtaking only by what ends strictly before the reservation", by_time_only=True
-    ),
-    "easy-last-two": _easy("easy, estimating a job by its user's last two run times", last_two=True),
-    "conservative": Entry(
-        "procure.policies.conservative:Conservative",
-        "every job is promised a start at submission; overtaking only where no promise suffers",
-        True,
-        True,
-    ),
-    "earliest-gap": Entry(
-        "procure.policies.gaps:EarliestGap",
-        "a plan of all jobs in queue order, each in its earliest gap",
-        True,
-        True,
-    ),
-    "best-gap": Entry(
-        "procure.policies.gaps:BestGap",
-        "a plan; a new job goes where expected slowdowns become least",
-        True,
-        True,
-    ),
-    "tabu": Entry(
-        "procure.policies.gaps:TabuSearch", "best-gap, improved by tabu search over the plan's order", True
-    ),
-    "priority": _queue("Strict", "priority", f"age, fair share and size, weighted; {_AFTER}"),
-    "wfp3": _queue("Strict", "wfp3", f"largest (wait / run time)³ × CPUs first; {_AFTER}"),
-    "unicef": _queue("Strict", "unicef", f"largest wait / (log₂ CPUs × run time) first; {_AFTER}"),
-    "f1": _queue("Strict", "f1", f"lowest log₁₀(r) n + 870 log₁₀(s) first; {_AFTER}"),
-    "f2": _queue("Strict", "f2", f"lowest √r n + 25,600 log₁₀(s) first; {_AFTER}"),
-    "f3": _queue("Strict", "f3", f"lowest r n + 6,860,000 log₁₀(s) first; {_AFTER}"),
-    "f4": _queue("Strict", "f4", f"lowest r √n + 530,000 log₁₀(s) first; {_AFTER}"),
-    "learned": Entry(
-        "procure.learn.policy:Learned", "what `procure learn train` found to be best", True, True
-    ),
-    "forecast": Entry(
-        "procure.forecast.policies:Forecast", "easy, with nodes held for jobs that are expected", True, True
-    ),
-    "any": _on_tree("Any", "any idle nodes"),
-    "compact": _on_tree("Compact", "the fewest switches; links are shared"),
-    "tiers": _on_tree("Tiers", "no shared links, by rules for jobs of a leaf, of a pod and of several pods"),
-    "isolated": _on_tree("Isolated", "no shared links, each job with links of its own"),
-    "closest": Entry(
-        "procure.window.policies:Closest",
-        "easy, exclusive, on a fat-tree: each job at the start along the idle nodes with the fewest hops",
-        True,
-        True,
-    ),
-    "window": Entry(
-        "procure.window.policies:Windows",
-        "exclusive, on a fat-tree: jobs wait some seconds and are then placed together with few hops",
-        True,
-        True,
-    ),
-    "coschedule": Entry(
-        "procure.coschedule.policy:Coschedule",
-        "first-fit, and jobs with profiles may run inside others' allocations at a quota",
-        True,
-        True,
-    ),
-}
-
-
-@functools.cache
-def _installed() -> dict[str, list[EntryPoint]]:
-    """Return the entry points of installed packages by name; the names of `POLICIES` are taken."""
-    by_name: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=GROUP):
-        if point.name not in POLICIES:
-            by_name.setdefault(point.name, []).append(point)
-    return dict(sorted(by_name.items()))
-
-
-def _entry_of(points: list[EntryPoint]) -> Entry:
-    name, offers = points[0].name, {f"{point.value}" for point in points}
-    if len(offers) > 1:
-        raise TableError(f"policy {name!r} is offered by several packages: {', '.join(sorted(offers))}")
-    try:
-        found = points[0].load()
-    except Exception as error:  # whatever another package does when it is imported
-        raise TableError(
-            f"policy {name!r} of an installed package cannot be loaded from {points[0].value}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(found, Entry):
-        raise TableError(
-            f"policy {name!r} of an installed package: {points[0].value} is no procure.policies.catalog.Entry"
-        )
-    return found
-
-
 def names() -> list[str]:
-    """Return the names of all policies: those of the catalog, then those of installed packages."""
-    return [*POLICIES, *_installed()]
+    """Return the names of all policies: those of `procure.policies`, then those of rooms and installed packages."""
+    return [*POLICIES, *(name for name in plugins.offered(plugins.POLICIES) if name not in POLICIES)]
 
 
 def entry(name: str) -> Entry:
@@ -192,42 +45,52 @@ def entry(name: str) -> Entry:
     """
     if name in POLICIES:
         return POLICIES[name]
-    installed = _installed()
-    if name not in installed:
-        raise TableError(f"policy {name!r} is not known; {nearest(name, [*POLICIES, *installed])}")
-    return _entry_of(installed[name])
+    if name not in plugins.offered(plugins.POLICIES):
+        raise TableError(f"policy {name!r} is not known; {nearest(name, names())}")
+    found = plugins.load(plugins.POLICIES, name, "policy")
+    if not isinstance(found, Entry):
+        (point, *_) = plugins.offered(plugins.POLICIES)[name]
+        raise TableError(
+            f"policy {name!r} of an installed package: {point.value} is no procure.policies.catalog.Entry"
+        )
+    return found
 
 
-def model_of(name: str) -> type[Parameters]:
+def model_of(name: str, given: Mapping[str, Any] = MappingProxyType({})) -> type[Parameters]:
     """Import the model of a policy's parameters, which makes the policy.
+
+    Parameters
+    ----------
+    given
+        The parameters that are given: an order, a hold-back or a place of another room brings its own parameters.
 
     Raises
     ------
     TableError
         As `entry`; or the target is no such model.
     """
-    target = entry(name).target
-    module, _, attribute = target.partition(":")
+    found = entry(name)
+    module, _, attribute = found.target.partition(":")
     try:
         model = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise TableError(f"policy {name!r} cannot be loaded from {target}: {error}") from error
+        raise TableError(f"policy {name!r} cannot be loaded from {found.target}: {error}") from error
     if not (isinstance(model, type) and issubclass(model, Parameters)):
-        raise TableError(f"policy {name!r}: {target} is no subclass of procure.policies.Parameters")
-    return model
+        raise TableError(f"policy {name!r}: {found.target} is no subclass of procure.policies.Parameters")
+    return with_seams(model, {**found.preset, **given})
 
 
-def settable(name: str) -> list[str]:
+def settable(name: str, given: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
     """Return the parameters of a policy that can be set."""
     preset = entry(name).preset
-    return [key for key in model_of(name).model_fields if key not in preset]
+    return [key for key in model_of(name, given).model_fields if key not in preset]
 
 
 def parameter_rows(name: str) -> list[dict[str, Any]]:
     """Describe each parameter of a policy that can be set: its name, type, default, range and meaning."""
-    model = model_of(name)
+    model = model_of(name, ALL_OPTIONS)
     rows = []
-    for key in settable(name):
+    for key in settable(name, ALL_OPTIONS):
         field = model.model_fields[key]
         annotation = getattr(field.annotation, "__name__", str(field.annotation))
         limits = [
@@ -300,8 +163,9 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None, folder: Path 
         raise TableError(f"policy {policy!r}: {key} is given twice")
     given = written | dict(parameters or {})
     found = entry(name)
-    model = model_of(name)
-    legal = settable(name)
+    model, legal = model_of(name, given), settable(name, given)
+    if not given.keys() <= set(legal):
+        model, legal = model_of(name, {**given, **ALL_OPTIONS}), settable(name, {**given, **ALL_OPTIONS})
     lines = [f"no parameter {key!r}; {nearest(key, legal)}" for key in given if key not in legal]
     lines += [
         f"{key}: {value!r} was given; a value holds no comma"

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from procure.policies.names import FITS, ORDERS
+from procure.policies.plugins import SEAMS, offered
 from procure.settings import Settings
 from procure.simulator.drive import Policy
 from procure.simulator.state import Options, State
@@ -36,6 +37,18 @@ class OneOf:
         return value
 
 
+@dataclass(frozen=True)
+class Seam(OneOf):
+    """A text that chooses an order, a hold-back or a place: one of ours, or one that an installed package offers."""
+
+    kind: str
+
+    def _check(self, value: str) -> str:
+        prefix = f"{self.kind}."
+        names = [*self.names, *(name[len(prefix) :] for name in offered(SEAMS) if name.startswith(prefix))]
+        return OneOf(tuple(names))._check(value)
+
+
 NO_FILE = "none"
 """In place of a file's name."""
 
@@ -50,7 +63,7 @@ def in_folder(file: str, info: ValidationInfo) -> str:
 
 PolicyFile = Annotated[str, AfterValidator(in_folder)]
 """The name of a file that a policy reads; in a study it is relative to the study file."""
-OrderName = Annotated[str, OneOf(ORDERS)]
+OrderName = Annotated[str, Seam(ORDERS, "order")]
 FitName = Annotated[str, OneOf(FITS)]
 Natural = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

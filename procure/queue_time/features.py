@@ -7,7 +7,6 @@ before. Nothing that happens later can change a feature, which `tests/test_queue
 
 from __future__ import annotations
 
-import importlib
 from typing import TypeAlias
 
 import numpy as np
@@ -80,8 +79,9 @@ def site_features(
     columns[BACKLOG] = _expected_backlog(log, ask, queues, columns)
     if replay:
         # Its kernels import Numba, for which only those wait who ask for a replay.
-        room = importlib.import_module("procure.queue_time.replay")
-        columns["replay_wait"] = room.replay_feature(log, capacity)[ask.row]
+        from procure.queue_time.replay import replay_feature
+
+        columns["replay_wait"] = replay_feature(log, capacity)[ask.row]
     lately = recent_waits(log, ask, {label: events for label, (events, _) in starts.items()})
     for position, kind in enumerate(KINDS):
         columns |= dict(zip(recent_columns(kind), lately[:, position].T, strict=True))

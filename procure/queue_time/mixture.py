@@ -12,7 +12,6 @@ middle third of the weight, so that an expert far off in either direction cannot
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
@@ -154,7 +153,9 @@ class Mixture:
         curve = np.concatenate([self.curve, np.empty((len(jobs), len(GRID)))])
         said = np.empty((n, len(NAMES)))
         waiting = int((self.jobs.left >= self.until).sum())
-        self.n_errors, self.seen = importlib.import_module("procure.queue_time.weighing").roll(
+        from procure.queue_time.weighing import roll  # Numba, which a mixture that only predicts does without
+
+        self.n_errors, self.seen = roll(
             both.submit, raw, IS_POINT, IS_MOVED, *news, both.rank, self.prior, self.copies, self.paces, self.errors,
             self.n_errors, self.moved, self.scale, self.seen, first, waiting, spread, curve, said, top,
         )  # fmt: skip

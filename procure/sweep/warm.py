@@ -29,7 +29,7 @@ def compiled_policies() -> list[str]:
     Those that need something that no default gives, such as a file that was learnt, are left out.
     """
     names, targets = [], set()
-    for name in catalog.POLICIES:
+    for name in catalog.names():
         target = catalog.entry(name).target
         if target not in targets:
             with contextlib.suppress(TableError):

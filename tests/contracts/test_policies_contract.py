@@ -13,7 +13,7 @@ from procure.policies import catalog
 from procure.simulator import state as simulator_state
 from procure.simulator.state import WAIT
 
-POLICIES = list(catalog.POLICIES)
+POLICIES = catalog.names()
 FEW = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SEEDS = st.integers(0, 10**6)
 CASES = st.sampled_from([pool_case, shared_case])
@@ -94,7 +94,7 @@ def promises(policy, jobs, nodes, watch):
 
             return decide
 
-    run = procure_run.simulate(jobs, nodes, Watched(**catalog.POLICIES[policy].preset))
+    run = procure_run.simulate(jobs, nodes, Watched(**catalog.entry(policy).preset))
     first = jobs["submit_time"].min()
     return promised, (run.schedule["start_time"] - first).tolist()
 

@@ -1,4 +1,4 @@
-"""EASY backfilling with run times that past jobs tell, instead of the users' requests."""
+"""Run times that past jobs tell, instead of the users' requests, for any composed policy."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from procure.learn.policy import expected_before, load
-from procure.policies.easy import Easy
-from procure.policies.parameters import NO_FILE, PolicyFile
-from procure.simulator.drive import CompiledPolicy
+from procure.policies.parameters import NO_FILE, Parameters, PolicyFile
+from procure.simulator.drive import Policy
 from procure.simulator.state import State
 
 
-class EstimatedEasy(Easy):
-    """Parameters of `easy`, with estimates of run times from a trained policy's file."""
+class Estimates(Parameters):
+    """What any composed policy takes on: estimates of run times from a trained policy's file."""
 
     estimates: PolicyFile = Field(
         NO_FILE,
@@ -33,7 +32,7 @@ class EstimatedEasy(Easy):
         return file
 
     @model_validator(mode="after")
-    def _quantile_of_estimates(self) -> EstimatedEasy:
+    def _quantile_of_estimates(self) -> Estimates:
         if self.quantile and self.estimates == NO_FILE:
             raise ValueError("quantile counts only with estimates")
         if self.estimates != NO_FILE and self.last_two:
@@ -44,7 +43,7 @@ class EstimatedEasy(Easy):
         """Return the name of the trained policy's file."""
         return () if self.estimates == NO_FILE else (self.estimates,)
 
-    def make(self, state: State) -> CompiledPolicy:
+    def make(self, state: State) -> Policy:
         """Make the policy of one run; what is believed of its jobs is set before any is submitted."""
         if self.estimates != NO_FILE:
             expected = expected_before(state, load(self.estimates).history, self.quantile or None)
