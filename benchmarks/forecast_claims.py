@@ -44,7 +44,7 @@ from procure.forecast.recurring import recurring_shares
 from procure.run import simulate
 from procure.schemas import JOB
 from procure.tables import read
-from procure.workload import read_log
+from procure.workload import import_log
 
 POLICIES = "easy,forecast,forecast:control=exact,forecast:control=shuffled"
 WEEK = 604_800
@@ -358,7 +358,7 @@ def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.Dat
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
     """Read the log, or its first ``--days``."""
     log = arguments.log[0]
-    jobs = read(log, JOB) if log.endswith(".parquet") else read_log(log, preset=arguments.preset).jobs
+    jobs = read(log, JOB) if log.endswith(".parquet") else import_log(log, preset=arguments.preset).jobs
     if not arguments.days:
         return jobs
     return jobs[jobs["submit_time"] < jobs["submit_time"].min() + arguments.days * 86_400].reset_index(

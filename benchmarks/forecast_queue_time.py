@@ -26,7 +26,7 @@ from procure.queue_time.log import wait_times
 from procure.queue_time.model import Settings
 from procure.queue_time.recent import PREFIX
 from procure.queue_time.splits import Split, chronological
-from procure.workload import read_log
+from procure.workload import import_log
 
 HOUR = 3600
 HOURS = (1, 4, 12)
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--last", type=int)
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
-    jobs = queue_jobs(read_log(given.log, preset=given.preset).jobs)
+    jobs = queue_jobs(import_log(given.log, preset=given.preset).jobs)
     features, wait, submit = site_features(jobs), wait_times(jobs), jobs["submit_time"].to_numpy()
     own = features[[name for name in features if not name.startswith(PREFIX)]].to_numpy(np.float32)
     both = np.column_stack([own, arrivals(jobs, given.tz).to_numpy()])

@@ -37,7 +37,7 @@ from procure.queue_time.published import Published
 from procure.queue_time.splits import Split, bursts
 from procure.schemas import JOB
 from procure.tables import check
-from procure.workload import read_log
+from procure.workload import import_log
 
 
 def busy_year(n: int) -> pd.DataFrame:
@@ -352,7 +352,7 @@ def _say(text: str) -> None:
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
-    jobs = read_log(arguments.log, preset=arguments.preset).jobs
+    jobs = import_log(arguments.log, preset=arguments.preset).jobs
     first, _, end = (arguments.rows or ":").partition(":")
     return jobs.iloc[int(first or 0) : int(end or len(jobs))].reset_index(drop=True)
 

@@ -20,7 +20,7 @@ from queue_time_claims import judge_adaptation, kept_in
 from procure.queue_time.evaluation import evaluate
 from procure.queue_time.model import Settings
 from procure.run import simulate
-from procure.workload import read_log
+from procure.workload import import_log
 
 LEAD = 3 * 86_400
 """Seconds before the change from which the new conditions are simulated, so that their queue has filled."""
@@ -98,7 +98,7 @@ def main() -> None:
         "--kept", help="begin of the names of files for the boosters' forecasts: written, or read if there"
     )
     arguments = parser.parse_args()
-    jobs = read_log(arguments.log).jobs.tail(arguments.last)
+    jobs = import_log(arguments.log).jobs.tail(arguments.last)
     for regime in arguments.regime or REGIMES:
         kept = arguments.kept and Path(f"{arguments.kept}_{regime}.npz")
         with kept_in(kept):

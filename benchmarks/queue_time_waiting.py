@@ -22,7 +22,7 @@ from procure.queue_time.log import without_starts
 from procure.queue_time.metrics import LEVELS, covered
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.predict import rest
-from procure.workload import read_log
+from procure.workload import import_log
 
 KNOWN = 30_000
 """So many jobs before the moment are known, as a model file keeps them."""
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    jobs = without_starts(read_log(given.log, given.format, given.preset).jobs)
+    jobs = without_starts(import_log(given.log, given.format, given.preset).jobs)
     jobs = jobs.sort_values("submit_time", kind="stable").tail(given.last).reset_index(drop=True)
     found = judge(rests(jobs, given.moments, given.members, given.seed))
     print(found.round(3).to_string(index=False))

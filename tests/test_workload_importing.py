@@ -31,7 +31,7 @@ def test_a_job_table_is_read_as_it_is(tmp_path, name):
 def test_an_swf_log_is_known_by_its_name_and_knows_its_origin(tmp_path, name, format):
     """The Unix second at which its own clock shows 0, from the header."""
     (tmp_path / name).write_text(f"{SWF_HEADER}{row()}\n")
-    log = read_log(tmp_path / name, format)
+    log = import_log(tmp_path / name, format)
     assert log.origin == 1000 and log.jobs["submit_time"].tolist() == [1010]
     again = import_log(tmp_path / name, "swf", clock="log")
     assert again.origin == 0 and again.jobs["submit_time"].tolist() == [10]
@@ -41,9 +41,9 @@ def test_any_other_name_is_a_sacct_log_whose_queue_may_be_kept(tmp_path):
     """Pending jobs only where they are asked for."""
     path = tmp_path / "jobs.psv"
     path.write_text("\n".join([HEADER, line("1"), line("2", **PENDING)]) + "\n")
-    assert read_log(path, tz="UTC").jobs["job_id"].tolist() == ["1"]
-    assert sum(read_log(path, tz="UTC").dropped.values()) == 1
-    assert read_log(path, tz="UTC", keep_unfinished=True).jobs["job_id"].tolist() == ["1", "2"]
+    assert import_log(path, tz="UTC").jobs["job_id"].tolist() == ["1"]
+    assert sum(import_log(path, tz="UTC").dropped.values()) == 1
+    assert import_log(path, tz="UTC", keep_unfinished=True).jobs["job_id"].tolist() == ["1", "2"]
 
 
 def test_a_preset_says_the_format_where_the_name_does_not(tmp_path):
@@ -51,7 +51,7 @@ def test_a_preset_says_the_format_where_the_name_does_not(tmp_path):
     path = tmp_path / "jobs.txt"
     path.write_text(f"{SWF_HEADER}{row()}\n")
     (tmp_path / "mine.toml").write_text('name = "mine"\nformat = "swf"\n')
-    assert len(read_log(path, preset=str(tmp_path / "mine.toml")).jobs) == 1
+    assert len(import_log(path, preset=str(tmp_path / "mine.toml")).jobs) == 1
     with pytest.raises(TableError, match="no such file"):
         read_log(tmp_path / "absent.swf")
 

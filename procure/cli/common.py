@@ -19,8 +19,9 @@ from procure.cli.people import amount, cell, head
 from procure.errors import ArgumentError, TableError
 from procure.tables import as_csv, check_name
 from procure.text import money, plain, printable, seconds
-from procure.workload import Imported, read_log
+from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
+from procure.workload.log_settings import LogFormat
 
 
 class Format(StrEnum):
@@ -106,11 +107,9 @@ ReportOption = Annotated[
 ]
 
 
-def read_jobs(
-    path: Path, log_format: str | None, preset: str | None, tz: str | None, keep_unfinished: bool = False
-) -> Imported:
-    """Read a log or a job table, and say which rows were dropped and what looks wrong."""
-    log = read_log(path, log_format, preset, tz, keep_unfinished=keep_unfinished)
+def read_jobs(path: Path, settings: LogSettings, keep_unfinished: bool | LogFormat = False) -> Imported:
+    """Read a log or a job table by `read_log`, and say which rows were dropped and what looks wrong."""
+    log = read_log(path, settings, keep_unfinished=keep_unfinished)
     for reason, count in log.dropped.items():
         note(f"{path.name}: {count:,} rows dropped: {reason}")
     for warning in log.warnings:

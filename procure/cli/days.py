@@ -21,7 +21,7 @@ from procure.tables import read, write
 from procure.text import counted, listed
 from procure.workload import merge, read_log, scale_load
 from procure.workload.days import Rule, choose, day_table, split_days, without_quiet
-from procure.workload.importing import LogFormat
+from procure.workload.log_settings import LogFormat, LogSettings
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 
 
@@ -109,9 +109,10 @@ def days(
         raise typer.BadParameter("it belongs to --by calendar", param_hint="--per-month")
     if out is not None and by is None and not day:
         raise typer.BadParameter("nothing is chosen: give --by or --day", param_hint="--out")
+    settings = LogSettings(format=log_format, preset=preset, tz=tz)
     tables = []
     for path in logs:
-        imported = read_log(path, log_format, preset, tz)
+        imported = read_log(path, settings)
         if log_format or preset or imported.dropped:
             common.note(f"{path}: {'; '.join(imported.account())}")
         tables.append(imported.jobs)

@@ -21,7 +21,7 @@ from procure.settings import LAST_SEED, MOST_COUNTED, problems
 from procure.tables import write
 from procure.text import counted
 from procure.workload.clock import has_dates, moment, utc_text
-from procure.workload.importing import LogFormat
+from procure.workload.log_settings import LogFormat, LogSettings
 
 app = lazy.command_group()
 
@@ -182,13 +182,13 @@ def evaluate(
 
 
 def _read(
-    path: Path, by: str, tz: str | None, preset: str | None, log_format: str | None
+    path: Path, by: str, tz: str | None, preset: str | None, log_format: LogFormat | None
 ) -> tuple[pd.DataFrame, PatternSettings]:
     try:
         settings = PatternSettings(by=tuple(name.strip() for name in by.split(",") if name.strip()), tz=tz)
     except ValidationError as error:
         raise ArgumentError("by", "; ".join(problems(error))) from None
-    log = common.read_jobs(path, log_format, preset, tz)
+    log = common.read_jobs(path, LogSettings(format=log_format, preset=preset, tz=tz))
     if not has_dates(log.jobs):
         if tz is not None:
             raise ArgumentError(

@@ -20,8 +20,9 @@ from procure.learn.report import write_report
 from procure.learn.search import Settings, train_by_search
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, MOST_PROCESSES
-from procure.tables import JOB, NODE, read
+from procure.tables import NODE, read
 from procure.text import counted, plain
+from procure.workload.log_settings import LogFormat, LogSettings
 
 app = lazy.command_group()
 
@@ -33,7 +34,10 @@ class Method(StrEnum):
     PPO = "ppo"
 
 
-JobsOption = Annotated[Path, typer.Option(help="Job table with Unix times, .parquet or .csv.")]
+JobsOption = Annotated[
+    Path, typer.Option(help="Job table with Unix times (.parquet, .csv), or a log with dates.")
+]
+LogFormatOption = Annotated[LogFormat | None, typer.Option(help="Format of a log, by its name otherwise.")]
 NodesOption = Annotated[Path, typer.Option(help="Node table.")]
 PolicyArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `procure learn train` wrote.")]
 DaysOption = Annotated[
@@ -85,6 +89,8 @@ def train(
     min_jobs: MinJobsOption = 300,
     max_jobs: MaxJobsOption = 4500,
     min_wait: MinWaitOption = 300.0,
+    preset: common.PresetOption = None,
+    log_format: LogFormatOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a policy: whole days are simulated from an empty system under thousands of candidates.
@@ -100,7 +106,8 @@ def train(
     procure learn train --jobs jobs.parquet --nodes nodes.csv --days 2021-03..2021-04 --tz US/Central --out a.policy
     """
     began = time.perf_counter()
-    table, servers = read(jobs, JOB), read(nodes, NODE)
+    how = LogSettings(format=log_format, preset=preset, tz=tz)
+    table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)
     span = day_span(days)
     zone = tz or "UTC"
 
@@ -161,6 +168,8 @@ def evaluate(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the figures in FILE, for `describe`; its weights stay.")
     ] = False,
+    preset: common.PresetOption = None,
+    log_format: LogFormatOption = None,
     report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -175,8 +184,9 @@ def evaluate(
     """
     policy = read_policy(file)
     zone = tz or policy.trained.get("tz", "UTC")
+    how = LogSettings(format=log_format, preset=preset, tz=zone)
     chosen = lay_out_days(
-        read(jobs, JOB), read(nodes, NODE), *day_span(days), zone,
+        common.read_jobs(jobs, how).jobs, read(nodes, NODE), *day_span(days), zone,
         min_jobs=min_jobs, max_jobs=max_jobs, min_wait=min_wait, history=policy.history, with_exact=True,
     )  # fmt: skip
     _warn_of_overlap(policy, chosen)

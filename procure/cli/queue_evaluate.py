@@ -17,7 +17,7 @@ from procure.queue_time.evaluation import METHODS
 from procure.queue_time.report import write_report
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.workload import followed_by
-from procure.workload.importing import LogFormat
+from procure.workload.log_settings import LogFormat, LogSettings
 
 _SHOWN = [
     "split", "method", "deadline_label", "n_test", "mae", "pinball", "within_2x", "deadline_accuracy",
@@ -105,10 +105,11 @@ def evaluate(
         )
     methods = names_of(method or METHODS, METHODS, "--method")
     seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
-    imported = common.read_jobs(log, given or log_format, preset, tz, keep_unfinished=True)
+    settings = LogSettings(format=given or log_format, preset=preset, log_tz=tz)
+    imported = common.read_jobs(log, settings, keep_unfinished="sacct")
     jobs, cut = imported.jobs, None if test_from is None else cut_of(test_from, imported, tz)
     if test_log is not None:
-        later = common.read_jobs(test_log, given or log_format, preset, tz, keep_unfinished=True)
+        later = common.read_jobs(test_log, settings, keep_unfinished="sacct")
         jobs, cut = followed_by(jobs, later.jobs)
     found = evaluation.evaluate(
         jobs, splits, methods, seed=seed, last=last, test_from=cut, k=k, deadline=seconds,

@@ -12,6 +12,9 @@ from procure.errors import TableError
 from procure.text import nearest
 from procure.workload import Imported
 from procure.workload.clock import moment
+from procure.workload.log_settings import LogFormat
+
+_INPUTS: dict[str, LogFormat] = {"swf": "swf", "sacct": "sacct"}
 
 
 def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:
@@ -26,14 +29,15 @@ def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:
     return float(common.seconds_of(text, "--deadline"))
 
 
-def formats_of(given: list[str]) -> tuple[common.Format, str | None]:
+def formats_of(given: list[str]) -> tuple[common.Format, LogFormat | None]:
     """Tell the output format from the input format among the words of --format."""
-    output, source = common.Format.TABLE, None
+    output = common.Format.TABLE
+    source: LogFormat | None = None
     for word in given:
         if word in ("table", "json", "csv"):
             output = common.Format(word)
-        elif word in ("swf", "sacct"):
-            source = word
+        elif word in _INPUTS:
+            source = _INPUTS[word]
         elif word == "features":
             raise typer.BadParameter(
                 "ready-made features are judged by benchmarks/queue_time_published.py", param_hint="--format"

@@ -14,7 +14,7 @@ from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, Re
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method
 from procure.settings import LARGEST, MOST_COUNTED
-from procure.workload.importing import LogFormat
+from procure.workload.log_settings import LogFormat, LogSettings
 
 
 def train(
@@ -42,7 +42,8 @@ def train(
     procure queue train jobs.psv --format sacct --tz Europe/Berlin --out site.model
     procure queue train log.swf --format swf --out site.model --method kmeans-gbt --k-sweep 2:150
     """
-    jobs = common.read_jobs(log, log_format, preset, tz, keep_unfinished=True).jobs
+    settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
+    jobs = common.read_jobs(log, settings, keep_unfinished="sacct").jobs
     if method == "kmeans-gbt" and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
     site = training.train(jobs, method, k, replay=replay)
@@ -112,7 +113,8 @@ def update(
         if refit is False and given is not None:
             raise typer.BadParameter(f"give either --no-refit or {option}", param_hint=option)
     site = store.load(model)
-    newer = common.read_jobs(log, log_format, preset, tz, keep_unfinished=True)
+    settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
+    newer = common.read_jobs(log, settings, keep_unfinished="sacct")
     if refit is None:
         refit = _is_due(site, newer.jobs, oldest, refit_grown)
     site, warnings, n_new = training.update(site, newer.jobs, refit)

@@ -27,7 +27,8 @@ from procure.workload import (
     slice_times,
 )
 from procure.workload.clock import day_bounds, moment, utc_text
-from procure.workload.importing import LogFormat, guess
+from procure.workload.importing import guess
+from procure.workload.log_settings import LogFormat
 from procure.workload.presets import Clock, load_preset, parse_column
 from procure.workload.read_sacct import SACCT_COMMAND
 
@@ -109,12 +110,12 @@ def import_(
             param_hint="--format",
         )
     with common.bad_option("--preset"):
-        form = log_format or load_preset(str(preset)).format
+        preset is None or load_preset(preset)
     with common.bad_option("--column"):
         columns = dict(parse_column(text) for text in column or [])
     imported = import_log(
         log,
-        form,
+        log_format,
         preset,
         strict=strict,
         tz=tz,

@@ -24,11 +24,10 @@ from procure.study.futures import read_futures, table_digest
 from procure.study.rules import check_sample
 from procure.study.study import Study
 from procure.study.workloads import Workload
-from procure.tables import check, read
-from procure.workload import generate, import_log, merge, slice_day
+from procure.tables import check
+from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
-from procure.workload.presets import load_preset
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
 POLICY_FILE = "policy file"
@@ -212,22 +211,9 @@ def read_workload(workload: Workload, note: Callable[[str], None] = lambda text:
         jobs = generate(made.seed, made.n_jobs, made.recipe)
     else:
         assert workload.jobs is not None
-        if workload.format is None and workload.preset is None:
-            jobs = read(workload.jobs, JOB)
-        else:
-            imported = import_log(
-                workload.jobs,
-                workload.format or load_preset(workload.preset or "").format,
-                workload.preset,
-                strict=workload.strict,
-                tz=workload.log_tz or workload.tz,
-                cpus_per_node=workload.cpus_per_node,
-                mem_unit=workload.mem_unit,
-                columns=workload.columns,
-                clock=workload.clock,
-                skip_bad_rows=workload.skip_bad_rows,
-            )
-            jobs = imported.jobs
+        imported = read_log(workload.jobs, workload)
+        jobs = imported.jobs
+        if workload.said() or imported.dropped:
             for text in imported.account():
                 note(f"workload {workload.name}: {text}")
     if workload.day is not None:

@@ -14,12 +14,10 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, fi
 
 from procure.errors import TableError
 from procure.files import whole_file
-from procure.settings import Count, InputFile, Name, PositiveInt, Seconds, Seed, Settings, read_toml
+from procure.settings import Count, InputFile, Name, Seconds, Seed, Settings, read_toml
 from procure.tables import write
-from procure.workload.clock import zone
 from procure.workload.generate import recipe_jobs
-from procure.workload.importing import LogFormat
-from procure.workload.presets import ColumnMap, parse_column
+from procure.workload.log_settings import LogSettings
 from procure.workload.speed import logged_processor_speed
 
 
@@ -31,11 +29,6 @@ def _decimal(value: Any) -> Any:
 Speed = Annotated[
     Decimal, BeforeValidator(_decimal), Field(gt=0), PlainSerializer(str, return_type=str, when_used="always")
 ]
-
-
-_OF_A_LOG = (
-    "format", "preset", "columns", "clock", "log_tz", "cpus_per_node", "mem_unit", "strict", "skip_bad_rows"
-)  # fmt: skip
 
 
 class Generate(Settings):
@@ -51,12 +44,11 @@ class Generate(Settings):
         return self.n_jobs or recipe_jobs(self.recipe)
 
 
-class Workload(Settings):
+class Workload(LogSettings):
     """One job table: generated, read from a job table, or from a log.
 
-    With ``format`` or ``preset`` the file is a log, read by `procure.workload.import_log` with
-    ``preset columns clock cpus_per_node mem_unit strict skip_bad_rows``, dates without an offset in
-    the zone ``log_tz`` (by default ``tz``). A column is written as ``"COLUMN:UNIT:PER"``.
+    With ``format`` or ``preset`` the file is a log, read by `procure.workload.read_log` with the settings of
+    `procure.workload.LogSettings`, which stand here.
     ``day`` cuts one local day of the time zone ``tz`` out of it; without, the whole log is replayed as it came.
     ``warm_up`` (``"3d"``, ``"12h"`` or seconds from the first submission) is simulated, but what is submitted in it
     does not count; with ``begin = "as-logged"`` it is not simulated either: the system begins at its end with the
@@ -71,17 +63,7 @@ class Workload(Settings):
     name: Name
     generate: Generate | None = None
     jobs: InputFile | None = None
-    format: LogFormat | None = None
-    preset: str | None = None
-    columns: dict[str, ColumnMap] | None = None
-    clock: Literal["unix", "log", "local"] | None = None
-    log_tz: str | None = None
-    cpus_per_node: PositiveInt = 1
-    mem_unit: str | None = None
-    strict: bool = False
-    skip_bad_rows: bool = False
     day: datetime.date | None = None
-    tz: str | None = None
     warm_up: Seconds = 0
     begin: Literal["empty", "as-logged"] = "empty"
     logged_processor: str | None = None
@@ -96,24 +78,11 @@ class Workload(Settings):
             return preset
         return (Path(folder) / preset).as_posix()
 
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _columns_from_text(cls, columns: Any) -> Any:
-        if not isinstance(columns, dict):
-            return columns
-        texts = {field: value for field, value in columns.items() if isinstance(value, str)}
-        return columns | dict(parse_column(f"{field}={text}") for field, text in texts.items())
-
-    @field_validator("tz", "log_tz")
-    @classmethod
-    def _known_zone(cls, tz: str | None) -> str | None:
-        return tz if tz is None else zone(tz).key
-
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
         if (self.generate is None) == (self.jobs is None):
             raise ValueError("give exactly one of generate and jobs")
-        how = [key for key in _OF_A_LOG if getattr(self, key) != type(self).model_fields[key].default]
+        how = self.said()
         if how and self.jobs is None:
             raise ValueError(f"{how[0]} belongs to jobs, and a workload that is generated has none")
         if how and self.format is None and self.preset is None:

@@ -3,8 +3,9 @@
 from procure.workload.days import day_table, split_days
 from procure.workload.describe import describe, overview
 from procure.workload.generate import generate, load_recipe
-from procure.workload.importing import FORMATS, import_log, read_log
+from procure.workload.importing import import_log, read_log
 from procure.workload.ledger import Imported
+from procure.workload.log_settings import FORMATS, LogSettings
 from procure.workload.scale import scale_load
 from procure.workload.slice import followed_by, merge, slice_day, slice_times
 from procure.workload.speed import processor_speed, scale_run_time
@@ -12,6 +13,7 @@ from procure.workload.speed import processor_speed, scale_run_time
 __all__ = [
     "FORMATS",
     "Imported",
+    "LogSettings",
     "day_table",
     "describe",
     "followed_by",

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any
 
 import pandas as pd
 
-from procure.errors import TableError
 from procure.files import existing_file, is_parquet, read_bytes
 from procure.schemas import JOB
+from procure.settings import validated
 from procure.tables import read
-from procure.text import nearest
 from procure.workload.ledger import Imported, log_bytes
-from procure.workload.presets import ColumnMap, fitting_preset, load_preset
+from procure.workload.log_settings import LogFormat, LogSettings, known_format, merged
+from procure.workload.presets import fitting_preset
 from procure.workload.read_csv import read_csv
 from procure.workload.read_sacct import read_sacct
 from procure.workload.read_swf import read_swf
 from procure.workload.units import real_limits
 
-LogFormat = Literal["csv", "swf", "sacct"]
-FORMATS: tuple[str, ...] = get_args(LogFormat)
-
 
 def import_log(
     path: str | Path,
-    format: str,
+    format: str | None = None,
     preset: str | None = None,
     *,
-    strict: bool = False,
     tz: str | None = None,
-    cpus_per_node: int | None = None,
-    mem_unit: str | None = None,
-    columns: dict[str, ColumnMap] | None = None,
-    clock: str | None = None,
     keep_unfinished: bool = False,
-    skip_bad_rows: bool = False,
+    **settings: Any,
 ) -> Imported:
     """Read a log of any known format as a job table.
 
@@ -44,23 +36,16 @@ def import_log(
     path
         The log, plain or compressed (.gz .bz2 .xz .zst).
     format
-        ``csv`` (see `read_csv`), ``swf`` (`read_swf`) or ``sacct`` (`read_sacct`).
+        ``csv`` (see `read_csv`), ``swf`` (`read_swf`) or ``sacct`` (`read_sacct`); else the preset's, or what the
+        file's name tells.
     preset
         Name of a preset (`presets.preset_names`) or path of a preset's TOML file; csv and swf.
-    strict
-        Raise if any row is dropped.
     tz
-        Zone of dates without an offset, e.g. ``America/Chicago``; csv and sacct.
-    cpus_per_node
-        csv, sacct: CPUs of every node, for a log that counts nodes only. swf: processors to a node, see `read_swf`.
-    mem_unit
-        How SWF's memory is read.
-    columns, clock
-        A CSV's mapping by field, and what its times are.
+        Zone of dates without an offset, e.g. ``America/Chicago``; None is the preset's.
     keep_unfinished
         Keep jobs that never started or have not ended: they stood in the queue, too.
-    skip_bad_rows
-        Drop unreadable rows, counted, instead of raising.
+    **settings
+        The other settings of `LogSettings`: ``columns clock cpus_per_node mem_unit strict skip_bad_rows``.
 
     Returns
     -------
@@ -72,27 +57,9 @@ def import_log(
     TableError
         One sentence with file, row and column.
     """
-    if format not in FORMATS:
-        raise TableError(f"unknown log format {format!r}; {nearest(format, FORMATS)}")
-    chosen = load_preset(preset) if preset else None
-    if chosen and chosen.format != format:
-        raise TableError(f"preset {chosen.name} is for {chosen.format} logs; the format given is {format}")
-    rows = {"strict": strict, "keep_unfinished": keep_unfinished, "skip_bad_rows": skip_bad_rows}
-    if format == "csv":
-        return read_csv(
-            path, chosen, columns=columns, tz=tz, clock=clock, cpus_per_node=cpus_per_node, **rows
-        )
-    if format == "swf":
-        return read_swf(
-            path,
-            cpus_per_node=cpus_per_node or 1,
-            mem_unit=mem_unit or (chosen.mem_unit if chosen else "kB:cpu"),
-            clock=clock or (chosen.clock if chosen else None),
-            node_field=chosen.node_field if chosen else None,
-            queue_field=chosen.queue_field if chosen else None,
-            **rows,
-        )
-    return read_sacct(path, tz=tz, cpus_per_node=cpus_per_node, **rows)
+    known_format(format)
+    given = {"format": format, "preset": preset, "log_tz": tz} | settings
+    return read_log(path, validated(LogSettings, given, str(path)), keep_unfinished=keep_unfinished)
 
 
 def guess(path: str | Path) -> str:
@@ -112,25 +79,19 @@ def guess(path: str | Path) -> str:
 
 
 def read_log(
-    path: str | Path,
-    format: str | None = None,
-    preset: str | None = None,
-    tz: str | None = None,
-    *,
-    keep_unfinished: bool = False,
+    path: str | Path, settings: LogSettings | None = None, *, keep_unfinished: bool | LogFormat = False
 ) -> Imported:
-    """Read a job table, or import a log whose format its name tells.
+    """Read a log, or a job table: the one reader of every command, of studies and of the library.
 
     Parameters
     ----------
     path
-        A job table (.parquet, or a .csv with its columns), or a log as `import_log` reads it. ``-`` is standard
-        input: a job table in Parquet, or a log.
-    format, preset, tz
-        As in `import_log`. Without a format it is the preset's; else ``swf`` or ``csv`` where the file's
-        name holds ``.swf`` or ``.csv``, and ``sacct`` otherwise.
+        A log; or, where no setting says how a log is read, also a job table (.parquet, or a .csv with its columns).
+        ``-`` is standard input: a job table in Parquet, or a log.
+    settings
+        How the log is read, see `LogSettings`; also a study's workload, which has these settings.
     keep_unfinished
-        Of a sacct log, keep jobs that never started or have not ended.
+        Keep jobs that never started or have not ended; a format: only of a log of this one.
 
     Returns
     -------
@@ -142,25 +103,51 @@ def read_log(
     TableError
         One sentence with file, row and column.
     """
+    given = settings or LogSettings()
     path = existing_file(path)
-    name = path.name.lower()
-    piped = str(path) in ("-", "/dev/stdin")
-    if (
-        name.endswith(".parquet")
-        or (piped and is_parquet(read_bytes(path)))
-        or (format in (None, "csv") and preset is None and ".csv" in name and _is_job_table(path))
-    ):
+    if _is_job_table(path, given):
         jobs = read(path, JOB)
         jobs["requested_time"] = real_limits(jobs["requested_time"].to_numpy())
         return Imported(jobs, len(jobs), {}, [])
-    if format is None and preset is not None:
-        format = load_preset(preset).format
-    elif format is None:
-        format = "swf" if ".swf" in name else "csv" if ".csv" in name else "sacct"
-    return import_log(path, format, preset, tz=tz, keep_unfinished=keep_unfinished and format == "sacct")
+    how, preset = merged(given, path.name)
+    rows: dict[str, bool] = {
+        "strict": how.strict, "keep_unfinished": keep_unfinished in (True, how.format),
+        "skip_bad_rows": how.skip_bad_rows,
+    }  # fmt: skip
+    if how.format == "csv":
+        return read_csv(
+            path,
+            how.columns,
+            own_columns=given.preset is None,
+            tz=how.log_tz,
+            clock=how.clock,
+            cpus_per_node=how.cpus_per_node,
+            **rows,
+        )
+    if how.format == "swf":
+        return read_swf(
+            path,
+            cpus_per_node=how.cpus_per_node or 1,
+            mem_unit=how.mem_unit or "kB:cpu",
+            clock=how.clock,
+            node_field=preset.node_field,
+            queue_field=preset.queue_field,
+            **rows,
+        )
+    return read_sacct(path, tz=how.log_tz, cpus_per_node=how.cpus_per_node, **rows)
 
 
-def _is_job_table(path: Path) -> bool:
+def _is_job_table(path: Path, given: LogSettings) -> bool:
+    if path.name.lower().endswith(".parquet"):
+        return True
+    if given.said():
+        return False
+    if str(path) in ("-", "/dev/stdin"):
+        return is_parquet(read_bytes(path))
+    return ".csv" in path.name.lower() and _has_columns(path)
+
+
+def _has_columns(path: Path) -> bool:
     try:
         header = pd.read_csv(path, nrows=0, sep="[,;\t]", engine="python").columns
         return {"submit_time", "cpus_per_node"} <= set(header.str.strip(' "'))

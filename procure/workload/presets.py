@@ -40,7 +40,7 @@ class Preset(Settings):
 
     ``columns`` maps fields of the job table, or `WAIT`, to columns of a CSV log. ``clock`` says what its times
     are: ``unix`` seconds, seconds of the ``log``'s own clock, or ``local`` dates of the zone ``tz``.
-    ``cpus_per_node`` is that of every node, for a log that counts nodes only.
+    ``cpus_per_node`` is that of every node, for a log that counts nodes only; in SWF, of processors to a node.
     For SWF logs: what the requested memory is (``mem_unit``) and which further fields are known.
     """
 
@@ -48,9 +48,9 @@ class Preset(Settings):
     format: Literal["csv", "swf"] = "csv"
     meaning: str = ""
     clock: Clock | None = None
-    tz: str = ""
+    tz: str | None = None
     columns: dict[str, ColumnMap] = Field(default_factory=dict)
-    mem_unit: str = "kB:cpu"
+    mem_unit: str | None = None
     node_field: NaturalInt | None = None
     queue_field: NaturalInt | None = None
     cpus_per_node: int | None = Field(default=None, ge=1, le=LARGEST)

@@ -13,7 +13,7 @@ from procure.schemas import JOB
 from procure.text import counted, nearest, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
-from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, Preset, fitting_preset
+from procure.workload.presets import AMOUNTS, DURATIONS, TIMES, WAIT, ColumnMap, fitting_preset
 from procure.workload.slurm_text import node_names
 from procure.workload.units import memory_mb, per_node, seconds
 
@@ -22,9 +22,9 @@ _NEEDED = ("job_id", "submit_time", "cpus_per_node")
 
 def read_csv(
     path: str | Path,
-    preset: Preset | None = None,
-    *,
     columns: dict[str, ColumnMap] | None = None,
+    *,
+    own_columns: bool = True,
     tz: str | None = None,
     clock: str | None = None,
     cpus_per_node: int | None = None,
@@ -38,17 +38,16 @@ def read_csv(
     ----------
     path
         The log with a header line, plain or compressed (.gz .bz2 .xz .zst).
-    preset
-        The mapping; None if the file's columns are the job table's own, in its units.
     columns
-        Mappings by field that replace or complete the preset's.
+        Mappings by field, to columns of the file.
+    own_columns
+        A field that ``columns`` does not name is the file's column of that name, in the job table's unit.
     tz
-        Zone of dates without an offset; None is the preset's, else UTC with a note.
+        Zone of dates without an offset; None is UTC, with a note.
     clock
-        ``unix``, ``log`` or ``local``; None is the preset's. Without either, numbers are Unix seconds
-        and dates are local.
+        ``unix``, ``log`` or ``local``; None: numbers are Unix seconds and dates are local.
     cpus_per_node
-        CPUs of every node, for a log that counts nodes only, in place of a column; None is the preset's.
+        CPUs of every node, for a log that counts nodes only, in place of a column.
     strict, keep_unfinished, skip_bad_rows
         As in `read_sacct`; a row whose start time is mapped but empty, or to which no node was
         assigned, never started.
@@ -59,11 +58,10 @@ def read_csv(
         A column is missing, a value is unreadable, or no job is left.
     """
     frame = _table(path)
-    cpus_per_node = cpus_per_node or (preset.cpus_per_node if preset else None)
-    mapping = _mapping(frame, str(path), preset, columns or {}, cpus_per_node)
+    own = {name: ColumnMap(column=name) for name in JOB.names if own_columns and name in frame.columns}
+    mapping = _mapping(frame, str(path), own | (columns or {}), cpus_per_node)
     ledger = Ledger(str(path), np.arange(1, len(frame) + 1), len(frame), skip_bad_rows)
-    clock = clock or (preset.clock if preset else None)
-    values = _times(frame, mapping, ledger, clock, tz or (preset.tz if preset else ""))
+    values = _times(frame, mapping, ledger, clock, tz)
     for field in (*DURATIONS, WAIT):
         if field in mapping:
             source = mapping[field]
@@ -95,13 +93,11 @@ def _table(path: str | Path) -> pd.DataFrame:
 def _mapping(
     frame: pd.DataFrame,
     source: str,
-    preset: Preset | None,
-    columns: dict[str, ColumnMap],
+    mapping: dict[str, ColumnMap],
     cpus_per_node: int | None,
 ) -> dict[str, ColumnMap]:
     """Return the mapping to use, all of whose columns are in the file."""
-    own = {name: ColumnMap(column=name) for name in JOB.names if name in frame.columns}
-    mapping = (dict(preset.columns) if preset else own) | columns
+    mapping = dict(mapping)
     if cpus_per_node is not None:
         mapping.pop("cpus_per_node", None)
     gone = [(field, where.column) for field, where in mapping.items() if where.column not in frame.columns]
@@ -113,7 +109,7 @@ def _mapping(
         )
     needed = _NEEDED if cpus_per_node is None else _NEEDED[:-1]
     absent = [field for field in needed if field not in mapping]
-    if WAIT in columns:  # in place of start times
+    if WAIT in mapping:  # in place of start times
         mapping.pop("start_time", None)
     starts = {"start_time", WAIT} & set(mapping)
     if "run_time" not in mapping and not (starts and "end_time" in mapping):

@@ -1,0 +1,114 @@
+"""How a log is read: what its reader is given, over what a preset says."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from pydantic import field_validator
+
+from procure.errors import TableError
+from procure.settings import PositiveInt, Settings
+from procure.text import nearest
+from procure.workload.clock import zone
+from procure.workload.presets import Clock, ColumnMap, Preset, load_preset, parse_column
+
+LogFormat = Literal["csv", "swf", "sacct"]
+FORMATS: tuple[str, ...] = get_args(LogFormat)
+_FORMATS_OF = {"columns": ("csv",), "mem_unit": ("swf",), "clock": ("csv", "swf")}
+
+
+class LogSettings(Settings):
+    """How a log is read; whatever is unset is what the preset says, else the rule of the format.
+
+    ``format`` is ``csv``, ``swf`` or ``sacct``; unset it is the preset's, else what the file's name tells.
+    ``preset`` is a known kind of log (`presets.preset_names`), or the path of a preset's TOML file.
+    ``columns`` maps fields of the job table to a CSV's columns, also as ``"COLUMN:UNIT:PER"``; ``clock`` says what a
+    CSV's or an SWF log's times are.
+    ``log_tz`` is the zone of dates without an offset. ``tz`` is the zone whose days are meant, and that of such dates
+    only where neither ``log_tz`` nor the preset tells one.
+    ``cpus_per_node`` is that of every node where a log counts nodes only; in SWF, of processors to a node.
+    ``mem_unit`` is how SWF's memory is read, e.g. ``kB:cpu``.
+    ``strict`` refuses a log of which rows are dropped; ``skip_bad_rows`` drops unreadable rows, counted.
+    """
+
+    format: LogFormat | None = None
+    preset: str | None = None
+    columns: dict[str, ColumnMap] | None = None
+    clock: Clock | None = None
+    log_tz: str | None = None
+    tz: str | None = None
+    cpus_per_node: PositiveInt | None = None
+    mem_unit: str | None = None
+    strict: bool = False
+    skip_bad_rows: bool = False
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _columns_from_text(cls, columns: Any) -> Any:
+        if not isinstance(columns, dict):
+            return columns
+        texts = {field: value for field, value in columns.items() if isinstance(value, str)}
+        return columns | dict(parse_column(f"{field}={text}") for field, text in texts.items())
+
+    @field_validator("tz", "log_tz")
+    @classmethod
+    def _known_zone(cls, tz: str | None) -> str | None:
+        return tz if tz is None else zone(tz).key
+
+    def said(self) -> list[str]:
+        """Return the names of the settings that only a log has, and that are set."""
+        fields = [name for name in LogSettings.model_fields if name != "tz"]
+        return [name for name in fields if getattr(self, name) not in (None, False)]
+
+
+def merged(given: LogSettings, name: str) -> tuple[LogSettings, Preset]:
+    """Return the settings that hold for a log: those given, else the preset's; and that preset, if it is one of none.
+
+    Parameters
+    ----------
+    given
+        What the user says.
+    name
+        The log's name, which tells a format that neither the user nor the preset says.
+
+    Returns
+    -------
+    LogSettings
+        ``format`` is set; ``log_tz`` is the zone of dates without an offset, None where nothing tells it.
+    Preset
+        For what only presets say; an empty one where none is given.
+
+    Raises
+    ------
+    TableError
+        An unknown preset, one for another format, or a setting that the format does not take.
+    """
+    preset = load_preset(given.preset) if given.preset else Preset(name="none")
+    form = given.format or (preset.format if given.preset else _format_by_name(name))
+    if given.preset and preset.format != form:
+        raise TableError(f"preset {preset.name} is for {preset.format} logs; the format given is {form}")
+    for setting, formats in _FORMATS_OF.items():
+        if getattr(given, setting) and form not in formats:
+            raise TableError(f"{setting} belongs to {' and '.join(formats)} logs; {name} is read as {form}")
+    columns = given.columns or {}
+    # A column that the user names for the CPUs stands above a number that the preset gives for every node.
+    every_node = given.cpus_per_node or (None if "cpus_per_node" in columns else preset.cpus_per_node)
+    settings = {
+        "format": form,
+        "columns": preset.columns | columns,
+        "clock": given.clock or preset.clock,
+        "log_tz": given.log_tz or preset.tz or given.tz,
+        "cpus_per_node": every_node,
+        "mem_unit": given.mem_unit or preset.mem_unit,
+    }
+    return given.model_copy(update=settings), preset
+
+
+def _format_by_name(name: str) -> LogFormat:
+    return "swf" if ".swf" in name.lower() else "csv" if ".csv" in name.lower() else "sacct"
+
+
+def known_format(format: str | None) -> None:
+    """Refuse a format that is none, naming the nearest."""
+    if format is not None and format not in FORMATS:
+        raise TableError(f"unknown log format {format!r}; {nearest(format, FORMATS)}")
