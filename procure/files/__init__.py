@@ -1,7 +1,7 @@
 """How are files read and written, so that none is half, misread, or larger than it seems?"""
 
 from procure.files.archive import Archive, read_archive, write_archive
-from procure.files.booster import check_booster
+from procure.files.booster import check_booster, read_learner
 from procure.files.kept import keep, keep_array
 from procure.files.read import (
     as_utf8,
@@ -28,6 +28,7 @@ __all__ = [
     "keep_array",
     "read_archive",
     "read_bytes",
+    "read_learner",
     "read_rows",
     "whole_file",
     "write_archive",

@@ -1,7 +1,8 @@
 """Check a booster's bytes before XGBoost reads them: its reader and its predictor trust what they are given.
 
-XGBoost writes a booster as UBJSON, a binary JSON. Here it is read within its bounds, and refused unless it is what
-XGBoost writes for the boosters of procure: trees with numeric splits and one value to a leaf.
+XGBoost writes a booster as UBJSON, a binary JSON. Here it is read within its bounds, and refused unless the predictor
+stays within its arrays: trees with numeric splits and one value to a leaf. What the predictor does not index may differ
+from version to version of XGBoost, and is not looked at.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -36,15 +38,20 @@ _NODE_ARRAYS = {
     "parents": ">i4", "right_children": ">i4", "split_conditions": ">f4", "split_indices": ">i4",
     "split_type": ">u1", "sum_hessian": ">f4",
 }  # fmt: skip
-_EMPTY_ARRAYS = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
+_CATEGORICAL_ARRAYS = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
 
 
 class _Damaged(Exception):
     """The bytes are no booster of procure."""
 
 
+def read_learner(content: bytes) -> dict[str, Any]:
+    """Return the learner of a booster that this process has just trained, as XGBoost writes it; nothing is checked."""
+    return dict(_Reader(content).value()["learner"])
+
+
 def check_booster(content: bytes, source: str) -> dict[str, Any]:
-    """Return what XGBoost wrote of a booster, its learner, if XGBoost can read and evaluate it within its arrays.
+    """Return the learner of a saved booster, if XGBoost can read and evaluate it within its arrays.
 
     Every tree must be a tree: children within its nodes, each node but the root the child of one node that
     stands before it; every split on one of the booster's features; every number finite.
@@ -52,16 +59,30 @@ def check_booster(content: bytes, source: str) -> dict[str, Any]:
     Raises
     ------
     TableError
-        They are not.
+        The bytes are damaged, or another version of XGBoost wrote what this one cannot evaluate.
     """
+    written_by = None
     try:
         reader = _Reader(content)
         document = reader.value()
         _require(reader.at == len(content))
-        _check_learner(document)
+        written_by = ".".join(str(int(part)) for part in document["version"])
+        _check_learner(document["learner"])
         return dict(document["learner"])
-    except (_Damaged, KeyError, IndexError, TypeError, ValueError, struct.error, OverflowError):
-        raise TableError(f"{source}: the model file is damaged; train it again") from None
+    except (_Damaged, KeyError, IndexError, TypeError, ValueError, AttributeError, struct.error, OverflowError):
+        why = "the model file is damaged"
+        if written_by is not None and written_by != (installed := _installed_xgboost()):
+            why = f"XGBoost {written_by} wrote this model, XGBoost {installed} is installed, or the file is damaged"
+        raise TableError(f"{source}: {why}; train it again") from None
+
+
+def _installed_xgboost() -> str:
+    for name in ("xgboost", "xgboost-cpu"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "of unknown version"
 
 
 def _require(true: Any) -> None:
@@ -121,47 +142,25 @@ class _Reader:
         return [self.value(depth + 1) for _ in range(n)]
 
 
-def _check_learner(document: Any) -> None:
-    _require(set(document) == {"learner", "version"} and len(document["version"]) == 3)
-    _require(all(type(part) is int and part >= 0 for part in document["version"]))
-    learner = document["learner"]
-    _require(
-        set(learner)
-        == {
-            "attributes",
-            "feature_names",
-            "feature_types",
-            "gradient_booster",
-            "learner_model_param",
-            "objective",
-        }
-    )
-    _require(
-        learner["attributes"] == {} and learner["feature_names"] == [] and learner["feature_types"] == []
-    )
+def _check_learner(learner: Any) -> None:
     parameters = learner["learner_model_param"]
-    _require(
-        set(parameters) == {"base_score", "boost_from_average", "num_class", "num_feature", "num_target"}
-        and parameters["boost_from_average"] in ("0", "1")
-        and parameters["num_class"] == "0"
-    )
+    _require(parameters.get("num_class", "0") == "0")
     n_features, n_targets = _whole(parameters["num_feature"]), _whole(parameters["num_target"])
-    scores = json.loads(parameters["base_score"])
-    _require(type(scores) is list and len(scores) in (1, n_targets) and n_targets >= 1)
+    scores = json.loads(parameters["base_score"])  # a number up to XGBoost 3.0, a list since
+    scores = scores if type(scores) is list else [scores]
+    _require(len(scores) in (1, n_targets) and n_targets >= 1)
     _require(all(type(score) is float and math.isfinite(score) for score in scores))
     _check_objective(learner["objective"], n_targets)
     booster = learner["gradient_booster"]
-    _require(set(booster) == {"model", "name"} and booster["name"] == "gbtree")
+    _require(booster["name"] == "gbtree")
     _check_trees(booster["model"], n_features, n_targets)
 
 
 def _check_objective(objective: Any, n_targets: int) -> None:
     known = _OBJECTIVES[objective["name"]]
     if known is None:
-        _require(set(objective) == {"name"})
         return
     settings, name = known
-    _require(set(objective) == {"name", settings} and set(objective[settings]) == {name})
     numbers = json.loads(objective[settings][name])
     numbers = numbers if type(numbers) is list else [numbers]
     _require(all(type(number) in (int, float) and math.isfinite(number) for number in numbers))
@@ -169,17 +168,9 @@ def _check_objective(objective: Any, n_targets: int) -> None:
 
 
 def _check_trees(model: Any, n_features: int, n_targets: int) -> None:
-    _require(
-        set(model) == {"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees"}
-        and set(model["cats"]) == {"enc", "feature_segments", "sorted_idx"}
-        and all(len(value) == 0 for value in model["cats"].values())
-    )
+    _require(all(len(value) == 0 for value in model.get("cats", {}).values()))
     trees, counts = model["trees"], model["gbtree_model_param"]
-    _require(
-        set(counts) == {"num_parallel_tree", "num_trees"}
-        and counts["num_parallel_tree"] == "1"
-        and counts["num_trees"] == str(len(trees))
-    )
+    _require(counts["num_parallel_tree"] == "1" and counts["num_trees"] == str(len(trees)))
     info, rounds = np.asarray(model["tree_info"]), np.asarray(model["iteration_indptr"])
     _require(len(info) == len(trees) > 0 and info.dtype.kind in "iu" and rounds.dtype.kind in "iu")
     _require(((info >= 0) & (info < n_targets)).all())
@@ -194,12 +185,11 @@ def _check_trees(model: Any, n_features: int, n_targets: int) -> None:
 
 def _check_form(tree: Any, place: int, n_features: int) -> None:
     """Check that a tree has the arrays that it should have, each as long as it says."""
-    _require(set(tree) == {*_NODE_ARRAYS, *_EMPTY_ARRAYS, "id", "tree_param"} and tree["id"] == place)
+    _require(tree["id"] == place)
     size = tree["tree_param"]
     n = len(tree["parents"])
     _require(
         n > 0
-        and set(size) == {"num_deleted", "num_feature", "num_nodes", "size_leaf_vector"}
         and size["num_deleted"] == "0"
         and size["num_feature"] == str(n_features)
         and size["num_nodes"] == str(n)
@@ -207,8 +197,7 @@ def _check_form(tree: Any, place: int, n_features: int) -> None:
     )
     for name, dtype in _NODE_ARRAYS.items():
         _require(tree[name].dtype == dtype and len(tree[name]) == n)
-    for name in _EMPTY_ARRAYS:
-        _require(isinstance(tree[name], np.ndarray) and len(tree[name]) == 0)
+    _require(all(len(tree.get(name, ())) == 0 for name in _CATEGORICAL_ARRAYS))
 
 
 def _check_nodes(nodes: dict[str, np.ndarray], sizes: np.ndarray, n_features: int) -> None:

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from procure.files import check_booster
+from procure.files import read_learner
 from procure.progress import Step, step, track, worked
 from procure.queue_time.forest import Booster, of_learner
 
 Member = TypeVar("Member")
 PLAIN_ROUNDS = 100
+_SMALLEST_CHANCE = 1e-6
 
 
 def fit_quantiles(
@@ -47,6 +48,8 @@ def fit_chances(
     """Boost the chance of an event; the last column, a deadline, may only raise it."""
     monotone = tuple([0] * (features.shape[1] - 1) + [1])
     settings |= {"objective": "binary:logistic", "monotone_constraints": monotone}
+    if (share := float(np.mean(happened))) in (0.0, 1.0):  # XGBoost's own start is 0.5, or an infinite logit
+        settings |= {"base_score": float(np.clip(share, _SMALLEST_CHANCE, 1 - _SMALLEST_CHANCE))}
     return fit_booster(features, happened, n_rounds, seed, **settings)
 
 
@@ -98,7 +101,7 @@ def _counter(one: Step, rows: int) -> Any:
 
 def _taken(fitted: Any) -> Booster:
     """Take the trees out of an XGBoost booster."""
-    return of_learner(check_booster(bytes(fitted.save_raw(raw_format="ubj")), "XGBoost"))
+    return of_learner(read_learner(bytes(fitted.save_raw(raw_format="ubj"))))
 
 
 def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) -> Booster:

@@ -16,8 +16,6 @@ from procure.errors import TableError
 _FEW = 500_000
 """Pairs of a row and a tree up to which NumPy walks; beyond, it is worth the time to load the compiled walk."""
 _LINKS = ("identity", "logistic")
-_SURE = 1e-6
-"""No chance before the first tree is nearer to 0 or 1 than this."""
 _MOST_COLUMNS = 100_000
 _NODES = {
     "left": "<i4", "right": "<i4", "feature": "<i4", "threshold": "<f4", "nan_left": "|u1", "value": "<f4",
@@ -166,7 +164,7 @@ def _can_be_walked(booster: Booster) -> bool:
 
 
 def of_learner(learner: dict[str, Any]) -> Booster:
-    """Take the trees out of what XGBoost writes, checked by `procure.files.read_booster`."""
+    """Take the trees out of the learner that XGBoost writes of a booster."""
     model, parameters = learner["gradient_booster"]["model"], learner["learner_model_param"]
     parts = model["trees"]
     size = np.array([len(one["parents"]) for one in parts])
@@ -183,9 +181,8 @@ def of_learner(learner: dict[str, Any]) -> Booster:
     threshold = joined("split_conditions").astype(np.float64)
     value = _means(left, right, np.where(leaf, threshold, 0.0), joined("sum_hessian").astype(np.float64))
     logistic = learner["objective"]["name"] == "binary:logistic"
-    base = np.array(json.loads(parameters["base_score"]), dtype=np.float64)
-    if logistic:  # where every answer was the same its logit would be infinite
-        base = np.clip(base, _SURE, 1 - _SURE)
+    base = np.atleast_1d(np.array(json.loads(parameters["base_score"]), dtype=np.float64))
+    if logistic:
         base = np.log(base / (1 - base))
     nodes: dict[str, np.ndarray] = {
         "left": left, "right": right, "feature": joined("split_indices"), "threshold": threshold,
