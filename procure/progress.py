@@ -101,3 +101,15 @@ def worked(amount: float) -> None:
         one, so_far = known
         so_far[0] += amount
         one.done = min(int(100 * so_far[0] / so_far[1]), 99)
+
+
+class _Silent:
+    def __call__(self, *said: object) -> None:
+        """Do nothing."""
+
+    def __repr__(self) -> str:
+        return "silent"
+
+
+silent = _Silent()
+"""What a function is told to call with its notes where nobody listens."""

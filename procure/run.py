@@ -16,7 +16,7 @@ from pydantic import Field
 from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
 from procure.policies.parameters import Facts, Parameters
-from procure.schemas import JOB, NODE
+from procure.schemas import JOB, METRICS, NODE
 from procure.settings import validated
 from procure.simulator import state as simulator_state
 from procure.simulator.arrays import (
@@ -36,10 +36,13 @@ from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure, utilization_nodes
 from procure.simulator.state import FAR, Options, State
 from procure.tables import check
-from procure.text import Shown, counted
+from procure.text import Shown, counted, with_unit
 from procure.workload.clock import has_dates
 from procure.workload.replay import check_warm_up
 from procure.workload.speed import scale_run_time
+
+_UNITS = {metric.name: metric.unit for metric in METRICS if metric.unit != "0 or 1"}
+_UNITS |= {"utilization_nodes": "share"}
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,12 @@ class Run(Shown):
         return f"simulated {counted(len(self.schedule), 'job')}"
 
     def shown(self) -> pd.DataFrame:
-        """Return the metrics for people."""
-        return pd.DataFrame({"metric": list(self.metrics), "value": list(map(str, self.metrics.values()))})
+        """Return the metrics for people, with their units."""
+        values = [
+            "–" if value is None else with_unit(value, _UNITS.get(name, ""))
+            for name, value in self.metrics.items()
+        ]
+        return pd.DataFrame({"metric": list(self.metrics), "value": values})
 
 
 @dataclass(frozen=True)

@@ -275,4 +275,10 @@ def test_results_show_themselves_as_text_and_in_a_notebook():
     assert [row["policy"] for row in found.to_dict()] == ["fcfs", "easy"]
     run = simulate(jobs, nodes, "easy")
     assert "simulated 30 jobs" in run.summary() and "mean_wait_time" in run.summary()
+    shown = dict(run.shown().itertuples(index=False))
+    assert (
+        shown["n_jobs"] == "30 jobs"
+        and shown["makespan"].endswith(("h", "min", "s"))
+        and "%" in shown["utilization_cpu"]
+    )
     assert "<table" in run._repr_html_()

@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import types
 import warnings
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.files import Archive, keep_array, read_archive, whole_file, write_archive
+from procure.files import Archive, code, keep_array, read_archive, whole_file, write_archive
 from procure.files.read import _standard_input
 from procure.packages import read_quotes
 from procure.schemas import JOB, NODE
@@ -228,3 +229,48 @@ def test_an_array_is_made_once_for_the_same_inputs_and_anew_for_others(tmp_path:
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert keep_array(blocked / "folder", "a", [], make) is not None
+
+
+def test_what_other_code_made_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A change of the code that computes, or of what it imports, counts; a comment or a docstring does not."""
+    source = tmp_path / "computes.py"
+    source.write_text("import procure.text\n\ndef make():\n    return np.zeros(1)\n")
+    module = types.ModuleType("computes")
+    module.__file__ = str(source)
+    monkeypatch.setitem(sys.modules, "computes", module)
+
+    def make() -> np.ndarray:
+        made.append(1)
+        return np.zeros(1)
+
+    def calls() -> int:
+        made.clear()
+        code._read.cache_clear()
+        keep_array(tmp_path, "a", [], make)
+        return len(made)
+
+    made: list[int] = []
+    monkeypatch.setattr(make, "__module__", "computes")
+    assert (calls(), calls()) == (1, 0)
+    source.write_text(
+        '# why\nimport procure.text\n\ndef make():\n    """Compute."""\n    return np.zeros(1)\n'
+    )
+    assert calls() == 0
+    source.write_text("import procure.text\n\ndef make(): return np.ones(1)\n")
+    assert calls() == 1
+    imported = Path(code.__file__).parent.parent / "text.py"
+    read = code._read.__wrapped__
+    monkeypatch.setattr(code, "_read", _Changed(read, imported))
+    keep_array(tmp_path, "a", [], make)
+    assert len(made) == 2
+
+
+class _Changed:
+    """Reads files of code, one of them as if it had changed."""
+
+    def __init__(self, read, path: Path) -> None:
+        self.read, self.path = read, path
+
+    def __call__(self, path: Path):
+        digest, imports = self.read(path)
+        return (b"other" if path == self.path else digest), imports

@@ -124,10 +124,16 @@ def test_the_command_prints_the_rows_that_scripts_rely_on(study, procure, tmp_pa
     assert code == 0 and "existing-mix" in out and "rank correlation" in err
 
 
-@pytest.mark.parametrize("more", [["--cut", CUT], ["--horizon", "7d"], ["--runs", "5"]])
+@pytest.mark.parametrize("more", [["--cut", CUT], ["--horizon", "7d"], ["--runs", "5"], ["--packages", "9"]])
 def test_options_of_the_backtest_need_it(study, procure, more):
     code, _, err = procure("evaluate", str(study), *more)
     assert code == 2 and "belongs to --forward" in err
+
+
+@pytest.mark.parametrize("more", [["--truth", "t.toml"], ["--rule", "published"], ["--apart"]])
+def test_what_the_backtest_does_not_use_is_refused(study, procure, more):
+    code, _, err = procure("evaluate", str(study), "--forward", *more)
+    assert code == 2 and more[0] in err and "does not use it" in err
 
 
 def test_how_flat_the_top_is_and_whether_halves_agree_is_said(study, monkeypatch):

@@ -25,6 +25,7 @@ from procure.queue_time.cautions import cautions
 from procure.queue_time.distribution import LEAST, USUAL, Distribution
 from procure.queue_time.experts import NAMES, RATES
 from procure.queue_time.features import site_features
+from procure.queue_time.log import read_jobs
 from procure.queue_time.meanings import describe_features, feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
 from tests.test_queue_time_model import QUICK, busy_site
@@ -146,6 +147,15 @@ def test_the_change_is_predicted(site) -> None:  # type: ignore[no-untyped-def]
     other = Request(8, 3600)
     assert change(other) == forecast(site, situation(site, other, state, here.now).features)["median"]
     assert change(Request(10_000, 60)) is None
+
+
+def test_a_question_lays_out_the_history_once(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """However many requests an answer compares, the jobs known are taken out of their table once."""
+    tables: list[int] = []
+    monkeypatch.setattr(room, "read_jobs", lambda jobs: tables.append(len(jobs)) or read_jobs(jobs))
+    answers.answer(site, Request(16, 8 * 3600), queue_of(site))
+    assert len(tables) == 1
+    assert not hasattr(why, "read_jobs") and not hasattr(why, "situation")
 
 
 def codes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.models import Case
+from procure.models import Case, Surrogate
+from procure.recommender import learning
 from procure.recommender.criteria import Criteria
 from procure.recommender.notes import about_results
 from procure.recommender.rank import confirm_list, rank, ranking_table
@@ -249,3 +251,24 @@ def test_failed_runs_of_the_sweep_are_counted_with_a_reason(tmp_path):
         patch.setattr("procure.recommender.notes.study_status", lambda plan: counts)
         (line,) = about_results(StudyResults(loaded.plan, loaded.policy, rows, loaded.cases))
     assert line.startswith("1 run of the sweep failed") and line.endswith(": out of luck")
+
+
+def test_the_studys_model_predicts_what_leaves_jobs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the leaders need no model, packages that leave jobs out are still predicted by the study's `[model]`."""
+    n = 60
+    packages = pd.DataFrame({"package_id": [str(i) for i in range(n)]})
+    wait = np.where(np.arange(n) < 50, 10.0, np.nan)
+    case = SimpleNamespace(
+        packages=packages, wait=wait, simulated=~np.isnan(wait), runs_all=np.arange(n) < 2,
+        left_out=(np.arange(n) > 1) * 1, name="day", column="mean_wait_time",
+    )  # fmt: skip
+    model = SimpleNamespace(kind="gbt", seed=7, feature_set="totals")
+    plan = SimpleNamespace(study=SimpleNamespace(model=model), quotes=None)
+    results = SimpleNamespace(plan=plan, kept=None, features=np.arange(2.0 * n).reshape(n, 2))
+    monkeypatch.setattr(learning, "feature_inputs", lambda packages, quotes: [])
+    used: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        learning, "Surrogate", lambda kind, seed: used.append((kind, seed)) or Surrogate(kind, seed)
+    )
+    predicted, guess = learning.learner(results)(case)
+    assert predicted is None and used == [("gbt", 7)] and not np.isnan(guess[50:]).any()

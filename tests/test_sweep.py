@@ -259,6 +259,17 @@ def test_manifest_says_what_the_results_depend_on(tmp_path):
     assert manifest["study"]["sweep"]["sample"] == 10
 
 
+def test_results_of_other_code_are_refused(tmp_path, monkeypatch):
+    """Where the code of the simulation or of a policy has changed, the folder's results are not mixed with new ones."""
+    plan = load_plan(load_study(make_study(tmp_path, sample="10")))
+    run_sweep(plan, "serial")
+    monkeypatch.setattr("procure.study.plan.code_digest", lambda *modules: "other")
+    with pytest.raises(
+        TableError, match=r"policy code procure.policies.\w+ changed .*; simulation code changed"
+    ):
+        run_sweep(load_plan(plan.study), "serial")
+
+
 def test_unknown_farm_and_dead_address_are_clear_errors(tmp_path, monkeypatch):
     """A farm that is not there is one sentence, and the parts stay."""
     monkeypatch.setattr("procure.sweep.connect.CONNECT_TIMEOUT", "1s")

@@ -71,6 +71,14 @@ def checked(check: Callable[[Any], object]) -> Callable[[Any], Any]:
     return callback
 
 
+def refuse_given(context: typer.Context, why: str, *names: str) -> None:
+    """Refuse options that were given though others make them void; ``names`` are those of the function's arguments."""
+    for one in context.command.params:
+        source = context.get_parameter_source(one.name or "")
+        if one.name in names and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(why, param_hint=one.opts[0])
+
+
 def table_option(what: str, *names: str) -> Any:
     """Return the option of a table that is written; its name tells the format."""
     help_text = f"{what}, .parquet or .csv."

@@ -13,8 +13,12 @@ from procure.recommender.forward import N_PACKAGES, forward
 from procure.reports.futures import draw_forward
 from procure.settings import LAST_SEED, MOST_COUNTED
 
+_OF_SWEEP = ("truth", "feature_set", "rule", "hit_threshold", "train_on", "apart")
+_OF_FORWARD = ("cut", "horizon", "packages", "runs", "seed", "plot")
+
 
 def evaluate(
+    context: typer.Context,
     study: cases.StudyArgument,
     truth: Annotated[
         Path | None,
@@ -116,6 +120,7 @@ def evaluate(
     procure evaluate spring.toml --forward --cut 2021-05-05 --format json
     """
     if ahead:
+        common.refuse_given(context, "--forward does not use it", *_OF_SWEEP)
         span = common.seconds_of(horizon, "--horizon") or None
         with common.named(n_packages="--packages"):
             done = forward(
@@ -133,9 +138,7 @@ def evaluate(
             common.note(f"wrote {plot}")
         common.show(done, output)
         return
-    for name, value in (("--cut", cut), ("--horizon", horizon), ("--runs", runs), ("--plot", plot)):
-        if value is not None:
-            raise typer.BadParameter("it belongs to --forward", param_hint=name)
+    common.refuse_given(context, "it belongs to --forward", *_OF_FORWARD)
     evaluation = evaluate_study(
         study,
         truth=truth,

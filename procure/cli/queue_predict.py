@@ -27,11 +27,8 @@ from procure.queue_time.state import live_state, read_state
 from procure.queue_time.trend import describe_call
 from procure.settings import LARGEST, MOST_COUNTED
 from procure.text import duration, printable, roughly
-from procure.workload.clock import utc_text
+from procure.workload.clock import FIRST_DATE, utc_text
 from procure.workload.slurm_text import slurm_limit, slurm_memory_limit
-
-_DATES = 10 * 365 * 86_400
-"""Earlier times are taken for seconds of a log's own clock, not for dates."""
 
 
 def predict(
@@ -70,7 +67,7 @@ def predict(
     room.check_request(site, request, queue)
     now = room.moment_of(site, queue) if now is None else now
     if queue is None:
-        date = f", {utc_text(now)}" if now > _DATES else ""
+        date = f", {utc_text(now)}" if now > FIRST_DATE else ""
         common.note(
             f"now is taken for the end of the model's log{date}; --state or --live tells the queue as it is"
         )

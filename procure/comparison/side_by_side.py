@@ -16,6 +16,7 @@ from procure.comparison.paired import FEWEST_PAIRS, anova, paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relative_to_best
 from procure.errors import TableError
 from procure.policies import catalog
+from procure.progress import silent
 from procure.run import Run, simulate
 from procure.settings import MOST_LISTED
 from procure.text import Shown, limit_note
@@ -131,7 +132,7 @@ def compare(
     seeds: int = 0,
     with_replay: bool = False,
     options: Mapping[str, Any] | None = None,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = silent,
 ) -> Comparison:
     """Compare policies on a workload.
 

@@ -28,6 +28,7 @@ from procure.coschedule.learner import (
 )
 from procure.coschedule.processes import Command, Progress, allocation, interruptible, undisturbed
 from procure.errors import ArgumentError
+from procure.progress import silent
 
 BELIEVED = Contention(0, 0.02, 0.0)
 """What the learner expects before it has seen anything."""
@@ -90,7 +91,7 @@ def run(
     driver: str = "auto",
     weight: int = NORMAL_WEIGHT,
     seed: int = 0,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None] = silent,
 ) -> Driven:
     """Run a donor and, inside its CPUs, a guest; returns when both have ended.
 

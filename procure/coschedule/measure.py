@@ -14,6 +14,7 @@ from procure.coschedule.contention import Contention, fit
 from procure.coschedule.groups import NORMAL_WEIGHT, as_subreaper, check_share, choose_boxes
 from procure.coschedule.processes import Command, Progress, allocation, interruptible, undisturbed
 from procure.errors import ArgumentError, TableError
+from procure.progress import silent
 
 QUOTAS = (0.25, 0.5, 0.75)
 SETTLE = 0.5
@@ -63,7 +64,7 @@ def measure(
     bandwidth: tuple[float, float] | None = None,
     driver: str = "auto",
     weight: int = NORMAL_WEIGHT,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None] = silent,
 ) -> Measured:
     """Measure two commands: the first as donor, the second as guest; each is started again when it ends.
 

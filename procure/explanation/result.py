@@ -13,6 +13,7 @@ from procure.errors import ArgumentError
 from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
 from procure.explanation.wording import bars_over_time, comparison_sentences, differences, sentences
 from procure.models import together
+from procure.progress import silent
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
 from procure.sweep.trial import about_limits, find_package
@@ -90,7 +91,7 @@ def explain(
     workload: str | None = None,
     policy: str | None = None,
     marginal: bool = True,
-    note: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] = silent,
 ) -> Explanation:
     """Explain why jobs wait as long as they do on a package, and why more or less than on another.
 

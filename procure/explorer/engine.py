@@ -10,6 +10,7 @@ import numpy as np
 from procure.explorer.candidates import Candidates
 from procure.explorer.observations import Observations
 from procure.explorer.propose import FIRST, Proposer
+from procure.progress import silent
 
 Answer = Callable[[np.ndarray], np.ndarray]
 """From counts, int64 (packages, types), to values, float64 (packages,) or (values, packages); NaN = it failed."""
@@ -61,8 +62,8 @@ def run_rounds(
     answer: Answer,
     rules: Rules,
     before: list[np.ndarray] | None = None,
-    on_round: Callable[[Progress], None] = lambda progress: None,
-    on_proposal: Callable[[list[np.ndarray]], None] = lambda rounds: None,
+    on_round: Callable[[Progress], None] = silent,
+    on_proposal: Callable[[list[np.ndarray]], None] = silent,
 ) -> Progress:
     """Propose and simulate packages round by round.
 

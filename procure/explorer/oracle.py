@@ -20,6 +20,7 @@ from procure.files.read import from_json
 from procure.packages.ids import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
+from procure.progress import silent
 from procure.study import Study
 from procure.study.plan import read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
@@ -51,7 +52,7 @@ class Simulator:
         farm: str,
         options: FarmOptions,
         folder: Path,
-        note: Callable[[str], None] = lambda text: None,
+        note: Callable[[str], None] = silent,
     ) -> None:
         """Read what the study's folder holds of this policy.
 
@@ -150,7 +151,7 @@ class Simulator:
 
 
 @contextlib.contextmanager
-def workspace(study: Study, note: Callable[[str], None] = lambda text: None) -> Iterator[tuple[Path, bool]]:
+def workspace(study: Study, note: Callable[[str], None] = silent) -> Iterator[tuple[Path, bool]]:
     """Give the folder of a study's searches and True; a copy that ends with this, and False, where it is read-only."""
     folder = study.folder / SEARCH_FOLDER
     try:
@@ -169,9 +170,7 @@ def workspace(study: Study, note: Callable[[str], None] = lambda text: None) -> 
 
 
 @contextlib.contextmanager
-def held_farm(
-    farm: str, options: FarmOptions, note: Callable[[str], None] = lambda text: None
-) -> Iterator[str]:
+def held_farm(farm: str, options: FarmOptions, note: Callable[[str], None] = silent) -> Iterator[str]:
     """Start workers once for all rounds: give the address of their scheduler, or the farm as it is."""
     if farm not in ("local", *QUEUES) or options.scheduler_file is not None:
         yield farm

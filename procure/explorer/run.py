@@ -22,6 +22,7 @@ from procure.explorer.result import SearchResult
 from procure.objectives.aggregate import aggregate
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
+from procure.progress import silent
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.settings import MOST_COUNTED
 from procure.study import Plan, Study, load_study
@@ -46,8 +47,8 @@ def search(
     policy: str | None = None,
     farm: str = "serial",
     options: FarmOptions | None = None,
-    note: Callable[[str], None] = lambda text: None,
-    progress: Callable[[int, int, float], None] = lambda done, total, best: None,
+    note: Callable[[str], None] = silent,
+    progress: Callable[[int, int, float], None] = silent,
 ) -> SearchResult:
     """Search a study's packages for the best with few simulations, or continue a search.
 

@@ -2,6 +2,7 @@
 
 from procure.files.archive import Archive, read_archive, write_archive
 from procure.files.booster import check_booster, read_learner
+from procure.files.code import code_digest
 from procure.files.kept import keep, keep_array
 from procure.files.read import (
     as_utf8,
@@ -20,6 +21,7 @@ __all__ = [
     "as_utf8",
     "check_booster",
     "check_parquet",
+    "code_digest",
     "existing_file",
     "from_json",
     "is_file",

@@ -69,7 +69,16 @@ def check_booster(content: bytes, source: str) -> dict[str, Any]:
         written_by = ".".join(str(int(part)) for part in document["version"])
         _check_learner(document["learner"])
         return dict(document["learner"])
-    except (_Damaged, KeyError, IndexError, TypeError, ValueError, AttributeError, struct.error, OverflowError):
+    except (
+        _Damaged,
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        struct.error,
+        OverflowError,
+    ):
         why = "the model file is damaged"
         if written_by is not None and written_by != (installed := _installed_xgboost()):
             why = f"XGBoost {written_by} wrote this model, XGBoost {installed} is installed, or the file is damaged"

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from procure._version import __version__
 from procure.errors import TableError
 from procure.files.archive import Archive, read_archive, write_archive
+from procure.files.code import code_digest
 
 Made = TypeVar("Made")
 _SCHEMA = "kept-arrays-1"
@@ -38,7 +38,7 @@ def keep(
     inputs
         All that it depends on: arrays, and what `repr` writes in full.
     make
-        Computes it; None is not kept.
+        Computes it; None is not kept. What was kept by other code of its module, or of what that imports, is replaced.
     pack, unpack
         To plain data and back; what cannot be unpacked is made anew.
     schema
@@ -46,7 +46,7 @@ def keep(
     """
     if folder is None:
         return make()
-    digest = hashlib.sha256(__version__.encode())
+    digest = hashlib.sha256(code_digest(make.__module__).encode())
     for one in inputs:
         if isinstance(one, np.ndarray):
             digest.update(f"\n{one.dtype} {one.shape} ".encode() + np.ascontiguousarray(one).tobytes())

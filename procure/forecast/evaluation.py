@@ -14,6 +14,7 @@ from procure.forecast.confidence import MODES, Forecasts, make_forecasts
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.known import NEVER
 from procure.forecast.periods import DAY, PERIODS, Patterns, PatternSettings, find_patterns
+from procure.progress import silent
 
 SOFT, HARD = 1 / 3, 2 / 3
 """The published borders: from the first on a reservation is held, from the second on it is not given up."""
@@ -46,7 +47,7 @@ def evaluate(
     modes: Sequence[str] = MODES,
     *,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = silent,
 ) -> Judged:
     """Judge every forecast from the third period on whose outcome the log knows.
 

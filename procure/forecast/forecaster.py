@@ -11,6 +11,7 @@ from procure.errors import ArgumentError, TableError
 from procure.forecast.boosted import boosted
 from procure.forecast.confidence import Forecasts, check_mode, confidence, make_forecasts
 from procure.forecast.periods import DAY, PERIODS, Patterns, PatternSettings
+from procure.progress import silent
 from procure.schemas import JOB
 from procure.tables import check
 from procure.workload.clock import from_local
@@ -57,7 +58,7 @@ class Forecaster:
         self.notes: list[str] = []
 
     def fit(
-        self, jobs: pd.DataFrame, at: int | None = None, progress: Callable[[str], None] = lambda text: None
+        self, jobs: pd.DataFrame, at: int | None = None, progress: Callable[[str], None] = silent
     ) -> Forecaster:
         """Learn from what was known at a moment: jobs submitted by then, run times of jobs ended by then.
 

@@ -12,6 +12,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.learn.days import Day, mean_wait, simulate_day
 from procure.learn.store import TrainedPolicy
+from procure.progress import silent
 from procure.run import Outcome, Prepared, measured, run_prepared
 from procure.simulator.metrics import METRIC_NAMES
 from procure.text import as_html, as_text, counted
@@ -79,7 +80,7 @@ def evaluate(
     ahead: int = 0,
     every: int = 600,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = silent,
 ) -> Judgement:
     """Simulate days under a trained policy and under what it is compared with.
 

@@ -17,6 +17,7 @@ from procure.learn.env import make_env, need
 from procure.learn.policy import Fixed
 from procure.learn.published import LAYERS
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
+from procure.progress import silent
 from procure.run import Prepared, prepare, run_prepared
 
 N_LARGE, N_GPU, MORE_THAN = 2000, 40, 20
@@ -68,7 +69,7 @@ def train_ppo(
     steps: int = STEPS,
     minutes: float = float("inf"),
     reward: str = "wait",
-    progress: Callable[[int, float], None] = lambda steps, wait: None,
+    progress: Callable[[int, float], None] = silent,
 ) -> TrainedPolicy:
     """Train the published agent; the file is written at each checkpoint, and what it holds is trained further.
 

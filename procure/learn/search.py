@@ -20,6 +20,7 @@ from procure.learn.features import FEATURES, QUEUE_FEATURES
 from procure.learn.scores import PLACES
 from procure.learn.store import TrainedPolicy
 from procure.policies.queue import Skipping
+from procure.progress import silent
 from procure.workload.clock import day_bounds
 
 CAUTION = 1.0
@@ -141,7 +142,7 @@ def free_numbers(settings: Settings) -> tuple[np.ndarray, Callable[[np.ndarray],
 def search(
     days: Sequence[Day],
     settings: Settings | None = None,
-    progress: Callable[[int, float], None] = lambda g, o: None,
+    progress: Callable[[int, float], None] = silent,
 ) -> Found:
     """Search for the policy with the least objective over days, by covariance-matrix adaptation.
 
@@ -293,7 +294,7 @@ def train_by_search(
     days: Sequence[Day],
     tz: str,
     settings: Settings | None = None,
-    progress: Callable[[int, float], None] = lambda generation, objective: None,
+    progress: Callable[[int, float], None] = silent,
 ) -> TrainedPolicy:
     """Search over days of a log, and return a policy that knows the run times up to the last of them.
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
+from procure.progress import silent
 from procure.queue_time.baselines import guesses
 from procure.queue_time.booster import fit_plain, predict
 from procure.queue_time.distribution import Distribution
@@ -114,7 +115,7 @@ def evaluate(
     every: float = 0,
     retrain_every: int | None = None,
     retrain_grown: float | None = None,
-    progress: Progress = lambda text: None,
+    progress: Progress = silent,
 ) -> Evaluation:
     """Evaluate methods on a job table.
 

@@ -59,9 +59,14 @@ def site_features(
         One row per job asked about, in the order asked, float32, NaN where there is nothing to know yet.
         Amounts in CPUs, MB, GPUs, seconds; ``log_`` stands for the natural logarithm of 1 + seconds.
     """
-    log = read_jobs(jobs)
-    asked = np.arange(log.n) if asked is None else asked
-    index = jobs.index[asked]
+    asked = np.arange(len(jobs)) if asked is None else asked
+    return features_of(read_jobs(jobs), asked, most, replay).set_index(jobs.index[asked])
+
+
+def features_of(
+    log: Log, asked: np.ndarray, most: dict[str, float] | None = None, replay: bool = False
+) -> pd.DataFrame:
+    """Do as `site_features` with a job table that is laid out."""
     if len(asked) == 1 and most is not None and not replay:
         log, place = log.near(int(asked[0]), NEEDED_SECONDS, NEEDED_LAST)
         asked = np.array([place])
@@ -88,7 +93,7 @@ def site_features(
     found = np.empty((ask.n, len(columns)), np.float32, order="F")
     for position, values in enumerate(columns.values()):
         found[:, position] = values
-    return pd.DataFrame(found, columns=list(columns), index=index, copy=False)
+    return pd.DataFrame(found, columns=list(columns), copy=False)
 
 
 def _request(ask: Log, out: dict[str, np.ndarray]) -> None:

@@ -63,6 +63,16 @@ class Log:
         taken: dict[str, Any] = {name: getattr(self, name)[at] for name in arrays}
         return replace(self, **taken, optional={name: values[at] for name, values in self.optional.items()})
 
+    def asking(self, position: int, **amounts: float) -> Log:
+        """Let the waiting job at a position of the job table ask for other ``cpus mem gpus nodes limit``."""
+        me = int(np.flatnonzero(self.order == position)[0])
+        arrays = {name: getattr(self, name).copy() for name in amounts}
+        for name, amount in amounts.items():
+            arrays[name][me] = amount
+        other = replace(self, **arrays)
+        shape, like = _groups(other.user, other.partition, other.cpus, other.gpus, other.limit)
+        return replace(other, shape=shape, like=like)
+
     def near(self, position: int, seconds: int, n_last: int) -> tuple[Log, int]:
         """Leave out the jobs that a question about one of them does not need.
 
@@ -204,10 +214,7 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     cpus = nodes * jobs["cpus_per_node"].to_numpy()
     gpus = nodes * column("gpus_per_node").astype(np.int64)
     user, partition = _codes(jobs, "user"), _codes(jobs, "partition")
-    step = (np.log2(np.maximum(limit, 60) / 60) // 2).astype(np.int64)
-    width = np.ceil(np.log2(np.maximum(cpus, 1))).astype(np.int64)
-    shape = _pack(partition, width, step, np.minimum(gpus, 1))
-    like = _pack(user, partition, cpus, limit // 600)
+    shape, like = _groups(user, partition, cpus, gpus, limit)
     optional = {
         name: pd.to_numeric(jobs[name], errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
         for name in ("priority", "fair_share", "owns_resources")
@@ -218,6 +225,15 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
         origin, np.arange(len(submit)), order, submit, start, end, np.minimum(start, end), due,
         limit, cpus, nodes * column("mem_mb_per_node"), gpus, nodes, user, partition, shape, like, optional,
     )  # fmt: skip
+
+
+def _groups(
+    user: np.ndarray, partition: np.ndarray, cpus: np.ndarray, gpus: np.ndarray, limit: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Number the groups of like jobs, and of nearly equal jobs of one user, see `meanings`."""
+    step = (np.log2(np.maximum(limit, 60) / 60) // 2).astype(np.int64)
+    width = np.ceil(np.log2(np.maximum(cpus, 1))).astype(np.int64)
+    return _pack(partition, width, step, np.minimum(gpus, 1)), _pack(user, partition, cpus, limit // 600)
 
 
 def _codes(jobs: pd.DataFrame, name: str) -> np.ndarray:

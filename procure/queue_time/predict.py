@@ -13,7 +13,8 @@ from procure.errors import TableError
 from procure.progress import track
 from procure.queue_time.calibrate import GRID
 from procure.queue_time.distribution import Distribution
-from procure.queue_time.features import site_features
+from procure.queue_time.features import features_of
+from procure.queue_time.log import Log, read_jobs
 from procure.queue_time.model import QueueTimeModel
 from procure.queue_time.store import SiteModel
 from procure.text import nearest
@@ -81,6 +82,8 @@ class Situation:
         What it asks for, and Unix seconds.
     table, row
         All jobs that are known at its submission or now, and the place of this one among them.
+    log
+        The table laid out for the features.
     features
         Of this job at its submission; one row.
     """
@@ -89,6 +92,7 @@ class Situation:
     now: int
     table: pd.DataFrame
     row: int
+    log: Log
     features: pd.DataFrame
 
 
@@ -119,8 +123,16 @@ def situation(
         "gpus_per_node": -(-request.gpus // request.nodes),
     }  # fmt: skip
     table = pd.concat([history, pd.DataFrame([job])], ignore_index=True)
-    row = len(table) - 1
-    return Situation(request, now, table, row, _features(site, table, np.array([row])))
+    row, log = len(table) - 1, read_jobs(table)
+    return Situation(request, now, table, row, log, _features(site, log, np.array([row])))
+
+
+def features_instead(site: SiteModel, here: Situation, request: Request) -> pd.DataFrame:
+    """Return the features of another request of the same user in the same partition and queue; one row."""
+    nodes, cpus, gpus = request.nodes, -(-request.cpus // request.nodes), -(-request.gpus // request.nodes)
+    amounts = {"nodes": nodes, "cpus": nodes * cpus, "mem": nodes * request.mem_mb, "gpus": nodes * gpus}
+    log = here.log.asking(here.row, **amounts, limit=request.requested_time)
+    return _features(site, log, np.array([here.row]))
 
 
 def usual_partition(site: SiteModel) -> str:
@@ -137,8 +149,8 @@ def _known(site: SiteModel, state: pd.DataFrame | None) -> pd.DataFrame:
     return pd.concat([history, state], ignore_index=True)
 
 
-def _features(site: SiteModel, table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-    return site_features(table, site.about["most"], site.about.get("replay", False), asked=rows)
+def _features(site: SiteModel, log: Log, rows: np.ndarray) -> pd.DataFrame:
+    return features_of(log, rows, site.about["most"], site.about.get("replay", False))
 
 
 def forecast(
@@ -265,11 +277,12 @@ def pending_waits(
     submit = table["submit_time"].to_numpy()
     mine = np.flatnonzero(waits & (table["user"] == user).to_numpy())
     mine = mine[np.argsort(submit[mine], kind="stable")][:most]
-    submitted = _features(site, table, mine)
+    submitted = _features(site, read_jobs(table), mine)
     rows = []
     for place, row in enumerate(track(mine.tolist(), "looking at pending jobs", "job")):
         job, waited = next(table.iloc[[row]].itertuples()), max(now - int(submit[row]), 0)
-        fresh = _features(site, *_in_its_place(table, row, waits & (submit > submit[row]), now))
+        others, last = _in_its_place(table, row, waits & (submit > submit[row]), now)
+        fresh = _features(site, read_jobs(others), last)
         request = Request.of(job)
         about = {
             "job_id": str(job.job_id), "cpus": request.cpus, "requested_time": request.requested_time,

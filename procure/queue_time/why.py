@@ -12,10 +12,9 @@ from procure.errors import TableError
 from procure.queue_time import experts
 from procure.queue_time.booster import mean_of
 from procure.queue_time.events import NEVER
-from procure.queue_time.log import read_jobs
 from procure.queue_time.meanings import meaning
 from procure.queue_time.model import QueueTimeModel
-from procure.queue_time.predict import Request, Situation, check_request, forecast, situation
+from procure.queue_time.predict import Request, Situation, check_request, features_instead, forecast
 from procure.queue_time.store import SiteModel
 from procure.text import be, counted, roughly
 
@@ -66,7 +65,7 @@ class Neighbours:
 
 def neighbours(here: Situation) -> Neighbours:
     """Look at the jobs that stand nearest to one, from what was known when it was submitted."""
-    log = read_jobs(here.table)
+    log = here.log
     me = int(np.flatnonzero(log.order == here.row)[0])
     now = log.submit[me]
     begun = log.start < now
@@ -315,6 +314,6 @@ def changed_median(
             check_request(site, request, state)
         except TableError:
             return None
-        return forecast(site, situation(site, request, state, here.now).features)["median"]
+        return forecast(site, features_instead(site, here, request))["median"]
 
     return change

@@ -14,6 +14,7 @@ from procure.errors import ArgumentError, TableError, argument
 from procure.evaluation.many_days import KS, robust_choices, threshold_sweep, threshold_table
 from procure.evaluation.ranking import evaluate_case
 from procure.models import FEATURE_SETS, Case
+from procure.progress import silent
 from procure.recommender.coverage import coverage_notes, day_notes
 from procure.recommender.day_models import ManyDays, judge_days
 from procure.recommender.learning import Note
@@ -121,7 +122,7 @@ def evaluate(
     hit_threshold: int | Iterable[int] | None = None,
     train_on: Sequence[str] | None = None,
     apart: bool = False,
-    note: Note = lambda text: None,
+    note: Note = silent,
 ) -> Evaluation:
     """Judge a study's model against what was simulated, beside a random order and the cheapest per CPU.
 

@@ -14,6 +14,7 @@ from procure.errors import ArgumentError, TableError
 from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
 from procure.packages.runnable import jobs_left_out
+from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.recommender.outlook import DRAWN_IN, STATED, best_and_near
 from procure.recommender.race import Race, Score, as_it_is, by_rank, features_of, race, running_order
@@ -118,7 +119,7 @@ def forward(
     runs: int | None = None,
     seed: int = 1,
     policy: str | None = None,
-    note: Note = lambda text: None,
+    note: Note = silent,
 ) -> Forward:
     """Let every rule choose on the jobs before each cut, and judge its choice on those after it.
 

@@ -12,6 +12,7 @@ from procure.files import keep_array
 from procure.models import Case, Predicted, Surrogate, feature_inputs
 from procure.models.case import simulated_values
 from procure.objectives import OBJECTIVES, objective
+from procure.progress import silent
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Learn, PackageValues, Simulate
 from procure.schemas import COST_UNITS
@@ -59,7 +60,7 @@ def learn_values(
     criteria: Criteria,
     rule: str = RUNS_ALL,
     verify: bool = True,
-    note: Note = lambda text: None,
+    note: Note = silent,
 ) -> None:
     """Predict what is needed of packages that were not simulated; where too few were, simulate the missing few.
 
@@ -126,7 +127,12 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
     learnt, unknown = rest & case.simulated, rest & ~case.simulated & np.isnan(guess)
     if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
         return guess
-    model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate()
+    asked = results.plan.study.model
+    model = (
+        Surrogate(like.kind, like.seed, like.n_jobs, like.profile_)
+        if like
+        else Surrogate(asked.kind, asked.seed)
+    )
     wait, filled = case.wait[learnt], guess.copy()
     inputs = feature_inputs(case.packages, results.plan.quotes)
     filled[unknown] = keep_array(
@@ -136,7 +142,7 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
             model.kind,
             model.seed,
             model.profile,
-            results.plan.study.model.feature_set,
+            asked.feature_set,
             learnt,
             wait,
             unknown,

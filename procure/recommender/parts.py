@@ -14,6 +14,7 @@ from procure.errors import ArgumentError, TableError
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.packages.space import make_space
+from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.study import Plan, Study, load_study
 from procure.study.existing import read_existing
@@ -93,7 +94,7 @@ def plan_purchases(
     beam: int = BEAM,
     draws: int = DRAWS_PER_YEAR,
     seed: int = 1,
-    note: Note = lambda text: None,
+    note: Note = silent,
 ) -> PurchasePlan:
     """Compare buying all in the first year with buying every year for a part of the money.
 

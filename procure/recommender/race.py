@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import stdtrit
 
 from procure.objectives.aggregate import RANK_POWER, REGRET_FLOOR, rank_shares
+from procure.progress import silent
 
 Simulate = Callable[[int, np.ndarray], np.ndarray]
 """From a future and rows of packages to their mean waits on it, s."""
@@ -92,7 +93,7 @@ def race(
     runs: int,
     kept: int = FEWEST_KEPT,
     score: Score = as_it_is,
-    note: Callable[[int, int], None] = lambda done, total: None,
+    note: Callable[[int, int], None] = silent,
 ) -> Race:
     """Race packages over futures, the same futures for all of them.
 

@@ -14,6 +14,7 @@ from procure.errors import ArgumentError, TableError
 from procure.objectives import Quantity
 from procure.packages.costs import cost_notes
 from procure.packages.runnable import jobs_left_out
+from procure.progress import silent
 from procure.recommender import notes
 from procure.recommender.confidence import assess
 from procure.recommender.criteria import criteria_of
@@ -36,7 +37,7 @@ def recommend(
     pareto: str | Iterable[str] | None = None,
     verify: bool = True,
     rule: str = RUNS_ALL,
-    note: Note = lambda text: None,
+    note: Note = silent,
     policy: str | None = None,
     workload: str | None = None,
     resamples: int | None = None,

@@ -12,6 +12,7 @@ import pandas as pd
 from procure.errors import ArgumentError
 from procure.models.crossfit import correlations
 from procure.models.features import FEATURE_SETS
+from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.study import Study
 from procure.sweep.results import StudyResults, few_simulated, load_results
@@ -60,7 +61,7 @@ def train(
     *,
     feature_set: str | None = None,
     policy: str | None = None,
-    note: Note = lambda text: None,
+    note: Note = silent,
 ) -> Training:
     """Cross-validate the study's model on the packages that were simulated, and keep it with the results.
 

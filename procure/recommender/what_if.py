@@ -12,6 +12,7 @@ from procure.errors import TableError
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.policies.catalog import refuse_on_packages
+from procure.progress import silent
 from procure.recommender.changes import NO_GPUS, Changes, asks_gpus, jobs_of, parse_gpu_share
 from procure.recommender.learning import Note
 from procure.recommender.other_budget import best_package, study_with_budget, with_budget
@@ -76,7 +77,7 @@ def what_if(
     budget_usd: float | None = None,
     workload: str | None = None,
     seed: int = 1,
-    note: Note = lambda text: None,
+    note: Note = silent,
 ) -> WhatIf:
     """Simulate a package as it is, under each change alone, and under all of them.
 
@@ -121,7 +122,7 @@ def what_if(
 
 
 def try_changes(
-    results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = lambda text: None
+    results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = silent
 ) -> pd.DataFrame:
     """Return the table of `WhatIf` for a package's counts, int64[n_types]; errors as of `what_if`."""
     if changes.budget_usd is not None:  # a wrong one is refused before anything is simulated

@@ -24,6 +24,7 @@ from procure.page.html import write_page
 from procure.page.names import servers
 from procure.page.pdf import check_pdf, write_pdf
 from procure.policies import catalog
+from procure.progress import silent
 from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
 from procure.recommender.learning import Note
@@ -86,7 +87,7 @@ def report(
     policy: str | None = None,
     bill: str | Path | None = None,
     pdf: str | Path | None = None,
-    note: Note = lambda text: None,
+    note: Note = silent,
 ) -> Report:
     """Recommend packages and write a report for the committee: one HTML file with the evidence.
 

@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.files import existing_file
+from procure.files import code_digest, existing_file
 from procure.packages import expand_packages
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
+from procure.progress import silent
 from procure.schemas import JOB, QUOTE, RESULT
 from procure.study.existing import coverage_notes
 from procure.study.futures import read_futures, table_digest
@@ -30,8 +31,9 @@ from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
-POLICY_FILE = "policy file"
-"""Before the name of each such file in a plan's fingerprint."""
+OF_POLICY = "policy "
+"""Begins the names in a plan's fingerprint of what single policies depend on."""
+_SIMULATION = ("procure.run", "procure.packages.nodes")
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,10 @@ class Plan:
         policies = [catalog.spec(policy).parameters for policy in self.study.simulate.policies]
         files = {name: existing_file(name).read_bytes() for policy in policies for name in policy.files()}
         digests = {
-            f"{POLICY_FILE} {name}": hashlib.sha256(held).hexdigest()[:16] for name, held in files.items()
+            f"{OF_POLICY}file {name}": hashlib.sha256(held).hexdigest()[:16] for name, held in files.items()
         }
+        modules = sorted({type(policy).__module__ for policy in policies})
+        digests |= {f"{OF_POLICY}code {module}": code_digest(module) for module in modules}
         return (
             digests
             | {
@@ -116,6 +120,7 @@ class Plan:
                 else table_digest(self.existing.drop(columns=watts)),
                 "kill_at_limit": self.study.simulate.kill_at_limit,
                 "result schema": RESULT.version,
+                "simulation code": code_digest(*_SIMULATION),
             }
             | {
                 f"workload {name}": f"{table_digest(jobs)} at speed {self.logged_speed(name) or 'ratio 1.0'}"
@@ -174,7 +179,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     return Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes))
 
 
-def read_scenarios(study: Study, note: Callable[[str], None] = lambda text: None) -> dict[str, pd.DataFrame]:
+def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:
     """Read a study's workloads, or draw the futures of their jobs taken together; by name."""
     if study.futures is None:
         return {workload.name: read_workload(workload, note) for workload in study.workloads}
@@ -186,7 +191,7 @@ def read_scenarios(study: Study, note: Callable[[str], None] = lambda text: None
     return found
 
 
-def read_past_jobs(study: Study, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame:
+def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.DataFrame:
     """Return the jobs of all of a study's workloads as one log, each wholly, in order of submission.
 
     Logs of different speeds or clocks are an error.
@@ -204,7 +209,7 @@ def read_past_jobs(study: Study, note: Callable[[str], None] = lambda text: None
     return past
 
 
-def read_workload(workload: Workload, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame:
+def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> pd.DataFrame:
     """Read or generate one workload of a study, as a checked job table; say what became of a log's rows."""
     if workload.generate is not None:
         made = workload.generate

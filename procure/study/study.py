@@ -17,6 +17,7 @@ from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.expand import MOST_HELD
 from procure.policies import catalog
+from procure.progress import silent
 from procure.settings import (
     MOST_COUNTED,
     MOST_LISTED,
@@ -251,7 +252,7 @@ class Study(Settings):
         speeds = {one.name: self.logged_speed(one, quotes) for one in some}
         return speed_notes(speeds, {one.name: self.logged_processor(one) for one in some}, quotes, existing)
 
-    def read_existing_nodes(self, note: Callable[[str], None] = lambda text: None) -> pd.DataFrame | None:
+    def read_existing_nodes(self, note: Callable[[str], None] = silent) -> pd.DataFrame | None:
         """Read the node table that is added to every package, None where no node stays; note what is odd about it."""
         rules = self.packages
         if rules.existing_nodes is None:

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from procure.errors import TableError
+from procure.progress import silent
 from procure.sweep.connect import connect, read_scheduler_file
 from procure.sweep.pending import SweepWork
 from procure.sweep.protocol import FarmOptions, Receipt, Task, check_farm
@@ -24,7 +25,7 @@ def run_tasks(
     task: Task,
     work: SweepWork,
     options: FarmOptions | None = None,
-    note: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] = silent,
 ) -> Generator[tuple[Any, Receipt] | None, None, None]:
     """Run ``task(shared, *arguments)`` for each batch of the work.
 

@@ -11,7 +11,7 @@ from procure._version import __version__
 from procure.errors import TableError
 from procure.files import from_json, whole_file
 from procure.study import Plan
-from procure.study.plan import POLICY_FILE
+from procure.study.plan import OF_POLICY
 
 MANIFEST = "manifest.json"
 _PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "xgboost", "scikit-learn")
@@ -31,7 +31,7 @@ def refuse_other_inputs(plan: Plan) -> None:
     now = plan.fingerprint
     changed = [name for name in now if name in before and before[name] != now[name]]
     # Policies may come and go, with what they read; every part of the results names its own.
-    gone = [name for name in before if name not in now and not name.startswith(POLICY_FILE)]
+    gone = [name for name in before if name not in now and not name.startswith(OF_POLICY)]
     if changed or gone:
         what = "; ".join(
             [f"{name} changed (was {before[name]}, is {now[name]})" for name in changed]

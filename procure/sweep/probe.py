@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from procure.errors import TableError
+from procure.progress import silent
 from procure.study import load_plan
 from procure.study.study import Study, Sweep
 from procure.study.workloads import Workload
@@ -26,7 +27,7 @@ def probe_days(
     every: int = EVERY,
     farm: str = "local",
     *,
-    note: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] = silent,
 ) -> pd.Series:
     """Simulate every n-th distinct package of a study on each day, under the study's first policy.
 

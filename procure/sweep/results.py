@@ -18,6 +18,7 @@ from procure.models.cache import learn
 from procure.packages.costs import total_costs
 from procure.packages.runnable import count_matrix
 from procure.policies import catalog
+from procure.progress import silent
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.rules import can_learn
 from procure.sweep import read_results
@@ -223,9 +224,7 @@ def policy_of(study: Study, policy: str | None) -> str:
     return policy
 
 
-def read_runs(
-    plan: Plan, folder: Path, refused: Callable[[Path, PartError], None] = lambda path, why: None
-) -> pd.DataFrame:
+def read_runs(plan: Plan, folder: Path, refused: Callable[[Path, PartError], None] = silent) -> pd.DataFrame:
     """Read the result rows of a sweep's or a search's folder, of whatever packages, policy and seed.
 
     They must agree with all else that the plan's runs depend on; ``refused`` hears of each file that is not used.

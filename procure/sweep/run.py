@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.progress import step
+from procure.progress import silent, step
 from procure.study import Plan
 from procure.sweep import store
 from procure.sweep.batches import batches
@@ -77,7 +77,7 @@ def run_sweep(
     plan: Plan,
     farm: str = "local",
     *,
-    note: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] = silent,
     options: FarmOptions | None = None,
     shard: tuple[int, int] | None = None,
 ) -> SweepSummary:

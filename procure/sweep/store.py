@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from procure.errors import TableError
+from procure.progress import silent
 from procure.schemas import RESULT
 from procure.study import Plan, Study, load_plan
 from procure.sweep.batches import Batch
@@ -103,7 +104,7 @@ def open_folder(plan: Plan) -> tuple[Stored, list[str]]:
     return stored(plan, set_aside), notes
 
 
-def stored(plan: Plan, refused: Callable[[Path, PartError], None] = lambda path, why: None) -> Stored:
+def stored(plan: Plan, refused: Callable[[Path, PartError], None] = silent) -> Stored:
     """Read all result rows of the folder; ``refused`` is called with each file that cannot be used, and why."""
     parts = read_parts(plan.study.folder, plan.fingerprint, refused)
     table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts.values())])
@@ -166,7 +167,7 @@ def compact(plan: Plan, found: Stored) -> Path:
     return path
 
 
-def merge(plan: Plan, note: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+def merge(plan: Plan, note: Callable[[str], None] = silent) -> dict[str, Any]:
     """Bring the parts of all shards into the one result table, and count as `study_status` does.
 
     A driver or shard that is at work, and results of other inputs, are errors.

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
+from procure.progress import silent
 from procure.run import Run, simulate
 from procure.simulator.drive import Policy
 from procure.simulator.state import State
@@ -100,7 +101,7 @@ def compare_methods(
     steps: int = 0,
     most: int | None = None,
     time_limit: float | None = None,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = silent,
 ) -> Comparison:
     """Solve the same windows by each method.
 

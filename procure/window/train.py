@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
+from procure.progress import silent
 from procure.topology.fat_tree import FatTree
 from procure.window.board import line_up, make_board, put
 from procure.window.compare import collect_windows
@@ -110,7 +111,7 @@ def train_network(
     steps: int | None = None,
     length: int = 60,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str], None] = silent,
 ) -> Network:
     """Train a network on the windows that these jobs make on these nodes.
 

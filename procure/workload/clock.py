@@ -13,7 +13,8 @@ from procure.tables import as_floats
 from procure.text import nearest
 from procure.workload.ledger import Ledger, absent
 
-_FIRST_BATCH_JOB = 315_532_800  # 1980: no batch system logged before
+FIRST_DATE = 315_532_800
+"""1980 in Unix seconds: an earlier time is one of a log's own clock, for no batch system logged before."""
 
 
 def zone(tz: str) -> zoneinfo.ZoneInfo:
@@ -32,7 +33,7 @@ def has_dates(jobs: pd.DataFrame) -> bool:
 
     A table that was read from a file may not say; then times before 1980 count as the log's own.
     """
-    before = jobs.empty or int(jobs["submit_time"].max()) < _FIRST_BATCH_JOB
+    before = jobs.empty or int(jobs["submit_time"].max()) < FIRST_DATE
     return bool(jobs.attrs.get("clock", "log" if before else "unix") == "unix")
 
 
