@@ -211,6 +211,14 @@ def simulate(
     ------
     TableError
         A bad table, an unknown policy or parameter, or jobs that the policy cannot place.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs = procure.generate(seed=1, n_jobs=50)
+    >>> nodes = procure.fat_tree(1, 1, 4, cpus=64, mem_mb=512_000)
+    >>> procure.simulate(jobs, nodes, "easy").metrics["n_jobs"]
+    50
     """
     jobs, nodes = check(jobs, JOB), check(nodes, NODE)
     ready = prepare_checked(jobs, nodes, kill_at_limit, logged_speed, warm_up)

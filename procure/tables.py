@@ -183,6 +183,14 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     TableError
         A missing or unknown column, a missing, negative or non-numeric value, or a repeated name,
         with source, row (the first row after the header is row 1) and column.
+
+    Examples
+    --------
+    >>> import procure
+    >>> from procure.schemas import JOB
+    >>> jobs = procure.generate(seed=1, n_jobs=10)
+    >>> procure.check(jobs, JOB).shape[0]
+    10
     """
     source = source or f"{schema.name} table"
     frame = frame.rename(columns=lambda name: str(name).strip()).reset_index(drop=True)

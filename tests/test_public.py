@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
 import inspect
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from example_folder import make_folder
 
 import procure
+
+SLOW = ("evaluate_policy", "forward", "learn_policy", "plan_purchases", "report")
+WRONG = """
+import procure
+procure.simulate("jobs", policy=3)
+procure.train_queue(1)
+procure.fat_tree("four", 18, 18)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what the examples name."""
+    path = tmp_path_factory.mktemp("examples")
+    make_folder(path)
+    return path
+
+
+def own_doc(name: str) -> str:
+    """Return the docstring of a public name, as it is written."""
+    return inspect.unwrap(getattr(procure, name)).__doc__ or ""
 
 
 @pytest.mark.parametrize("name", sorted(procure._HOME))
@@ -14,3 +41,54 @@ def test_signatures_read(name: str) -> None:
     """No default in a public signature shows as an address in memory."""
     if inspect.isfunction(function := getattr(procure, name)):
         assert " at 0x" not in str(inspect.signature(function))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in sorted(procure._HOME)]
+)
+def test_examples_run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every public name has an example, which gives what it says."""
+    monkeypatch.chdir(folder)
+    examples = doctest.DocTestParser().get_doctest(own_doc(name), {}, name, None, 0)
+    assert examples.examples
+    said: list[str] = []
+    runner = doctest.DocTestRunner(verbose=False)
+    runner.run(examples, out=said.append)
+    assert runner.failures == 0, "".join(said)
+
+
+def test_types_and_names_agree() -> None:
+    """What a type checker sees of the package is what it gives, and its docstring names all of it."""
+    tree = ast.parse(Path(procure.__file__).read_text(encoding="utf-8"))
+    (typed,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.asname or alias.name: (statement.module, alias.name)
+        for statement in typed.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    homes = {
+        name: (home.partition(":")[0], home.partition(":")[2] or name) for name, home in procure._HOME.items()
+    }
+    assert seen == homes
+    assert set(procure.__all__) == {"TableError", "__version__", *homes}
+    assert [name for name in homes if f"`{name}`" not in (procure.__doc__ or "")] == []
+
+
+@pytest.mark.slow
+def test_a_wrong_call_fails_in_mypy(tmp_path: Path) -> None:
+    """Through `import procure`, a strict type checker refuses arguments of a wrong kind and too few of them."""
+    (tmp_path / "wrong.py").write_text(WRONG)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--ignore-missing-imports",
+        "--follow-imports=silent",
+    ]
+    done = subprocess.run(
+        [*command, str(tmp_path / "wrong.py")], cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    lines = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
+    assert lines == {"3", "4", "5"}, done.stdout

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -158,7 +159,7 @@ def test_queued_workers_have_keys_unless_refused(tmp_path, monkeypatch, farm):
         "--worker-class procure.sweep.headless.Worker",
     ):
         assert words in script, script
-    options.tls = False
+    options = replace(options, tls=False)
     with make_cluster(farm, options) as cluster:
         assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
         assert "--tls" not in cluster.job_script()

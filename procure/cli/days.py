@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 import typer
 
 from procure.cli import common
 from procure.cli.farm_options import farm_name
 from procure.schemas import JOB
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
-from procure.study import Study, load_study
-from procure.study.workloads import write_workloads
-from procure.sweep.probe import probe_days
+from procure.sweep.choose_days import DayRule, Probe, choose_days
 from procure.tables import read, write
-from procure.text import counted, listed
+from procure.text import counted
 from procure.workload import merge, read_log, scale_load
-from procure.workload.days import Rule, choose, day_table, split_days, without_quiet
+from procure.workload.days import Rule
 from procure.workload.log_settings import LogFormat, LogSettings
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 
@@ -35,7 +30,7 @@ def days(
     ],
     log_format: Annotated[
         LogFormat | None,
-        typer.Option("--format", help="Format of the logs; by default a preset's, or what their names say."),
+        typer.Option(help="Format of the logs; by default a preset's, or what their names say."),
     ] = None,
     preset: common.PresetOption = None,
     tz: Annotated[
@@ -88,12 +83,12 @@ def days(
             'workloads = "FOLDER/workloads.toml".',
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The list as one JSON document.")] = False,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """List a log's days, and choose those that a study is to simulate.
 
     Amounts are of the jobs submitted that day: CPU-, GB- and GPU-hours (request × run time). With a
-    probe, median_wait is the median in seconds over the probed packages' mean waits. --json tells more.
+    probe, median_wait is the median in seconds over the probed packages' mean waits. --format json tells more.
 
     Examples:
     procure workload days 03.csv.xz 04.csv.xz --preset beocat --tz America/Chicago
@@ -101,14 +96,6 @@ def days(
     procure workload days 04.csv.xz --preset beocat --tz America/Chicago --by clustering -n 6 --out days
     procure workload days 04.csv.xz --preset beocat --tz America/Chicago --by hardest -n 9 --study study.toml --out days
     """
-    if by is not None and day:
-        raise typer.BadParameter("give --by or --day", param_hint="--by")
-    if by == "hardest" and study is None:
-        raise typer.BadParameter("hardest needs a study whose packages are probed", param_hint="--study")
-    if per_month is not None and by != "calendar":
-        raise typer.BadParameter("it belongs to --by calendar", param_hint="--per-month")
-    if out is not None and by is None and not day:
-        raise typer.BadParameter("nothing is chosen: give --by or --day", param_hint="--out")
     settings = LogSettings(format=log_format, preset=preset, tz=tz)
     tables = []
     for path in logs:
@@ -116,27 +103,15 @@ def days(
         if log_format or preset or imported.dropped:
             common.note(f"{path}: {'; '.join(imported.account())}")
         tables.append(imported.jobs)
-    parts = split_days(tables[0] if len(tables) == 1 else merge(tables), tz)
-    table = day_table(parts)
-    loaded = load_study(study) if study else None
-    if loaded is not None:
-        table["median_wait"] = _probed(loaded, parts, out, every, farm)
-    able, quiet = without_quiet(table)
-    if quiet:
-        common.note(_quiet(quiet, out))
-    chosen = choose(able, by, day or (), n, per_month, seed)
-    table = table.merge(chosen, how="left", on="day")
-    table["chosen"] = table["weight"].notna()
-    if out is not None:
-        toml = write_workloads(parts, chosen, out, loaded.workloads[0] if loaded else None, tz)
-    if as_json:
-        common.print_json(table.to_dict(orient="records"))
-    else:
-        common.print_table(_shown(table, by or day), common.Format.TABLE, _title(table, quiet))
-    if out is not None:
-        common.note(
-            f'wrote {counted(len(chosen), "day")} to {out}; a study takes them as workloads = "{toml}"'
-        )
+    rule = DayRule(by, tuple(day or ()), n, per_month, seed)
+    probe = Probe(study, every, farm) if study else None
+    found = choose_days(
+        tables[0] if len(tables) == 1 else merge(tables), rule, tz=tz, probe=probe, out=out, note=common.note
+    )
+    common.show(found, output)
+    if found.file is not None:
+        n_chosen = counted(int(found.table["chosen"].sum()), "day")
+        common.note(f'wrote {n_chosen} to {out}; a study takes them as workloads = "{found.file}"')
 
 
 def load(
@@ -187,32 +162,3 @@ def load(
             "makes smaller bursts"
         )
     common.print_record(record, output, f"{jobs} with a load of {factor:g}:")
-
-
-def _probed(
-    study: Study, parts: dict[str, pd.DataFrame], out: Path | None, every: int, farm: str
-) -> pd.Series:
-    with nullcontext(str(out / "probe")) if out else tempfile.TemporaryDirectory() as folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        return probe_days(study, parts, Path(folder), every, farm, note=common.note).to_numpy()
-
-
-def _quiet(days: list[str], out: Path | None) -> str:
-    where = out / "probe" / f"jobs-{days[0]}.parquet" if out else Path(f"jobs-{days[0]}.parquet")
-    return (
-        f"left out, because jobs hardly wait (median mean wait under 60 s), so packages can hardly be told apart: "
-        f"{listed(days)}; to see them under more load: procure workload load {where} --load 1.5 --out busier.parquet"
-    )
-
-
-def _title(table: pd.DataFrame, quiet: list[str]) -> str:
-    rest = f", {int(table['chosen'].sum()):,} chosen" if table["chosen"].any() else ""
-    return f"{counted(len(table), 'day')} with jobs{rest}" + (f", {len(quiet):,} left out" if quiet else "")
-
-
-def _shown(table: pd.DataFrame, choosing: object) -> pd.DataFrame:
-    names = {"cpu_hours": "CPU h", "gpu_jobs": "GPU jobs", "gpu_hours": "GPU h"}
-    names |= {"median_wait": "median wait s"} if "median_wait" in table else {}
-    names |= {"weight": "weight"} if choosing else {}
-    shown = {"day": table["day"], "": table["weekday"], "jobs": table["n_jobs"]}
-    return pd.DataFrame(shown | {new: table[old].round().astype("Int64") for old, new in names.items()})

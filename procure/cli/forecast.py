@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +11,16 @@ from pydantic import ValidationError
 
 from procure.cli import common, lazy
 from procure.errors import ArgumentError, TableError
-from procure.forecast import Forecaster, PatternSettings, find_patterns
+from procure.forecast import PatternSettings, find_patterns
 from procure.forecast import evaluate as evaluate_forecasts
 from procure.forecast.confidence import MODES, check_mode
+from procure.forecast.expected import forecast_jobs
 from procure.forecast.forecaster import pattern_table
 from procure.forecast.report import write_report
 from procure.settings import LAST_SEED, MOST_COUNTED, problems
 from procure.tables import write
 from procure.text import counted
-from procure.workload.clock import has_dates, moment, utc_text
+from procure.workload.clock import has_dates, moment
 from procure.workload.log_settings import LogFormat, LogSettings
 
 app = lazy.command_group()
@@ -113,38 +113,21 @@ def expected(
     procure forecast next jobs.parquet --at 2026-05-01T00:00 --tz Europe/Berlin --days 7 --out coming.parquet
     """
     check_mode(confidence)
-    if not days > 0 or not math.isfinite(days):
-        raise ArgumentError("days", f"{days:g} was given; the horizon must be above 0 days")
     table, settings = _read(jobs, by, tz, preset, log_format)
     now = None if at is None else _moment(at, tz, has_dates(table))
-    found = Forecaster(confidence, settings).fit(table, now, common.note)
+    found = forecast_jobs(
+        table, days, at=now, confidence=confidence, least=least, settings=settings, note=common.note
+    )
+    coming = found.table
     for text in found.notes:
         common.note(text)
-    coming = found.predict(days, least)
     if out is not None:
         write(coming, out)
         common.note(f"wrote {out}: {counted(len(coming), 'expected job')}")
     if output is not common.Format.TABLE:
         common.print_table(coming, output)
     elif out is None:
-        _show_bursts(coming)
-
-
-def _show_bursts(coming: pd.DataFrame) -> None:
-    bursts = coming.groupby("burst", sort=False)
-    shown = bursts.first().assign(n_jobs=bursts.size()).reset_index()
-    shown["expected"] = shown["submit_time"].map(utc_text)
-    names = [
-        "expected",
-        "submit_spread",
-        "user",
-        "n_jobs",
-        "n_nodes",
-        "cpus_per_node",
-        "requested_time",
-        "run_time",
-    ]
-    common.print_table(shown[[*names, "every", "confidence"]], common.Format.TABLE)
+        common.print_table(found.shown(), output)
 
 
 @app.command()

@@ -12,13 +12,13 @@ import pandas as pd
 import typer
 
 from procure.cli import common, lazy
-from procure.learn.days import Day, day_span, lay_out_days, within
+from procure.learn.days import day_span, within
 from procure.learn.describe import described
-from procure.learn.judge import evaluate as judge
 from procure.learn.ppo import train_ppo
 from procure.learn.report import write_report
-from procure.learn.search import Settings, train_by_search
+from procure.learn.search import Settings
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
+from procure.learn.train import DayFilter, evaluate_policy, learn_policy
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, MOST_PROCESSES
 from procure.tables import NODE, read
 from procure.text import counted, plain
@@ -108,34 +108,24 @@ def train(
     began = time.perf_counter()
     how = LogSettings(format=log_format, preset=preset, tz=tz)
     table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)
-    span = day_span(days)
     zone = tz or "UTC"
 
     def say_steps(steps: int, wait: float) -> None:
         seconds = time.perf_counter() - began
         common.note(f"{steps:,} steps, {seconds:.0f} s: mean wait on the training set {wait / 60:,.1f} min")
 
-    def say(generation: int, objective: float) -> None:
-        seconds = time.perf_counter() - began
-        common.note(f"generation {generation}, {seconds:.0f} s: best objective {objective:.4f}")
-
     if method is Method.PPO:
         policy = train_ppo(
-            within(table, *span, zone), servers, out,
+            within(table, *day_span(days), zone), servers, out,
             seed=seed, steps=steps, minutes=minutes, reward=reward, progress=say_steps,
         )  # fmt: skip
-        _print_trained(policy, out, began, output)
-        return
-    common.note(f"simulating the days of {jobs} under sjf")
-    chosen = lay_out_days(
-        table, servers, *span, zone, min_jobs=min_jobs, max_jobs=max_jobs, min_wait=min_wait
-    )
-    common.note(f"training on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
-    settings = Settings(
-        generations=generations, minutes=minutes, seed=seed, n_hidden=hidden, processes=processes
-    )
-    policy = train_by_search(table, servers, chosen, zone, settings, say)
-    write_policy(out, policy)
+    else:
+        settings = Settings(
+            generations=generations, minutes=minutes, seed=seed, n_hidden=hidden, processes=processes
+        )
+        wanted = DayFilter(days, zone, min_jobs, max_jobs, min_wait)
+        policy = learn_policy(table, servers, wanted, settings, note=common.note)
+        write_policy(out, policy)
     _print_trained(policy, out, began, output)
 
 
@@ -185,15 +175,18 @@ def evaluate(
     policy = read_policy(file)
     zone = tz or policy.trained.get("tz", "UTC")
     how = LogSettings(format=log_format, preset=preset, tz=zone)
-    chosen = lay_out_days(
-        common.read_jobs(jobs, how).jobs, read(nodes, NODE), *day_span(days), zone,
-        min_jobs=min_jobs, max_jobs=max_jobs, min_wait=min_wait, history=policy.history, with_exact=True,
-    )  # fmt: skip
-    _warn_of_overlap(policy, chosen)
-    common.note(f"judging on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
-    found = judge(policy, chosen, ahead=ahead, every=every)
+    wanted = DayFilter(days, zone, min_jobs, max_jobs, min_wait)
+    found = evaluate_policy(
+        policy,
+        common.read_jobs(jobs, how).jobs,
+        read(nodes, NODE),
+        wanted,
+        rollouts=(ahead, every),
+        note=common.note,
+    )
     if keep:
-        span = {"first_day": chosen[0].name, "last_day": chosen[-1].name, "n_days": len(chosen)}
+        names = found.days["day"].tolist()
+        span = {"first_day": names[0], "last_day": names[-1], "n_days": len(names)}
         write_policy(file, replace(policy, judged=plain(span | found.figures)))
     if report is not None:
         write_report(found, policy, report, f"{file} on {jobs.name}")
@@ -201,7 +194,7 @@ def evaluate(
     if output is common.Format.JSON:
         common.print_json(found.to_dict())
         return
-    common.print_table(found.days, output, f"mean wait, s, on {counted(len(chosen), 'day')}")
+    common.print_table(found.days, output, f"mean wait, s, on {counted(len(found.days), 'day')}")
     if output is common.Format.TABLE:
         utilization = {f"utilization_cpu {name}": value for name, value in found.utilization.items()}
         utilization |= {
@@ -209,14 +202,6 @@ def evaluate(
             for name, value in found.utilization_of_submissions.items()
         }
         common.print_record(found.figures | utilization, output, "over all days")
-
-
-def _warn_of_overlap(policy: TrainedPolicy, chosen: list[Day]) -> None:
-    seen = sorted({day.name for day in chosen} & set(policy.trained.get("days", ())))
-    if seen:
-        common.note(
-            f"trained on {counted(len(seen), 'of these days', 'of these days')}, first {seen[0]}: not a fair judgement"
-        )
 
 
 @app.command()

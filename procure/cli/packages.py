@@ -13,14 +13,12 @@ from procure.cli import common
 from procure.cli.people import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
-from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.settings import LARGEST, validated
 from procure.study import load_study
-from procure.study.plan import list_packages, read_scenarios
+from procure.study.costs import package_costs
 from procure.tables import write
-from procure.text import counted
 
 
 def packages(
@@ -146,26 +144,13 @@ def _show_costs(
     output: common.Format,
 ) -> None:
     """Print ranges of the costs over all distinct packages, or the named packages side by side."""
-    study = load_study(study_path)
-    packages = list_packages(study.model_copy(update={"packages": rules}), quotes)
-    packages = packages[packages["distinct"]].reset_index(drop=True)
-    if package_ids:
-        with common.bad_option("--package"):
-            packages = _named(packages, package_ids)
-    workloads = read_scenarios(study, common.note)
-    existing = study.read_existing_nodes(common.note)
-    for text in cost_notes(quotes, study.costs, existing):
+    found = package_costs(study_path, package_ids, quotes=quotes, rules=rules, note=common.note)
+    for text in found.notes:
         common.note(text)
-    weights = {each.name: each.weight for each in study.scenarios}
-    costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
     if out is not None:
-        write(packages.join(costs.drop(columns="package_id")), out)
+        write(found.packages, out)
         common.note(f"wrote {out}")
-    title = f"costs over {study.costs.years:g} years"
-    if package_ids:
-        _print_costs(costs_side_by_side(costs), output, title)
-    else:
-        _print_costs(cost_ranges(costs), output, f"{title} of {counted(len(costs), 'distinct package')}")
+    _print_costs(found.table, output, found.title)
 
 
 def _print_costs(table: pd.DataFrame, output: common.Format, title: str) -> None:
@@ -179,16 +164,6 @@ def _print_costs(table: pd.DataFrame, output: common.Format, title: str) -> None
         heads = table[["cost", "unit"]].assign(cost=[head(name, "")[0] for name in table["cost"]])
         table = heads.join(pd.DataFrame(values, columns=names))
     common.print_table(table, output, title)
-
-
-def _named(packages: pd.DataFrame, package_ids: list[str]) -> pd.DataFrame:
-    by_id = packages.set_index("package_id", drop=False)
-    for name in package_ids:
-        if name not in by_id.index:
-            raise TableError(
-                f"the study has no package {name!r}; `procure packages STUDY --out packages.csv` lists them"
-            )
-    return by_id.loc[package_ids].reset_index(drop=True)
 
 
 def _types(text: str | None) -> int | str | None:

@@ -115,30 +115,8 @@ def update(
     site = store.load(model)
     settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
     newer = common.read_jobs(log, settings, keep_unfinished="sacct")
-    if refit is None:
-        refit = _is_due(site, newer.jobs, oldest, refit_grown)
-    site, warnings, n_new = training.update(site, newer.jobs, refit)
-    if refit:
-        common.note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
-    for warning in warnings:
-        common.note(f"careful: {warning}")
-    store.save(site, out or model)
-    common.note(f"{n_new:,} newer jobs; wrote {out or model}")
-
-
-def _is_due(site: store.SiteModel, jobs: pd.DataFrame, oldest: int | None, grown: float | None) -> bool:
-    """Decide whether boosters are trained again: by an age (s) or a growth that was asked for, or by cost."""
-    if oldest is not None:
-        age = int(jobs["submit_time"].max()) - int(site.about["trained_until"])
-        if age > oldest or grown is None:
-            return age > oldest
-    more = training.growth(site, jobs)
-    if grown is not None:
-        return 100 * more >= grown
-    if more < store.GROWN or training.has_all(site, jobs):
-        return more >= store.GROWN
-    common.note(
-        f"{more:.0%} more waits are known than the boosters have learnt from, but the model and this log do not hold "
-        "all of them; --refit with the whole log trains again"
+    site = training.continue_training(
+        site, newer.jobs, refit=refit, oldest=oldest, grown=refit_grown, note=common.note
     )
-    return False
+    store.save(site, out or model)
+    common.note(f"wrote {out or model}")

@@ -155,6 +155,14 @@ def compare(
     ------
     TableError
         An unknown or repeated policy, a bad table, or a replay of a log without start times.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs = procure.generate(seed=1, n_jobs=50)
+    >>> nodes = procure.fat_tree(1, 1, 4, cpus=64, mem_mb=512_000)
+    >>> procure.compare(jobs, nodes, ["fcfs", "easy"]).table["policy"].to_list()
+    ['fcfs', 'easy']
     """
     options = options or {}
     policies = check_policies(policies)

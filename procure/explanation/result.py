@@ -117,6 +117,13 @@ def explain(
         The study has no such package, workload or policy, or both packages are the same.
     TableError
         There are no results yet, or a run failed.
+
+    Examples
+    --------
+    >>> import procure
+    >>> best = procure.recommend("study.toml", k=1).ranking["package_id"].iloc[0]
+    >>> procure.explain("study.toml", best, marginal=False).summary() != ""
+    True
     """
     if other == package_id:
         raise ArgumentError("other", f"the same package is given twice: {other}")

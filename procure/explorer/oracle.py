@@ -170,16 +170,17 @@ def workspace(study: Study, note: Callable[[str], None] = silent) -> Iterator[tu
 
 
 @contextlib.contextmanager
-def held_farm(farm: str, options: FarmOptions, note: Callable[[str], None] = silent) -> Iterator[str]:
-    """Start workers once for all rounds: give the address of their scheduler, or the farm as it is."""
+def held_farm(
+    farm: str, options: FarmOptions, note: Callable[[str], None] = silent
+) -> Iterator[tuple[str, FarmOptions]]:
+    """Start workers once for all rounds: give the address of their scheduler, or the farm as it is, and its options."""
     if farm not in ("local", *QUEUES) or options.scheduler_file is not None:
-        yield farm
+        yield farm, options
         return
     if farm == "local":
-        options.jobs = n_local_workers()
+        options = replace(options, jobs=n_local_workers())
     with connect(farm, options, note) as (client, _):
-        options.held_security = client.security
-        yield client.scheduler.address
+        yield client.scheduler.address, replace(options, security=client.security)
 
 
 class RoundLog:

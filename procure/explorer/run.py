@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,12 @@ def search(
         An argument is wrong.
     TableError
         A bad study, no budget for one package, or the folder is not to be used.
+
+    Examples
+    --------
+    >>> import procure
+    >>> len(procure.search("study.toml", runs=20, k=5).ranking)
+    29
     """
     began, options = time.perf_counter(), options or FarmOptions()
     study = load_study(study)
@@ -124,8 +131,8 @@ def search(
     score = CriteriaScore(plan, space, criteria)
     with contextlib.ExitStack() as stack:
         folder, kept = stack.enter_context(workspace(study, note))
-        options.folder = folder  # else jobs would have the names of a sweep's, and end them
-        held = stack.enter_context(held_farm(farm, options, note))
+        options = replace(options, folder=folder)  # else jobs would have the names of a sweep's, and end them
+        held, options = stack.enter_context(held_farm(farm, options, note))
         log = _log(study, policy, method, seed, criteria, rules, plan.types, folder)
         simulator = Simulator(plan, policy, space, score.columns, held, options, folder, note)
         known = Observations(space, score)

@@ -15,6 +15,7 @@ from procure.forecast.forecaster import confidence_of
 from procure.forecast.known import NEVER
 from procure.forecast.periods import DAY, PERIODS, Patterns, PatternSettings, find_patterns
 from procure.progress import silent
+from procure.text import Shown
 
 SOFT, HARD = 1 / 3, 2 / 3
 """The published borders: from the first on a reservation is held, from the second on it is not given up."""
@@ -23,7 +24,7 @@ _LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judged(Shown):
     """What an evaluation gave.
 
     Attributes
@@ -39,6 +40,13 @@ class Judged:
     rows: list[dict[str, Any]]
     bins: pd.DataFrame
     notes: list[str]
+
+    title = "forecasts judged by what came"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows as a table."""
+        return pd.DataFrame(self.rows)
 
 
 def evaluate(
@@ -62,6 +70,12 @@ def evaluate(
     ------
     TableError
         The log is shorter than two days, or no forecast can be judged.
+
+    Examples
+    --------
+    >>> import procure
+    >>> set(procure.evaluate_forecasts(procure.read_log("week.parquet").jobs).table["period"])
+    {'day'}
     """
     patterns = find_patterns(jobs, settings)
     hours = cpu_hours(jobs, patterns)

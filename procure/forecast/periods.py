@@ -297,6 +297,13 @@ def find_patterns(jobs: pd.DataFrame, settings: PatternSettings | None = None) -
     ------
     TableError
         The log is shorter than two days, or knows nothing of what ``by`` names.
+
+    Examples
+    --------
+    >>> import procure
+    >>> patterns = procure.find_patterns(procure.read_log("week.parquet").jobs)
+    >>> patterns.n_rows > 0
+    True
     """
     patterns = Patterns(settings)
     patterns.extend(jobs)

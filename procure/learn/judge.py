@@ -15,7 +15,7 @@ from procure.learn.store import TrainedPolicy
 from procure.progress import silent
 from procure.run import Outcome, Prepared, measured, run_prepared
 from procure.simulator.metrics import METRIC_NAMES
-from procure.text import as_html, as_text, counted
+from procure.text import Shown, counted
 
 N_RESAMPLES = 10_000
 LEVEL = 0.95
@@ -25,7 +25,7 @@ POLICIES = ("fcfs", "sjf", "sjf@oracle", "best-fit", LEARNED)
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgement(Shown):
     """How a trained policy did.
 
     Attributes
@@ -51,15 +51,19 @@ class Judgement:
     utilization_of_nodes: dict[str, float]
     figures: dict[str, Any]
 
-    def summary(self) -> str:
-        """Return the days and the figures as text."""
-        return as_text(f"judged on {counted(len(self.days), 'day')}", self.days, self._notes)
-
-    def _repr_html_(self) -> str:
-        return as_html(f"judged on {counted(len(self.days), 'day')}", self.days, self._notes)
+    @property
+    def title(self) -> str:
+        """On how many days."""
+        return f"judged on {counted(len(self.days), 'day')}"
 
     @property
-    def _notes(self) -> list[str]:
+    def table(self) -> pd.DataFrame:
+        """The days."""
+        return self.days
+
+    @property
+    def notes(self) -> list[str]:
+        """The figures."""
         return [f"{name}: {value}" for name, value in self.figures.items()]
 
     def to_dict(self) -> dict[str, Any]:

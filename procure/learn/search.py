@@ -56,6 +56,12 @@ class Settings:
     without
         Parts left out for an ablation: ``run_times`` (no history and no learning from ended jobs: the request
         stands for the run time), ``queue`` (no features of the queue), ``places`` (the first node that fits).
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.LearnSettings(generations=10, seed=7).population > 1
+    True
     """
 
     generations: int = 150

@@ -47,7 +47,14 @@ class TrainedPolicy:
 
 
 def write_policy(path: str | Path, policy: TrainedPolicy) -> None:
-    """Write a trained policy, whole or not at all; the same policy is the same bytes."""
+    """Write a trained policy, whole or not at all; the same policy is the same bytes.
+
+    Examples
+    --------
+    >>> import procure
+    >>> policy = procure.read_policy("site.policy")
+    >>> procure.write_policy("copy.policy", policy)
+    """
     head: dict[str, Any] = {"schema": SCHEMA, "method": policy.method}
     arrays = {f"policy/{name}": array for name, array in policy.arrays.items()}
     if policy.method == "search":
@@ -71,6 +78,12 @@ def read_policy(path: str | Path) -> TrainedPolicy:
     TableError
         No such file, a damaged one, one of another version, made for other features, with arrays of a
         wrong shape, or with values that are not finite.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.read_policy("site.policy").method
+    'search'
     """
     archive = read_archive(path, SCHEMA, "; `procure learn train` makes one")
     head = archive.head

@@ -71,6 +71,13 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_
     References
     ----------
     Hutchison (2024), section 3.4.1: 126,688 rows for its 21 quotes at $1,000,000.
+
+    Examples
+    --------
+    >>> import procure
+    >>> quotes = procure.read_quotes("quotes.csv")
+    >>> len(procure.expand_packages(quotes, procure.PackageRules(budget_usd=90_000)))
+    29
     """
     quotes = check_quotes(quotes)
     offer = make_offer(quotes, rules)

@@ -41,6 +41,13 @@ def package_nodes(
     ------
     TableError
         A type that is not quoted, or a count that is no whole number.
+
+    Examples
+    --------
+    >>> import procure
+    >>> quotes = procure.read_quotes("quotes.csv")
+    >>> len(procure.package_nodes({quotes["name"][0]: 2}, quotes))
+    2
     """
     quotes = check_quotes(quotes)
     for name in package.keys():  # noqa: SIM118 - a Series iterates over its values

@@ -35,6 +35,12 @@ def read_quotes(path: str | Path) -> pd.DataFrame:
     ------
     TableError
         What `procure.tables.read` or `check_quotes` complains of, with file, row and column.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.read_quotes("quotes.csv")["name"].to_list()
+    ['Small', 'Big', 'Gpu']
     """
     return check_quotes(read(path, QUOTE), str(path))
 

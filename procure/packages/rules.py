@@ -100,6 +100,12 @@ class PackageRules(Settings):
     existing_down
         Whether existing nodes that are down or drained are kept (``"keep"``) or left out
         (``"leave-out"``).
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.PackageRules(budget_usd="$1.2M").budget_usd
+    1200000.0
     """
 
     budget_usd: Annotated[Money, Field(gt=0, le=1e12)]

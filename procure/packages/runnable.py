@@ -100,6 +100,14 @@ def jobs_left_out(
     -------
     int64 array, shape (packages,)
         Jobs left out; 0 means that the package runs every job.
+
+    Examples
+    --------
+    >>> import procure
+    >>> quotes, jobs = procure.read_quotes("quotes.csv"), procure.generate(seed=1, n_jobs=100)
+    >>> packages = procure.expand_packages(quotes, procure.PackageRules(budget_usd=90_000))
+    >>> procure.jobs_left_out(packages, quotes, jobs).shape == (len(packages),)
+    True
     """
     shapes = request_shapes(jobs)
     able = fits(node_types(quotes), shapes)

@@ -148,6 +148,13 @@ def evaluate(
         They are trained again there once so many more waits are known, as a share of those that they learnt from.
     progress
         Called with a sentence at each step.
+
+    Examples
+    --------
+    >>> import procure
+    >>> ran = procure.read_log("ran.parquet").jobs
+    >>> procure.evaluate_queue(ran, ["chronological"], ["gbt"]).rows[0]["method"]
+    'gbt'
     """
     if retrain_grown is not None and retrain_grown <= 0:
         raise ArgumentError("retrain_grown", f"{retrain_grown} was given; a share above 0 is needed")

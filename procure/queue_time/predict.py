@@ -22,7 +22,14 @@ from procure.text import nearest
 
 @dataclass(frozen=True)
 class Request:
-    """What a job asks for; memory in MB per node, time in seconds, 0 = no limit."""
+    """What a job asks for; memory in MB per node, time in seconds, 0 = no limit.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.QueueRequest(cpus=16, requested_time=8 * 3600).nodes
+    1
+    """
 
     cpus: int
     requested_time: int

@@ -61,6 +61,13 @@ def read_state(path: Path, tz: str | None = None) -> pd.DataFrame:
     ------
     TableError
         No such file, or a layout that is not known.
+
+    Examples
+    --------
+    >>> import procure
+    >>> from pathlib import Path
+    >>> procure.read_queue(Path("squeue.txt"))["state"].to_list()
+    ['PENDING']
     """
     if not path.is_file():
         raise TableError(f"{path}: no such file; write one with {COMMAND}")

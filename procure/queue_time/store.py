@@ -56,7 +56,15 @@ def recent(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def save(site: SiteModel, path: Path) -> None:
-    """Write a model file, whole or not at all."""
+    """Write a model file, whole or not at all.
+
+    Examples
+    --------
+    >>> import procure
+    >>> from pathlib import Path
+    >>> model = procure.train_queue(procure.read_log("ran.parquet").jobs, method="gbt")
+    >>> procure.save_queue(model, Path("site.model"))
+    """
     arrays, boosters, settings = _parts(site.model)
     head = {
         "schema": SCHEMA, "method": site.method, "settings": settings, "about": site.about, "trend": site.trend,
@@ -72,6 +80,14 @@ def load(path: Path) -> SiteModel:
     ------
     TableError
         No such file, a truncated or damaged one, or one of another schema.
+
+    Examples
+    --------
+    >>> import procure
+    >>> from pathlib import Path
+    >>> procure.save_queue(procure.train_queue(procure.read_log("ran.parquet").jobs, method="gbt"), Path("a.model"))
+    >>> procure.load_queue(Path("a.model")).method
+    'gbt'
     """
     archive = read_archive(path, SCHEMA, "; `procure queue train` writes one")
     head = archive.head

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.progress import step, work
+from procure.progress import silent, step, work
 from procure.queue_time.drift import bounds, warnings
 from procure.queue_time.evaluation import queue_jobs
 from procure.queue_time.features import site_features
 from procure.queue_time.log import UNKNOWN, Outcomes, wait_times
 from procure.queue_time.model import QueueTimeModel, Settings
 from procure.queue_time.published import Published, best_k, sweep_k
-from procure.queue_time.store import SiteModel, recent
+from procure.queue_time.store import GROWN, SiteModel, recent
 from procure.queue_time.trend import fit_trend
 from procure.text import be, counted
 
@@ -45,6 +45,13 @@ def train(
         Of our model; on the last 15 % of the rows its experts are weighed by default.
     replay
         Add the replay's answer to the features; every later question is replayed, too.
+
+    Examples
+    --------
+    >>> import procure
+    >>> ran = procure.read_log("ran.parquet").jobs
+    >>> procure.train_queue(ran, method="gbt").method
+    'gbt'
     """
     jobs = queue_jobs(jobs)
     with step(f"computing the features of {len(jobs):,} jobs"):
@@ -138,6 +145,69 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     about["partitions"] = sorted({*about["partitions"], *site.about["partitions"]})
     trend = fit_trend(joined, features) or site.trend
     return SiteModel(site.method, site.model, about, recent(joined), trend), drifts, len(fresh)
+
+
+def continue_training(
+    site: SiteModel,
+    jobs: pd.DataFrame,
+    *,
+    refit: bool | None = None,
+    oldest: int | None = None,
+    grown: float | None = None,
+    note: Callable[[str], None] = silent,
+) -> SiteModel:
+    """Continue a model from a newer log as `update` does, and train its boosters again when that is due.
+
+    Parameters
+    ----------
+    site, jobs
+        The model; a checked job table that follows its log.
+    refit
+        Train the boosters again, or not; None decides by ``oldest`` and ``grown``.
+    oldest
+        Age, s, of the boosters' last job beyond which they are trained again.
+    grown
+        Growth of the number of known waits, in percent, from which they are trained again. With neither, they are
+        from 20 % on, provided that the model and the log hold all waits.
+    note
+        Called with what was done and with warnings of drift.
+
+    Examples
+    --------
+    >>> import procure
+    >>> ran = procure.read_log("ran.parquet").jobs
+    >>> model = procure.train_queue(ran.iloc[:300], method="gbt")
+    >>> procure.update_queue(model, ran, refit=False).about["n_rows"] > 300
+    True
+    """
+    if refit is None:
+        refit = _is_due(site, jobs, oldest, grown, note)
+    site, drifts, n_new = update(site, jobs, refit)
+    if refit:
+        note(f"the boosters were trained again on {site.about['trained_rows']:,} jobs")
+    for text in drifts:
+        note(f"careful: {text}")
+    note(f"{n_new:,} newer jobs")
+    return site
+
+
+def _is_due(
+    site: SiteModel, jobs: pd.DataFrame, oldest: int | None, grown: float | None, note: Callable[[str], None]
+) -> bool:
+    if oldest is not None:
+        age = int(jobs["submit_time"].max()) - int(site.about["trained_until"])
+        if age > oldest or grown is None:
+            return age > oldest
+    more = growth(site, jobs)
+    if grown is not None:
+        return 100 * more >= grown
+    if more < GROWN or has_all(site, jobs):
+        return more >= GROWN
+    note(
+        f"{more:.0%} more waits are known than the boosters have learnt from, but the model and this log do not hold "
+        "all of them; --refit with the whole log trains again"
+    )
+    return False
 
 
 def growth(site: SiteModel, jobs: pd.DataFrame) -> float:

@@ -161,6 +161,12 @@ def evaluate(
     References
     ----------
     Hutchison (2024), sections 3.5 (one day) and 3.8 (many days).
+
+    Examples
+    --------
+    >>> import procure
+    >>> print(type(procure.evaluate("study.toml").hits).__name__)
+    DataFrame
     """
     names = [feature_set] if isinstance(feature_set, str) else list(feature_set or [])
     for what, given, known in (("feature_set", names, FEATURE_SETS), ("rule", [rule], RULES)):

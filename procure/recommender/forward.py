@@ -160,6 +160,13 @@ def forward(
     the ``most-cpus``, the ``most-memory``, and ``existing-mix``, the package whose memory and GPUs per CPU are most
     like the existing system's, where the study has one. What is judged is replayed continuously,
     after the study's warm-up before the cut.
+
+    Examples
+    --------
+    >>> import procure
+    >>> found = procure.forward("weeks.toml", ["2021-03-29"], n_packages=3)
+    >>> len(found.table) > 0
+    True
     """
     study = load_study(study)
     for name, value in (("n_packages", n_packages), ("runs", runs or 1)):

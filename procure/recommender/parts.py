@@ -128,6 +128,12 @@ def plan_purchases(
     are drawn at random from those that the cash at hand buys at that year's prices, and "nothing", whose money is kept;
     of all ways so far the best by jobs left out and mean wait are followed (a beam search: what is best
     early may be left out, so it is no bound). All now tries as many packages as the search in parts has tried in all.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.plan_purchases("weeks.toml", 2, 45_000, candidates=2, beam=1, draws=1).summary() != ""
+    True
     """
     for name, value, least, most in (
         ("years", years, 1, 20), ("budget_per_year", budget_per_year, 1, 1e12), ("price_fall", price_fall, 0, 0.9),

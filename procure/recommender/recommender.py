@@ -84,6 +84,12 @@ def recommend(
     -----
     A list that is sorted by prediction shows the luckiest errors first; that is what verification is for. A low
     number among unverified predictions is more likely too low than too high.
+
+    Examples
+    --------
+    >>> import procure
+    >>> len(procure.recommend("study.toml", k=5).ranking)
+    29
     """
     if rule not in RULES:
         raise ArgumentError("rule", f"{rule!r} is unknown; {nearest(rule, RULES)}")

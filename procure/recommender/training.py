@@ -82,6 +82,12 @@ def train(
         An argument is wrong.
     TableError
         The study has no results.
+
+    Examples
+    --------
+    >>> import procure
+    >>> print(procure.train("study.toml").summary().splitlines()[0])
+    small: out-of-fold error
     """
     if feature_set is not None and feature_set not in FEATURE_SETS:
         raise ArgumentError(

@@ -108,6 +108,13 @@ def what_if(
         An argument is wrong, or there is no such package.
     TableError
         The study has no results, nothing is feasible for the budget, or a run failed.
+
+    Examples
+    --------
+    >>> import procure
+    >>> best = procure.recommend("study.toml", k=1).ranking["package_id"].iloc[0]
+    >>> print(type(procure.what_if("study.toml", best, growth=1.2).table).__name__)
+    DataFrame
     """
     changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, budget_usd=budget_usd, seed=seed)
     changes.check()

@@ -116,6 +116,12 @@ def report(
         The study has no such workload or policy, or k is below 1.
     TableError
         There are no results yet, too few to learn from, the file cannot be written, or WeasyPrint is missing for a PDF.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.report("study.toml", "report.html", k=3).path.name
+    'report.html'
     """
     if bill is not None:
         check_name(bill)

@@ -137,6 +137,13 @@ def load_plan(study: Study) -> Plan:
     ------
     TableError
         As `read_inputs`; or no package is feasible, or they are too many to list.
+
+    Examples
+    --------
+    >>> import procure
+    >>> plan = procure.load_plan(procure.load_study("study.toml"))
+    >>> plan.n_runs == len(plan.sampled_rows)
+    True
     """
     plan = read_inputs(study, study.simulate.policies)
     packages = list_packages(study, plan.quotes)

@@ -281,6 +281,12 @@ def load_study(path: str | Path | Study) -> Study:
     TableError
         The file is missing or no TOML (with the line), or holds unknown keys, illegal values, or
         input files that do not exist: all of them, one line each.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.load_study("study.toml").name
+    'small'
     """
     if isinstance(path, Study):
         return path

@@ -133,7 +133,7 @@ def _scheduler(options: FarmOptions, keywords: dict[str, Any]) -> dict[str, Any]
 def _address(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iterator[tuple[Any, Explain]]:
     from distributed import Client
 
-    security = options.held_security
+    security = options.security
     if security is None:
         security = make_security(options.folder) if options.tls else None
         if security is None and not farm.startswith(("tls://", "wss://")):

@@ -51,7 +51,7 @@ def run_tasks(
     if options.scheduler_file is not None:
         farm = read_scheduler_file(options.scheduler_file, note)
     if farm == "serial":
-        options.n_workers = 1
+        work.n_workers = 1
         made: tuple[Any, Any] = (None, None)
         while (batch := work.take()) is not None:
             key = work.key(batch)

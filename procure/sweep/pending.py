@@ -31,6 +31,7 @@ class SweepWork:
         self.n_runs = sum(len(batch.rows) for batch in batches)
         self.n_done = 0
         self.kernel_seconds = 0.0
+        self.n_workers = 0
         self._plan, self._note = plan, note
         self._ids = plan.packages["package_id"].to_numpy()
         self._counts = plan.packages[plan.types].to_numpy(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ class Receipt(NamedTuple):
 Task = Callable[..., Receipt]
 
 
-@dataclass
+@dataclass(frozen=True)
 class FarmOptions:
     """How to obtain workers. Options that a farm does not use are ignored.
 
@@ -37,8 +37,8 @@ class FarmOptions:
     listen; what is None is as the site's file says. ``tls`` None means True for queued jobs, which get keys
     in ``folder``, and False for a Dask that runs already; local workers always have keys, of their own.
     ``dashboard`` opens Dask's dashboard on loopback. ``wait`` is after how many seconds without any worker
-    the sweep gives up, 0 = never. ``folder`` takes logs and keys. ``n_workers`` is filled in: the most seen
-    at once; so is ``held_security``, with what to join the workers that several sweeps share.
+    the sweep gives up, 0 = never. ``folder`` takes logs and keys. ``security``
+    joins the workers at an address, which several sweeps share.
     """
 
     jobs: int = 1
@@ -53,8 +53,7 @@ class FarmOptions:
     folder: Path = Path()
     interface: str | None = None
     dashboard: bool = False
-    n_workers: int = field(default=0, init=False)
-    held_security: Any = field(default=None, init=False)
+    security: Any = None
 
 
 def n_local_workers() -> int:

@@ -170,6 +170,13 @@ def load_results(
         The study has no such policy or workload.
     TableError
         An input is missing or wrong, or there are no results yet.
+
+    Examples
+    --------
+    >>> import procure
+    >>> results = procure.load_results("study.toml")
+    >>> [case.name for case in results.cases]
+    ['day']
     """
     if isinstance(study, StudyResults):
         if policy is None and workload is None:

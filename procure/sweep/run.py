@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from procure.progress import silent, step
-from procure.study import Plan
+from procure.study import Plan, Study, load_plan, load_study
 from procure.sweep import store
 from procure.sweep.batches import batches
 from procure.sweep.farm import run_tasks
@@ -74,7 +75,7 @@ def attempt_part(
 
 
 def run_sweep(
-    plan: Plan,
+    study: str | Path | Study | Plan,
     farm: str = "local",
     *,
     note: Callable[[str], None] = silent,
@@ -85,6 +86,8 @@ def run_sweep(
 
     Parameters
     ----------
+    study
+        A study, the path of its file, or its plan.
     farm
         As `procure.sweep.farm.run_tasks` takes it; the table is the same whichever it is.
     note
@@ -100,17 +103,23 @@ def run_sweep(
     TableError
         The folder holds results of other inputs, another driver holds it, the farm is not there, or
         the disk is full. Parts that were written stay and are not computed again.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.run_sweep("study.toml", "serial").n_failed
+    0
     """
     began = time.perf_counter()
-    options = options or FarmOptions()
-    options.folder = plan.study.folder
+    plan = study if isinstance(study, Plan) else load_plan(load_study(study))
+    options = replace(options or FarmOptions(), folder=plan.study.folder)
     with locked(plan.study, shard):
         found, notes = store.open_folder(plan)
         for text in notes:
             note(text)
         work = SweepWork(plan, batches(plan, found.done(plan), shard), farm, note)
         if farm == "local" and options.scheduler_file is None:
-            options.jobs = max(1, min(n_local_workers(), work.n_batches))
+            options = replace(options, jobs=max(1, min(n_local_workers(), work.n_batches)))
         if work.n_batches:
             _compute(farm, work, options, note)
             found = store.stored(plan)
@@ -126,7 +135,7 @@ def run_sweep(
         n_failed=found.n_failed,
         seconds=time.perf_counter() - began,
         kernel_seconds=work.kernel_seconds,
-        n_workers=options.n_workers,
+        n_workers=work.n_workers,
         results=path,
     )
 

@@ -187,6 +187,13 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
     ------
     TableError
         There are none yet, they belong to other inputs, or the result table cannot be read.
+
+    Examples
+    --------
+    >>> import procure
+    >>> results = procure.read_results(procure.load_study("study.toml"))
+    >>> set(results["status"])
+    {'ok'}
     """
 
     plan = plan or load_plan(study)

@@ -40,6 +40,7 @@ class WorkerPool:
         """Begin without having looked."""
         self.client = client
         self.workers: frozenset[str] = frozenset()
+        self.n_workers = 0
         self._options, self._note, self._explain = options, note, explain
         self._looked = self._said = -1e9
         self._none_since: float | None = None
@@ -66,9 +67,9 @@ class WorkerPool:
             return
         self._looked = now
         self.workers = frozenset(self.client.nthreads()) - self._refused.keys()
-        self._options.n_workers = max(self._options.n_workers, len(self.workers))
+        self.n_workers = max(self.n_workers, len(self.workers))
         self._fruitless |= self.workers
-        if len(self._fruitless) > MOST_FRUITLESS + 3 * self._options.n_workers:
+        if len(self._fruitless) > MOST_FRUITLESS + 3 * self.n_workers:
             raise TableError(
                 f"{len(self._fruitless)} workers came, and none has finished a batch: is their walltime long "
                 "enough, and do they run the same procure as this process? Their logs say more"
@@ -109,6 +110,7 @@ def give_out(
     hand = _InHand(pool, task, work)
     while True:
         pool.look()
+        work.n_workers = pool.n_workers
         hand.fill()
         if not hand.running and pool.window:
             return

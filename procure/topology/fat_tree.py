@@ -209,6 +209,13 @@ def make_nodes(
     ------
     ArgumentError
         A size is below 1, or the tree has more than 10 million nodes.
+
+    Examples
+    --------
+    >>> import procure
+    >>> nodes = procure.fat_tree(4, 18, 18)
+    >>> nodes["leaf"].nunique(), nodes["pod"].nunique()
+    (72, 4)
     """
     for name, value in (("pods", pods), ("leaves", leaves), ("nodes", nodes), ("cpus", cpus)):
         if value < 1:

@@ -40,6 +40,13 @@ def hops_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame) -> pd.DataFrame:
     ------
     TableError
         No tree in the node table, an uneven one, or a node of the schedule that is not in it.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs, nodes = procure.generate(seed=1, n_jobs=20), procure.fat_tree(1, 1, 4, cpus=64, mem_mb=512_000)
+    >>> procure.count_hops(procure.simulate(jobs, nodes, "fcfs").schedule, nodes)["aph"].max()
+    np.float64(0.0)
     """
     tree = FatTree.from_nodes(nodes)
     places = dict(zip(nodes["node_id"], nodes[["leaf", "pod"]].to_numpy(np.int64), strict=True))

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from procure.errors import TableError
-from procure.text import counted
+from procure.text import Shown, counted
 from procure.topology.fat_tree import leaf_and_pod
 
 _WORD = re.compile(r"L(?P<leaf>\d+)=(?P<up>[0-9a-f]+)|P(?P<pod>\d+)\.(?P<switch>\d+)=(?P<spine>[0-9a-f]+)")
@@ -29,7 +29,7 @@ Holding = dict[tuple[str, int, int], int]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Shown):
     """What the verifier found.
 
     Attributes
@@ -51,6 +51,19 @@ class Verdict:
     n_shared_nodes: int
     n_unrouted: int
     first_conflicts: list[dict[str, Any]]
+
+    notes = ()
+
+    @property
+    def title(self) -> str:
+        """Whether the jobs are isolated."""
+        return "no two jobs share a link" if self.isolated else "jobs share links, nodes, or have no path"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row of counts."""
+        names = ("n_jobs", "n_allocations", "n_shared_links", "n_shared_nodes", "n_unrouted")
+        return pd.DataFrame([{name: getattr(self, name) for name in names}])
 
     @property
     def isolated(self) -> bool:
@@ -75,6 +88,13 @@ def verify(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Verdict:
     ------
     TableError
         A column is missing, a node is not in the table, or ``links`` cannot be read.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs, nodes = procure.generate(seed=1, n_jobs=20), procure.fat_tree(1, 1, 4, cpus=64, mem_mb=512_000)
+    >>> procure.check_isolation(procure.simulate(jobs, nodes, "fcfs:exclusive=true").schedule, nodes).isolated
+    True
     """
     jobs = _holders(schedule, nodes)
     events = sorted(

@@ -14,13 +14,14 @@ from procure.progress import silent
 from procure.run import Run, simulate
 from procure.simulator.drive import Policy
 from procure.simulator.state import State
+from procure.text import Shown, counted
 from procure.window.policies import Windows
 from procure.window.problem import Allocation, Window
 from procure.window.solve import Solver, make_solver, solve
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """What a comparison gave.
 
     Attributes
@@ -39,6 +40,13 @@ class Comparison:
     table: pd.DataFrame
     costs: pd.DataFrame
     n_jobs: int
+
+    notes = ()
+
+    @property
+    def title(self) -> str:
+        """How many windows and jobs."""
+        return f"{counted(len(self.costs), 'window')} with {counted(self.n_jobs, 'job')} of several nodes"
 
     def shown(self) -> pd.DataFrame:
         """Return the table as people read it: the solver's time in milliseconds."""
@@ -124,6 +132,13 @@ def compare_methods(
         No method, one twice, or one that is not known.
     TableError
         As `collect_windows`.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs, nodes = procure.read_log("wide.parquet").jobs, procure.fat_tree(2, 2, 4)
+    >>> procure.compare_windows(jobs, nodes, ["seq", "greedy"], most=2).table["method"].to_list()
+    ['seq', 'greedy']
     """
     if len(set(methods)) < len(methods) or not methods:
         raise ArgumentError("methods", "name at least one method, and each only once")

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from procure.errors import TableError, reason
 from procure.files.read import from_json, read_bytes
 from procure.settings import complaint, problems
-from procure.text import counted
+from procure.text import Shown, counted
 from procure.topology.fat_tree import FatTree
 from procure.window.cost import hop_cost
 
@@ -84,7 +85,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Allocation:
+class Allocation(Shown):
     """Which places each job of a window gets.
 
     Attributes
@@ -102,6 +103,21 @@ class Allocation:
     places: tuple[np.ndarray, ...]
     seconds: float
     optimal: bool
+
+    notes = ()
+
+    @property
+    def title(self) -> str:
+        """The method, and whether its answer is proved."""
+        proved = ", proved optimal" if self.optimal else ""
+        return f"{counted(len(self.places), 'job')} placed by {self.method}{proved}"
+
+    @property
+    def table(self) -> Any:
+        """A row per job: ``job n_nodes places``."""
+        jobs = zip(self.window.ids, self.window.sizes.tolist(), self.places, strict=True)
+        rows = [{"job": job, "n_nodes": n, "places": sorted(places.tolist())} for job, n, places in jobs]
+        return pd.DataFrame(rows, columns=["job", "n_nodes", "places"])
 
     @cached_property
     def cost_code(self) -> int:
@@ -157,6 +173,12 @@ def read_window(path: str | Path) -> Window:
     ------
     TableError
         The file is missing, no such JSON, or its jobs do not fit (`Window`).
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.read_window("instance.json").ids
+    ('a',)
     """
     try:
         given = from_json(read_bytes(path))

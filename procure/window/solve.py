@@ -163,6 +163,12 @@ def solve(
         A method that is not known, a negative seed or number of steps.
     TableError
         A MIP found nothing in time, or a network is of another tree or cannot be read.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.solve_window(procure.read_window("instance.json"), "exact").optimal
+    True
     """
     solver = make_solver(method) if isinstance(method, str) else method
     for name, value in (("seed", seed), ("steps", steps)):

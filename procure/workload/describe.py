@@ -24,6 +24,12 @@ def describe(jobs: pd.DataFrame) -> pd.DataFrame:
         One row per quantity, amounts of the whole job, in the layout of the procurement study's
         Table 3.3: ``quantity unit mean std min max``. The standard deviation has n − 1 in the
         denominator; it is NaN for one job. A requested time of 0 (no limit) counts as 0.
+
+    Examples
+    --------
+    >>> import procure
+    >>> print(type(procure.describe(procure.generate(seed=1, n_jobs=100))).__name__)
+    DataFrame
     """
     nodes = jobs["n_nodes"]
     quantities = {

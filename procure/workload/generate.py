@@ -119,6 +119,12 @@ def generate(
     ------
     TableError
         ``n_jobs`` is below 1 or above `MOST_JOBS`, the seed negative, or the recipe not known.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.generate(seed=1, n_jobs=3)["n_nodes"].to_list()
+    [1, 1, 1]
     """
     recipe = load_recipe(recipe or DEFAULT_RECIPE) if recipe is None or isinstance(recipe, str) else recipe
     n_jobs = recipe.n_jobs if n_jobs is None else n_jobs

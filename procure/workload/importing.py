@@ -56,6 +56,13 @@ def import_log(
     ------
     TableError
         One sentence with file, row and column.
+
+    Examples
+    --------
+    >>> import procure
+    >>> found = procure.import_log("log.swf", "swf")
+    >>> len(found.jobs)
+    2
     """
     known_format(format)
     given = {"format": format, "preset": preset, "log_tz": tz} | settings
@@ -102,6 +109,12 @@ def read_log(
     ------
     TableError
         One sentence with file, row and column.
+
+    Examples
+    --------
+    >>> import procure
+    >>> len(procure.read_log("jobs.parquet").jobs)
+    400
     """
     given = settings or LogSettings()
     path = existing_file(path)

@@ -95,6 +95,13 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
     target, and taken if the target could not be met without it. So the CPU-seconds meet the target
     exactly, but where a burst outweighs all smaller ones together: then they miss it by half of that burst
     at most.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs = procure.generate(seed=1, n_jobs=100)
+    >>> len(procure.scale_load(jobs, 0.5, seed=1)) < len(jobs)
+    True
     """
     if not 0 < factor <= MOST_LOAD:
         raise ArgumentError(

@@ -26,6 +26,14 @@ def slice_day(jobs: pd.DataFrame, day: str, tz: str = "UTC") -> pd.DataFrame:
     ------
     TableError
         The table's times are not Unix seconds, the day or zone is not one, or no job falls on it.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs = procure.read_log("jobs.parquet").jobs
+    >>> day = procure.choose_days(jobs).table["day"].iloc[0]
+    >>> len(procure.slice_day(jobs, day)) == len(jobs)
+    True
     """
     refuse_log_clock(jobs)
     low, high = day_bounds(day, tz)
@@ -84,6 +92,14 @@ def merge(workloads: Sequence[pd.DataFrame], *, drop_repeated: bool = False) -> 
     ------
     TableError
         No table, or tables on different clocks.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs = procure.generate(seed=1, n_jobs=10)
+    >>> later = jobs.assign(submit_time=jobs["submit_time"] + 86_400)
+    >>> len(procure.merge([jobs, later]))
+    20
     """
     clocks = {str(table.attrs.get("clock", "unix")) for table in workloads}
     if not workloads:

@@ -67,6 +67,13 @@ def scale_run_time(run_time: np.ndarray, logged_speed: Speed, node_speed: Speed)
     ----------
     The procurement study that procure follows scales logged durations by the ratio of base scores in
     SPEC CPU2017; rounding up is ours, so that no job gets shorter than it can be.
+
+    Examples
+    --------
+    >>> import procure
+    >>> import numpy as np
+    >>> procure.scale_run_time(np.array([100]), "5", "10").tolist()
+    [50]
     """
     seconds = np.asarray(run_time, dtype=np.int64)
     logged, node = exact_speed(logged_speed, "logged speed"), exact_speed(node_speed, "node speed")

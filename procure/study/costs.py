@@ -1,0 +1,101 @@
+"""What packages of a study cost to buy and to run over the years."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from procure.errors import ArgumentError
+from procure.packages import PackageRules, read_quotes
+from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
+from procure.progress import silent
+from procure.study.plan import list_packages, read_scenarios
+from procure.study.study import Study, load_study
+from procure.text import Shown, counted
+
+
+@dataclass(frozen=True)
+class PackageCosts(Shown):
+    """Costs of distinct packages.
+
+    Attributes
+    ----------
+    packages
+        The package table with the columns of costs, US$, kWh and others by their names.
+    table
+        A row per cost: ``cost unit``, then its range over the packages, or a column per package named.
+    title, notes
+        Over how many years, of how many packages; what the user should know.
+    """
+
+    packages: pd.DataFrame
+    table: pd.DataFrame
+    title: str
+    notes: list[str]
+
+
+def package_costs(
+    study: str | Path | Study,
+    package_ids: Sequence[str] = (),
+    *,
+    quotes: pd.DataFrame | None = None,
+    rules: PackageRules | None = None,
+    note: Callable[[str], None] = silent,
+) -> PackageCosts:
+    """Sum up what packages cost: energy, space, network, licences, support and staff over the study's years.
+
+    Parameters
+    ----------
+    study
+        With its ``[costs]`` and workloads.
+    package_ids
+        These packages side by side; all distinct ones without.
+    quotes, rules
+        In place of the study's own.
+    note
+        Called with how the inputs were read.
+
+    Raises
+    ------
+    ArgumentError
+        The study has no package of that name.
+    TableError
+        Its inputs are wrong.
+
+    Examples
+    --------
+    >>> import procure
+    >>> procure.package_costs("study.toml").table["cost"].to_list()[:2]
+    ['purchase_usd', 'fixed_usd']
+    """
+    study = load_study(study)
+    quotes = read_quotes(study.quotes) if quotes is None else quotes
+    rules = rules or study.packages
+    packages = list_packages(study.model_copy(update={"packages": rules}), quotes)
+    packages = packages[packages["distinct"]].reset_index(drop=True)
+    if package_ids:
+        packages = _named(packages, package_ids)
+    existing = study.read_existing_nodes(note)
+    weights = {each.name: each.weight for each in study.scenarios}
+    workloads = read_scenarios(study, note)
+    costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
+    table = costs_side_by_side(costs) if package_ids else cost_ranges(costs)
+    title = f"costs over {study.costs.years:g} years"
+    if not package_ids:
+        title += f" of {counted(len(costs), 'distinct package')}"
+    whole = packages.join(costs.drop(columns="package_id"))
+    return PackageCosts(whole, table, title, cost_notes(quotes, study.costs, existing))
+
+
+def _named(packages: pd.DataFrame, package_ids: Sequence[str]) -> pd.DataFrame:
+    by_id = packages.set_index("package_id", drop=False)
+    for name in package_ids:
+        if name not in by_id.index:
+            raise ArgumentError(
+                "package",
+                f"the study has no package {name!r}; `procure packages STUDY --out packages.csv` lists them",
+            )
+    return by_id.loc[list(package_ids)].reset_index(drop=True)
