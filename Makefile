@@ -9,7 +9,7 @@ COVERAGE ?= 75
 PARALLEL = -n 2 --dist loadfile
 BIN    := $(VENV)/bin
 
-.PHONY: help install sweep test test-slow coverage check clean
+.PHONY: help install sweep test test-slow coverage check docs clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -34,6 +34,10 @@ $(VENV)/.installed-browser: pyproject.toml | $(VENV)/.installed-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser,pdf]'
 	@touch $@
 
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
 install: $(VENV)/.installed  ## install procure into .venv; `procure warm` then compiles every policy
 
 sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the main job: packages, simulation, model, recommendation, report
@@ -48,7 +52,7 @@ sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the 
 test: $(VENV)/.installed-test  ## install and run the default tests
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not slurm"
 
-coverage: $(VENV)/.installed-test  ## the default tests again, with the share of lines that they run; kernels do not count
+coverage: $(VENV)/.installed-test  ## the default tests, with the share of lines that they run; kernels do not count
 	$(BIN)/python -m pytest $(PARALLEL) -q -m "not slow and not slurm" --cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
 test-slow: $(VENV)/.installed-test $(if $(shell command -v chromium),$(VENV)/.installed-browser)  ## the slower tests, the documentation's commands, Slurm where there is one
@@ -59,6 +63,9 @@ check: $(VENV)/.installed-test ## style, types, import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed-docs  ## write the documentation and the library's reference to build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 clean:           ## remove caches, not results
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

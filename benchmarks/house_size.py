@@ -1,19 +1,31 @@
-"""Where the package's lines come from: net lines of `procure/*.py` since a commit, by what each commit was for.
+"""How large the package is: lines, of all of it and of its core; functions, and how many are wide.
 
-    python benchmarks/house_size.py            # since 4611fed, when the rooms were laid out anew
-    python benchmarks/house_size.py --commits  # commit by commit
+    python benchmarks/house_size.py                # now
+    python benchmarks/house_size.py --format json  # for scripts
+    python benchmarks/house_size.py --since        # net lines since 4611fed, by what each commit was for
 
-Every commit counts whole, under one head. Those of the layout (issue 11) are named below, or carry the trailer
-`Issue: 11`; all others brought abilities, which that issue does not count. The heads add up to the difference that
+``lines_core`` are the lines of the files of procure that `procure recommend` and `procure sweep` can reach by imports,
+``wide_functions`` those of seven parameters or more (of a method, without ``self`` or ``cls``), ``fmt_skip`` the places where the
+formatter is told to leave a statement alone.
+
+By ``--since``, every commit counts whole, under one head. Those of the layout (issue 11) are named below, or carry the
+trailer `Issue: 11`; all others brought abilities, which that issue does not count. The heads add up to the difference that
 `git diff --numstat` tells, so that nothing is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import json
+import re
 import subprocess
 from collections import Counter
+from pathlib import Path
 
+PACKAGE = Path(__file__).resolve().parent.parent / "procure"
+CORE = ("procure.cli.main", "procure.cli.recommend", "procure.cli.sweep")
+WIDE = 7
 SINCE = "4611fed"
 TRAILER = "Issue: 11"
 
@@ -48,16 +60,86 @@ def commits(since: str) -> list[tuple[str, str, int, int, str]]:
     return rows
 
 
+def sizes(package: Path = PACKAGE) -> dict[str, int]:
+    """Return the figures by name."""
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
+    trees = {path: ast.parse(source) for path, source in sources.items()}
+    functions = [
+        node
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    count = {path: source.count("\n") for path, source in sources.items()}
+    core = reached(trees, package)
+    return {
+        "lines_procure": sum(count.values()),
+        "lines_core": sum(count[path] for path in core),
+        "functions": len(functions),
+        "wide_functions": sum(n_parameters(node) >= WIDE for node in functions),
+        "fmt_skip": sum(len(re.findall(r"# fmt: (?:skip|off)", source)) for source in sources.values()),
+    }
+
+
+def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count a function's parameters, the instance or class of a method left out."""
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return len(given) - (bool(given) and given[0].arg in ("self", "cls"))
+
+
+def reached(trees: dict[Path, ast.Module], package: Path) -> set[Path]:
+    """Return the files that the core's commands can reach by imports, wherever these stand, packages on the way too."""
+    found: set[Path] = set()
+    left = list(CORE)
+    while left:
+        name = left.pop()
+        place = package.joinpath(*name.split(".")[1:])
+        for path in (place.with_suffix(".py"), place / "__init__.py"):
+            if path in trees and path not in found and path.parent != package.parent:
+                found.add(path)
+                left += [] if path == package / "__init__.py" else imports(trees[path])
+        if "." in name:
+            left.append(name.rpartition(".")[0])
+    return found
+
+
+def imports(tree: ast.Module) -> list[str]:
+    """Return the modules of the package that a file may import."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in names if name.startswith("procure.")]
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the figures, or the table of commits."""
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--since", default=SINCE)
-    options.add_argument("--commits", action="store_true", help="a line per commit")
+    options.add_argument("--format", choices=("table", "json"), default="table")
+    options.add_argument(
+        "--since", nargs="?", const=SINCE, help="net lines since a commit; by default 4611fed"
+    )
+    options.add_argument("--commits", action="store_true", help="with --since: a line per commit")
     given = options.parse_args()
-    rows = commits(given.since)
-    if given.commits:
+    if given.since is None:
+        found = sizes()
+        print(
+            json.dumps(found)
+            if given.format == "json"
+            else "\n".join(f"{k:<16}{v:>8,}" for k, v in found.items())
+        )
+        return
+    print_commits(given.since, given.commits)
+
+
+def print_commits(since: str, each: bool) -> None:
+    """Print what the commits since one added and removed, by their heads."""
+    rows = commits(since)
+    if each:
         for name, head, added, removed, subject in rows:
             print(f"{name}  {head:<9}  {added - removed:+6,}  {subject}")
     n, plus, minus = Counter(), Counter(), Counter()

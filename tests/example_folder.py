@@ -13,7 +13,8 @@ from test_futures import CHICAGO, log
 import procure
 from procure.tables import JOB, write
 
-SQUEUE = """JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|PRIORITY
+SQUEUE = """JOBID|USER|PARTITION|STATE|REASON|CPUS|NODES|MIN_MEMORY|TRES_PER_NODE|TIME_LIMIT|SUBMIT_TIME|START_TIME|\
+PRIORITY
 7|ann|batch|PENDING|Priority|16|1|1G|N/A|1:00:00|2021-05-04T08:00:00|N/A|10
 """
 SWF = "; UnixStartTime: 0\n1 0 5 60 4 -1 -1 4 120 -1 1 1 1 1 1 1 -1 -1\n2 9 0 30 2 -1 -1 2 60 -1 1 1 1 1 1 1 -1 -1\n"
@@ -28,7 +29,8 @@ def _study_of_weeks(folder: Path) -> None:
     write(log(weeks=6, n=500).assign(n_nodes=1), folder / "weeks.parquet")
     (folder / "old.csv").write_text("node_id,cpus,mem_mb,gpus\nold,8,64000,0\n")
     (folder / "weeks.toml").write_text(
-        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\nexisting_nodes = "old.csv"\n[[workloads]]\nname = "log"\n'
+        f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 60_000\nexisting_nodes = "old.csv"\n'
+        f'[[workloads]]\nname = "log"\n'
         f'jobs = "weeks.parquet"\ntz = "{CHICAGO}"\nwarm_up = "1d"\n'
         f'[futures]\ndraws = 4\nlength = "14d"\ntz = "{CHICAGO}"\n'
     )

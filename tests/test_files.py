@@ -112,7 +112,7 @@ def test_standard_input_is_read(name, procure, monkeypatch):
         (["quotes", "check", name], QUOTES, "2 types"),
         (["quotes", "nodes", name], slurm, "1 of 1"),
         (["quotes", "nodes", name], NODES, "2 of 2"),
-        (["workload", "import", name, "--format", "csv"], JOBS, "2 jobs kept"),
+        (["workload", "import", name, "--log-format", "csv"], JOBS, "2 jobs kept"),
     ):
         _standard_input.cache_clear()  # a process reads it once
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))

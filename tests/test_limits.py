@@ -105,7 +105,7 @@ def test_node_lists(tmp_path, monkeypatch):
     """A node list of 10^11 names, and a log of many lists of a million, are refused."""
     path = tmp_path / "log.psv"
     row = "{n}|u|2024-01-01T00:00:00|2024-01-01T00:00:00|2024-01-01T01:00:00|COMPLETED|1|60|3600|{nodes}\n"
-    ask = ("workload", "import", path, "--format", "sacct", "--tz", "UTC", "--out", tmp_path / "o.csv")
+    ask = ("workload", "import", path, "--log-format", "sacct", "--tz", "UTC", "--out", tmp_path / "o.csv")
     path.write_text(SACCT + row.format(n=1, nodes="c[1-99999999999]"))
     refused("names 99,999,999,999 nodes or tasks; at most 1,000,000", *ask)
     monkeypatch.setattr("procure.workload.slurm_text._FEWEST_IN_ALL", 1_000_000)

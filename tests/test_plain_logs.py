@@ -50,9 +50,9 @@ def test_a_preset_is_hinted(tmp_path, procure):
 @pytest.mark.parametrize(
     ("text", "option"),
     [
-        ("; Version: 2.2\n1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n", "--format swf"),
-        ("1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n", "--format swf"),
-        ("JobID|User|Submit\n1|a|2\n", "--format sacct"),
+        ("; Version: 2.2\n1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n", "--log-format swf"),
+        ("1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n", "--log-format swf"),
+        ("JobID|User|Submit\n1|a|2\n", "--log-format sacct"),
         ("a;b;c\n1;2;3\n", "--format csv"),
         ("nothing that is known\n", ""),
     ],
@@ -66,7 +66,7 @@ def test_the_format_is_guessed_for_an_error(tmp_path, text, option):
 def test_sacct_text_that_is_called_csv(tmp_path):
     """Its only column shows what it is."""
     (tmp_path / "log.csv").write_text("JobID|User|Submit\n1|a|2\n")
-    with pytest.raises(TableError, match="--format sacct"):
+    with pytest.raises(TableError, match="--log-format sacct"):
         import_log(tmp_path / "log.csv", "csv")
 
 
@@ -93,7 +93,7 @@ def test_a_sacct_log_that_counts_nodes_only(tmp_path, procure):
     assert found.jobs["cpus_per_node"].tolist() == [64, 64] and found.jobs["n_nodes"].tolist() == [2, 1]
     with pytest.raises(TableError, match="--cpus-per-node N"):
         import_log(log, "sacct")
-    assert procure("workload", "import", log, "--format", "sacct", "--cpus-per-node", 64)[0] == 0
+    assert procure("workload", "import", log, "--log-format", "sacct", "--cpus-per-node", 64)[0] == 0
 
 
 def test_a_wait_in_place_of_start_times(tmp_path, procure):
@@ -105,7 +105,7 @@ def test_a_wait_in_place_of_start_times(tmp_path, procure):
     assert found.jobs["start_time"].tolist() == [220, 230]
     assert found.dropped == {"never started": 1}
     words = [word for text in texts for word in ("--column", text)]
-    assert procure("workload", "import", log, "--format", "csv", *words)[0] == 0
+    assert procure("workload", "import", log, "--log-format", "csv", *words)[0] == 0
     with pytest.raises(TableError, match="unknown unit"):
         parse_column("wait=waited:GB")
 
@@ -128,7 +128,7 @@ def test_memory_that_no_computer_has_is_warned_of(tmp_path, procure):
     [warning] = import_log(log, "swf").warnings
     assert "3 jobs of 3 ask for more than 4 TB per CPU, up to 80 TB" in warning and "B:job" in warning
     assert import_log(log, "swf", mem_unit="B:job").warnings == []
-    assert "careful: memory" in procure("workload", "import", log, "--format", "swf")[1]
+    assert "careful: memory" in procure("workload", "import", log, "--log-format", "swf")[1]
     assert "careful: log.swf: memory" in procure("queue", "train", log, "--out", tmp_path / "m")[2]
     log.write_text("\n".join(row + " {4}" for row in rows) + "\n")
     assert "--preset metacentrum" in import_log(log, "swf").warnings[0]

@@ -14,6 +14,7 @@ from example_folder import make_folder
 
 import procure
 
+ROOT = Path(__file__).parent.parent
 SLOW = ("evaluate_policy", "forward", "learn_policy", "plan_purchases", "report")
 WRONG = """
 import procure
@@ -88,7 +89,17 @@ def test_a_wrong_call_fails_in_mypy(tmp_path: Path) -> None:
         "--follow-imports=silent",
     ]
     done = subprocess.run(
-        [*command, str(tmp_path / "wrong.py")], cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False
-    )  # fmt: skip
+        [*command, str(tmp_path / "wrong.py")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     lines = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
     assert lines == {"3", "4", "5"}, done.stdout
+
+
+def test_the_reference_lists_every_name() -> None:
+    """The library's page of the documentation has each public name, from its home."""
+    page = (ROOT / "docs/reference/library.md").read_text(encoding="utf-8")
+    for name in procure._HOME:
+        home = inspect.unwrap(getattr(procure, name))
+        assert (
+            f"::: {home.__module__}.{home.__name__}\n    options:\n      heading: procure.{name}\n" in page
+        ), name

@@ -160,7 +160,9 @@ def log(tmp_path):
 def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path):  # noqa: F811
     """Files that follow each other are one log; the quiet day is named; the study reads what was written."""
     arguments = ("days", "a.parquet", "b.parquet", "--by", "hardest", "-n", "2", "--study", "study.toml")
-    code, out, err = procure(*arguments, "--probe-every", "3", "--farm", "serial", "--out", "d", "--json")
+    code, out, err = procure(
+        *arguments, "--probe-every", "3", "--farm", "serial", "--out", "d", "--format", "json"
+    )
     assert code == 0, err
     listed = {row["day"]: row for row in json.loads(out)}
     assert list(listed) == ["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"]
@@ -229,6 +231,6 @@ def test_the_25_hardest_days_of_a_real_log(procure, shared_data, tmp_path):  # n
         f'quotes = "{quotes}"\n[packages]\nbudget_usd = 1_000_000\n[[workloads]]\nname = "any"\ngenerate = {{}}\n'
     )
     options = ("--preset", "beocat", "--tz", "America/Chicago", "--by", "hardest", "--study", "s.toml")
-    code, out, err = procure("days", *files, *options, "--farm", "serial", "--json")
+    code, out, err = procure("days", *files, *options, "--farm", "serial", "--format", "json")
     assert code == 0, err
     assert [row["day"] for row in json.loads(out) if row["chosen"]] == HARDEST.split()

@@ -21,7 +21,7 @@ def procure(procure, monkeypatch, tmp_path):
 
 def test_import_writes_the_table_and_prints_rows_kept_and_dropped(procure, tmp_path):
     (tmp_path / "log.csv").write_text(LOG + "job2,1,1,0,9,-5,1620129600\n")
-    arguments = ("import", "log.csv", "--format", "csv", "--preset", "beocat", "--out", "jobs.parquet")
+    arguments = ("import", "log.csv", "--log-format", "csv", "--preset", "beocat", "--out", "jobs.parquet")
     code, out, _ = procure(*arguments)
     assert code == 0
     assert "2 rows read, 1 job kept" in out
@@ -36,7 +36,7 @@ def test_import_writes_the_table_and_prints_rows_kept_and_dropped(procure, tmp_p
 
 def test_import_reports_as_one_json_document(procure, tmp_path):
     (tmp_path / "log.csv").write_text(LOG)
-    code, out, _ = procure("import", "log.csv", "--preset", "beocat", "--json")
+    code, out, _ = procure("import", "log.csv", "--preset", "beocat", "--format", "json")
     document = json.loads(out)
     assert code == 0
     assert (document["n_read"], document["n_kept"], document["dropped"]) == (1, 1, {})
@@ -47,7 +47,7 @@ def test_a_mapping_can_be_given_on_the_command_line(procure, tmp_path):
     columns = [("job_id=id"), ("submit_time=t"), ("run_time=run:h"), ("cpus_per_node=c")]
     options = [item for text in columns for item in ("--column", text)]
     code, _, _ = procure(
-        "import", "log.csv", "--format", "csv", *options, "--tz", "UTC", "--out", "jobs.parquet"
+        "import", "log.csv", "--log-format", "csv", *options, "--tz", "UTC", "--out", "jobs.parquet"
     )
     assert code == 0
     assert read("jobs.parquet", JOB)[["submit_time", "run_time"]].to_numpy().tolist() == [[1620111600, 5400]]
@@ -85,8 +85,8 @@ def test_generate_describe_slice_and_merge_follow_one_another(procure):
     [
         (("import",), 2, "LOG"),
         (("import", "log.csv"), 2, "--format"),
-        (("import", "none.csv", "--format", "csv"), 1, "none.csv: no such file"),
-        (("import", "log.csv", "--format", "csv", "--preset", "beocta"), 1, "did you mean beocat"),
+        (("import", "none.csv", "--log-format", "csv"), 1, "none.csv: no such file"),
+        (("import", "log.csv", "--log-format", "csv", "--preset", "beocta"), 1, "did you mean beocat"),
         (("import", "log.csv", "--preset", "beocat", "--out", "no/jobs.parquet"), 1, "cannot be written"),
         (("slice", "log.csv", "--out", "x.parquet"), 2, "--day"),
         (("describe", "log.csv"), 1, "column job_id is missing"),

@@ -97,6 +97,10 @@ def zone_option(of_what: str) -> Any:
     return typer.Option("--tz", callback=checked(zone), help=of_what)
 
 
+LogFormatOption = Annotated[
+    LogFormat | None,
+    typer.Option("--log-format", help="Format of a log; by default a preset's, or what its name says."),
+]
 JobsArgument = Annotated[Path, typer.Argument(metavar="JOBS", help="A job table, .parquet or .csv.")]
 PresetOption = Annotated[
     str | None,

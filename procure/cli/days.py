@@ -16,7 +16,7 @@ from procure.tables import read, write
 from procure.text import counted
 from procure.workload import merge, read_log, scale_load
 from procure.workload.days import Rule
-from procure.workload.log_settings import LogFormat, LogSettings
+from procure.workload.log_settings import LogSettings
 from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 
 
@@ -28,10 +28,7 @@ def days(
             help="Logs, or job tables (.parquet, .csv), that follow each other; several count as one.",
         ),
     ],
-    log_format: Annotated[
-        LogFormat | None,
-        typer.Option(help="Format of the logs; by default a preset's, or what their names say."),
-    ] = None,
+    log_format: common.LogFormatOption = None,
     preset: common.PresetOption = None,
     tz: Annotated[
         str, common.zone_option("Time zone of the days, and of the log's dates without an offset.")

@@ -34,7 +34,6 @@ ByOption = Annotated[
 TzOption = Annotated[
     str | None, common.zone_option("Zone whose clock the patterns follow, e.g. Europe/Berlin.")
 ]
-LogFormatOption = Annotated[LogFormat | None, typer.Option(help="Format of a log, by its name otherwise.")]
 ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is the published rule.")]
 _SHOWN = [
     "period", "confidence", "n_forecasts", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
@@ -55,7 +54,7 @@ def patterns(
     confidence: ConfidenceOption = "hazard",
     tz: TzOption = None,
     preset: common.PresetOption = None,
-    log_format: LogFormatOption = None,
+    log_format: common.LogFormatOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """List what recurs by day, week and month: who, how often, since when, of what size, how sure it goes on.
@@ -101,7 +100,7 @@ def expected(
     by: ByOption = "user,cpus,limit",
     tz: TzOption = None,
     preset: common.PresetOption = None,
-    log_format: LogFormatOption = None,
+    log_format: common.LogFormatOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Say which jobs are expected next, and how surely.
@@ -138,7 +137,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(max=LAST_SEED, help="Seed of the negative controls.")] = 0,
     tz: TzOption = None,
     preset: common.PresetOption = None,
-    log_format: LogFormatOption = None,
+    log_format: common.LogFormatOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the forecasts of a log, each made with what was known then, against the base rate.

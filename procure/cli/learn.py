@@ -22,7 +22,7 @@ from procure.learn.train import DayFilter, evaluate_policy, learn_policy
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, MOST_PROCESSES
 from procure.tables import NODE, read
 from procure.text import counted, plain
-from procure.workload.log_settings import LogFormat, LogSettings
+from procure.workload.log_settings import LogSettings
 
 app = lazy.command_group()
 
@@ -37,7 +37,6 @@ class Method(StrEnum):
 JobsOption = Annotated[
     Path, typer.Option(help="Job table with Unix times (.parquet, .csv), or a log with dates.")
 ]
-LogFormatOption = Annotated[LogFormat | None, typer.Option(help="Format of a log, by its name otherwise.")]
 NodesOption = Annotated[Path, typer.Option(help="Node table.")]
 PolicyArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `procure learn train` wrote.")]
 DaysOption = Annotated[
@@ -90,7 +89,7 @@ def train(
     max_jobs: MaxJobsOption = 4500,
     min_wait: MinWaitOption = 300.0,
     preset: common.PresetOption = None,
-    log_format: LogFormatOption = None,
+    log_format: common.LogFormatOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a policy: whole days are simulated from an empty system under thousands of candidates.
@@ -159,7 +158,7 @@ def evaluate(
         bool, typer.Option("--keep", help="Keep the figures in FILE, for `describe`; its weights stay.")
     ] = False,
     preset: common.PresetOption = None,
-    log_format: LogFormatOption = None,
+    log_format: common.LogFormatOption = None,
     report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

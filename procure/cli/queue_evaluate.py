@@ -10,14 +10,14 @@ import pandas as pd
 import typer
 
 from procure.cli import common
-from procure.cli.queue_inputs import cut_of, formats_of, names_of
+from procure.cli.queue_inputs import cut_of, names_of
 from procure.cli.queue_options import LogArgument, PresetOption, ReplayOption, TzOption
 from procure.queue_time import evaluation
 from procure.queue_time.evaluation import METHODS
 from procure.queue_time.report import write_report
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.workload import followed_by
-from procure.workload.log_settings import LogFormat, LogSettings
+from procure.workload.log_settings import LogSettings
 
 _SHOWN = [
     "split", "method", "deadline_label", "n_test", "mae", "pinball", "within_2x", "deadline_accuracy",
@@ -30,13 +30,7 @@ def evaluate(
     split: Annotated[
         list[str] | None, typer.Option(help="random, chronological or rolling; may be given several times.")
     ] = None,
-    formats: Annotated[
-        list[str] | None,
-        typer.Option("--format", help="Output table, json or csv; input swf or sacct. Repeatable."),
-    ] = None,
-    log_format: Annotated[
-        LogFormat | None, typer.Option(help="Format of the log, by its name otherwise.")
-    ] = None,
+    log_format: common.LogFormatOption = None,
     method: Annotated[
         list[str] | None, typer.Option(help="procure, kmeans-gbt or gbt; all by default. Repeatable.")
     ] = None,
@@ -81,6 +75,7 @@ def evaluate(
     replay: ReplayOption = False,
     preset: PresetOption = None,
     tz: TzOption = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge predictions of a log's waits on random, chronological and monthly rolling splits.
 
@@ -88,7 +83,6 @@ def evaluate(
     procure queue evaluate log.swf --split chronological --format json
     procure queue evaluate log.swf --split random --split chronological --report report.html
     """
-    output, given = formats_of(formats or [])
     every = _seconds_between(update_every)
     again = None if retrain_every is None else common.seconds_of(retrain_every, "--retrain-every")
     if again is not None and again < 3600:
@@ -105,7 +99,7 @@ def evaluate(
         )
     methods = names_of(method or METHODS, METHODS, "--method")
     seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
-    settings = LogSettings(format=given or log_format, preset=preset, log_tz=tz)
+    settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
     imported = common.read_jobs(log, settings, keep_unfinished="sacct")
     jobs, cut = imported.jobs, None if test_from is None else cut_of(test_from, imported, tz)
     if test_log is not None:

@@ -12,9 +12,6 @@ from procure.errors import TableError
 from procure.text import nearest
 from procure.workload import Imported
 from procure.workload.clock import moment
-from procure.workload.log_settings import LogFormat
-
-_INPUTS: dict[str, LogFormat] = {"swf": "swf", "sacct": "sacct"}
 
 
 def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:
@@ -27,24 +24,6 @@ def deadline_of(text: str | None, now: int, tz: str | None) -> float | None:
             raise TableError(f"the deadline {text} has passed; a later one is needed")
         return float(seconds)
     return float(common.seconds_of(text, "--deadline"))
-
-
-def formats_of(given: list[str]) -> tuple[common.Format, LogFormat | None]:
-    """Tell the output format from the input format among the words of --format."""
-    output = common.Format.TABLE
-    source: LogFormat | None = None
-    for word in given:
-        if word in ("table", "json", "csv"):
-            output = common.Format(word)
-        elif word in _INPUTS:
-            source = _INPUTS[word]
-        elif word == "features":
-            raise typer.BadParameter(
-                "ready-made features are judged by benchmarks/queue_time_published.py", param_hint="--format"
-            )
-        else:
-            raise typer.BadParameter(f"{word!r}; known: table, json, csv, swf, sacct", param_hint="--format")
-    return output, source
 
 
 def names_of(given: Sequence[str], legal: Sequence[str], option: str) -> list[str]:

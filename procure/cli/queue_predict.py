@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import time as clock
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -187,6 +188,7 @@ def watch(
     ] = 30,
     show_all: Annotated[bool, typer.Option("--all", help="Show all pending jobs.")] = False,
     tz: TzOption = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Show your pending jobs and when each may start, again every minute.
 
@@ -197,11 +199,19 @@ def watch(
     procure queue watch --model site.model --state squeue.txt --user alice --count 1
     """
     site, who, looks = store.load(model), user or getpass.getuser(), 0
-    with Live(console=Console(), auto_refresh=False) as live:
+    most = None if show_all else limit
+    with (
+        Live(console=Console(), auto_refresh=False)
+        if output is common.Format.TABLE
+        else nullcontext() as live
+    ):
         while True:
             queue, now = _state(state, state is None, tz)
             assert queue is not None
-            live.update(_pending_table(site, queue, who, now, None if show_all else limit), refresh=True)
+            if live is None:
+                common.print_table(room.pending_waits(site, queue, who, now, most), output)
+            else:
+                live.update(_pending_table(site, queue, who, now, most), refresh=True)
             looks += 1
             if count and looks >= count:
                 return

@@ -14,13 +14,13 @@ from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, Re
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method
 from procure.settings import LARGEST, MOST_COUNTED
-from procure.workload.log_settings import LogFormat, LogSettings
+from procure.workload.log_settings import LogSettings
 
 
 def train(
     log: LogArgument,
     out: Annotated[Path, typer.Option(callback=common.in_folder, help="The model file to write.")],
-    log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
+    log_format: common.LogFormatOption = None,
     method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
     k: Annotated[
         int, typer.Option(min=0, max=MOST_COUNTED, help="Groups of kmeans-gbt; 57 as published.")
@@ -35,12 +35,13 @@ def train(
     replay: ReplayOption = False,
     preset: PresetOption = None,
     tz: TzOption = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a model of a site's waits on its job log.
 
     Examples:
-    procure queue train jobs.psv --format sacct --tz Europe/Berlin --out site.model
-    procure queue train log.swf --format swf --out site.model --method kmeans-gbt --k-sweep 2:150
+    procure queue train jobs.psv --log-format sacct --tz Europe/Berlin --out site.model
+    procure queue train log.swf --log-format swf --out site.model --method kmeans-gbt --k-sweep 2:150
     """
     settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
     jobs = common.read_jobs(log, settings, keep_unfinished="sacct").jobs
@@ -48,8 +49,7 @@ def train(
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
     site = training.train(jobs, method, k, replay=replay)
     store.save(site, out)
-    size = out.stat().st_size / 1e6
-    common.note(f"trained {method} on {site.about['trained_rows']:,} jobs; wrote {out} ({size:.1f} MB)")
+    _print_model(site, out, output)
 
 
 def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
@@ -75,7 +75,7 @@ def update(
     out: Annotated[
         Path | None, typer.Option(help="Where to write; the model file itself by default.")
     ] = None,
-    log_format: Annotated[LogFormat | None, typer.Option("--format", help="Format of the log.")] = None,
+    log_format: common.LogFormatOption = None,
     refit: Annotated[
         bool | None,
         typer.Option(
@@ -102,11 +102,12 @@ def update(
     ] = None,
     preset: PresetOption = None,
     tz: TzOption = None,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Continue a model with newer log rows: its recent past, its intervals, its trend; warn of drift.
 
     Example:
-    procure queue update jobs-of-this-week.psv --format sacct --model site.model
+    procure queue update jobs-of-this-week.psv --log-format sacct --model site.model
     """
     oldest = None if refit_every is None else common.seconds_of(refit_every, "--refit-every")
     for option, given in (("--refit-every", refit_every), ("--refit-grown", refit_grown)):
@@ -119,4 +120,14 @@ def update(
         site, newer.jobs, refit=refit, oldest=oldest, grown=refit_grown, note=common.note
     )
     store.save(site, out or model)
-    common.note(f"wrote {out or model}")
+    _print_model(site, out or model, output)
+
+
+def _print_model(site: store.SiteModel, path: Path, output: common.Format) -> None:
+    """Print what a model file holds; with nothing to read by a program, as a note."""
+    n_rows, size = int(site.about["trained_rows"]), path.stat().st_size
+    if output is common.Format.TABLE:
+        common.note(f"trained {site.method} on {n_rows:,} jobs; wrote {path} ({size / 1e6:.1f} MB)")
+        return
+    record = {"method": site.method, "n_jobs_trained": n_rows, "n_jobs_known": int(site.about["n_rows"])}
+    common.print_record(record | {"size_mb": size / 1e6, "file": str(path)}, output)

@@ -28,7 +28,6 @@ from procure.workload import (
 )
 from procure.workload.clock import day_bounds, moment, utc_text
 from procure.workload.importing import guess
-from procure.workload.log_settings import LogFormat
 from procure.workload.presets import Clock, load_preset, parse_column
 from procure.workload.read_sacct import SACCT_COMMAND
 
@@ -41,9 +40,7 @@ def import_(
         Path | None,
         typer.Argument(metavar="LOG", help="The log, plain or compressed (.gz .bz2 .xz .zst)."),
     ] = None,
-    log_format: Annotated[
-        LogFormat | None, typer.Option("--format", help="Format of the log; a preset implies its own.")
-    ] = None,
+    log_format: common.LogFormatOption = None,
     out: Annotated[Path | None, common.table_option("The job table to write (none: only check)")] = None,
     preset: common.PresetOption = None,
     column: Annotated[
@@ -83,10 +80,10 @@ def import_(
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Drop and count unreadable rows instead of failing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as one JSON document.")] = False,
     print_sacct_command: Annotated[
         bool, typer.Option("--print-sacct-command", help="Print the sacct command that collects the log.")
     ] = False,
+    output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Read a log as a job table; print how many rows were kept, and dropped why.
 
@@ -94,8 +91,8 @@ def import_(
 
     Examples:
     procure workload import all_jobs.csv.xz --preset beocat --out jobs.parquet
-    procure workload import KTH-SP2.swf.xz --format swf --out jobs.parquet
-    procure workload import jobs.psv --format sacct --tz Europe/Berlin --out jobs.parquet
+    procure workload import KTH-SP2.swf.xz --log-format swf --out jobs.parquet
+    procure workload import jobs.psv --log-format sacct --tz Europe/Berlin --out jobs.parquet
     procure workload import --print-sacct-command
     """
     if print_sacct_command:
@@ -107,7 +104,7 @@ def import_(
         hint = guess(log) if log.is_file() else ""
         raise typer.BadParameter(
             "csv, swf or sacct is needed, or a preset" + (f"; this log looks like {hint}" if hint else ""),
-            param_hint="--format",
+            param_hint="--log-format",
         )
     with common.bad_option("--preset"):
         preset is None or load_preset(preset)
@@ -128,15 +125,15 @@ def import_(
     )
     if out is not None:
         write(imported.jobs, out)
-    _account(imported, log, out, as_json)
+    _account(imported, log, out, output)
 
 
-def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> None:
-    """Say what became of a log's rows: the answer with ``--json``, else sentences."""
+def _account(imported: Imported, log: Path, out: Path | None, output: common.Format) -> None:
+    """Say what became of a log's rows: for people in sentences."""
     jobs = imported.jobs
     if out is not None and out.suffix != ".parquet" and jobs.attrs["clock"] == "log":
         imported.notes.append("a CSV file cannot say that its times are the log's own seconds; Parquet does")
-    if as_json:
+    if output is not common.Format.TABLE:
         document = {
             "log": str(log),
             "out": None if out is None else str(out),
@@ -147,7 +144,7 @@ def _account(imported: Imported, log: Path, out: Path | None, as_json: bool) -> 
             "notes": imported.notes,
             "warnings": imported.warnings,
         }
-        common.print_json(document)
+        common.print_record(document, output)
         return
     kept, *others = imported.account()
     common.echo(f"{log}: {kept}")

@@ -65,7 +65,7 @@ class Discount(Settings):
 class PackageRules(Settings):
     """Which packages may be bought.
 
-    Parameters
+    Attributes
     ----------
     budget_usd
         US$, to the cent.

@@ -77,9 +77,9 @@ def guess(path: str | Path) -> str:
         if line.strip()
     ]
     if lines[0].lstrip().startswith(";") or len(lines[0].split()) >= 18:
-        return "--format swf"
+        return "--log-format swf"
     if "JobID" in lines[0] and "|" in lines[0]:
-        return "--format sacct"
+        return "--log-format sacct"
     separator = max(",;\t", key=lines[0].count)
     preset = fitting_preset(name.strip(' "\ufeff') for name in lines[0].split(separator))
     return f"--preset {preset}" if preset else "--format csv" if separator in lines[0] else ""

@@ -129,7 +129,7 @@ def _mapping(
 def _hint(frame: pd.DataFrame, absent: list[str]) -> str:
     """Say what else would tell the columns: a preset that they look like, or CPUs per node for all nodes alike."""
     if len(frame.columns) == 1 and "|" in str(frame.columns[0]):
-        return "; the fields are separated by | as sacct's are: --format sacct"
+        return "; the fields are separated by | as sacct's are: --log-format sacct"
     preset = fitting_preset(frame.columns)
     if preset is not None:
         return f"; it looks like a log of the preset {preset}: --preset {preset}"
