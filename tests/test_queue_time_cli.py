@@ -309,22 +309,6 @@ def test_an_swf_logs_own_clock_names_the_cut(folder: Path) -> None:
     assert rows[0]["n_test"] == 101
 
 
-def test_ready_made_features_are_refused_whatever_else_is_asked_for(folder: Path) -> None:
-    """--format features is bad usage, so that no option beside it is ignored in silence."""
-    words = [
-        "queue",
-        "evaluate",
-        str(folder / "jobs.parquet"),
-        "--format",
-        "features",
-        "--last",
-        "500",
-        "--replay",
-    ]
-    done = RUN.invoke(app, words)
-    assert done.exit_code == 2 and "queue_time_published.py" in done.stderr
-
-
 def test_limits_and_memory_are_read_as_sbatch_reads_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
