@@ -5,12 +5,12 @@
     python benchmarks/house_size.py --since        # net lines since 4611fed, by what each commit was for
 
 ``lines_core`` are the lines of the files of procure that `procure recommend` and `procure sweep` can reach by imports,
-``wide_functions`` those of seven parameters or more (of a method, without ``self`` or ``cls``), ``fmt_skip`` the places where the
-formatter is told to leave a statement alone.
+``wide_functions`` those of seven parameters or more (of a method, without ``self`` or ``cls``), ``fmt_skip`` the places
+where the formatter is told to leave a statement alone.
 
-By ``--since``, every commit counts whole, under one head. Those of the layout (issue 11) are named below, or carry the
-trailer `Issue: 11`; all others brought abilities, which that issue does not count. The heads add up to the difference that
-`git diff --numstat` tells, so that nothing is left out.
+By ``--since``, every commit counts whole, under one head. Those of the layout (issue 11) are named below, or carry
+the trailer `Issue: 11`; all others brought abilities, which that issue does not count. The heads add up to the
+difference that `git diff --numstat` tells, so that nothing is left out.
 """
 
 from __future__ import annotations
