@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, lo
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure, utilization_nodes
 from procure.simulator.state import FAR, Options, State
-from procure.tables import check
+from procure.tables import as_table, check
 from procure.text import Shown, counted, with_unit
 from procure.workload.clock import has_dates
 from procure.workload.replay import check_warm_up
@@ -45,7 +46,7 @@ _UNITS = {metric.name: metric.unit for metric in METRICS if metric.unit != "0 or
 _UNITS |= {"utilization_nodes": "share"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(Shown):
     """What one simulation gave.
 
@@ -166,8 +167,8 @@ def prepare_checked(
 
 
 def simulate(
-    jobs: pd.DataFrame,
-    nodes: pd.DataFrame,
+    jobs: pd.DataFrame | str | Path,
+    nodes: pd.DataFrame | str | Path,
     policy: str | Parameters | Callable = catalog.DEFAULT,
     *,
     parameters: Mapping[str, Any] | None = None,
@@ -183,7 +184,7 @@ def simulate(
     Parameters
     ----------
     jobs, nodes
-        Job and node tables; they are not modified. Due dates come from a column ``due_time`` (Unix
+        Job and node tables, which are not modified, or their files. Due dates come from a column ``due_time`` (Unix
         seconds, empty = none) where the jobs have one.
     policy
         A name from `procure.policies.catalog.names`, also written ``NAME:key=value,key=value``; the
@@ -220,7 +221,7 @@ def simulate(
     >>> procure.simulate(jobs, nodes, "easy").metrics["n_jobs"]
     50
     """
-    jobs, nodes = check(jobs, JOB), check(nodes, NODE)
+    jobs, nodes = as_table(jobs, JOB), as_table(nodes, NODE)
     ready = prepare_checked(jobs, nodes, kill_at_limit, logged_speed, warm_up)
     if isinstance(policy, str):
         catalog.refuse_multi_node(jobs, policy)
@@ -243,6 +244,16 @@ def measured(ready: Prepared, found: Outcome) -> np.ndarray:
     times = (jobs.submit, found.start, found.end)
     measure(*times, found.killed, ready.usage, ready.capacity, 0, depth, ready.counts_from, out)
     return out
+
+
+def label(policy: str | Parameters | Callable) -> str:
+    """Return what to call a policy: its name as given, its parameters' class and values, or its function's name."""
+    if isinstance(policy, str):
+        return policy
+    if not isinstance(policy, Parameters):
+        return policy_name(policy)
+    changed = ",".join(f"{key}={value}" for key, value in policy.model_dump(exclude_defaults=True).items())
+    return type(policy).__name__ + (f":{changed}" if changed else "")
 
 
 class _Chosen(NamedTuple):
@@ -269,9 +280,9 @@ def _chosen(policy: Any, parameters: Mapping[str, Any] | None, options: Mapping[
     if parameters:
         raise ArgumentError("parameters", "parameters belong to a policy that is named")
     if isinstance(policy, Parameters):
-        return _Chosen(type(policy).__name__, policy.make_with, policy.options())
+        return _Chosen(label(policy), policy.make_with, policy.options())
     plain = validated(_CallableOptions, dict(options), "options of a callable policy")
-    return _Chosen(policy_name(policy), lambda state, facts: policy, plain.options())
+    return _Chosen(label(policy), lambda state, facts: policy, plain.options())
 
 
 def run_prepared(

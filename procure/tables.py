@@ -231,6 +231,11 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     return checked
 
 
+def as_table(given: pd.DataFrame | str | Path, schema: Schema) -> pd.DataFrame:
+    """Return a checked table: of a frame as `check` does, of a file as `read` does."""
+    return read(given, schema) if isinstance(given, str | Path) else check(given, schema)
+
+
 def read(path: str | Path, schema: Schema) -> pd.DataFrame:
     """Read and check a table: Parquet by its file name or first bytes, else CSV (plain or compressed); ``-`` is stdin.
 

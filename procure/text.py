@@ -268,6 +268,12 @@ class Shown:
         """Return the table and the notes as text."""
         return as_text(self.title, self.shown(), self.notes)
 
+    def __str__(self: Any) -> str:
+        return self.summary()  # type: ignore[no-any-return]
+
+    def __repr__(self: Any) -> str:
+        return f"<{type(self).__name__}: {self.title}>"
+
     def _repr_html_(self: Any) -> str:
         return as_html(self.title, self.shown(), self.notes)
 

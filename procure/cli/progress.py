@@ -18,6 +18,8 @@ from procure.text import counted, printable
 _QUIET = 3.0
 """Seconds within which nothing is said, for most commands end by then."""
 _EVERY = 10.0
+_KNOWN_FROM = 10
+"""%; from this share of the work on, the time that is left is told."""
 
 
 @contextmanager
@@ -161,7 +163,9 @@ def line(one: Step) -> str:
     how_far = f"{one.done} %" if one.unit == "%" else f"{one.done:,} of {counted(one.total, one.unit)}"
     text = f"{one.what}: {how_far}"
     rate = _rate(one)
-    left = f", {took * (one.total - one.done) / one.done:,.0f} s left" if one.done else ""
+    # The parts of a share of work are not alike, and what is loaded first is none of it: early, the pace is not known.
+    known = one.done >= (_KNOWN_FROM if one.unit == "%" else 1)
+    left = f", {took * (one.total - one.done) / one.done:,.0f} s left" if known else ""
     return text + (f", {rate}" if rate else "") + left
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,15 @@ from procure.comparison.paired import FEWEST_PAIRS, anova, paired_tests
 from procure.comparison.ranking import PUBLISHED_WEIGHTS, Ranking, rank, relative_to_best
 from procure.errors import TableError
 from procure.policies import catalog
+from procure.policies.parameters import Parameters
 from procure.progress import silent
-from procure.run import Run, simulate
+from procure.run import Run, label, simulate
+from procure.schemas import JOB, NODE
 from procure.settings import MOST_LISTED
+from procure.tables import as_table
 from procure.text import Shown, limit_note
 
+AnyPolicy: TypeAlias = "str | Parameters | Callable"
 ORACLE = "@oracle"
 """After a policy's name: on the workload whose requests are its run times."""
 TESTED = ("mean_wait_time", "mean_bounded_slowdown")
@@ -103,20 +108,24 @@ class Comparison(Shown):
         return records
 
 
-def run_policy(name: str, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapping[str, Any]) -> Run:
-    """Simulate under a policy's name, which may end in ``@oracle``; options as in `procure.run.simulate`."""
-    if name.endswith(ORACLE):
-        return simulate(parts.oracle(jobs), nodes, name.removesuffix(ORACLE), **options)
-    return simulate(jobs, nodes, name, **options)
+def run_policy(policy: AnyPolicy, jobs: pd.DataFrame, nodes: pd.DataFrame, options: Mapping[str, Any]) -> Run:
+    """Simulate under a policy, whose name may end in ``@oracle``; options as in `procure.run.simulate`."""
+    if isinstance(policy, str) and policy.endswith(ORACLE):
+        return simulate(parts.oracle(jobs), nodes, policy.removesuffix(ORACLE), **options)
+    return simulate(jobs, nodes, policy, **options)
 
 
-def check_policies(policies: Sequence[str]) -> list[str]:
+def check_policies(policies: Sequence[AnyPolicy]) -> list[str]:
     """Return the policies' labels; raise unless there is at least one, each is known, and none is repeated."""
+    if isinstance(policies, str):
+        raise TableError(f"policies are a list, such as [{policies!r}]; a text was given")
     if len(policies) > MOST_LISTED:
         raise TableError(f"{len(policies):,} policies were given; at most {MOST_LISTED:,} are compared")
     labels = [
-        catalog.spec(name.removesuffix(ORACLE)).label + (ORACLE if name.endswith(ORACLE) else "")
-        for name in policies
+        catalog.spec(one.removesuffix(ORACLE)).label + (ORACLE if one.endswith(ORACLE) else "")
+        if isinstance(one, str)
+        else label(one)
+        for one in policies
     ]
     if len(set(labels)) < len(labels) or not labels:
         raise TableError("name at least one policy, and each only once")
@@ -124,9 +133,9 @@ def check_policies(policies: Sequence[str]) -> list[str]:
 
 
 def compare(
-    jobs: pd.DataFrame,
-    nodes: pd.DataFrame,
-    policies: Sequence[str],
+    jobs: pd.DataFrame | str | Path,
+    nodes: pd.DataFrame | str | Path,
+    policies: Sequence[AnyPolicy],
     *,
     slices: str | None = None,
     seeds: int = 0,
@@ -138,8 +147,11 @@ def compare(
 
     Parameters
     ----------
+    jobs, nodes
+        Job and node tables, or their files.
     policies
-        Each once, ``NAME`` or ``NAME:key=value,key=value``; ``sjf@oracle`` is sjf with run times as requests.
+        Each once: ``NAME`` or ``NAME:key=value,key=value``, where ``sjf@oracle`` is sjf with run times as requests;
+        the parameters of a policy; or a callable of the policy protocol, called by its name.
     slices
         ``day``, ``week`` or ``month``: repeat on each slice, from an empty system.
     seeds
@@ -164,15 +176,17 @@ def compare(
     >>> procure.compare(jobs, nodes, ["fcfs", "easy"]).table["policy"].to_list()
     ['fcfs', 'easy']
     """
-    options = options or {}
-    policies = check_policies(policies)
+    options, jobs, nodes = options or {}, as_table(jobs, JOB), as_table(nodes, NODE)
+    labels = check_policies(policies)
+    # Of a policy that is named the label is the whole name, defaults left out.
+    named = {name: name if isinstance(one, str) else one for name, one in zip(labels, policies, strict=True)}
     runs = {}
-    for name in policies:
+    for name, policy in named.items():
         progress(f"{name} on {len(jobs):,} jobs")
-        runs[name] = run_policy(name, jobs, nodes, options)
+        runs[name] = run_policy(policy, jobs, nodes, options)
     table, ranking = _table(runs, int(nodes["cpus"].astype(int).sum()))
-    repeated = _parts(jobs, nodes, policies, slices, seeds, options, progress)
-    tests, p_values, caveat = _tests(repeated, policies[0])
+    repeated = _parts(jobs, nodes, named, slices, seeds, options, progress)
+    tests, p_values, caveat = _tests(repeated, labels[0])
     killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
     names = ["mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu", "resource_usage"]
     relative = relative_to_best(table.set_index("policy")[names].astype(float), _HIGHER).reset_index()
@@ -222,7 +236,7 @@ def _stacked(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def _parts(
     jobs: pd.DataFrame,
     nodes: pd.DataFrame,
-    policies: Sequence[str],
+    policies: Mapping[str, AnyPolicy],
     length: str | None,
     seeds: int,
     options: Mapping[str, Any],
@@ -232,13 +246,13 @@ def _parts(
         return pd.DataFrame()
     rows = []
     pieces = list(parts.slices(jobs, length)) if length else [("all", jobs)]
-    for label, piece in pieces:
+    for part, piece in pieces:
         for seed in range(1, seeds + 1) if seeds else [0]:
             workload = parts.shaken(piece, seed) if seed else piece
-            progress(f"{label}, seed {seed}: {len(workload):,} jobs")
-            for name in policies:
-                metrics = run_policy(name, workload, nodes, options).metrics
-                rows.append({"part": label, "seed": seed, "policy": name} | metrics)
+            progress(f"{part}, seed {seed}: {len(workload):,} jobs")
+            for name, policy in policies.items():
+                metrics = run_policy(policy, workload, nodes, options).metrics
+                rows.append({"part": part, "seed": seed, "policy": name} | metrics)
     if not rows:
         raise TableError(f"no {length} of the workload has {parts.FEWEST_JOBS} jobs")
     return pd.DataFrame(rows)

@@ -14,6 +14,7 @@ from procure.models import Case, Predicted, features
 from procure.objectives.aggregate import pooled_mean
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
+from procure.packages.terms import make_offer
 from procure.progress import step
 from procure.simulator.metrics import METRIC_NAMES
 from procure.sweep.results import StudyResults
@@ -193,14 +194,15 @@ def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
     pandas.DataFrame
         A row per type: ``type``, ``usd`` (what the order then costs more, after discounts), ``mean_wait_time``,
         ``saved_seconds`` of mean wait per job (negative = jobs wait longer: best fit knows no
-        guarantee that more nodes help), ``saved_per_1000_usd``, ``more_jobs`` that can run then. Most saved
-        per dollar first.
+        guarantee that more nodes help), ``saved_per_1000_usd``, ``more_jobs`` that can run then, ``allowed`` (by the
+        study's rules, the budget apart) and ``beyond_usd`` (what the order then costs more than the budget, or 0).
+        Most saved per dollar first.
     """
     tried = np.vstack([counts, counts + np.eye(len(counts), dtype=np.int64)])
-    plan = results.plan
+    plan, rules = results.plan, results.plan.study.packages
     found = try_everywhere(results, tried)
     wait, left_out = found["mean_wait_time"].to_numpy(), found["jobs_left_out"].to_numpy()
-    cents = order_cents(tried, plan.quotes, plan.study.packages)
+    cents = order_cents(tried, plan.quotes, rules)
     usd = (cents[1:] - cents[0]) / 100
     saved = wait[0] - wait[1:]
     table = pd.DataFrame(
@@ -211,6 +213,8 @@ def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
             "saved_seconds": saved,
             "saved_per_1000_usd": np.where(usd > 0, saved / np.where(usd > 0, usd, 1) * 1000, np.nan),
             "more_jobs": left_out[0] - left_out[1:],
+            "allowed": make_offer(plan.quotes, rules).admits(tried[1:]),
+            "beyond_usd": np.maximum(cents[1:] / 100 - (rules.budget_usd - rules.fixed_cost_usd), 0.0),
         }
     )
     best = np.argsort(-table["saved_per_1000_usd"].to_numpy(), kind="stable")

@@ -73,17 +73,24 @@ def sentences(one: PackageExplanation) -> list[str]:
 
 
 def marginal_sentences(one: PackageExplanation) -> list[str]:
-    """Say which additional node shortens the wait most for its price; empty if none was tried."""
+    """Say which further node, of those that the study's rules allow, shortens the wait most for its price.
+
+    And whether the budget suffices for it; empty if none was tried.
+    """
     if not len(one.marginal):
         return []
     better = one.marginal[one.marginal["saved_seconds"] > 0]
     if not len(better):
         return ["one more node of any type would not shorten the wait"]
-    first = better.iloc[0]
+    if not better["allowed"].any():
+        return ["one more node of a type that the study's rules allow would not shorten the wait"]
+    first = better[better["allowed"]].iloc[0]
+    which = "all types" if one.marginal["allowed"].all() else "the types that the rules allow"
+    beyond = first["beyond_usd"]
     return [
         f"one more {first['type']} (US$ {first['usd']:,.0f}) would shorten the mean wait by "
         f"{duration(first['saved_seconds'])}, {duration(first['saved_per_1000_usd'])} per US$ 1,000: the most for the "
-        "money of all types"
+        f"money of {which}" + (f"; that is US$ {beyond:,.0f} beyond the budget" if beyond else "")
     ]
 
 

@@ -155,6 +155,24 @@ class Offer:
             within &= self.prices.order_cents(counts) <= self.limits[0]
         return np.asarray(within)
 
+    def admits(self, counts: np.ndarray) -> np.ndarray:
+        """Tell which packages hold allowed counts of types that may stand beside each other, whatever they cost.
+
+        Caps on power and rack units count, the budget and the least numbers do not.
+        """
+        bought = counts > 0
+        legal = (~bought | self.offered).all(axis=1) & (self.rest(counts)[:, 1:] >= 0).all(axis=1)
+        for j in range(self.n_types):
+            held = counts[:, j]
+            legal &= (held == 0) | ((held <= self.last[j]) & (self.at_most(j, held) == held))
+        for one in np.unique(self.category) if self.types_per_category else ():
+            legal &= bought[:, self.category == one].sum(axis=1) <= self.types_per_category
+        for lot in np.unique(self.lot[self.lot != NONE]):
+            of = self.vendor[self.lot == lot]
+            here = bought[:, self.lot == lot]
+            legal &= np.array([len(np.unique(of[row])) <= 1 for row in here], dtype=bool)
+        return np.asarray(legal)
+
     def enough(self, counts: np.ndarray, types: Sequence[int] | None = None) -> np.ndarray:
         """Tell which packages, of some types or all, hold a node, and the least numbers that the rules ask for."""
         keep, held = counts.any(axis=1), range(self.n_types) if types is None else types

@@ -19,7 +19,9 @@ _MOST_CHARACTERS, _MOST_BARS = 20_000_000, 50_000
 
 
 def bars(schedule: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per job and node that ran: ``job`` (row), ``node_id``, ``start``, ``end`` (s after the first).
+    """Return a row per job and node that ran: ``job`` (row) ``node_id start end lane``; times are s after the first.
+
+    Jobs that share a node at a time stand in lanes of it, numbered from 0: each in the first that is free.
 
     Raises
     ------
@@ -37,7 +39,7 @@ def bars(schedule: pd.DataFrame) -> pd.DataFrame:
         raise TableError("no job of this schedule ran")
     exploded = ran.assign(node_id=ran["node_ids"].str.split(",")).explode("node_id")
     first = int(schedule["submit_time"].min())
-    return pd.DataFrame(
+    chart = pd.DataFrame(
         {
             "job": exploded.index.to_numpy(),
             "node_id": exploded["node_id"].to_numpy(),
@@ -45,29 +47,55 @@ def bars(schedule: pd.DataFrame) -> pd.DataFrame:
             "end": exploded["end_time"].to_numpy(np.int64) - first,
         }
     )
+    return chart.assign(lane=_lanes(chart))
+
+
+def _lanes(chart: pd.DataFrame) -> np.ndarray:
+    """Return the lane of each bar, int64: by start, then by row, the first lane of the node that is free by then."""
+    lanes = np.zeros(len(chart), np.int64)
+    free_from: dict[str, list[int]] = {}
+    nodes, starts, all_ends = (chart[name].to_numpy() for name in ("node_id", "start", "end"))
+    for bar in np.argsort(starts, kind="stable"):
+        start, end = int(starts[bar]), int(all_ends[bar])
+        ends = free_from.setdefault(nodes[bar], [])
+        lane = next((i for i, one in enumerate(ends) if one <= start), len(ends))
+        ends[lane : lane + 1] = [end]
+        lanes[bar] = lane
+    return lanes
+
+
+def fitting_step(schedule: pd.DataFrame, width: int) -> int:
+    """Return the seconds per character with which a line of the text chart has at most ``width`` characters."""
+    chart = bars(schedule)
+    margin = max(len(printable(str(node))) for node in chart["node_id"].unique())
+    return max(1, -(-int(chart["end"].max()) // max(width - margin - len(" ||"), 1)))
 
 
 def gantt_text(schedule: pd.DataFrame, nodes: list[str] | None = None, step: int = 1) -> str:
-    """Draw a schedule as text: a line per node, a character per ``step`` seconds, a dot where it idles.
+    """Draw a schedule as text: lines of nodes, a character per ``step`` seconds, a dot where nothing runs.
 
-    The first job of the table is ``1``, the tenth ``A``. Where jobs share a node, the last one of the
-    table shows.
+    The first job of the table is ``1``, the tenth ``A``. A node has as many lines as jobs share it at most, the
+    first with its name.
     """
     chart = bars(schedule)
     nodes = nodes or sorted(chart["node_id"].unique())
     width = -(-int(chart["end"].max()) // step)
-    if width * len(nodes) > _MOST_CHARACTERS:
+    n_lanes = chart.groupby("node_id")["lane"].max().add(1).reindex(nodes, fill_value=1)
+    if width * int(n_lanes.sum()) > _MOST_CHARACTERS:
         raise ArgumentError(
             "step",
-            f"{step} s per character make {len(nodes):,} lines of {width:,} characters; at most "
+            f"{step} s per character make {int(n_lanes.sum()):,} lines of {width:,} characters; at most "
             f"{_MOST_CHARACTERS:,} in all are drawn",
         )
-    rows = {node: np.full(width, ".", dtype="U1") for node in nodes}
-    for job, node, start, end in chart.itertuples(index=False):
-        rows[node][start // step : -(-end // step)] = _LETTERS[job % len(_LETTERS)]
+    rows = {(node, lane): np.full(width, ".", dtype="U1") for node in nodes for lane in range(n_lanes[node])}
+    for job, node, start, end, lane in chart.itertuples(index=False):
+        rows[node, lane][start // step : -(-end // step)] = _LETTERS[job % len(_LETTERS)]
     names = {node: printable(node) for node in nodes}
     margin = max(map(len, names.values()))
-    return "\n".join(f"{names[node]:<{margin}} |{''.join(cells)}|" for node, cells in rows.items()) + "\n"
+    lines = [
+        f"{'' if lane else names[node]:<{margin}} |{''.join(cells)}|" for (node, lane), cells in rows.items()
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Path:
@@ -82,8 +110,10 @@ def gantt_figure(schedule: pd.DataFrame, out: str | Path, title: str = "") -> Pa
     place = {name: i for i, name in enumerate(names)}
     colours = colormaps["tab20"](chart["job"].to_numpy() % 20)
     figure, axes = svg.figure(10, min(1.5 + 0.25 * len(names), 40))
-    rows = chart["node_id"].map(place).to_numpy()
-    axes.barh(rows, chart["end"] - chart["start"], left=chart["start"], height=0.9, color=colours)
+    n_lanes = chart["node_id"].map(chart.groupby("node_id")["lane"].max() + 1).to_numpy()
+    height = 0.9 / n_lanes
+    rows = chart["node_id"].map(place).to_numpy() - 0.45 + (chart["lane"].to_numpy() + 0.5) * height
+    axes.barh(rows, chart["end"] - chart["start"], left=chart["start"], height=height, color=colours)
     if len(names) <= 60:
         axes.set_yticks(range(len(names)), [svg.literal(name) for name in names])
     if len(chart) <= 100:

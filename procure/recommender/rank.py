@@ -125,9 +125,11 @@ def find_front(values: PackageValues, criteria: Criteria) -> pd.DataFrame:
 
     values.confirm(heads)
     rows = layers(1)
+    points = np.column_stack([values.value(axis)[0][rows] for axis in axes])
+    known = ~np.isnan(points).any(axis=1)
+    rows, points = rows[known], points[known]
     if not len(rows):
         raise TableError(_nothing(values, criteria, RUNS_ALL))
-    points = np.column_stack([values.value(axis)[0][rows] for axis in axes])
     order = np.lexsort((rows, *points.T[::-1]))
     rows, points = rows[order], points[order]
     table = pd.DataFrame({"package_id": values.packages["package_id"].to_numpy()[rows]})

@@ -36,7 +36,8 @@ def records(done: Recommendation) -> list[dict[str, object]]:
     of_futures = done.results.plan.study.futures is not None
     look = outlook(done.package_values, top["row"].to_numpy(), of_futures)
     if len(done.package_values.cases) < FEWEST_DAYS and not of_futures:
-        # One workload is one draw: the resamples of its bursts say how often a package comes out best.
+        # One workload is one draw: the resamples of its bursts say how often a package comes out best, not how near.
+        look["near_chance"] = np.nan
         look["best_chance"] = (
             np.nan if done.confidence is None else done.confidence.table["share_first"].head(done.k)
         )

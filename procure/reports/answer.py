@@ -11,11 +11,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.comparison.classes import size_class, user_class
-from procure.explanation.package import longest_waiting
 from procure.page.html import sentence
 from procure.page.svg import BLUE, GREY, figure, inline, literal
 from procure.policies import catalog
-from procure.recommender.criteria import Criteria
+from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name, most_robust, stability, waits_under_loads
 from procure.reports.bill import bill
@@ -38,17 +37,18 @@ _MEMORY = (4, 16, 64, 256)
 
 @dataclass(frozen=True)
 class Compared:
-    """The waits of one workload's jobs on the first package and on what it is compared with.
+    """The waits of all workloads' jobs on the first package and on what it is compared with.
 
     Attributes
     ----------
     workload
-        The workload that was replayed: the one whose jobs wait longest.
+        The workload, or how many of them were replayed: ``the 20 futures``.
     against
         What the first package is compared with, as a clause.
     jobs
         The jobs that count (those of the warm-up do not) with ``wait``, s, on the first package and ``before``, s, on
-        the other; NaN where a job did not run. ``before`` is missing where there is nothing to compare with.
+        the other; NaN where a job did not run. ``before`` is missing where there is nothing to compare with. ``weight``
+        is what the workload of a job counts; without it, all count alike.
     """
 
     workload: str
@@ -66,21 +66,40 @@ class Compared:
         return pd.DataFrame(rows)
 
     def gains_most(self) -> str | None:
-        """Name the size class that saves most waiting in all; None where nothing is saved or compared."""
+        """Name the size class whose jobs save most waiting, each on average; None where none saves any."""
         if "before" not in self.jobs:
             return None
-        saved = (self.jobs["before"] - self.jobs["wait"]).groupby(size_class(self.jobs), observed=True).sum()
-        best = saved.idxmax() if len(saved) else None
-        return str(best) if best is not None and saved[best] > 0 else None
+        both = self.jobs[self.jobs["wait"].notna() & self.jobs["before"].notna()]
+        saved = {
+            str(name): _mean(part["before"] - part["wait"], _weight(part))
+            for name, part in both.groupby(size_class(both), observed=True)
+        }
+        best = max(saved, key=saved.__getitem__, default=None)
+        return best if best is not None and saved[best] > 0 else None
+
+
+def _weight(jobs: pd.DataFrame) -> np.ndarray:
+    return (jobs["weight"] if "weight" in jobs else pd.Series(1.0, index=jobs.index)).to_numpy(
+        dtype="float64"
+    )
+
+
+def _mean(values: pd.Series, weight: np.ndarray) -> float:
+    return float(np.average(values, weights=weight)) if len(values) else float("nan")
 
 
 def _waits(jobs: pd.DataFrame) -> dict[str, float]:
     found: dict[str, float] = {"n_jobs": len(jobs)}
     for column, prefix in (("wait", ""), ("before", "before_")):
         if column in jobs:
-            held = jobs[column].dropna()
-            found[f"{prefix}mean"] = float(held.mean())
-            found[f"{prefix}p95"] = float(held.quantile(0.95)) if len(held) else float("nan")
+            held = jobs[jobs[column].notna()]
+            weight, value = _weight(held), held[column]
+            found[f"{prefix}mean"] = _mean(value, weight)
+            found[f"{prefix}p95"] = (
+                float(np.quantile(value, 0.95, weights=weight, method="inverted_cdf"))
+                if len(held)
+                else float("nan")
+            )
     return found
 
 
@@ -105,39 +124,52 @@ def job_classes(jobs: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def compared(done: Recommendation) -> Compared:
-    """Replay the first package on the workload that waits longest, and what it is compared with.
+    """Replay the first package on all workloads, whose mean is that of the list, and what it is compared with.
 
     That is the existing system alone, where it runs every job; else the waits of the log itself, where it has them;
     else the middle one of the simulated packages that run every job.
     """
     results = done.results
-    workload = longest_waiting(results.cases)
-    every = results.plan.workloads[workload].reset_index(drop=True)
-    jobs = counted_jobs(every.assign(row=np.arange(len(every))), results.plan.warm_up(workload))
-    rows = jobs.pop("row").to_numpy()
+    what = "futures" if results.plan.study.futures is not None else "workloads"
+    of = results.cases[0].name if len(results.cases) == 1 else f"the {len(results.cases)} {what}"
+    jobs = _counted(results)
     first = results.counts[int(done.ranking["row"].iloc[0])]
-    table = jobs.assign(wait=_wait_of(results, first, workload, rows))
+    table = jobs.assign(wait=_waits_on(results, first, jobs))
     existing = results.plan.existing
     if existing is not None and len(existing):
-        alone = _wait_of(results, np.zeros_like(first), workload, rows)
+        alone = _waits_on(results, np.zeros_like(first), jobs)
         if not np.isnan(alone).any():
-            return Compared(workload, "without a purchase", table.assign(before=alone))
+            return Compared(of, "without a purchase", table.assign(before=alone))
     if "start_time" in jobs and jobs["start_time"].notna().mean() > 0.5:
         logged = (jobs["start_time"] - jobs["submit_time"]).astype("float64").clip(lower=0)
-        return Compared(workload, "in the log", table.assign(before=logged.to_numpy()))
-    case = next(one for one in results.cases if one.name == workload)
-    able = np.flatnonzero(case.simulated & case.runs_all)
+        return Compared(of, "in the log", table.assign(before=logged.to_numpy()))
+    able = np.flatnonzero(done.case.simulated & done.case.runs_all)
     if not len(able):
-        return Compared(workload, "", table)
-    middle = able[np.argsort(case.wait[able], kind="stable")[len(able) // 2]]
-    before = _wait_of(results, results.counts[middle], workload, rows)
-    return Compared(workload, "on a middling package of the same budget", table.assign(before=before))
+        return Compared(of, "", table)
+    middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
+    before = _waits_on(results, results.counts[middle], jobs)
+    return Compared(of, "on a middling package of the same budget", table.assign(before=before))
 
 
-def _wait_of(results: StudyResults, counts: np.ndarray, workload: str, rows: np.ndarray) -> np.ndarray:
-    """Return the waits, s, of some rows of a workload's jobs, NaN where one did not run."""
-    schedule = replayed(results.plan, counts, workload, results.policy)[0].schedule.iloc[rows]
-    return (schedule["start_time"] - schedule["submit_time"]).astype("float64").to_numpy(na_value=np.nan)
+def _counted(results: StudyResults) -> pd.DataFrame:
+    """Return the jobs of all workloads that count, with ``workload``, ``weight`` and their ``row`` in it."""
+    parts = []
+    for case in results.cases:
+        every = results.plan.workloads[case.name].reset_index(drop=True)
+        every = every.assign(workload=case.name, weight=case.weight, row=np.arange(len(every)))
+        parts.append(counted_jobs(every, results.plan.warm_up(case.name)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _waits_on(results: StudyResults, counts: np.ndarray, jobs: pd.DataFrame) -> np.ndarray:
+    """Return the waits, s, of the jobs of `_counted` on a package, NaN where one did not run."""
+    found = []
+    for name, part in jobs.groupby("workload", sort=False):
+        run = replayed(results.plan, counts, str(name), results.policy)[0]
+        schedule = run.schedule.iloc[part["row"].to_numpy()]
+        waits = (schedule["start_time"] - schedule["submit_time"]).astype("float64")
+        found.append(waits.to_numpy(na_value=np.nan))
+    return np.concatenate(found)
 
 
 @dataclass(frozen=True)
@@ -332,8 +364,9 @@ def _brings(done: Recommendation, against: Compared, cuts: Cuts) -> list[str]:
     lines = []
     if first["jobs_left_out"]:
         lines.append(f"{int(first['jobs_left_out']):,} of {done.case.n_jobs:,} jobs cannot run")
-    where = f", on {cut(against.workload, 4)}" if len(done.results.cases) > 1 else ""
-    text = f"jobs wait {told(here['mean'])} on average{where}, 95 % of them under {told(here['p95'])}"
+    where = f" over {cut(against.workload, 4)}" if len(done.results.cases) > 1 else ""
+    most = f"under {told(here['p95'])}" if here["p95"] > 0 else "not at all"
+    text = f"jobs wait {told(here['mean'])} on average{where}, 95 % of them {most}"
     if "before_mean" in here:
         other = against.against.removesuffix(" of the same budget") if cuts.ranks else against.against
         text += f"; {other}, {told(here['before_mean'])} and {told(here['before_p95'])}"
@@ -357,15 +390,27 @@ def _sure(done: Recommendation, loads: pd.DataFrame | None) -> list[str]:
     parts, sure = [], done.confidence
     if sure is not None and len(sure.table) > 1 and sure.table["alike"].notna().all():
         n = int(sure.table["alike"].sum())
-        parts.append(
-            f"one of {n:,} equally good packages" if n > 1 else "better than every other package looked at"
-        )
+        parts.append(_alike(done, n) if n > 1 else "better than every other package looked at")
     if loads is not None and loads.shape[1] > 1:
         held = loads.loc[[_LESS, _MORE]].to_numpy()
         worst = int((held < held[:, :1]).sum(axis=1).max()) + 1
-        stays = "this one stays first" if worst == 1 else f"this one stays among the first {worst}"
-        parts.append(f"{stays} of {loads.shape[1]} if load grows or falls by 30 %")
+        n = loads.shape[1]
+        stays = f"this one {'stays first' if worst == 1 else f'stays among the first {worst}'} of {n}"
+        if worst == n:
+            stays = f"this one becomes the last of {n}"
+        parts.append(f"{stays} if load grows or falls by 30 %")
     return ["; ".join(parts) or "how sure this order is, is not known: the jobs were not resampled"]
+
+
+def _alike(done: Recommendation, n: int) -> str:
+    """Say that n packages cannot be told apart, and how far apart their waits are on these very jobs."""
+    assert done.confidence is not None
+    text = f"these jobs cannot tell this package from {counted(n - 1, 'other')}"
+    if done.criteria.objective != MEAN_WAIT:
+        return text
+    alike = done.confidence.table.loc[done.confidence.table["alike"], "package_id"]
+    waits = done.ranking.loc[done.ranking["package_id"].isin(alike), "mean_wait_time"]
+    return f"{text}, with waits of {roughly(waits.min())} to {roughly(waits.max())}"
 
 
 def _changes(loads: pd.DataFrame | None, cuts: Cuts) -> list[str]:

@@ -277,9 +277,11 @@ def _front(done: Recommendation) -> Markup:
         names.append("energy")
     wider = with_front(done, [OBJECTIVES[name] for name in names])
     values, axes = wider.package_values, wider.criteria.axes
-    rows = np.flatnonzero(eligible(values, wider.criteria))
+    points = np.column_stack([values.value(axis)[0] for axis in axes])
+    # Where no package runs every job, those that were not simulated may be eligible, and nothing is known of them.
+    rows = np.flatnonzero(eligible(values, wider.criteria) & ~np.isnan(points).any(axis=1))
     first = np.flatnonzero(rows == done.ranking["row"].iloc[0])
     if not len(first) or wider.front is None:
         return Markup()
-    points = np.column_stack([values.value(axis)[0][rows] for axis in axes])
+    points = points[rows]
     return pareto.section(wider.front, axes, points, values.simulated[rows], int(first[0]))

@@ -31,7 +31,7 @@ def section(
     """
     if len(table) < 2:
         return Markup()
-    is_known = bool(table["alike"].notna().any())
+    is_known = bool(table["alike"].head(_MOST_ROWS).notna().any())
     return render(
         Path(__file__).with_name("sureness.html"),
         is_known=is_known,
@@ -44,7 +44,7 @@ def section(
 
 
 def chart(table: pd.DataFrame) -> Markup:
-    """Draw rank intervals of the head of the list."""
+    """Draw rank intervals of the head of the list, where they are known; at least one must be."""
     shown = table.head(_MOST_ROWS)
     made, axes = figure(7.2, 0.8 + 0.14 * len(shown))
     place = np.arange(1, len(shown) + 1)

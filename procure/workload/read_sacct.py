@@ -246,10 +246,11 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> 
         memory = _first(memory, each)
     memory = _first(memory, got["mem"] / n_nodes)
     whole = (memory == 0) & (got["mem"] > 0)
-    if whole.any():
+    if n := int((whole & ledger.keep).sum()):
         ledger.note(
-            f"{int(whole.sum())} jobs asked for all memory of their nodes (--mem=0): what they got is taken"
+            f"{counted(n, 'job')} asked for all memory of their nodes (--mem=0): what they got is taken"
         )
+    if whole.any():
         memory = np.where(whole, got["mem"] / n_nodes, memory)
     return {
         "n_nodes": n_nodes,

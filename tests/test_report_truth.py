@@ -1,0 +1,265 @@
+"""Each sentence of the report and of `recommend` agrees with the numbers that it speaks of."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_study import QUOTES, swept
+from test_workload_sacct import HEADER, line
+
+import procure
+from procure.comparison.classes import size_class
+from procure.explanation.package import marginal_values
+from procure.explanation.wording import marginal_sentences
+from procure.packages import PackageRules, expand_packages
+from procure.packages.quotes import check_quotes
+from procure.packages.runnable import count_matrix
+from procure.packages.terms import make_offer
+from procure.recommender.recommendation import Recommendation
+from procure.recommender.sensitivity import load_name
+from procure.recommender.summary import records
+from procure.reports import answer as answering
+from procure.reports import confidence
+from procure.reports.answer import Compared, compared
+from procure.study import load_study
+from procure.sweep import load_plan, run_sweep
+from procure.sweep.results import load_results
+from procure.tables import JOB, check, write
+from procure.text import duration
+from procure.workload import generate, import_log
+
+
+@pytest.fixture(scope="module")
+def done() -> Recommendation:
+    return procure.recommend(load_results(swept(2), search=True), k=6, verify=False)
+
+
+def test_a_head_of_which_no_rank_is_known_has_no_chart():
+    """The first thirty simulated, predictions after them: the section says that nothing is known, and is made."""
+    n = 40
+    table = pd.DataFrame(
+        {"package_id": [f"p{i}" for i in range(n)], "rank_low": pd.NA, "rank_high": pd.NA, "alike": pd.NA}
+    ).astype({"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"})
+    table.loc[35:, ["rank_low", "rank_high"]] = 36
+    table.loc[35:, "alike"] = True
+    page = confidence.section(table, ["nothing is known"], "nothing", 0)
+    assert "is not known" in page and "<svg" not in page
+    table.loc[3, ["rank_low", "rank_high"]] = 4
+    table.loc[3, "alike"] = False
+    assert "<svg" in confidence.section(table, [], "nothing", 0)
+
+
+def test_page_one_speaks_of_all_workloads_as_the_list_does(done: Recommendation):
+    """The mean wait that the purchase brings is that of the list's first row, not that of the worst workload."""
+    against = compared(done)
+    assert against.workload == "the 2 workloads"
+    assert len(against.jobs) == done.case.n_jobs
+    mean = answering._waits(against.jobs)["mean"]
+    row = int(done.ranking["row"].iloc[0])
+    if done.ranking["simulated"].iloc[0]:
+        assert mean == pytest.approx(done.ranking["mean_wait_time"].iloc[0])
+    each = [case.wait[row] for case in done.results.cases]
+    assert min(each) <= mean <= max(each)
+    [text] = [line for line in answering._brings(done, against, answering.Cuts()) if "on average" in line]
+    assert f"jobs wait {duration(mean)} on average over the 2 workloads" in text
+
+
+def test_workloads_count_by_their_weight(done: Recommendation):
+    """A day that stands for three is three times as much of the mean, as in the list."""
+    cases = [replace(case, weight=w) for case, w in zip(done.results.cases, (3.0, 1.0), strict=True)]
+    row = int(np.flatnonzero(done.case.simulated)[0])
+    weighed = replace(
+        done, results=replace(done.results, cases=cases), ranking=done.ranking[done.ranking["row"] == row]
+    )
+    jobs = compared(weighed).jobs
+    waits, n = ([case.wait[row] for case in cases], [case.n_ran[row] for case in cases])
+    assert answering._waits(jobs)["mean"] == pytest.approx(np.average(waits, weights=np.multiply(n, (3, 1))))
+
+
+@st.composite
+def waiting_jobs(draw: st.DrawFn) -> pd.DataFrame:
+    n = draw(st.integers(1, 12))
+    numbers = st.lists(st.floats(0, 1e5), min_size=n, max_size=n)
+    jobs = pd.DataFrame(
+        {"cpus_per_node": draw(st.lists(st.integers(1, 300), min_size=n, max_size=n)), "n_nodes": 1}
+    )
+    jobs = jobs.assign(wait=draw(numbers), before=draw(numbers), weight=draw(st.sampled_from([1.0, 2.5])))
+    jobs.loc[sorted(draw(st.sets(st.integers(0, n - 1)))), "wait"] = np.nan
+    return jobs
+
+
+@given(jobs=waiting_jobs())
+@settings(max_examples=60, deadline=None)
+def test_the_class_that_gains_most_gains_and_none_gains_more(jobs: pd.DataFrame):
+    """Per job, on average; where every class waits longer, none is named."""
+    named = Compared("w", "before", jobs).gains_most()
+    saved = (jobs["before"] - jobs["wait"]).groupby(size_class(jobs).astype(str)).mean().dropna()
+    if named is None:
+        assert not (saved > 1e-6).any()
+    else:
+        assert saved[named] > 0 and saved[named] == pytest.approx(saved.max())
+
+
+@given(waits=st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), min_size=3, max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_what_is_said_of_other_loads_is_so(waits: list[list[int]]):
+    """First, among the first m of n, or last: by the ranks under less and more load."""
+    loads = pd.DataFrame(waits, index=["now", load_name(0.7), load_name(1.3)], columns=[*"abcde"]).astype(
+        float
+    )
+    [said] = answering._sure(SimpleNamespace(confidence=None), loads)  # type: ignore[arg-type]
+    worst = int((loads.iloc[1:].rank(axis=1, method="min")["a"]).max())
+    if worst == 1:
+        assert said.startswith("this one stays first of 5")
+    elif worst == 5:
+        assert said.startswith("this one becomes the last of 5")
+    else:
+        assert said.startswith(f"this one stays among the first {worst} of 5")
+
+
+def test_packages_that_cannot_be_told_apart_are_not_called_equal(done: Recommendation):
+    """The sentence gives the range of their waits, so that nobody takes them for equally good."""
+    assert done.confidence is not None
+    table = pd.DataFrame(
+        {"package_id": done.ranking["package_id"].head(4), "alike": [True, True, False, True]}
+    )
+    waits = done.ranking["mean_wait_time"].to_numpy().copy()
+    waits[:4] = [6720.0, 9000.0, 9100.0, 24_900.0]
+    made = replace(
+        done,
+        confidence=replace(done.confidence, table=table),
+        ranking=done.ranking.assign(mean_wait_time=waits),
+    )
+    [said] = answering._sure(made, None)
+    assert said == "these jobs cannot tell this package from 2 others, with waits of 1 h 52 min to 6 h 55 min"
+
+
+def test_a_chance_to_be_near_the_best_is_never_below_that_to_be_best(done: Recommendation):
+    """In one workload the nearness is not known, and not 0 because the chances were found otherwise."""
+    for made in (done, procure.recommend(load_results(swept(), search=True), k=6)):
+        for row in records(made):
+            best, near = row["best_chance"], row["near_chance"]
+            assert np.isnan(near) or np.isnan(best) or near >= best
+
+
+RULES = {
+    "one a category": {},
+    "two a category": {"types_per_category": 2, "min_gpu_nodes": 0},
+    "any": {"types_per_category": "any", "min_gpu_nodes": 0},
+    "bounds": {"types": {"a1": {"min_count": 2, "max_count": 3}, "g1": {"max_count": 0}}, "min_gpu_nodes": 0},
+    "power": {"max_power_w": 1100.0, "min_gpu_nodes": 0},
+}
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_what_an_offer_admits_is_what_is_listed(rules: dict):
+    """Of all counts, those admitted that the budget and the least numbers allow are the packages listed."""
+    quotes = pd.DataFrame(
+        {
+            "name": ["a1", "a2", "b1", "g1"],
+            "category": ["a", "a", "b", "g"],
+            "vendor": ["v", "w", "v", "v"],
+            "lot": ["one", "one", "one", ""],
+            "cpus": [4, 8, 16, 8],
+            "mem_gb": 64.0,
+            "gpus": [0, 0, 0, 2],
+            "price_usd": [100.0, 150.0, 300.0, 400.0],
+            "power_w": [200.0, 300.0, 400.0, 500.0],
+        }
+    )
+    quotes = check_quotes(quotes)
+    asked = PackageRules(budget_usd=1000, maximal=False, **rules)
+    offer = make_offer(quotes, asked)
+    every = np.array(list(itertools.product(range(11), range(7), range(4), range(3))))
+    kept = every[offer.admits(every) & offer.affordable(every) & offer.enough(every)]
+    listed = count_matrix(expand_packages(quotes, asked), quotes)
+    assert {*map(tuple, kept.tolist())} == {*map(tuple, listed.tolist())}
+
+
+@st.composite
+def marginals(draw: st.DrawFn) -> pd.DataFrame:
+    n = draw(st.integers(1, 5))
+    table = pd.DataFrame(
+        {
+            "type": [f"t{i}" for i in range(n)],
+            "usd": 1000.0,
+            "saved_seconds": draw(st.lists(st.integers(-50, 50), min_size=n, max_size=n, unique=True)),
+            "allowed": draw(st.lists(st.booleans(), min_size=n, max_size=n)),
+            "beyond_usd": draw(st.lists(st.sampled_from([0.0, 250.0]), min_size=n, max_size=n)),
+        }
+    )
+    table["saved_per_1000_usd"] = table["saved_seconds"].astype(float)
+    return table.sort_values("saved_per_1000_usd", ascending=False, ignore_index=True)
+
+
+@given(table=marginals())
+@settings(max_examples=80, deadline=None)
+def test_the_further_node_that_is_named_may_be_bought(table: pd.DataFrame):
+    """It shortens the wait, the rules allow it, none that they allow is better, and money that lacks is named."""
+    [said] = marginal_sentences(SimpleNamespace(marginal=table))  # type: ignore[arg-type]
+    named = re.match(r"one more (t\d) ", said)
+    good = table[(table["saved_seconds"] > 0) & table["allowed"]]
+    if named is None:
+        assert good.empty
+        assert ("rules allow" in said) == bool((table["saved_seconds"] > 0).any())
+        return
+    row = table.set_index("type").loc[named[1]]
+    assert row["allowed"] and row["saved_per_1000_usd"] == good["saved_per_1000_usd"].max() > 0
+    assert ("beyond the budget" in said) == (row["beyond_usd"] > 0)
+    assert ("that the rules allow" in said) == (not table["allowed"].all())
+
+
+def test_further_nodes_of_a_full_package_are_beyond_the_budget():
+    """Of a maximal package nothing more is affordable; another type of a category that has one is not allowed."""
+    results = load_results(swept(), search=True)
+    plan = results.plan
+    counts = results.counts[0]
+    table = marginal_values(results, counts).set_index("type")
+    left = plan.study.packages.budget_usd - results.cases[0].packages["price_usd"].iloc[0]
+    quotes = plan.quotes.set_index("name")
+    for name, row in table.iterrows():
+        assert row["beyond_usd"] == pytest.approx(max(0.0, row["usd"] - left))
+        rivals = quotes.index[(quotes["category"] == quotes.loc[name, "category"]) & (quotes.index != name)]
+        held = dict(zip(plan.types, counts, strict=True))
+        if any(held[rival] for rival in rivals):
+            assert not row["allowed"]
+        if row["allowed"] and held[name]:
+            assert row["beyond_usd"] > 0
+
+
+def test_a_report_where_no_package_runs_every_job(tmp_path: Path):
+    """And some packages are not simulated: nothing is known of them, and no axis becomes NaN."""
+    jobs = generate(1, 60)
+    jobs.loc[0, "mem_mb_per_node"] = 10**8
+    write(check(jobs, JOB), tmp_path / "jobs.parquet")
+    study = tmp_path / "mine.toml"
+    study.write_text(
+        f'quotes = "{QUOTES.as_posix()}"\n[packages]\nbudget_usd = 40_000\n[[workloads]]\nname = "w"\n'
+        'jobs = "jobs.parquet"\n[sweep]\nsample = 2\n'
+    )
+    plan = load_plan(load_study(study))
+    assert plan.packages["distinct"].sum() > len(plan.sampled_rows)
+    run_sweep(plan, "serial")
+    made = procure.report(study, k=3, verify=False)
+    assert made.recommendation.ranking["jobs_left_out"].min() >= 1
+    assert "1 of 60 jobs cannot run" in made.html and ">nan<" not in made.html.lower()
+
+
+def test_steps_are_not_counted_among_jobs_that_asked_for_all_memory(tmp_path: Path):
+    """One job of --mem=0 with two steps is one job."""
+    asked = {"ReqMem": "0", "ReqTRES": "cpu=2,mem=0,node=1", "AllocTRES": "cpu=2,mem=8G,node=1"}
+    rows = [line(name, **asked) for name in ("1", "1.batch", "1.0")]
+    (tmp_path / "jobs.psv").write_text("\n".join([HEADER, *rows]) + "\n")
+    notes = import_log(tmp_path / "jobs.psv", tz="UTC").notes
+    assert [note for note in notes if "--mem=0" in note] == [
+        "1 job asked for all memory of their nodes (--mem=0): what they got is taken"
+    ]
