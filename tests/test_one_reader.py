@@ -13,7 +13,7 @@ from test_workload_swf import HEADER as SWF_HEADER
 from test_workload_swf import row
 from typer.testing import CliRunner
 
-from procure.cli import days, forecast, learn, queue_evaluate, queue_train
+from procure.cli import common, days
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.schemas import JOB
@@ -61,19 +61,21 @@ LOGS = {
     "an swf preset of a site's own": ("site.swf", SWF_HEADER + row(asked=6), {"preset": "site-swf.toml"}),
 }
 
+OPTIONS = {"format": "--log-format", "preset": "--preset"}
+
 
 class _TableWas(Exception):
     """Carries the job table that a command would go on with."""
 
 
-def _caught(monkeypatch: pytest.MonkeyPatch, module: object, name: str, arguments: list[str]) -> pd.DataFrame:
-    """Run a command up to the function that its module gives the job table to first, and return that table."""
+def _caught(monkeypatch: pytest.MonkeyPatch, module: object, arguments: list[str]) -> pd.DataFrame:
+    """Run a command up to where its module has read the log, and return the job table."""
 
-    def stop(jobs: pd.DataFrame, *_: object, **__: object) -> None:
-        raise _TableWas(jobs)
+    def stop(path: Path, *given: object, **options: object) -> None:
+        raise _TableWas(read_log(path, *given, **options).jobs)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, name, stop)
+        patch.setattr(module, "read_log", stop)
         found = CliRunner().invoke(app, arguments)
     assert isinstance(found.exception, _TableWas), (arguments, found.output)
     return found.exception.args[0]
@@ -97,34 +99,25 @@ def test_study_import_queue_learn_and_forecast_read_one_table(folder, monkeypatc
     """Cell by cell, with the CPUs that the log tells."""
     name, text, settings = LOGS[kind]
     (folder / name).write_text(text)
-    options = [part for key, value in settings.items() for part in (f"--{key}", value)]
+    options = [part for key, value in settings.items() for part in (OPTIONS[key], value)]
     found = CliRunner().invoke(app, ["workload", "import", name, *options, "--out", "jobs.parquet"])
     assert found.exit_code == 0, found.output
     imported = read("jobs.parquet", JOB)
     assert imported["cpus_per_node"].max() > 1 or kind == "swf"
-
-    log_options = [text.replace("--format", "--log-format") for text in options]
-    nodes = ["--nodes", "nodes.csv"]
     tables = {
         "study": read_workload(Workload(name="w", jobs=name, **settings)),
         "library": import_log(name, **settings).jobs,
-        "queue train": _caught(
-            monkeypatch, queue_train.training, "train", ["queue", "train", name, *options, "--out", "m"]
-        ),
-        "queue evaluate": _caught(
-            monkeypatch, queue_evaluate.evaluation, "evaluate", ["queue", "evaluate", name, *log_options]
-        ),
-        "learn train": _caught(
-            monkeypatch,
-            learn,
-            "lay_out_days",
-            ["learn", "train", "--jobs", name, *nodes, "--out", "p", *log_options],
-        ),
-        "forecast patterns": _caught(
-            monkeypatch, forecast, "find_patterns", ["forecast", "patterns", name, *log_options]
-        ),
-        "workload days": _caught(monkeypatch, days, "split_days", ["workload", "days", name, *options]),
     }
+    for command in (
+        ["queue", "train", name, "--out", "m"],
+        ["queue", "evaluate", name],
+        ["learn", "train", "--jobs", name, "--nodes", "nodes.csv", "--out", "p"],
+        ["forecast", "patterns", name],
+        ["forecast", "evaluate", name],
+        ["workload", "days", name],
+    ):
+        module = days if command[1] == "days" else common
+        tables[" ".join(command[:2])] = _caught(monkeypatch, module, [*command, *options])
     for who, table in tables.items():
         pd.testing.assert_frame_equal(table, imported, check_dtype=True, obj=who)
 
@@ -135,11 +128,11 @@ def test_days_of_another_zone_do_not_move_the_dates_of_a_log(folder, monkeypatch
     submitted = import_log("log.csv", preset="ccr").jobs["submit_time"].tolist()
     workload = Workload(name="w", jobs="log.csv", preset="ccr", tz="Asia/Tokyo", day="2017-03-02")
     assert read_workload(workload)["submit_time"].tolist() == submitted
-    for module, name, command in [
-        (days, "split_days", ["workload", "days", "log.csv"]),
-        (forecast, "find_patterns", ["forecast", "patterns", "log.csv"]),
+    for module, command in [
+        (days, ["workload", "days", "log.csv"]),
+        (common, ["forecast", "patterns", "log.csv"]),
     ]:
-        table = _caught(monkeypatch, module, name, [*command, "--preset", "ccr", "--tz", "Asia/Tokyo"])
+        table = _caught(monkeypatch, module, [*command, "--preset", "ccr", "--tz", "Asia/Tokyo"])
         assert table["submit_time"].tolist() == submitted
     in_tokyo = read_log("log.csv", LogSettings(preset="ccr", log_tz="Asia/Tokyo")).jobs["submit_time"]
     assert in_tokyo.tolist() == [second - 14 * 3600 for second in submitted]
@@ -184,7 +177,7 @@ def test_a_setting_that_the_format_does_not_take_is_refused(folder, name, settin
 def test_queue_keeps_the_jobs_that_wait_of_a_sacct_log_only(folder, monkeypatch):
     """As `import --keep-unfinished` does; the others are what `import` reads."""
     (folder / "jobs.psv").write_text("\n".join([SACCT_HEADER, line("1"), line("2", **PENDING)]) + "\n")
-    table = _caught(monkeypatch, queue_train.training, "train", ["queue", "train", "jobs.psv", "--out", "m"])
+    table = _caught(monkeypatch, common, ["queue", "train", "jobs.psv", "--out", "m"])
     kept = import_log("jobs.psv", keep_unfinished=True).jobs
     pd.testing.assert_frame_equal(table, kept)
     assert len(kept) == 2
