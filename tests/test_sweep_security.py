@@ -155,8 +155,7 @@ def test_queued_workers_have_keys_unless_refused(tmp_path, monkeypatch, farm):
     for words in (
         "--tls-key",
         "--interface lo",
-        "--no-dashboard",
-        "--worker-class procure.sweep.headless.Worker",
+        "-m procure.sweep.headless worker",
     ):
         assert words in script, script
     options = replace(options, tls=False)

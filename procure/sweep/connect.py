@@ -22,18 +22,18 @@ from procure.errors import TableError
 from procure.files import from_json
 from procure.sweep.lock import locked_workers
 from procure.sweep.protocol import QUEUES, FarmOptions, n_local_workers
+from procure.sweep.scratch import scratch_folder
 from procure.sweep.tls import make_security, one_run_security
 from procure.text import clock_seconds
 
 CONNECT_TIMEOUT = "10s"
-LOOPBACK = "127.0.0.1:0"
 FILE_TIMEOUT = 120.0
 """How many seconds a scheduler file may take to appear."""
 _CLASSES = dict(zip(QUEUES, ("SLURMCluster", "PBSCluster", "LSFCluster", "SGECluster"), strict=True))
 _ONE_THREAD = [f"export {name}_NUM_THREADS=1" for name in ("OMP", "MKL", "OPENBLAS")]
 
-HEADLESS = ("--no-dashboard", "--worker-class", "procure.sweep.headless.Worker")
-"""What keeps ``dask worker`` from opening an HTTP server."""
+WORKER_COMMAND = "procure.sweep.headless"
+"""The module that queued jobs run."""
 
 Explain = Callable[[], tuple[str, bool]]
 
@@ -59,8 +59,12 @@ def connect(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Ite
     }
     if dask.config.get("distributed.scheduler.worker-ttl", None) in (None, "5 minutes"):
         settings["distributed.scheduler.worker-ttl"] = "60s"
-    with dask.config.set(settings), how(farm, options, note) as found:
-        yield found
+    with contextlib.ExitStack() as stack:
+        if how is not _address:
+            scratch = stack.enter_context(scratch_folder(dask.config.get("temporary-directory", None)))
+            settings["temporary-directory"] = str(scratch)
+        stack.enter_context(dask.config.set(settings))
+        yield stack.enter_context(how(farm, options, note))
 
 
 @contextlib.contextmanager
@@ -126,7 +130,7 @@ def _scheduler(options: FarmOptions, keywords: dict[str, Any]) -> dict[str, Any]
 
     if not options.dashboard:
         return {"cls": headless.Scheduler, "options": keywords | {"dashboard": False}}
-    return {"cls": Scheduler, "options": keywords | {"dashboard_address": LOOPBACK}}
+    return {"cls": Scheduler, "options": keywords | {"dashboard_address": headless.DASHBOARD}}
 
 
 @contextlib.contextmanager
@@ -208,7 +212,7 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
 
     cores = options.cores or site("cores") or 1
     walltime = options.walltime or site("walltime")
-    arguments = [*(site("worker-extra-args") or ()), *HEADLESS]
+    arguments = [*(site("worker-extra-args") or ()), "--nworkers", str(cores)]
     if walltime is not None:
         arguments += lifetime_arguments(str(walltime), farm)
     of_site = dict(site("scheduler-options") or {})
@@ -225,6 +229,7 @@ def make_cluster(farm: str, options: FarmOptions) -> Any:
         "account" if farm in ("slurm", "pbs") else "project": options.account,
         "job_name": job_name(options.folder),
         "log_directory": str((options.folder / "logs").resolve()),
+        "worker_command": f"{WORKER_COMMAND} worker",
         "worker_extra_args": arguments,
         "job_script_prologue": [*(site("job-script-prologue") or ()), *_ONE_THREAD],
         "interface": options.interface,

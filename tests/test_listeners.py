@@ -1,0 +1,98 @@
+"""What listens while a sweep runs, of every farm and batch script: no HTTP server that was not asked for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+from sweep_lab import environment, make_long_study, parts, start, until
+from test_sweep_security import listeners
+
+SCRIPTS = Path(__file__).resolve().parent.parent / "pipelines" / "slurm"
+SRUN = '#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift; done\n"$@" & "$@" & wait\n'
+ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def speaks_http(address: tuple[str, int]) -> bool:
+    """Tell whether a listener answers a browser."""
+    host, port = address[:2]
+    try:
+        with socket.create_connection((ANYWHERE.get(host, host), port), timeout=5) as stream:
+            stream.sendall(b"GET /info/main/workers.html HTTP/1.0\r\n\r\n")
+            return stream.recv(5) == b"HTTP/"
+    except OSError:
+        return False
+
+
+def start_script(folder: Path, script: str, path: Path, **variables: str) -> subprocess.Popen[str]:
+    """Run a batch script of ours as Slurm would on one node with two tasks."""
+    srun = folder / "bin" / "srun"
+    srun.parent.mkdir()
+    srun.write_text(SRUN)
+    srun.chmod(0o755)
+    given = environment(FAULT_SLEEP="0.05", SLURM_JOB_ID="7", **variables)
+    return subprocess.Popen(
+        ["bash", str(SCRIPTS / script), str(path)], cwd=folder, text=True, start_new_session=True,
+        env=given | {"PATH": f"{srun.parent}:{given['PATH']}"},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+Addresses = set[tuple[str, int]]
+
+
+def while_running(process: subprocess.Popen[str], path: Path) -> tuple[Addresses, Addresses]:
+    """Give where a process and its children listen while it computes, and where a browser is answered; then end it."""
+    try:
+        until(lambda: len(parts(path)) >= 5 or process.poll() is not None, "5 parts")
+        assert process.poll() is None
+        driver = psutil.Process(process.pid)
+        found = set(listeners([driver, *driver.children(recursive=True)]))
+        return found, set(filter(speaks_http, found))
+    finally:
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGTERM)
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("farm", "n_http"), [(("serial",), 0), (("local",), 0), (("local", "--dashboard"), 1)], ids=str
+)
+@pytest.mark.slow
+def test_farms_open_no_http_server_unless_asked(tmp_path, farm, n_http):
+    """A sweep in this process listens nowhere; local workers on loopback, and none of them is a web server."""
+    path = make_long_study(tmp_path)
+    found, http = while_running(start("sweep", path, "--farm", *farm, FAULT_SLEEP="0.05"), path)
+    assert bool(found) == (farm != ("serial",))
+    assert {address[0] for address in found} <= {"127.0.0.1"}
+    assert len(http) == n_http
+
+
+@pytest.mark.parametrize("dashboard", ["0", "1"])
+@pytest.mark.slow
+def test_sweep_sbatch_opens_no_http_server_unless_asked(tmp_path, dashboard):
+    """Scheduler and workers of sweep.sbatch open none; with PROCURE_DASHBOARD=1 there is one, on loopback."""
+    path = make_long_study(tmp_path)
+    script = start_script(tmp_path, "sweep.sbatch", path, PROCURE_DASHBOARD=dashboard)
+    found, http = while_running(script, path)
+    assert {address[0] for address in http} == ({"127.0.0.1"} if dashboard == "1" else set())
+    ports = {address[1] for address in found}
+    assert len(ports) == 5 + len(http), f"a scheduler, two nannies, two workers: {found}"
+
+
+@pytest.mark.parametrize("cpus", ["1", "2"])
+@pytest.mark.slow
+def test_shard_sbatch_opens_no_http_server(tmp_path, cpus):
+    """A task of shard.sbatch listens nowhere, or on loopback where it has several cores."""
+    path = make_long_study(tmp_path)
+    task = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_TASK_MAX": "0", "SLURM_CPUS_PER_TASK": cpus}
+    found, http = while_running(start_script(tmp_path, "shard.sbatch", path, **task), path)
+    assert bool(found) == (cpus == "2")
+    assert {address[0] for address in found} <= {"127.0.0.1"}
+    assert not http
