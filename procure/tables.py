@@ -254,7 +254,7 @@ def read(path: str | Path, schema: Schema) -> pd.DataFrame:
         else:
             frame = read_rows(content, str(path))
             if _ESCAPED.search(content):
-                frame = _with_formulas(frame)
+                frame = with_formulas(frame)
     except pd.errors.EmptyDataError:
         raise TableError(
             f"{path}: the file is empty; a header with {', '.join(schema.names[:4])} … is needed"
@@ -309,9 +309,11 @@ def write(frame: pd.DataFrame, path: str | Path) -> Path:
     return path
 
 
-# A spreadsheet runs a cell that begins with = + - @ or a tab as a formula, unless an apostrophe stands before it.
-_FORMULA = re.compile("'*[=+\\-@\t\r]")
-_ESCAPED = re.compile(rb"'[=+\-@\t\r]")
+# A spreadsheet runs a cell that begins with one of these as a formula, full-width signs in some locales, unless an
+# apostrophe stands before it. One that separates by semicolons or tabs, or knows no quotes, sees further beginnings.
+_STARTS = "=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+_FORMULA = re.compile(rf"(?<![^;\t\r\n])'*(?=[ \"]*[{_STARTS}])")
+_ESCAPED = re.compile(rb"'[ \"]*[=+\-@\t\r\n\xef]")
 
 
 def as_csv(frame: pd.DataFrame, out: Path | None = None) -> str | None:
@@ -329,14 +331,16 @@ def as_csv(frame: pd.DataFrame, out: Path | None = None) -> str | None:
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame as CSV may hold it: text that a spreadsheet would run as a formula has an apostrophe before it.
 
-    Text that begins with apostrophes and then such a character gets one more, so that `read`, which takes
-    one away from such text, gives back what was written. Numbers are no text and stay as they are.
+    So has what follows a semicolon, a tab or a break within a text, for spreadsheets that separate there. Where
+    apostrophes stand there already, one more is put before them, so that `read`, which takes one away, gives back
+    what was written. Numbers are no text and stay as they are.
     """
-    return _in_texts(frame, lambda text: f"'{text}" if _FORMULA.match(text) else text)
+    return _in_texts(frame, lambda text: _FORMULA.sub(r"'\g<0>", text))
 
 
-def _with_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    return _in_texts(frame, lambda text: text[1:] if text[:1] == "'" and _FORMULA.match(text) else text)
+def with_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame without the apostrophes that `without_formulas` has put into it."""
+    return _in_texts(frame, lambda text: _FORMULA.sub(lambda found: found[0][1:], text))
 
 
 def _in_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:

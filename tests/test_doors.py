@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import csv
+import io
 import itertools
 import json
+import re
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sweep_lab import make_study
 from typer.testing import CliRunner
 
@@ -21,7 +25,7 @@ from procure.files.archive import Archive, write_archive
 from procure.page.html import write_page
 from procure.queue_time import store
 from procure.queue_time.training import train
-from procure.tables import JOB, as_csv, read, write
+from procure.tables import JOB, as_csv, read, with_formulas, without_formulas, write
 from procure.text import printable
 from procure.topology.fat_tree import make_nodes
 from tests.test_queue_time_model import QUICK, busy_site
@@ -241,11 +245,38 @@ def test_names_in_topology_tables_reach_no_terminal(tmp_path):
         assert said == printable(said, kept="\n\t"), said
 
 
+SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20"
+
+
+@given(st.lists(st.text(alphabet=f"{SIGNS};,\t\r\n' a\"", max_size=12), min_size=1, max_size=4))
+def test_no_reader_of_csv_sees_a_formula(texts):
+    """Whichever of commas, semicolons, tabs and breaks separate, no cell begins with a sign; all is read back."""
+    frame = pd.DataFrame({"job_id": texts, "user": texts[::-1]})
+    content = as_csv(frame) or ""
+    pieces = [cell for row in csv.reader(io.StringIO(content, newline="")) for cell in row]
+    assert not [cell for cell in pieces if cell.lstrip(" ")[:1] in tuple(f"{SIGNS}\t\r\n")]
+    for line in re.split(r"[;\t\r\n]", content):
+        assert line.lstrip(' "')[:1] not in tuple(SIGNS)
+    pd.testing.assert_frame_equal(with_formulas(without_formulas(frame)), frame)
+
+
 def test_a_table_keeps_evil_names_and_a_spreadsheet_runs_none(tmp_path):
     """What begins like a formula is escaped in the file, and read back as it was."""
     jobs = pd.DataFrame(
         {
-            "job_id": ["=1+1", "@x", "-x", "+x", "\tx", "a\r=1+1"],
+            "job_id": [
+                "=1+1",
+                "@x",
+                "-x",
+                "+x",
+                "\tx",
+                "a\r=1+1",
+                "\n=1",
+                "x;=1",
+                "\uff1d1",
+                "'=1",
+                "a;''-b",
+            ],
             "submit_time": 0,
             "run_time": 1,
             "cpus_per_node": 1,
@@ -256,7 +287,7 @@ def test_a_table_keeps_evil_names_and_a_spreadsheet_runs_none(tmp_path):
     with path.open(newline="") as stream:
         rows = list(csv.reader(stream))[1:]
     assert len(rows) == len(jobs)
-    assert not [cell for row in rows for cell in row if cell[:1] in ("=", "+", "-", "@", "\t", "\r")]
+    assert not [cell for row in rows for cell in row if cell[:1] in tuple(f"{SIGNS}\t\r\n")]
     again = read(path, JOB)
     assert again["job_id"].tolist() == jobs["job_id"].tolist()
     assert again["user"].tolist() == [EVIL] * len(jobs)

@@ -24,8 +24,9 @@ def page_text() -> str:
         "Made from the schemas in `procure/tables.py`; a test keeps it so.",
         "",
         "In CSV that procure writes or prints, text that a spreadsheet would run as a formula, because it begins with",
-        "`=`, `+`, `-`, `@` or a tab, has an apostrophe before it. Reading a table takes it away again; numbers,",
-        "JSON and Parquet are as they are.",
+        "`=`, `+`, `-`, `@`, one of their full-width forms, a tab or a break, has an apostrophe before it; so has what",
+        "follows a semicolon, a tab or a break within a text. Reading a table takes it away again; numbers, JSON and",
+        "Parquet are as they are.",
     ]
     for schema in SCHEMAS.values():
         lines += ["", f"## {schema.name}"]
