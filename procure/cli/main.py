@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -129,10 +133,28 @@ def _say(text: str) -> None:
     typer.echo(printable(text, kept="\n\t"), err=True)
 
 
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let TERM and HUP end a command as Ctrl-C does, so that no half-written file is left."""
+    main = threading.current_thread() is threading.main_thread()
+    ends = [
+        one for one in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(one) is signal.SIG_DFL
+    ]
+    try:
+        for one in ends:
+            signal.signal(one, signal.default_int_handler)
+        yield
+    finally:
+        for one in ends:
+            if signal.getsignal(one) is signal.default_int_handler:
+                signal.signal(one, signal.SIG_DFL)
+
+
 def run() -> None:
     """Run the command line; an error is one line on stderr: exit code 2 for bad usage, 130 for Ctrl-C, else 1."""
     try:
-        app()
+        with _ended_in_order():
+            app()
     except TableError as error:
         _say(f"procure: {error}")
         sys.exit(1)

@@ -80,7 +80,7 @@ def status(
     Examples:
     procure study status pipelines/example.toml
     """
-    common.print_record(store.study_status(_plan(path)), output, str(path))
+    common.print_record(store.study_status(_plan(path), common.note), output, str(path))
 
 
 @app.command("merge")
@@ -123,10 +123,10 @@ def verify(
 
 @app.command("tls")
 def tls(path: StudyArgument) -> None:
-    """Make a study's TLS keys if there are none; print what `dask scheduler` and `dask worker` need.
+    """Make a study's TLS keys if there are none; print what Dask's scheduler and workers need.
 
     Examples:
-    dask scheduler --protocol tls --scheduler-file s.json $(procure study tls mystudy.toml)
+    python -m procure.sweep.headless scheduler --protocol tls $(procure study tls mystudy.toml)
     """
     common.echo(dask_options(load_study(path).folder))
 

@@ -64,7 +64,9 @@ def sweep(
     for text in plan.notes:
         common.note(text)
     if dry_run:
-        common.print_record(_planned(plan, study_status(plan)), output, f"{study} would compute:")
+        common.print_record(
+            _planned(plan, study_status(plan, common.note)), output, f"{study} would compute:"
+        )
         return
     options = FarmOptions(
         jobs, cores, memory, walltime, partition, account, scheduler_file, tls, wait, plan.study.folder,

@@ -162,7 +162,7 @@ def workspace(study: Study, note: Callable[[str], None] = silent) -> Iterator[tu
         with tempfile.TemporaryDirectory(prefix="procure-search-") as scratch:
             copy = Path(scratch) / SEARCH_FOLDER
             if folder.is_dir():
-                shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("lock"))
+                shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("lock*", "tls", "logs"))
             note(f"{folder}: {error.strerror}; what is simulated now is not kept")
             yield copy, False
         return

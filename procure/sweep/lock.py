@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from procure.errors import TableError
 from procure.study import Study
 
@@ -67,13 +69,20 @@ def _make(folder: Path) -> None:
 
 
 def _opened(path: Path) -> IO[str]:
-    """Open a lock to read and write; refuse what is none of ours, which `_hold` would empty."""
+    """Open a lock to read and write; refuse what is none of ours, which `_hold` would empty.
+
+    Whoever may read a file may lock it, so only those who may write to the folder may read its locks.
+    """
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        if os.fstat(handle).st_uid == os.geteuid():
+            writers = stat.S_IMODE(path.parent.stat().st_mode) & 0o222
+            os.fchmod(handle, 0o600 | writers | writers << 1)
     except OSError as error:
         reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise TableError(f"{path}: cannot be written: {reason}") from None
-    stream = os.fdopen(handle, "r+", encoding="utf-8", errors="replace")
+    # Under the file's name, which os.fdopen would not give it.
+    stream = open(path, "r+", encoding="utf-8", errors="replace", opener=lambda *_: handle)  # noqa: SIM115
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or not _HOLDER.fullmatch(stream.read(1000)):
         stream.close()
@@ -101,8 +110,25 @@ def _hold(stream: IO[str], how: int, folder: Path, *, write: bool) -> None:
 
 
 def _holder(stream: IO[str]) -> str:
+    """Say who holds a lock: who wrote so, unless that process has ended; then what this node's kernel says."""
     stream.seek(0)
-    return stream.read().strip() or "another process"
+    written = stream.read().strip()
+    found = re.match(r"process (\d+) on (\S*) ", written)
+    if written and (found is None or found[2] != socket.gethostname() or psutil.pid_exists(int(found[1]))):
+        return written
+    ended = f" ({written} has ended)" if written else ""
+    now = ", ".join(f"process {pid}" for pid in _pids(stream)) or "a process on another node"
+    return f"{now} holds {stream.name}{ended}"
+
+
+def _pids(stream: IO[str]) -> list[int]:
+    """List the processes of this node that hold a file's lock, from Linux's table of locks."""
+    inode = os.fstat(stream.fileno()).st_ino
+    try:
+        rows = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+        return [int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{inode}")]
+    except (OSError, ValueError, IndexError):
+        return []
 
 
 def _shards(folder: Path) -> list[str]:

@@ -23,7 +23,7 @@ from procure.study import Plan, Study, load_plan, load_study
 from procure.study.rules import can_learn
 from procure.sweep import read_results
 from procure.sweep.parts import SCHEMA, PartError
-from procure.sweep.store import PARTS, RESULTS, read_parts
+from procure.sweep.store import RESULTS, part_files, read_parts
 from procure.text import be, counted, listed, nearest
 
 SEARCH_FOLDER, RACE_FOLDER = "search", "race"
@@ -197,7 +197,7 @@ def load_results(
         )
         searched = searched[wanted & searched["package_id"].isin(plan.row_of.index)]
         searched = searched.drop_duplicates(["package_id", "workload"], ignore_index=True)
-    if len(searched) and not (folder / RESULTS).exists() and not any((folder / PARTS).glob("*.parquet")):
+    if len(searched) and not (folder / RESULTS).exists() and not part_files(folder):
         results, searched = searched, searched.iloc[:0]
     else:
         results = read_results(plan.study, plan)

@@ -74,6 +74,11 @@ def part_path(study: Study, batch: Batch) -> Path:
     return study.folder / PARTS / f"{batch.key}.parquet"
 
 
+def part_files(folder: Path) -> list[Path]:
+    """List the parts of a folder, without those that are being written: these begin with a dot."""
+    return sorted(path for path in (folder / PARTS).glob("*.parquet") if not path.name.startswith("."))
+
+
 def fingerprint_text(plan: Plan) -> str:
     """The plan's fingerprint as the one line that every file of the folder carries."""
     return json.dumps(plan.fingerprint, sort_keys=True)
@@ -116,7 +121,7 @@ def read_parts(
 ) -> dict[Path, Part]:
     """Read the result table and the parts of a folder, by file, see `stored` and `procure.sweep.parts.read_part`."""
     parts = {}
-    for path in (folder / RESULTS, *sorted((folder / PARTS).glob("*.parquet"))):
+    for path in (folder / RESULTS, *part_files(folder)):
         try:
             if path.exists():
                 parts[path] = read_part(path, fingerprint)
@@ -212,10 +217,19 @@ def read_results(study: Study, plan: Plan | None = None) -> pd.DataFrame:
     return found.frame()
 
 
-def study_status(plan: Plan) -> dict[str, Any]:
-    """Count a study's runs: planned, done, failed, missing; and the kernel seconds that they took."""
+def study_status(plan: Plan, note: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
+    """Count a study's runs: planned, done, failed, missing; and the kernel seconds that they took.
+
+    ``note`` is called with each file that cannot be read.
+    """
     refuse_other_inputs(plan)
-    return _count(plan, stored(plan))
+
+    def refused(path: Path, why: PartError) -> None:
+        note(
+            f"careful: {path} is {why}; its runs count as missing, procure sweep {plan.study.path} repeats them"
+        )
+
+    return _count(plan, stored(plan, refused))
 
 
 def _count(plan: Plan, found: Stored) -> dict[str, Any]:

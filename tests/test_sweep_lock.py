@@ -1,0 +1,116 @@
+"""A study's folder that others read, write or have left: no shard disturbs another, and no reader the owner."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from sweep_lab import make_study, serial_results
+
+from procure.errors import TableError
+from procure.files import whole_file
+from procure.study import load_study
+from procure.sweep import load_plan, run_sweep
+from procure.sweep.lock import locked
+from procure.sweep.store import open_folder
+
+HOLD = "import fcntl, sys; stream = open(sys.argv[1]); fcntl.flock(stream, fcntl.LOCK_SH); print('held'); input()"
+WRITE = """
+import sys, time
+import procure.tables
+from procure.cli.main import run
+
+def as_csv(frame, out):
+    print("writing", flush=True)
+    time.sleep(60)
+
+procure.tables.as_csv = as_csv
+sys.argv = ["procure", "workload", "generate", "--out", sys.argv[1]]
+run()
+"""
+
+
+def small_plan(folder):
+    return load_plan(load_study(make_study(folder, n_jobs="20", sample="40")))
+
+
+def test_a_shard_leaves_the_half_written_parts_of_another(tmp_path):
+    """What is being written in the folder is neither read nor renamed when another shard starts."""
+    plan = small_plan(tmp_path)
+    run_sweep(plan, "serial", shard=(0, 2))
+    part = next((plan.study.folder / "parts").glob("*.parquet"))
+    with whole_file(part.with_name("day.best-fit.000000007-01234567.parquet")) as temporary:
+        temporary.write_bytes(part.read_bytes()[:100])
+        _, notes = open_folder(plan)
+        assert notes == []
+        run_sweep(plan, "serial", shard=(1, 2))
+        assert temporary.exists()
+        temporary.write_bytes(part.read_bytes())
+
+
+def test_who_may_only_read_cannot_lock(tmp_path):
+    """Locks are readable only to those who may write to the folder, those of an earlier version, too."""
+    study = load_study(make_study(tmp_path))
+    study.folder.mkdir(parents=True)
+    old = study.folder / "lock"
+    old.touch()
+    for folder_mode, mode in ((0o755, 0o600), (0o775, 0o660), (0o700, 0o600)):
+        old.chmod(0o644)
+        study.folder.chmod(folder_mode)
+        with locked(study, (0, 2)):
+            modes = {path.name: path.stat().st_mode & 0o777 for path in study.folder.glob("lock*")}
+        assert modes == {"lock": mode, "lock.0-of-2": mode}
+
+
+def test_a_lock_that_is_held_names_who_holds_it(tmp_path):
+    """Not a process that has ended: the one that has the file locked, and the file."""
+    study = load_study(make_study(tmp_path))
+    with locked(study):
+        pass
+    lock = study.folder / "lock"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lock.write_text(lock.read_text().replace(f"process {os.getpid()} ", f"process {ended.pid} "))
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "held\n"
+        words = rf"running: process {reader.pid} holds \S+/lock \(process {ended.pid} on .* has ended\)"
+        with pytest.raises(TableError, match=words):
+            locked(study).__enter__()
+        reader.communicate("\n")
+    with locked(study), lock.open() as stream, pytest.raises(OSError):
+        fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
+    """TERM and HUP end a command as Ctrl-C does."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITE, str(tmp_path / "jobs.csv")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as command:  # fmt: skip
+        assert command.stdout is not None
+        assert command.stdout.readline() == "writing\n"
+        command.send_signal(number)
+        assert command.communicate(timeout=60)[1] == "procure: interrupted\n"
+    assert command.returncode == 130
+    assert not list(tmp_path.iterdir())
+
+
+def test_status_tells_of_a_result_table_that_cannot_be_read(tmp_path, procure):
+    """`study status` counts the runs of a truncated result table as missing, and says why."""
+    path = make_study(tmp_path, n_jobs="20", sample="40")
+    serial_results(path)
+    table = load_study(path).folder / "results.parquet"
+    table.write_bytes(table.read_bytes()[:-100])
+    code, out, err = procure("study", "status", path, "--format", "json")
+    assert code == 0
+    assert '"n_done": 0' in out
+    assert err.startswith(f"careful: {table} is damaged: ")
+    assert "count as missing" in err
