@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
@@ -37,6 +38,13 @@ MOST_PROCESSES = 10_000
 """Processes, and jobs in a queue, that are asked for at once."""
 MOST_LISTED = 1000
 """Policies, and lengths of lists, that a study names."""
+
+MOST_TOML, MOST_PARTS = 4_000_000, 16
+"""Bytes of a settings file, and parts of a key such as ``a.b.c``: Python's reader takes memory for each part."""
+_PART = r"(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')"
+_DEEP_KEY = re.compile(
+    rf"(?:^|[\[{{,])[ \t]*+(?:{_PART}[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}", re.ASCII | re.MULTILINE
+)
 
 PositiveInt = Annotated[int, Field(ge=1, le=LARGEST)]
 NaturalInt = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -211,8 +219,23 @@ def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
     except TableError as error:
         raise TableError(f"{error}{hint}") from None
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        if len(content) > MOST_TOML:
+            raise TableError(
+                f"{path}: holds {len(content):,} bytes; a settings file has at most {MOST_TOML:,}"
+            )
+        text = content.decode("utf-8")
+        if deep := _DEEP_KEY.search(text):
+            line = text.count("\n", 0, deep.start()) + 1
+            raise TableError(
+                f"{path}: line {line}: a key of more than {MOST_PARTS} parts with dots between them"
+            )
+        return tomllib.loads(text)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be read: {error.strerror}") from None
     except RecursionError:
         raise TableError(f"{path}: not a TOML file for us: its lists or tables are nested too deep") from None
+    except TableError:
+        raise
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise TableError(f"{path}: not a TOML file: {reason(error)}") from None

@@ -30,6 +30,8 @@ _BLOCK = 1 << 22
 _VALUE_BYTES = 8
 
 _SEPARATORS = ",;\t"
+MOST_COLUMNS = 20_000
+"""Columns of delimited text: a package table has one for each quoted type."""
 _LONGEST_FIELD = 2**27
 
 
@@ -187,6 +189,9 @@ def read_rows(content: bytes, source: str, encoding_errors: str = "strict") -> p
     """
     content = as_utf8(content)
     separator = _separator(content)
+    n = content[:_BLOCK].lstrip().split(b"\n", 1)[0].count(separator.encode()) + 1
+    if n > MOST_COLUMNS:
+        raise TableError(f"{source}: the first line has {n:,} columns; at most {MOST_COLUMNS:,} can be read")
     form: dict[str, Any] = {
         "sep": separator, "dtype": str, "keep_default_na": False, "skipinitialspace": True,
         "encoding_errors": encoding_errors,

@@ -13,9 +13,9 @@ import numpy as np
 from procure.errors import TableError
 from procure.objectives.quantities import OBJECTIVES, Quantity
 from procure.schemas import COST_UNITS, METRICS, PACKAGE
-from procure.text import MONEY_UNITS, NUMBER, TIME_UNITS, nearest, number, with_unit
+from procure.text import MONEY_UNITS, NUMBER, TIME_UNITS, nearest, number, short, with_unit
 
-_EXPRESSION = re.compile(r"\s*([^<>=]+?)\s*(<=|>=|==|<|>)\s*([^<>=]*?)\s*")
+_OPERATOR = re.compile("<=|>=|==|<|>")
 _VALUE = re.compile(rf"((?:US)?\$|USD)?\s*({NUMBER})\s*([A-Za-z%]*)")
 _SHAPE = "write NAME OP VALUE, e.g. 'p95_wait<=4h'; OP is one of <= < >= > =="
 
@@ -30,7 +30,7 @@ UNITS: dict[str, dict[str, str]] = {
 }
 """Per dimension, the units that may follow a number, and their factors; a bare number is in the first."""
 
-_CLOSE = 1e-9
+_CLOSE, _LONGEST = 1e-9, 300
 _COMPARE = {"<=": np.less_equal, "<": np.less, ">=": np.greater_equal, ">": np.greater}
 
 
@@ -125,10 +125,13 @@ def parse(text: str, known: Mapping[str, Quantity] | None = None) -> Constraint:
     TableError
         It is no such expression, or its name or unit is unknown.
     """
-    match = _EXPRESSION.fullmatch(text)
-    if match is None:
+    if len(text) > _LONGEST:
+        raise TableError(f"constraint {short(text)}: at most {_LONGEST:,} characters are allowed; {_SHAPE}")
+    match = _OPERATOR.search(text)
+    name, right = (text[: match.start()].strip(), text[match.end() :].strip()) if match else ("", "")
+    if match is None or not name or re.search("[<>=]", name + right):
         raise TableError(f"constraint {text!r} cannot be read; {_SHAPE}")
-    name, op, right = match.groups()
+    op = match[0]
     value = _VALUE.fullmatch(right)
     if value is None:
         raise TableError(f"constraint {text!r}: {right!r} is not a number with a unit; {_SHAPE}")

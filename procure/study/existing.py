@@ -162,7 +162,7 @@ def _gpus(fields: dict[str, str], where: str) -> tuple[int, str]:
         return (0 if math.isnan(gpus) else int(gpus)), model
     n, models = 0, []
     # Cores in brackets, as in gpu:a100:4(S:0-1,3), hold commas of their own.
-    for item in filter(None, re.sub(r"\([^)]*\)", "", gres).split(",")):
+    for item in filter(None, re.sub(r"\([^()]*\)", "", gres).split(",")):
         item = item.replace(":no_consume", "")
         if item.split(":")[0] != "gpu":
             continue

@@ -10,11 +10,11 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import read_bytes
-from procure.text import listed
+from procure.text import listed, short
 from procure.workload.slurm_text import expand_nodes
 
 _NAME = r"[^\[\],=\s]"
-_RANGE = r"\d+(?:-\d+)?"
+_RANGE = r"\d{1,18}(?:-\d{1,18})?"
 _PART = rf"(?:{_NAME}+(?:\[{_RANGE}(?:,{_RANGE})*\]{_NAME}*)*)"
 _HOST_LIST = re.compile(rf"{_PART}(?:,{_PART})*")
 _MOST_NAMES, _DEEPEST = 1_000_000, 100
@@ -145,14 +145,18 @@ def _names(text: str, where: str) -> list[str]:
         cut = (
             "; the line is cut off (SLURM_TOPO_LEN lengthens it)" if text.count("[") > text.count("]") else ""
         )
-        raise TableError(f"{where}: host list {text!r} cannot be read{cut}; names are written c[1-18,20],g1")
+        raise TableError(
+            f"{where}: host list {short(text)} cannot be read{cut}; names are written c[1-18,20],g1"
+        )
     size = 0
-    for low, high in re.findall(r"(\d+)-(\d+)(?=[,\]])", text):
+    for low, high in re.findall(r"(?<!\d)(\d+)-(\d+)(?=[,\]])", text):
         if int(high) < int(low):
-            raise TableError(f"{where}: host list {text!r} has the range {low}-{high}, which runs backwards")
+            raise TableError(
+                f"{where}: host list {short(text)} has the range {low}-{high}, which runs backwards"
+            )
         size += int(high) - int(low)
     if size > _MOST_NAMES:
-        raise TableError(f"{where}: host list {text!r} names more than {_MOST_NAMES:,} nodes")
+        raise TableError(f"{where}: host list {short(text)} names more than {_MOST_NAMES:,} nodes")
     return expand_nodes(text)
 
 

@@ -80,7 +80,15 @@ def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe | Campus:
         raise TableError(
             f"{text!r} is no recipe, which is a .toml file or an embedded one; {nearest(text, RECIPES)}"
         )
-    path = RECIPES.get(text, Path(path))
+    return _embedded(text) if text in RECIPES else _read_recipe(Path(path))
+
+
+@cache
+def _embedded(name: str) -> Recipe | Campus:
+    return _read_recipe(RECIPES[name])
+
+
+def _read_recipe(path: Path) -> Recipe | Campus:
     table = read_toml(path)
     return validated(Campus, table, str(path)) if "kinds" in table else validated(Recipe, table, str(path))
 

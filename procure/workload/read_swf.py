@@ -23,6 +23,8 @@ _NAMES = [
 _UNUSED = ("average CPU time", "used memory", "executable", "preceding job", "think time")
 _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
 _PARTIAL = (2, 3, 4)
+MOST_FIELDS = 64
+"""Fields of a line: the standard's 18, and those that a centre adds."""
 
 
 def read_swf(
@@ -136,13 +138,15 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
         for i, line in enumerate(lines, start=1)
         if line.strip() and not line.lstrip().startswith(";")
     ]
-    counts = [len(line.split(";", 1)[0].split()) for _, line in body]
-    good = [item for item, count in zip(body, counts, strict=True) if count >= len(_NAMES)]
+    counts = [len(line.split(";", 1)[0].split(maxsplit=MOST_FIELDS)) for _, line in body]
+    right = [len(_NAMES) <= count <= MOST_FIELDS for count in counts]
+    good = [item for item, is_right in zip(body, right, strict=True) if is_right]
     rows = np.array([number for number, _ in good], dtype=np.int64)
     ledger = Ledger(str(path), rows, len(body), skip_bad_rows, line="line")
     if len(good) < len(body):
-        at = next(i for i, count in enumerate(counts) if count < len(_NAMES))
-        problem = f"line {body[at][0]}: {counts[at]} fields where SWF has {len(_NAMES)}"
+        at = right.index(False)
+        n = f"more than {MOST_FIELDS}" if counts[at] > MOST_FIELDS else counts[at]
+        problem = f"line {body[at][0]}: {n} fields where SWF has {len(_NAMES)}"
         ledger.skip_lines(len(body) - len(good), problem)
     if not good:
         raise TableError(f"{path}: holds no job; no line has the {len(_NAMES)} fields of SWF")
@@ -151,7 +155,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
         sep=r"\s+",
         comment=";",
         header=None,
-        names=list(range(max(counts))),
+        names=list(range(max(count for count, is_right in zip(counts, right, strict=True) if is_right))),
         index_col=False,
         low_memory=False,
         quoting=3,

@@ -151,7 +151,7 @@ def expand_nodes(text: str) -> list[str]:
     TableError
         There are more than `MOST_NAMES`.
     """
-    cut = [re.split(r"\[([^\]]*)\]", part.strip()) for part in _PARTS.findall(text)]
+    cut = [re.split(r"\[([^\[\]]*)\]", part.strip()) for part in _PARTS.findall(text)]
     sizes = [(math.prod(map(_count, pieces[1::2])), _longest(pieces)) for pieces in cut]
     _refuse_many(text, sum(n for n, _ in sizes), max((longest for _, longest in sizes), default=0))
     names: list[str] = []
@@ -163,7 +163,7 @@ def expand_nodes(text: str) -> list[str]:
     return names
 
 
-_PARTS = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
+_PARTS = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 
 
 def _longest(pieces: list[str]) -> int:
@@ -226,7 +226,7 @@ def parse_tres(text: str) -> tuple[float, float, float, float, str, bool]:
     return found.get("cpu", nan), found.get("mem", nan), found.get("node", nan), gpus, model, bad
 
 
-_ARRAY = re.compile(r"(.+)_\[([^\]%]*)(?:%\d+)?\]")
+_ARRAY = re.compile(r"(.+)_\[([^\[\]%]*)(?:%\d+)?\]")
 
 
 def refuse_many_tasks(job_ids: Iterable[str], source: str) -> None:
