@@ -11,8 +11,9 @@ class Column:
 
     ``dtype`` is ``int``, ``float``, ``str`` or ``bool``. A column that is not ``required`` may be
     absent; then it is filled with ``default``, or left out where the default is None. A ``nullable``
-    int is pandas' ``Int64``. ``money`` accepts currency text such as ``$6,960``. ``how`` says how the
-    values of several runs become one: their ``mean``, ``max``, or their sum, being a ``count``.
+    int is pandas' ``Int64``; text has at most ``longest`` characters. ``money`` accepts currency text
+    such as ``$6,960``. ``how`` says how the values of several runs become one: their ``mean``, ``max``,
+    or their sum, being a ``count``.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Column:
     nullable: bool = False
     minimum: float | None = None
     maximum: float | None = None
+    longest: int | None = None
     money: bool = False
     how: str = "mean"
 
@@ -80,29 +82,37 @@ def _float(name: str, unit: str, meaning: str, **rest: object) -> Column:
 
 
 def _str(name: str, meaning: str, **rest: object) -> Column:
+    rest.setdefault("longest", 1000)
     return Column(name, "str", "", meaning, **rest)  # type: ignore[arg-type]
 
 
 _TIME: dict[str, object] = {"minimum": -_LARGEST["s, Unix, UTC"]}
 _OPTIONAL: dict[str, object] = {"required": False, "nullable": True}
+SPEEDS = (1e-6, 10**9)
+"""The least and the largest speed of a core that is no slip, in any measure."""
+_SPEED = _OPTIONAL | {"maximum": SPEEDS[1]}
 
 
 QUOTE = Schema(
     "quote",
     (
-        _str("name", "the vendor's name of the server type; a column of the package table"),
-        _str("category", "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says"),
-        _int("cpus", "CPUs", "CPU cores per node", minimum=1),
-        _float("mem_gb", "GB = 1,000 MB", "memory per node"),
-        _int("gpus", "GPUs", "GPUs per node"),
-        _float("price_usd", "US$", "price of one node; text such as $6,960 is accepted", money=True),
+        _str("name", "the vendor's name of the server type; a column of the package table", longest=200),
+        _str(
+            "category",
+            "e.g. compute, bigmem, gpu; a package takes one type of each, or as the study says",
+            longest=200,
+        ),
+        _int("cpus", "CPUs", "CPU cores per node", minimum=1, maximum=100_000),
+        _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=0.001, maximum=10**7),
+        _int("gpus", "GPUs", "GPUs per node", maximum=10_000),
+        _float(
+            "price_usd", "US$", "price of one node; text such as $6,960 is accepted", minimum=0.01, money=True
+        ),
         _str("vendor", "who quoted", required=False, default=""),
         _str("gpu_type", "GPU model; empty = any", required=False, default=""),
         _str("processor", "processor model, for information", required=False, default=""),
-        _float("spec_rate", "any speed", "speed of one core; empty = ratio 1.0", **_OPTIONAL),
-        _float(
-            "spec_rate_node", "any speed", "speed of all cores together, instead of spec_rate", **_OPTIONAL
-        ),
+        _float("spec_rate", "any speed", "speed of one core; empty = ratio 1.0", **_SPEED),
+        _float("spec_rate_node", "any speed", "speed of all cores together, instead of spec_rate", **_SPEED),
         _float("power_w", "W", "power of one busy node", **_OPTIONAL),
         _float("idle_power_w", "W", "power of one idle node", **_OPTIONAL),
         _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL),
@@ -131,7 +141,11 @@ QUOTE = Schema(
 PACKAGE = Schema(
     "package",
     (
-        _str("package_id", "type=count pairs joined by commas, in quote-file order, without zeros"),
+        _str(
+            "package_id",
+            "type=count pairs joined by commas, in quote-file order, without zeros",
+            longest=None,
+        ),
         _float("price_usd", "US$", "price of all nodes of the package"),
         _int("total_cpus", "CPUs", "CPU cores of all nodes", maximum=None),
         _float("total_mem_gb", "GB = 1,000 MB", "memory of all nodes"),
@@ -163,7 +177,7 @@ JOB = Schema(
         _int("eligible_time", "s, Unix, UTC", "when the job could first start", **_TIME, **_OPTIONAL),
         _int("start_time", "s, Unix, UTC", "when it started; empty = never", **_TIME, **_OPTIONAL),
         _int("end_time", "s, Unix, UTC", "when it ended; empty = not yet", **_TIME, **_OPTIONAL),
-        _str("node_ids", "the nodes that it got, separated by commas", required=False),
+        _str("node_ids", "the nodes that it got, separated by commas", required=False, longest=None),
         _float("cpu_percent", "%", "how busy it keeps its CPUs when alone", maximum=100, **_OPTIONAL),
         _float("mem_percent", "%", "how much of its share of the memory it fills", maximum=100, **_OPTIONAL),
         _float("bandwidth_percent", "%", "of its share of the memory bandwidth", maximum=100, **_OPTIONAL),
@@ -185,7 +199,7 @@ NODE = Schema(
         _int("mem_mb", "MB", "memory"),
         _int("gpus", "GPUs", "GPUs", required=False, default=0),
         _str("gpu_type", "GPU model; empty = any", required=False, default=""),
-        _float("speed", "any speed", "speed of one core; empty = ratio 1.0", **_OPTIONAL),
+        _float("speed", "any speed", "speed of one core; empty = ratio 1.0", **_SPEED),
         _float("power_w", "W", "power of the busy node", **_OPTIONAL),
         _float("idle_power_w", "W", "power of the idle node", **_OPTIONAL),
         _str("features", "Slurm's features of the node, separated by commas", required=False),
@@ -240,11 +254,11 @@ METRICS = (
 RESULT = Schema(
     "result",
     (
-        _str("package_id", "which package was simulated"),
+        _str("package_id", "which package was simulated", longest=None),
         _str("workload", "which workload"),
         _str("policy", "which policy"),
         _str("status", "ok, or failed"),
-        _str("reason", "why a run failed; empty if it did not"),
+        _str("reason", "why a run failed; empty if it did not", longest=None),
         *METRICS,
         _int("schema_version", "", "version of this table"),
     ),

@@ -132,6 +132,11 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
         if column.required and column.default is None and column.name != "reason":
             refuse(missing, f"the value is missing; {column.meaning}", show=False)
         text = ["" if gone else str(value) for gone, value in zip(missing, values, strict=True)]
+        if column.longest is not None:
+            refuse(
+                [len(one) > column.longest for one in text],
+                f"is too long; {column.longest} characters are allowed",
+            )
         return pd.Series(text, index=values.index, dtype=object)
     if column.dtype == "bool":
         if values.dtype == bool:

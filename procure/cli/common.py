@@ -17,11 +17,12 @@ import typer
 from procure.cli import layout
 from procure.cli.people import amount, cell, head
 from procure.errors import ArgumentError, TableError
-from procure.tables import as_csv, check_name
+from procure.tables import JOB, as_csv, check_name, read
 from procure.text import money, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
 from procure.workload.log_settings import LogFormat
+from procure.workload.oddities import oddities
 
 
 class Format(StrEnum):
@@ -127,6 +128,14 @@ def read_jobs(path: Path, settings: LogSettings, keep_unfinished: bool | LogForm
     for warning in log.warnings:
         note(f"careful: {path.name}: {warning}")
     return log
+
+
+def read_job_table(path: Path) -> pd.DataFrame:
+    """Read a job table, and say what looks wrong in it."""
+    jobs = read(path, JOB)
+    for warning in oddities(jobs):
+        note(f"careful: {path.name}: {warning}")
+    return jobs
 
 
 def usd(text: str | None) -> str | None:

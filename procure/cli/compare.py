@@ -65,7 +65,7 @@ def compare(
             check_length(slices)
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = tables.read(jobs, tables.JOB), tables.read(nodes, tables.NODE)
+    job_table, node_table = common.read_job_table(jobs), tables.read(nodes, tables.NODE)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     if exclusive:
         options["options"] = {"exclusive": 1}

@@ -9,10 +9,9 @@ import typer
 
 from procure.cli import common
 from procure.cli.farm_options import farm_name
-from procure.schemas import JOB
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.sweep.choose_days import DayRule, Probe, choose_days
-from procure.tables import read, write
+from procure.tables import write
 from procure.text import counted
 from procure.workload import merge, read_log, scale_load
 from procure.workload.days import Rule
@@ -138,7 +137,7 @@ def load(
     procure workload load jobs.parquet --load 1.5 --out busier.parquet
     procure workload load jobs.parquet --load 0.8 --out quieter.parquet --seed 7
     """
-    table = read(jobs, JOB)
+    table = common.read_job_table(jobs)
     with common.named(factor="--load"):
         scaled = scale_load(table, factor, seed, gap)
     write(scaled, out)

@@ -9,10 +9,9 @@ import typer
 
 from procure.cli import common
 from procure.reports.futures import draw_differences
-from procure.schemas import JOB
 from procure.settings import LAST_SEED, validated
 from procure.study.futures import write_futures
-from procure.tables import read, write
+from procure.tables import write
 from procure.text import counted
 from procure.workload.futures import CLASSES, Futures, compare_futures, draw_futures, say_futures
 
@@ -78,7 +77,7 @@ def futures(
         "mix": dict(_mix(text) for text in mix or []),
     }  # fmt: skip
     settings = validated(Futures, values, "futures")
-    past = read(jobs, JOB)
+    past = common.read_job_table(jobs)
     common.note(say_futures(past, settings))
     drawn = list(draw_futures(past, settings))
     differences = compare_futures(past, drawn, settings)

@@ -9,7 +9,7 @@ import typer
 
 from procure.cli import common, lazy
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, validated
-from procure.tables import JOB, NODE, read, write
+from procure.tables import NODE, read, write
 from procure.text import counted, duration
 from procure.topology.fat_tree import make_nodes
 from procure.window.compare import compare_methods
@@ -138,7 +138,7 @@ def train(
     procure window solve instance.json --method neural:net.zip
     """
     network = train_network(
-        generate_jobs(3000, seed) if jobs is None else read(jobs, JOB),
+        generate_jobs(3000, seed) if jobs is None else common.read_job_table(jobs),
         make_nodes(25, 4, 10) if nodes is None else read(nodes, NODE),
         minutes=minutes, steps=steps, length=length, seed=seed, progress=common.note,
     )  # fmt: skip
@@ -183,7 +183,7 @@ def compare(
     parameters = validated(Windows, given, "policy window")
     with common.named(method="--methods"):
         comparison = compare_methods(
-            read(jobs, JOB), read(nodes, NODE), names, parameters=parameters, steps=steps, most=windows,
+            common.read_job_table(jobs), read(nodes, NODE), names, parameters=parameters, steps=steps, most=windows,
             time_limit=time_limit, progress=common.note,
         )  # fmt: skip
     if report is not None:

@@ -12,9 +12,8 @@ from procure.cli import common, days, futures, lazy
 from procure.cli.people import head
 from procure.forecast.periods import PatternSettings
 from procure.forecast.recurring import recurring_shares
-from procure.schemas import JOB
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
-from procure.tables import read, write
+from procure.tables import write
 from procure.text import counted
 from procure.workload import (
     Imported,
@@ -168,7 +167,7 @@ def describe_(
     procure workload describe jobs.parquet
     procure workload describe jobs.parquet --format json
     """
-    table = read(jobs, JOB)
+    table = common.read_job_table(jobs)
     quantities, facts = describe(table), overview(table) | recurring_shares(table, PatternSettings(tz=tz))
     if output is common.Format.JSON:
         common.print_json({**facts, "quantities": quantities.to_dict(orient="records")})
@@ -240,7 +239,7 @@ def slice_(
             day_bounds(day, tz)
     with common.bad_option("--from/--to"):
         first, last = (None if text is None else moment(text, tz) for text in (start, end))
-    table = read(jobs, JOB)
+    table = common.read_job_table(jobs)
     part = slice_times(table, first, last) if day is None else slice_day(table, day, tz)
     _wrote(part, out, output)
 
@@ -260,7 +259,7 @@ def merge_(
     Examples:
     procure workload merge march.parquet april.parquet may.parquet --out spring.parquet
     """
-    tables = [read(path, JOB) for path in jobs]
+    tables = [common.read_job_table(path) for path in jobs]
     merged = merge(tables, drop_repeated=drop_repeated)
     left_out = sum(map(len, tables)) - len(merged)
     if left_out:

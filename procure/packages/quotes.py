@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.schemas import PACKAGE, QUOTE
+from procure.schemas import PACKAGE, QUOTE, SPEEDS
 from procure.tables import check, read
 
 _ILLEGAL_IN_NAMES = ",=\"'\n\r\t"
@@ -97,11 +97,11 @@ def with_core_rates(quotes: pd.DataFrame, source: str = "quote table") -> pd.Dat
                 f"{given.iloc[row]:g}; give one of them"
             )
         quotes = quotes.assign(spec_rate=given.fillna(of_core))
-    bad = np.flatnonzero((quotes["spec_rate"] <= 0).to_numpy()) if "spec_rate" in quotes else np.zeros(0, int)
-    if bad.size:
+    slow = (quotes["spec_rate"] < SPEEDS[0]).to_numpy() if "spec_rate" in quotes else np.zeros(0, bool)
+    for row in np.flatnonzero(slow)[:1]:
         raise TableError(
-            f"{source}, row {int(bad[0]) + 1}, column spec_rate: a speed is a number above 0; "
-            "leave it empty where none is known"
+            f"{source}, row {int(row) + 1}, column spec_rate: a speed is a number above 0, at least "
+            f"{SPEEDS[0]:g}; {quotes['spec_rate'].iloc[row]:g} was given; leave it empty where none is known"
         )
     return quotes
 

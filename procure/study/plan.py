@@ -228,6 +228,9 @@ def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> p
         if workload.said() or imported.dropped:
             for text in imported.account():
                 note(f"workload {workload.name}: {text}")
+        else:
+            for text in imported.warnings:
+                note(f"careful: workload {workload.name}: {text}")
     if workload.day is not None:
         jobs = slice_day(jobs, workload.day.isoformat(), workload.tz or "UTC")
     jobs = check(jobs, JOB, f"workload {workload.name}")

@@ -13,6 +13,7 @@ from procure.settings import validated
 from procure.tables import read
 from procure.workload.ledger import Imported, log_bytes
 from procure.workload.log_settings import LogFormat, LogSettings, known_format, merged
+from procure.workload.oddities import oddities
 from procure.workload.presets import fitting_preset
 from procure.workload.read_csv import read_csv
 from procure.workload.read_sacct import read_sacct
@@ -121,7 +122,7 @@ def read_log(
     if _is_job_table(path, given):
         jobs = read(path, JOB)
         jobs["requested_time"] = real_limits(jobs["requested_time"].to_numpy())
-        return Imported(jobs, len(jobs), {}, [])
+        return Imported(jobs, len(jobs), {}, [], warnings=oddities(jobs))
     how, preset = merged(given, path.name)
     rows: dict[str, bool] = {
         "strict": how.strict, "keep_unfinished": keep_unfinished in (True, how.format),

@@ -13,6 +13,7 @@ from procure.files import as_utf8, read_bytes
 from procure.schemas import JOB
 from procure.tables import as_floats, check
 from procure.text import counted, short
+from procure.workload.oddities import oddities
 from procure.workload.units import LONGEST_LIMIT, real_limits
 
 
@@ -119,7 +120,8 @@ class Ledger:
                 self.note(f"no time limit: {counted(n, 'job')} whose limit is ten years or more")
         jobs = check(frame, JOB, self.source)
         jobs.attrs["clock"] = clock
-        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, list(self.warnings))
+        warnings = [*self.warnings, *oddities(jobs)]
+        return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, warnings)
 
     def _note_disorder(self, frame: pd.DataFrame) -> None:
         """Count the jobs that are kept though they start before their submission or end before their start."""

@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.schemas import SPEEDS
 from procure.text import nearest, short
 
+SLOWEST, FASTEST = (Decimal(str(speed)) for speed in SPEEDS)
 Speed = str | int | float | Decimal | None
 """Any positive number, read as the decimal that it is written as; None, empty or NaN is unknown."""
 
@@ -33,8 +35,10 @@ def exact_speed(speed: Speed, what: str = "a speed") -> Fraction | None:
         number = Decimal(repr(float(speed)) if isinstance(speed, float) else str(speed).strip())
     except InvalidOperation:
         raise TableError(f"{what}: {speed!r} is not a number") from None
-    if not number.is_finite() or number <= 0:
-        raise TableError(f"{what}: {speed!r} was given; a speed is a number above 0")
+    if not number.is_finite() or not SLOWEST <= number <= FASTEST:
+        raise TableError(
+            f"{what}: {short(speed)} was given; a speed is a number above 0, from {SLOWEST} to {FASTEST:,}"
+        )
     return Fraction(number)
 
 

@@ -1,0 +1,106 @@
+"""Nonsense is refused, or counted where it may be meant: never accepted in silence."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from sweep_lab import make_study
+
+from procure.errors import TableError
+from procure.packages import read_quotes
+from procure.packages.quotes import check_quotes
+from procure.schemas import JOB
+from procure.study import load_study
+from procure.study.plan import read_workload
+from procure.tables import check, write
+from procure.workload import import_log, read_log
+from procure.workload.speed import exact_speed
+
+QUOTE = {"name": "x", "category": "compute", "cpus": 32, "mem_gb": 128.0, "gpus": 0, "price_usd": 6960.0}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("price_usd", 0, "price of one node.* must be at least 0.01"),
+        ("price_usd", "$0", "must be at least 0.01"),
+        ("cpus", 10**9, "at most 100,000 CPUs is allowed"),
+        ("gpus", 10**6, "at most 10,000 GPUs is allowed"),
+        ("mem_gb", 0, "memory per node.* must be at least 0.001"),
+        ("mem_gb", 1e15, "at most 10,000,000"),
+        ("spec_rate", 1e-300, "a speed is a number above 0, at least 1e-06"),
+        ("spec_rate", 1e300, "at most 1,000,000,000 any speed is allowed"),
+        ("spec_rate_node", 1e300, "at most 1,000,000,000 any speed is allowed"),
+        ("name", "x" * 5_000_000, "5,000,002 characters.* is too long; 200 characters are allowed"),
+        ("category", "x" * 201, "200 characters are allowed"),
+        ("vendor", "x" * 1001, "1000 characters are allowed"),
+    ],
+)
+def test_a_quote_that_no_vendor_makes_is_refused(column, value, words):
+    """A price of 0, more CPUs than any server has, none of the memory, a speed of no measure, a name without end."""
+    rows = [QUOTE, QUOTE | {"name": "y"} | {column: value}]
+    with pytest.raises(TableError, match=f"row 2, column {column}: .*{words}") as error:
+        check_quotes(pd.DataFrame(rows))
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("speed", ["1e-300", "1e300", 1e-7, 10**10, float("inf")])
+def test_a_speed_of_no_measure_is_refused(speed):
+    """Speeds that options and studies name have the same bounds."""
+    with pytest.raises(TableError, match=r"from .* to 1,000,000,000"):
+        exact_speed(speed)
+    assert exact_speed("5.13") == exact_speed(5.13)
+
+
+def odd_jobs() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "job_id": ["a", "b", "a", "a"], "submit_time": [-5, 0, 1, 2], "requested_time": [60, 0, 60, 60],
+            "run_time": 10, "cpus_per_node": 1,
+        }
+    )  # fmt: skip
+
+
+WARNINGS = [
+    "2 rows repeat the job_id of an earlier row, the first is row 3 ('a'); each counts as a job of its own",
+    "1 job of 4 has a requested_time of 0: no limit",
+    "1 job is submitted before second 0 of the clock, the first in row 1 (-5 s)",
+]
+
+
+def test_a_job_table_that_looks_wrong_is_counted(tmp_path, procure):
+    """Ids that repeat, limits of 0 and negative submissions are counted wherever a job table is read."""
+    path = write(odd_jobs(), tmp_path / "jobs.csv")
+    assert read_log(path).warnings == WARNINGS
+    assert import_log(path, "csv", clock="log").warnings == WARNINGS
+    nodes = write(pd.DataFrame({"node_id": ["n"], "cpus": 4, "mem_mb": 1000}), tmp_path / "nodes.csv")
+    code, _, err = procure("simulate", "--jobs", path, "--nodes", nodes, "--policy", "fcfs")
+    assert code == 0
+    assert [line.removeprefix("careful: jobs.csv: ") for line in err.splitlines()][:3] == WARNINGS
+    study = make_study(tmp_path)
+    study.write_text(study.read_text().replace("generate = { seed = 3, n_jobs = 150 }", 'jobs = "jobs.csv"'))
+    notes: list[str] = []
+    read_workload(load_study(study).workloads[0], notes.append)
+    assert notes == [f"careful: workload day: {text}" for text in WARNINGS]
+
+
+def test_a_sound_job_table_is_not_warned_of(tmp_path):
+    """Nor is one without limits at all: there 0 is what the log knows."""
+    jobs = odd_jobs().iloc[1:3].assign(requested_time=0)
+    assert read_log(write(jobs, tmp_path / "jobs.parquet")).warnings == []
+
+
+def test_longest_names_of_jobs(tmp_path):
+    """Text of a job table is bounded, too; a node list is as long as the job is wide."""
+    jobs = odd_jobs().iloc[1:3].assign(node_ids=",".join(f"n{i}" for i in range(2000)))
+    assert len(check(jobs, JOB)) == 2
+    with pytest.raises(TableError, match=r"row 1, column user: .*1000 characters are allowed"):
+        check(jobs.assign(user="u" * 1001), JOB)
+
+
+def test_a_quote_file_says_row_and_column(tmp_path):
+    """The same through the file."""
+    path = tmp_path / "q.csv"
+    path.write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,c,32,128,0,6960\ny,c,32,128,0,0\n")
+    with pytest.raises(TableError, match=r"q.csv, row 2, column price_usd: '0' is below 0.01"):
+        read_quotes(path)
