@@ -103,11 +103,9 @@ QUOTE = Schema(
             longest=200,
         ),
         _int("cpus", "CPUs", "CPU cores per node", minimum=1, maximum=100_000),
-        _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=0.001, maximum=10**7),
+        _float("mem_gb", "GB = 1,000 MB", "memory per node", minimum=1e-6, maximum=10**7),
         _int("gpus", "GPUs", "GPUs per node", maximum=10_000),
-        _float(
-            "price_usd", "US$", "price of one node; text such as $6,960 is accepted", minimum=0.01, money=True
-        ),
+        _float("price_usd", "US$", "price of one node; text such as $6,960 is accepted", money=True),
         _str("vendor", "who quoted", required=False, default=""),
         _str("gpu_type", "GPU model; empty = any", required=False, default=""),
         _str("processor", "processor model, for information", required=False, default=""),

@@ -8,7 +8,7 @@ from sweep_lab import make_study
 
 from procure.errors import TableError
 from procure.packages import read_quotes
-from procure.packages.quotes import check_quotes
+from procure.packages.quotes import check_quotes, price_notes
 from procure.schemas import JOB
 from procure.study import load_study
 from procure.study.plan import read_workload
@@ -22,11 +22,9 @@ QUOTE = {"name": "x", "category": "compute", "cpus": 32, "mem_gb": 128.0, "gpus"
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        ("price_usd", 0, "price of one node.* must be at least 0.01"),
-        ("price_usd", "$0", "must be at least 0.01"),
         ("cpus", 10**9, "at most 100,000 CPUs is allowed"),
         ("gpus", 10**6, "at most 10,000 GPUs is allowed"),
-        ("mem_gb", 0, "memory per node.* must be at least 0.001"),
+        ("mem_gb", 0, "memory per node.* must be at least 1e-06"),
         ("mem_gb", 1e15, "at most 10,000,000"),
         ("spec_rate", 1e-300, "a speed is a number above 0, at least 1e-06"),
         ("spec_rate", 1e300, "at most 1,000,000,000 any speed is allowed"),
@@ -37,7 +35,7 @@ QUOTE = {"name": "x", "category": "compute", "cpus": 32, "mem_gb": 128.0, "gpus"
     ],
 )
 def test_a_quote_that_no_vendor_makes_is_refused(column, value, words):
-    """A price of 0, more CPUs than any server has, none of the memory, a speed of no measure, a name without end."""
+    """More CPUs than any server has, none of the memory, a speed of no measure, a name without end."""
     rows = [QUOTE, QUOTE | {"name": "y"} | {column: value}]
     with pytest.raises(TableError, match=f"row 2, column {column}: .*{words}") as error:
         check_quotes(pd.DataFrame(rows))
@@ -98,9 +96,14 @@ def test_longest_names_of_jobs(tmp_path):
         check(jobs.assign(user="u" * 1001), JOB)
 
 
-def test_a_quote_file_says_row_and_column(tmp_path):
-    """The same through the file."""
-    path = tmp_path / "q.csv"
-    path.write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,c,32,128,0,6960\ny,c,32,128,0,0\n")
-    with pytest.raises(TableError, match=r"q.csv, row 2, column price_usd: '0' is below 0.01"):
-        read_quotes(path)
+def test_types_that_cost_nothing_are_counted(tmp_path, procure):
+    """A price of 0 may be meant, of what is given away: it is said, in the check of quotes and of a study."""
+    study = make_study(tmp_path)
+    quotes = tmp_path / "quotes.csv"
+    quotes.write_text(quotes.read_text().replace("9000", "0").replace("category", "max_count,category"))
+    quotes.write_text(quotes.read_text().replace("compute", "9,compute").replace(",bigmem", ",2,bigmem"))
+    quotes.write_text(quotes.read_text().replace(",gpu,", ",9,gpu,"))
+    assert price_notes(read_quotes(quotes)) == ["careful: 1 type costs US$ 0: Big"]
+    for command in (("quotes", "check", quotes), ("study", "check", study)):
+        code, _, err = procure(*command)
+        assert (code, "careful: 1 type costs US$ 0: Big\n" in err) == (0, True), err

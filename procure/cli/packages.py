@@ -15,6 +15,7 @@ from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.expiry import validity_notes
+from procure.packages.quotes import price_notes
 from procure.settings import LARGEST, validated
 from procure.study import load_study
 from procure.study.costs import package_costs
@@ -206,6 +207,6 @@ def _quotes_and_rules(
         # The study's own rules were checked when it was read.
         with common.bad_option():
             rules = validated(PackageRules, values | given, str(study))
-    for text in validity_notes(table, rules):
+    for text in price_notes(table) + validity_notes(table, rules):
         common.note(text)
     return table, rules

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, lazy
-from procure.packages.quotes import read_quotes, summarise_quotes
+from procure.packages.quotes import price_notes, read_quotes, summarise_quotes
 from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
 from procure.text import counted
@@ -57,6 +57,8 @@ def check_(
     if ratios is not None and output is common.Format.JSON:
         by_category = ratios.groupby(table["category"], sort=False)
         summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
+    for text in price_notes(table):
+        common.note(text)
     for text in rate_warnings(table, speeds):
         common.note(f"careful: {text}")
     if output is not common.Format.TABLE:

@@ -11,6 +11,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
 from procure.tables import check, read
+from procure.text import counted, listed
 
 _ILLEGAL_IN_NAMES = ",=\"'\n\r\t"
 _LARGEST = 1e12
@@ -75,6 +76,16 @@ def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFr
     for row, text in enumerate(quotes["valid_until"]):
         _check_date(text, f"{source}, row {row + 1}, column valid_until")
     return quotes
+
+
+def price_notes(quotes: pd.DataFrame) -> list[str]:
+    """Say which quoted types cost nothing, as a donated one may; a slip makes them the best of every comparison."""
+    names = quotes.loc[quotes["price_usd"] == 0, "name"].tolist()
+    if not names:
+        return []
+    return [
+        f"careful: {counted(len(names), 'type')} {'costs' if len(names) == 1 else 'cost'} US$ 0: {listed(names)}"
+    ]
 
 
 def with_core_rates(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFrame:

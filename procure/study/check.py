@@ -17,6 +17,7 @@ from procure.packages import count_packages, read_quotes
 from procure.packages.costs import check_prices
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
+from procure.packages.quotes import price_notes
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.settings import complaint, problems, validate
 from procure.study.plan import read_scenarios, read_workload
@@ -123,7 +124,7 @@ def _check_workload(study: Study, workload: Workload, quotes: pd.DataFrame | Non
 def study_notes(study: Study) -> list[str]:
     """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
     quotes = study.read_quotes()
-    notes = validity_notes(quotes, study.packages)
+    notes = price_notes(quotes) + validity_notes(quotes, study.packages)
     existing = study.read_existing_nodes(notes.append)
     return notes + study.speed_notes(quotes, existing)
 

@@ -16,6 +16,7 @@ from procure.files import code_digest, existing_file
 from procure.packages import expand_packages
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
+from procure.packages.quotes import price_notes
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
@@ -178,7 +179,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     for jobs in workloads.values():
         for policy in policies:
             refuse_multi_node(jobs, policy)
-    notes += validity_notes(quotes, study.packages)
+    notes += price_notes(quotes) + validity_notes(quotes, study.packages)
     existing = study.read_existing_nodes(notes.append)
     if existing is not None:
         notes += coverage_notes(workloads, existing, quotes)
