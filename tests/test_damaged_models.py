@@ -231,6 +231,8 @@ FORGED = [
     ("network", {}, {"matrix0": WRONG}),
     ("network", {}, {"matrix0": WRONG.astype(str)}),
     ("network", {}, {"bias0": np.array(1.0)}),
+    ("site", {"settings": "x"}, {}),
+    ("site", {"method": []}, {}),
 ]
 
 
@@ -238,7 +240,9 @@ FORGED = [
 def test_forged_files_that_bear_a_right_digest(tmp_path, kind, head, arrays):
     """A policy or a network whose head or arrays are not what they must be is one error, not a crash later on."""
     path = saved(kind, tmp_path)
-    schema, read = {"policy": (POLICY, read_policy), "network": (NETWORK, read_network)}[kind]
+    schema, read = {
+        "policy": (POLICY, read_policy), "network": (NETWORK, read_network), "site": (store.SCHEMA, store.load)
+    }[kind]  # fmt: skip
     whole = read_archive(path, schema)
     read(path)
     write_archive(path, Archive({**whole.head, **head}, {**whole.arrays, **arrays}))

@@ -96,7 +96,7 @@ def load(path: Path) -> SiteModel:
         return SiteModel(head["method"], model, head["about"], _history_frame(archive.arrays), head["trend"])
     except TableError:
         raise
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):
         raise TableError(f"{path}: not a whole model file, a part of it is missing; train it again") from None
 
 

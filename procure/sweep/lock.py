@@ -81,8 +81,7 @@ def _opened(path: Path) -> IO[str]:
     except OSError as error:
         reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise TableError(f"{path}: cannot be written: {reason}") from None
-    # Under the file's name, which os.fdopen would not give it.
-    stream = open(path, "r+", encoding="utf-8", errors="replace", opener=lambda *_: handle)  # noqa: SIM115
+    stream = os.fdopen(handle, "r+", encoding="utf-8", errors="replace")
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or not _HOLDER.fullmatch(stream.read(1000)):
         stream.close()
@@ -96,7 +95,7 @@ def _hold(stream: IO[str], how: int, folder: Path, *, write: bool) -> None:
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise TableError(
-                f"{stream.name}: this file system has no locks ({error.strerror}); "
+                f"{_path(stream)}: this file system has no locks ({error.strerror}); "
                 "let `results` in the study file name a folder on one that has"
             ) from None
         who = "; ".join(_shards(folder)) or _holder(stream)
@@ -118,7 +117,12 @@ def _holder(stream: IO[str]) -> str:
         return written
     ended = f" ({written} has ended)" if written else ""
     now = ", ".join(f"process {pid}" for pid in _pids(stream)) or "a process on another node"
-    return f"{now} holds {stream.name}{ended}"
+    return f"{now} holds {_path(stream)}{ended}"
+
+
+def _path(stream: IO[str]) -> str:
+    """Return the name of an open file, which Python knows by its number alone."""
+    return str(Path(f"/proc/self/fd/{stream.fileno()}").readlink())
 
 
 def _pids(stream: IO[str]) -> list[int]:
