@@ -5,11 +5,12 @@ STUDY  ?= pipelines/example.toml
 FARM   ?= local
 FARM_OPTIONS ?=
 COVERAGE ?= 75
+OLDEST ?= .venv-oldest
 # The tests of a file share fixtures that take long to make, so a file stays in one process.
 PARALLEL = -n 2 --dist loadfile
 BIN    := $(VENV)/bin
 
-.PHONY: help install sweep test test-slow coverage check docs clean
+.PHONY: help install sweep test test-slow test-oldest coverage check docs clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -57,6 +58,12 @@ coverage: $(VENV)/.installed-test  ## the default tests, with the share of lines
 
 test-slow: $(VENV)/.installed-test $(if $(shell command -v chromium),$(VENV)/.installed-browser)  ## the slower tests, the documentation's commands, Slurm where there is one
 	$(BIN)/python -m pytest $(PARALLEL) -m "slow or slurm"
+
+test-oldest: pyproject.toml  ## the default tests with the oldest versions that pyproject.toml allows, in an environment of their own
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python .ci/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[test]'
+	NUMBA_CACHE_DIR=$(OLDEST)/numba $(OLDEST)/bin/python -m pytest $(PARALLEL) -m "not slow and not slurm" $(TESTS)
 
 check: $(VENV)/.installed-test ## style, types, import layers
 	$(BIN)/ruff check .
