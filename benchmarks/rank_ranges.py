@@ -18,7 +18,7 @@ import pandas as pd
 from procure.evaluation.bootstrap import rank_confidence, rank_ranges
 from procure.recommender.confidence import RESAMPLES, resample_bursts
 from procure.study import Plan, load_plan, load_study
-from procure.sweep.trial import try_counts
+from procure.sweep.trial import simulate_packages
 from procure.workload import generate
 
 QUOTES = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
@@ -38,7 +38,7 @@ def plan_of(n_jobs: int, budget: int) -> Plan:
 
 def waits(plan: Plan, counts: np.ndarray, jobs: pd.DataFrame) -> np.ndarray:
     """Simulate packages on a day; NaN where a package leaves jobs out."""
-    runs = try_counts(plan, counts, "day", "best-fit", jobs)
+    runs = simulate_packages(plan, counts, "day", "best-fit", jobs)
     return runs["mean_wait_time"].to_numpy(float, na_value=np.nan)
 
 
@@ -77,7 +77,10 @@ def main() -> None:
     plan = plan_of(options.jobs, options.budget)
     counts = plan.packages[plan.types].to_numpy(np.int64)
     some = np.random.default_rng(0).choice(len(counts), min(options.packages, len(counts)), replace=False)
-    able = try_counts(plan, counts[some], "day", "best-fit", generate(1, options.jobs))["n_unrunnable"] == 0
+    able = (
+        simulate_packages(plan, counts[some], "day", "best-fit", generate(1, options.jobs))["n_unrunnable"]
+        == 0
+    )
     found = covered(plan, counts[some][able.to_numpy()], options.jobs, options.days, options.truth, 30)
     print(found.groupby("rule", sort=False).mean().round(3))
 

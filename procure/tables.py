@@ -165,6 +165,27 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     return whole.astype(column.pandas_dtype)
 
 
+def clock_of(jobs: pd.DataFrame) -> str | None:
+    """Return in what a job table's times are: ``unix``, or ``log`` for its log's own seconds; None = it does not say.
+
+    It stands in the frame's ``attrs``, which pandas passes on through some operations only; this, `with_clock` and
+    `with_clock_of` alone touch them.
+    """
+    return jobs.attrs.get("clock")
+
+
+def with_clock(jobs: pd.DataFrame, clock: str) -> pd.DataFrame:
+    """Let a new job table say in what its times are; see `clock_of`."""
+    jobs.attrs["clock"] = clock
+    return jobs
+
+
+def with_clock_of(other: pd.DataFrame, jobs: pd.DataFrame) -> pd.DataFrame:
+    """Let a new job table have its times in what another's are."""
+    jobs.attrs = dict(other.attrs)
+    return jobs
+
+
 def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame:
     """Return the table in its schema's columns, order and dtypes.
 
@@ -223,7 +244,7 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
         elif column.default is not None:
             columns[column.name] = pd.Series(column.default, index=frame.index, dtype=column.pandas_dtype)
     checked = pd.DataFrame(columns | {name: frame[name] for name in unknown}, index=frame.index)
-    checked.attrs = dict(frame.attrs)
+    with_clock_of(frame, checked)
     if schema.unique:
         again = np.flatnonzero(checked[schema.unique].duplicated().to_numpy())
         if again.size:

@@ -258,7 +258,7 @@ def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) ->
 
 
 class Shown:
-    """What a stage gives: it can say itself, by its ``title``, its ``table`` and its ``notes``, a sentence each."""
+    """Base of results: renders ``title``, ``table`` and ``notes`` (a sentence each) as text or, in a notebook, HTML."""
 
     def shown(self: Any) -> Any:
         """Return the table for people."""

@@ -1,4 +1,4 @@
-"""What waiting jobs lacked, moment by moment in plain NumPy: the slow twin of `procure.explanation.lacked`."""
+"""What waiting jobs lacked, moment by moment in plain NumPy: the slow twin of the bottleneck kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CELLS = 4_000_000
 
 
 def book(moments, comes, goes, taken, totals, asked, needed, able, any_type, seconds, by_shape):
-    """Do as `procure.explanation.lacked.book`."""
+    """Do as `procure.explanation.bottleneck_kernel.book`."""
     gaps, fragmented = np.append(np.diff(moments), 0), 0.0
     for at, shape, waiting, free in _situations(len(moments), comes, goes, taken, totals, len(asked)):
         weight = waiting * gaps[at]

@@ -286,7 +286,7 @@ def test_days_left_out_are_told_only_where_there_are_several():
 
 def test_a_resample_with_a_failed_run_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch):
     """The recommendation is made all the same; of resamples that all fail nothing is known."""
-    real, calls = trial.simulate_counts, []
+    real, calls = trial.simulate_packages, []
 
     def fails(*arguments: object) -> pd.DataFrame:
         calls.append(1)
@@ -295,7 +295,7 @@ def test_a_resample_with_a_failed_run_is_left_out_and_told(monkeypatch: pytest.M
             rows.loc[0, ["status", "reason"]] = ["error", "out of memory"]
         return rows
 
-    monkeypatch.setattr(assessing, "simulate_counts", fails)
+    monkeypatch.setattr(assessing, "simulate_packages", fails)
     done = recommend(swept(), k=3, resamples=4)
     assert done.confidence is not None and done.confidence.n_draws == 2
     assert any("2 resamples are left out, because a run failed" in line for line in done.notes)

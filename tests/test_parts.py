@@ -68,8 +68,8 @@ def test_a_run_that_fails_is_named_with_its_year(study, monkeypatch):
         rows = trial_simulate(*given)
         return rows.assign(status="failed", reason="broke") if len(n_calls) == 3 else rows
 
-    trial_simulate = trial.simulate_counts
-    monkeypatch.setattr(trial, "simulate_counts", simulate)
+    trial_simulate = trial.simulate_packages
+    monkeypatch.setattr(trial, "simulate_packages", simulate)
     with pytest.raises(TableError, match=r"year 2: package .* broke"):
         plan_purchases(study, 2, 60_000, **QUICK)  # the third call is the second year's first future
 

@@ -9,7 +9,7 @@ import pytest
 from small_study import swept
 
 from procure.cli import common
-from procure.cli.people import amount, cells, head, number
+from procure.cli.human_format import amount, cells, head, number
 from procure.text import duration
 
 IDS = [f"ComputeNode3={i},BigMemNode2={i},GPUNode11={i},LoginNode7={i}" for i in (1, 22, 333)]

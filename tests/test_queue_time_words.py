@@ -356,7 +356,7 @@ def test_an_empty_state_is_said(site, tmp_path) -> None:  # type: ignore[no-unty
     words = ["queue", "predict", "--model", str(tmp_path / "site.model"), "--cpus", "4", "--time", "1h"]
     done = RUN.invoke(app, [*words, "--state", str(tmp_path / "squeue.txt")])
     assert done.exit_code == 0
-    assert "tells of no job: the queue is taken for empty" in done.stderr
+    assert "lists no jobs: assuming an empty queue" in done.stderr
 
 
 def test_a_job_just_submitted_has_not_waited_at_once(site, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -19,7 +19,7 @@ from procure.objectives import aggregate
 from procure.recommender.race import as_it_is, by_rank
 from procure.study import load_plan, load_study
 from procure.sweep.runner import simulate_rows
-from procure.sweep.trial import simulate_counts
+from procure.sweep.trial import simulate_packages
 from procure.tables import write
 
 
@@ -51,7 +51,9 @@ def test_a_race_spends_its_runs_where_they_decide(study):
     # The waits are those of runs made by themselves.
     plan = load_plan(load_study(study))
     first = found.ranking.head(1)
-    runs = [simulate_counts(plan, first[plan.types].to_numpy(), name, "best-fit") for name in plan.workloads]
+    runs = [
+        simulate_packages(plan, first[plan.types].to_numpy(), name, "best-fit") for name in plan.workloads
+    ]
     jobs = [one["n_completed"].iloc[0] for one in runs]
     waits = [one["mean_wait_time"].iloc[0] for one in runs]
     mean = sum(w * n for w, n in zip(waits, jobs, strict=True)) / sum(jobs)

@@ -190,7 +190,7 @@ def test_nothing_is_confirmed_twice(swept, tmp_path, monkeypatch):
         raise AssertionError("simulated again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(trial, "simulate_counts", refuse)
+        patch.setattr(trial, "simulate_packages", refuse)
         again = procure.recommend(study / "study.toml", **asked)
     pd.testing.assert_frame_equal(again.ranking, fresh.ranking)
     assert again.about == fresh.about

@@ -202,6 +202,6 @@ def test_a_list_says_whether_jobs_are_cut_at_their_limit(monkeypatch):
     assert "none is cut (kill_at_limit = false)" in said()
     simulate.kill_at_limit = True
     monkeypatch.setattr(
-        trial, "simulate_counts", lambda plan, counts, *rest: pd.DataFrame({"n_killed": 3 * counts[:, 0]})
+        trial, "simulate_packages", lambda plan, counts, *rest: pd.DataFrame({"n_killed": 3 * counts[:, 0]})
     )
     assert "on the first package 12 of 1,200 jobs are cut" in said()

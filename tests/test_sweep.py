@@ -28,7 +28,7 @@ from procure.sweep.batches import batches
 from procure.sweep.connect import connect
 from procure.sweep.lock import locked
 from procure.sweep.store import study_status
-from procure.sweep.trial import simulate_counts
+from procure.sweep.trial import simulate_packages
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_existing_nodes_stand_before_every_package(tmp_path):
     plan = load_plan(load_study(path))
     ids = plan.packages["package_id"].iloc[plan.sampled_rows[::9]].tolist()
     counts = plan.packages.iloc[plan.sampled_rows[::9]][plan.types].to_numpy()
-    rows = simulate_counts(plan, counts, "day", "best-fit")
+    rows = simulate_packages(plan, counts, "day", "best-fit")
     for package_id, mean_wait in zip(ids, rows["mean_wait_time"], strict=True):
         package = plan.packages.iloc[plan.row_of[package_id]]
         nodes = package_nodes(package, plan.quotes, plan.existing)

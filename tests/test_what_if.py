@@ -19,7 +19,7 @@ from procure.recommender.other_budget import best_package, with_budget
 from procure.recommender.sensitivity import GROWTHS, stability, waits_under_loads
 from procure.recommender.what_if import try_changes
 from procure.sweep.results import load_results
-from procure.sweep.trial import try_counts
+from procure.sweep.trial import simulate_packages
 from procure.workload import generate
 
 
@@ -64,9 +64,9 @@ def test_a_larger_budget_buys_the_best_of_its_own_space():
     jobs = results.plan.workloads
     counts = best_package(replace(results, plan=wider), "best-fit", jobs, first_runs=10_000)
     every = wider.packages[wider.packages["distinct"]][wider.types].to_numpy(np.int64)
-    runs = try_counts(wider, every, "day-1", "best-fit")
+    runs = simulate_packages(wider, every, "day-1", "best-fit")
     able = (runs["n_unrunnable"] == runs["n_unrunnable"].min()).to_numpy()
-    mine = try_counts(wider, counts[None, :], "day-1", "best-fit").iloc[0]
+    mine = simulate_packages(wider, counts[None, :], "day-1", "best-fit").iloc[0]
     assert mine["mean_wait_time"] == pytest.approx(runs.loc[able, "mean_wait_time"].min())
     assert counts @ wider.quotes["price_usd"].to_numpy() <= 60_000
 

@@ -15,7 +15,7 @@ import pandas as pd
 import typer
 
 from procure.cli import layout
-from procure.cli.people import amount, cell, head
+from procure.cli.human_format import amount, cell, head
 from procure.errors import ArgumentError, TableError
 from procure.tables import JOB, as_csv, check_name, read
 from procure.text import money, plain, printable, seconds
@@ -196,7 +196,7 @@ def print_table(
 ) -> None:
     """Print a frame as a table for people, a JSON list of records, or CSV.
 
-    ``units`` tells those of columns whose names do not, see `procure.cli.people.head`.
+    ``units`` tells those of columns whose names do not, see `procure.cli.human_format.head`.
     """
     if output is Format.JSON:
         print_json(frame.to_dict(orient="records"))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import cases, common
+from procure.cli import common, study_options
 from procure.recommender.backtest import evaluate as evaluate_study
 from procure.recommender.forward import N_PACKAGES, forward
 from procure.reports.futures import draw_forward
@@ -19,7 +19,7 @@ _OF_FORWARD = ("cut", "horizon", "packages", "runs", "seed", "plot")
 
 def evaluate(
     context: typer.Context,
-    study: cases.StudyArgument,
+    study: study_options.StudyArgument,
     truth: Annotated[
         Path | None,
         typer.Option(
@@ -33,8 +33,8 @@ def evaluate(
             metavar="NAME", help="composition or totals; repeat; default: both; with a threshold the study's."
         ),
     ] = None,
-    policy: cases.PolicyOption = None,
-    rule: cases.RuleOption = "runs-all",
+    policy: study_options.PolicyOption = None,
+    rule: study_options.RuleOption = "runs-all",
     hit_threshold: Annotated[
         list[int] | None,
         typer.Option(

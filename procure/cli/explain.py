@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import cases, common
+from procure.cli import common, study_options
 from procure.explanation import Explanation
 from procure.explanation import explain as explain_packages
 from procure.explanation.package import PackageExplanation
@@ -16,13 +16,13 @@ _SHOWN = 8
 
 
 def explain(
-    study: cases.StudyArgument,
+    study: study_options.StudyArgument,
     package: Annotated[str, typer.Argument(metavar="ID", help="A package id, as recommend prints it.")],
     against: Annotated[
         str | None, typer.Argument(metavar="[ID2]", help="Another package, to see why not that one.")
     ] = None,
-    workload: cases.WorkloadOption = None,
-    policy: cases.PolicyOption = None,
+    workload: study_options.WorkloadOption = None,
+    policy: study_options.PolicyOption = None,
     marginal: Annotated[
         bool, typer.Option("--marginal/--no-marginal", help="Simulate one more node of each type.")
     ] = True,

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from procure.cli.people import cells, head
+from procure.cli.human_format import cells, head
 from procure.text import printable
 
 _IDS = ("package_id", "package")

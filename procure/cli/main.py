@@ -166,7 +166,7 @@ def run() -> None:
         sys.exit(1)
     except MemoryError as error:
         what = str(error).partition("\n")[0]
-        _say(f"procure: this takes more memory than there is{what and f' ({what})'}; give it less to do")
+        _say(f"procure: out of memory{what and f' ({what})'}: reduce the input")
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -178,7 +178,7 @@ def run() -> None:
         if os.environ.get("PROCURE_TRACEBACK"):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
-        _say(f"procure: a defect of procure itself: {what} (PROCURE_TRACEBACK=1 shows where)")
+        _say(f"procure: internal error: {what} (PROCURE_TRACEBACK=1 shows where)")
         sys.exit(1)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from procure.cli import common
-from procure.cli.people import amount, head
+from procure.cli.human_format import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages

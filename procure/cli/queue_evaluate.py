@@ -60,7 +60,7 @@ def evaluate(
     retrain_every: Annotated[
         str | None,
         typer.Option(
-            help="Train our boosters again so often in the chronological split: 7d, 30d. [default: never]"
+            help="How often the chronological split trains our boosters again: 7d, 30d. [default: never]"
         ),
     ] = None,
     retrain_grown: Annotated[
@@ -69,7 +69,7 @@ def evaluate(
             min=1,
             max=LARGEST,
             metavar="PERCENT",
-            help="Train them again once so many more waits are known than they learnt from; `update` does at 20.",
+            help="Retrain when the number of known waits has grown by PERCENT; `update` does at 20.",
         ),
     ] = None,
     replay: ReplayOption = False,

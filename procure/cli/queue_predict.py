@@ -70,12 +70,10 @@ def predict(
     if queue is None:
         date = f", {utc_text(now)}" if now > FIRST_DATE else ""
         common.note(
-            f"now is taken for the end of the model's log{date}; --state or --live tells the queue as it is"
+            f"assuming that it is the end of the model's log{date}; --state or --live tells the queue as it is"
         )
     elif queue.empty and state is not None:
-        common.note(
-            f"{state} tells of no job: the queue is taken for empty, and now for the end of the model's log"
-        )
+        common.note(f"{state} lists no jobs: assuming an empty queue at the end of the model's log")
     seconds = deadline_of(deadline, now, tz)
     if deadline is not None and not isinstance(site.model, QueueTimeModel):
         common.note(

@@ -80,14 +80,14 @@ def update(
         bool | None,
         typer.Option(
             "--refit/--no-refit",
-            help="Train again on the history kept and the log given, or not. [default: once 20 % more waits are known "
-            "than the boosters learnt from, if those are still at hand]",
+            help="Retrain on the history kept and the log given, or not. [default: when the number of known waits has "
+            "grown by 20 %, if all of them are still at hand]",
         ),
     ] = None,
     refit_every: Annotated[
         str | None,
         typer.Option(
-            help="In place of the 20 % by default: as --refit if the boosters' last job is older than, say, 30d."
+            help="In place of 20 %: retrain when the last job of the training is older than this, say 30d."
         ),
     ] = None,
     refit_grown: Annotated[
@@ -96,8 +96,7 @@ def update(
             min=1,
             max=LARGEST,
             metavar="PERCENT",
-            help="In place of the 20 % by default: as --refit once so many more jobs have come than the boosters "
-            "learnt from, say 50; jobs that have started count.",
+            help="In place of 20 %: retrain when the number of known waits has grown by PERCENT, say 50.",
         ),
     ] = None,
     preset: PresetOption = None,

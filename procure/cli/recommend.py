@@ -8,7 +8,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from procure.cli import cases, common
+from procure.cli import common, study_options
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
@@ -18,14 +18,14 @@ from procure.text import counted
 
 
 def recommend(
-    study: cases.StudyArgument,
-    k: cases.LengthOption = None,
-    verify: cases.VerifyOption = True,
-    workload: cases.WorkloadOption = None,
-    policy: cases.PolicyOption = None,
-    rule: cases.RuleOption = "runs-all",
-    objective: cases.ObjectiveOption = None,
-    constraint: cases.ConstraintOption = None,
+    study: study_options.StudyArgument,
+    k: study_options.LengthOption = None,
+    verify: study_options.VerifyOption = True,
+    workload: study_options.WorkloadOption = None,
+    policy: study_options.PolicyOption = None,
+    rule: study_options.RuleOption = "runs-all",
+    objective: study_options.ObjectiveOption = None,
+    constraint: study_options.ConstraintOption = None,
     pareto: Annotated[
         str | None,
         typer.Option(

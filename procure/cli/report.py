@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import cases, common
+from procure.cli import common, study_options
 from procure.reports import report as write_report
 
 
 def report(
-    study: cases.StudyArgument,
-    k: cases.LengthOption = None,
-    verify: cases.VerifyOption = True,
-    workload: cases.WorkloadOption = None,
-    policy: cases.PolicyOption = None,
+    study: study_options.StudyArgument,
+    k: study_options.LengthOption = None,
+    verify: study_options.VerifyOption = True,
+    workload: study_options.WorkloadOption = None,
+    policy: study_options.PolicyOption = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write; default: RESULTS/NAME/report.html.")
     ] = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import cases, common, farm_options
+from procure.cli import common, farm_options, study_options
 from procure.explorer.propose import AnyMethod
 from procure.explorer.run import search as search_packages
 from procure.settings import LAST_SEED, MOST_COUNTED
@@ -49,9 +49,9 @@ def search(
         int | None,
         typer.Option(min=0, max=MOST_COUNTED, help="See the stopping rule; 0 = spend the whole budget."),
     ] = None,
-    policy: cases.PolicyOption = None,
-    objective: cases.ObjectiveOption = None,
-    constraint: cases.ConstraintOption = None,
+    policy: study_options.PolicyOption = None,
+    objective: study_options.ObjectiveOption = None,
+    constraint: study_options.ConstraintOption = None,
     farm: farm_options.FarmOption = "serial",
     jobs: farm_options.JobsOption = 1,
     cores: farm_options.CoresOption = None,

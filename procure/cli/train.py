@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import cases, common
-from procure.cli.people import head
+from procure.cli import common, study_options
+from procure.cli.human_format import head
 from procure.recommender.training import train as train_model
 
 
 def train(
-    study: cases.StudyArgument,
+    study: study_options.StudyArgument,
     feature_set: Annotated[
         str | None, typer.Option(metavar="NAME", help="composition or totals; default: the study's.")
     ] = None,
-    policy: cases.PolicyOption = None,
+    policy: study_options.PolicyOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Cross-validate the study's model on the packages that were simulated, and keep it.

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import cases, common
+from procure.cli import common, study_options
 from procure.recommender.what_if import what_if as change_package
 from procure.settings import LAST_SEED
 
 
 def what_if(
-    study: cases.StudyArgument,
+    study: study_options.StudyArgument,
     package: Annotated[str, typer.Option(metavar="ID", help="A package id, as recommend prints it.")],
     growth: Annotated[
         float | None,
@@ -38,7 +38,7 @@ def what_if(
             callback=common.usd, help="Another budget, US$: which package would be recommended? E.g. 1.2M."
         ),
     ] = None,
-    workload: cases.WorkloadOption = None,
+    workload: study_options.WorkloadOption = None,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Which bursts are added or left out.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -9,11 +9,11 @@ import pandas as pd
 import typer
 
 from procure.cli import common, days, futures, lazy
-from procure.cli.people import head
+from procure.cli.human_format import head
 from procure.forecast.periods import PatternSettings
 from procure.forecast.recurring import recurring_shares
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
-from procure.tables import write
+from procure.tables import clock_of, write
 from procure.text import counted
 from procure.workload import (
     Imported,
@@ -130,7 +130,7 @@ def import_(
 def _account(imported: Imported, log: Path, out: Path | None, output: common.Format) -> None:
     """Say what became of a log's rows: for people in sentences."""
     jobs = imported.jobs
-    if out is not None and out.suffix != ".parquet" and jobs.attrs["clock"] == "log":
+    if out is not None and out.suffix != ".parquet" and clock_of(jobs) == "log":
         imported.notes.append("a CSV file cannot say that its times are the log's own seconds; Parquet does")
     if output is not common.Format.TABLE:
         document = {
@@ -139,7 +139,7 @@ def _account(imported: Imported, log: Path, out: Path | None, output: common.For
             "n_read": imported.n_read,
             "n_kept": len(jobs),
             "dropped": imported.dropped,
-            "clock": jobs.attrs["clock"],
+            "clock": clock_of(jobs),
             "notes": imported.notes,
             "warnings": imported.warnings,
         }

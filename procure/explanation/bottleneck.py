@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from procure.explanation.lacked import book
+from procure.explanation.bottleneck_kernel import book
 from procure.packages.runnable import fits, request_shapes, shape_of
 from procure.schemas import REQUEST
 

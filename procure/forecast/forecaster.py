@@ -13,7 +13,7 @@ from procure.forecast.confidence import Forecasts, check_mode, confidence, make_
 from procure.forecast.periods import DAY, PERIODS, Patterns, PatternSettings
 from procure.progress import silent
 from procure.schemas import JOB
-from procure.tables import check
+from procure.tables import check, with_clock_of
 from procure.workload.clock import from_local
 
 _FEWEST_ENDED = 3
@@ -156,9 +156,7 @@ class Forecaster:
         rows = [self._jobs_of(number, row) for number, row in enumerate(expected.itertuples(index=False))]
         table = pd.concat(rows, ignore_index=True) if rows else self._no_jobs()
         table["job_id"] = [f"forecast-{i + 1}" for i in range(len(table))]
-        checked = check(table, JOB)
-        checked.attrs = dict(self.jobs.attrs)
-        return checked
+        return with_clock_of(self.jobs, check(table, JOB))
 
     def _prolonged(self, name: str, days: float) -> pd.DataFrame:
         """Return what one layer expects within the horizon: ``key burst expected spread confidence every``."""

@@ -70,8 +70,7 @@ def _answer(rows: pd.DataFrame) -> list[tuple[str, str]]:
         best = known.loc[known["auc"].idxmax()]
         lines.append(
             (
-                f"the confidence {best['confidence']} tells most, by {best['period']}: of two forecasts, one right and "
-                f"one wrong, the right one was surer in {best['auc']:.0%}",
+                f"`{best['confidence']}` ranks forecasts best, by {best['period']} (AUC {best['auc']:.2f})",
                 "quality",
             )
         )

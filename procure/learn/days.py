@@ -19,6 +19,7 @@ from procure.settings import NaturalInt, PositiveInt
 from procure.simulator import state as simulator_state
 from procure.simulator.drive import CompiledPolicy, drive
 from procure.simulator.state import State
+from procure.tables import with_clock_of
 from procure.workload.days import local_days, split_days
 
 
@@ -173,8 +174,7 @@ def lay_out_days(
     TableError
         No such day.
     """
-    fitting = jobs[runnable(jobs, nodes)].reset_index(drop=True)
-    fitting.attrs = dict(jobs.attrs)
+    fitting = with_clock_of(jobs, jobs[runnable(jobs, nodes)].reset_index(drop=True))
     known: RunTimes | None = None
     found = []
     for name, part in split_days(fitting, tz).items():

@@ -58,7 +58,7 @@ class Work:
         self.left -= n
         if self.left < 0:
             raise TooManyPackages(
-                f"listing the packages takes longer than {self.most:,} of up to {MOST_TYPES} types each would"
+                f"listing these packages would exceed the limit of {self.most:,} packages of {MOST_TYPES} types"
             )
 
     def add_packages(self, n: int) -> None:

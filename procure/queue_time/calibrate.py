@@ -89,9 +89,8 @@ def at_once(curve: np.ndarray) -> np.ndarray:
 def with_interval(curve: np.ndarray, share: float) -> np.ndarray:
     """Move curves (n, len(GRID)) so that their interval of `SHARE` is about the one of another share; see `share_for`.
 
-    It is that one where nobody or over one in ten starts at once. Between, the moved curve has another share of starts
-    at once than the curve, by which its own interval lies: of log-normal waits it holds up to 0.04 more or less, so
-    that up to half of a widening is lost.
+    Exact where the probability of a start at once is 0 or above 0.1. In between, moving the curve changes that
+    probability, so that the coverage is off by up to 0.04, and up to half of a widening is lost.
     """
     once = at_once(curve)
     kept = 0.5 - KEPT / 2, 0.5 + KEPT / 2

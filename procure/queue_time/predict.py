@@ -222,8 +222,9 @@ def rest(model: QueueTimeModel, submitted: pd.DataFrame, now: pd.DataFrame, wait
 
 
 def widened(said: Distribution, doubt: float) -> Distribution:
-    """Return distributions whose quantiles lie further out: the share that an interval holds is left out less by
-    ``doubt``, so that with 0.5 the 90 % interval is what was the 95 % interval; the median stays.
+    """Widen each distribution: scale the tail probability by 1 − ``doubt``; the median stays.
+
+    With 0.5 the 90 % interval is what was the 95 % interval.
     """
     keep = 1 - min(doubt, 0.9)
     below = GRID < 0.5

@@ -204,7 +204,7 @@ def _is_due(
     if more < GROWN or has_all(site, jobs):
         return more >= GROWN
     note(
-        f"{more:.0%} more waits are known than the boosters have learnt from, but the model and this log do not hold "
+        f"{more:.0%} more waits are known than at the last training, but the model and this log do not hold "
         "all of them; --refit with the whole log trains again"
     )
     return False

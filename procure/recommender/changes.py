@@ -11,6 +11,7 @@ from procure.errors import ArgumentError, TableError, argument
 from procure.models import Case
 from procure.policies import catalog
 from procure.study import Plan
+from procure.tables import with_clock_of
 from procure.workload.scale import scale_load
 
 NO_GPUS = "gpu-share: no job of this workload asks for GPUs, so there are none to multiply"
@@ -110,8 +111,7 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
             more = scale_load(jobs[gpu], factor, changes.seed)
         rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
         mixed = pd.concat([rest, more]).sort_values("submit_time", kind="stable", ignore_index=True)
-        mixed.attrs = dict(jobs.attrs)
-        jobs = mixed
+        jobs = with_clock_of(jobs, mixed)
     if changes.growth is not None:
         with argument("growth"):
             jobs = scale_load(jobs, changes.growth, changes.seed)

@@ -25,7 +25,7 @@ from procure.progress import track
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import PackageValues, pool
 from procure.sweep.results import StudyResults
-from procure.sweep.trial import simulate_counts
+from procure.sweep.trial import simulate_packages
 from procure.text import be, counted, duration
 from procure.workload.scale import bursts
 
@@ -333,7 +333,7 @@ def _drawn(
         found, ran = [], []
         for case in values.cases:
             jobs = resample_bursts(results.plan.workloads[case.name], seed)
-            runs = simulate_counts(results.plan, results.counts[rows], case.name, results.policy, jobs)
+            runs = simulate_packages(results.plan, results.counts[rows], case.name, results.policy, jobs)
             for run in runs[runs["status"] != "ok"].head(1).itertuples():
                 failures.append(f"{run.package_id} on {case.name}: {run.reason}")
                 return None

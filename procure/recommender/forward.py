@@ -21,6 +21,7 @@ from procure.recommender.race import Race, Score, as_it_is, by_rank, features_of
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench, make_bench, simulate_batch
+from procure.tables import with_clock_of
 from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
 from procure.workload.days import split_days
@@ -184,7 +185,8 @@ def forward(
         before = jobs[jobs["submit_time"] < cut].reset_index(drop=True)
         warm_up = study.workloads[0].warm_up
         after = _between(jobs, cut - warm_up, cut + length)
-        before.attrs, after.attrs = dict(jobs.attrs), dict(jobs.attrs)
+        with_clock_of(jobs, before)
+        with_clock_of(jobs, after)
         seen = _between(jobs, jobs["submit_time"].min(), cut + length)
         bench = _draw_candidates(plan, policy, seen, n_packages, seed)
         note(
@@ -388,7 +390,7 @@ def _halves(bench: _Candidates, jobs: pd.DataFrame, warm_up: int) -> tuple[float
     if last - first < 4 * warm_up or any(half.empty for half in halves):
         return float("nan"), float("nan")
     for half in halves:
-        half.attrs = dict(jobs.attrs)
+        with_clock_of(jobs, half)
     every = np.arange(len(bench.ids))
     one, other = (bench.wait(bench.lay_out(half, warm_up), every) for half in halves)
     crossed = [_ratio(other, int(one.argmin())), _ratio(one, int(other.argmin()))]

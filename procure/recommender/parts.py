@@ -19,7 +19,7 @@ from procure.recommender.learning import Note
 from procure.study import Plan, Study, load_study
 from procure.study.existing import read_existing
 from procure.study.plan import read_inputs, read_past_jobs
-from procure.sweep.trial import try_counts
+from procure.sweep.trial import simulate_packages
 from procure.text import Shown, counted, duration
 from procure.workload.futures import Futures, draw_futures
 
@@ -145,21 +145,21 @@ def plan_purchases(
     for year in retire or {}:
         if not 1 <= year <= years:
             raise ArgumentError("retire", f"year {year} was given; the plan has the years 1 to {years}")
-    lab = _Lab(study, years, price_fall, retire or {}, draws, seed)
-    nothing = np.zeros(len(lab.plan.types), np.int64)
+    simulator = _PurchaseSimulator(study, years, price_fall, retire or {}, draws, seed)
+    nothing = np.zeros(len(simulator.plan.types), np.int64)
     states = [_State(nothing, 0.0)]
     for year in range(1, years + 1):
         states = [replace(one, cash=one.cash + budget_per_year) for one in states]
-        states = sorted(lab.extend(states, year, candidates), key=lambda one: one.key)[:beam]
+        states = sorted(simulator.extend(states, year, candidates), key=lambda one: one.key)[:beam]
         note(f"year {year}: the best way in parts so far lets jobs wait {duration(states[0].key[1])}")
     parts = _purchases("in parts", states[0])
     n = candidates * (1 + beam * (years - 1))
-    now = _purchases("all now", lab.all_now(years * budget_per_year, n))
+    now = _purchases("all now", simulator.all_now(years * budget_per_year, n))
     note(f"all now: {counted(n, 'package')} tried")
     return PurchasePlan(now, parts, _verdict(now, parts, price_fall))
 
 
-class _Lab:
+class _PurchaseSimulator:
     """The futures of every year, and the systems that stand in them."""
 
     def __init__(
@@ -279,7 +279,9 @@ class _Lab:
         plan = replace(self.plan, existing=self._existing[year - 1])
         for jobs in self._futures[year - 1]:
             try:
-                rows = try_counts(plan, held, self._name, plan.study.simulate.policies[0], jobs)
+                rows = simulate_packages(
+                    plan, held, self._name, plan.study.simulate.policies[0], jobs, "raise"
+                )
             except TableError as error:
                 raise TableError(f"year {year}: {error}") from None
             waits.append(rows["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64"))

@@ -25,8 +25,7 @@ FEWEST_KEPT = 10
 FEWEST_FUTURES = 5
 """From so many futures on a package may be out."""
 PILOT, BATCH, ROUNDS, MOST_ROUNDS = 40, 20, 5, 20
-"""So many packages run before there is a model (a third of those that the budget allows, if fewer), and so many in each
-round: fewer if there would not be five rounds, more if all that the budget allows would take over twenty."""
+"""Pilot size (at most a third of the affordable packages) and batch size, adjusted to give 5 to 20 rounds."""
 MOST_LEARNT = 500
 """The model learns from so many packages at most: the first ones, which were drawn at random, and the best others."""
 _PREDICTED_AT_ONCE = 4096

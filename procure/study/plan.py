@@ -26,7 +26,7 @@ from procure.study.futures import read_futures, table_digest
 from procure.study.rules import check_sample
 from procure.study.study import Study
 from procure.study.workloads import Workload
-from procure.tables import check
+from procure.tables import check, with_clock_of
 from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
@@ -37,9 +37,9 @@ OF_POLICY = "policy "
 _SIMULATION = ("procure.run", "procure.packages.nodes")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """A study with everything that it names read in."""
+    """A study with everything that it names read in; equal only to itself."""
 
     study: Study
     quotes: pd.DataFrame
@@ -65,16 +65,6 @@ class Plan:
         """Row of the package table by package id, distinct packages only."""
         distinct = np.flatnonzero(self.packages["distinct"].to_numpy())
         return pd.Series(distinct, index=self.packages["package_id"].to_numpy()[distinct])
-
-    @cached_property
-    def benches(self) -> dict[tuple[str, str], Any]:
-        """What `procure.sweep.trial` has laid out, by workload and policy: filled there, so that it is done once."""
-        return {}
-
-    @cached_property
-    def replays(self) -> dict[tuple[bytes, str, str], Any]:
-        """The last schedules that `procure.sweep.trial.replayed` has made, by counts, workload and policy."""
-        return {}
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -211,10 +201,7 @@ def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.Dat
         )
     whole = [one.model_copy(update={"begin": "empty", "warm_up": 0}) for one in study.workloads]
     past = merge([read_workload(one, note) for one in whole], drop_repeated=True)
-    attrs = dict(past.attrs)
-    past = past.sort_values("submit_time", kind="stable", ignore_index=True)
-    past.attrs = attrs
-    return past
+    return with_clock_of(past, past.sort_values("submit_time", kind="stable", ignore_index=True))
 
 
 def read_workload(workload: Workload, note: Callable[[str], None] = silent) -> pd.DataFrame:

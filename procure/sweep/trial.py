@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,17 @@ from procure.run import Run, simulate
 from procure.simulator.metrics import METRIC_NAMES
 from procure.study import Plan
 from procure.sweep.results import StudyResults
-from procure.sweep.runner import make_bench, simulate_batch
+from procure.sweep.runner import Bench, make_bench, simulate_batch
 from procure.text import be, counted, file_name, nearest
 
 _BATCH = 50
 """Packages that the kernel simulates at once, between two looks at how far it is."""
+_BENCHES: WeakKeyDictionary[Plan, dict[tuple[str, str], Bench]] = WeakKeyDictionary()
+"""What was laid out of a plan, by workload and policy, as long as the plan lives."""
+_REPLAYS: WeakKeyDictionary[Plan, dict[tuple[bytes, str, str], tuple[Run, pd.DataFrame]]] = (
+    WeakKeyDictionary()
+)
+"""Its last schedules, by counts, workload and policy."""
 
 
 def find_package(plan: Plan, package_id: str, named: str = "package_id") -> np.ndarray:
@@ -57,8 +64,13 @@ def find_package(plan: Plan, package_id: str, named: str = "package_id") -> np.n
     )
 
 
-def simulate_counts(
-    plan: Plan, counts: np.ndarray, workload: str, policy: str, jobs: pd.DataFrame | None = None
+def simulate_packages(
+    plan: Plan,
+    counts: np.ndarray,
+    workload: str,
+    policy: str,
+    jobs: pd.DataFrame | None = None,
+    failures: str = "keep",
 ) -> pd.DataFrame:
     """Simulate some packages on one workload of a study, here and now, without storing the runs.
 
@@ -70,6 +82,8 @@ def simulate_counts(
         Names; the policy need not be among the study's.
     jobs
         Other jobs in the workload's place.
+    failures
+        ``keep`` leaves a run that failed as a row with its status and reason, ``raise`` makes the first an error.
 
     Returns
     -------
@@ -77,9 +91,10 @@ def simulate_counts(
         Result rows in the order given. A run that failed is a row with its status and reason.
     """
     if jobs is None:
-        if (workload, policy) not in plan.benches:
-            plan.benches[workload, policy] = make_bench(plan, workload, policy)
-        bench = plan.benches[workload, policy]
+        benches = _BENCHES.setdefault(plan, {})
+        if (workload, policy) not in benches:
+            benches[workload, policy] = make_bench(plan, workload, policy)
+        bench = benches[workload, policy]
     else:
         bench = make_bench(replace(plan, workloads=plan.workloads | {workload: jobs}), workload, policy)
     ids = [name or "nothing" for name in package_ids(counts, plan.types)]
@@ -90,15 +105,8 @@ def simulate_counts(
         for at in range(0, max(1, len(counts)), size):
             found.append(simulate_batch(bench, ids[at : at + size], counts[at : at + size])[0])
             one.done += len(found[-1])
-    return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
-
-
-def try_counts(
-    plan: Plan, counts: np.ndarray, workload: str, policy: str, jobs: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """Return what `simulate_counts` does, where every run has to succeed; the error says which did not, and why."""
-    rows = simulate_counts(plan, counts, workload, policy, jobs)
-    for first in rows[rows["status"] != "ok"].head(1).itertuples():
+    rows = found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
+    for first in rows[rows["status"] != "ok"].head(1).itertuples() if failures == "raise" else ():
         raise TableError(f"package {first.package_id} on {workload} under {policy}: {first.reason}")
     return rows
 
@@ -109,7 +117,7 @@ def try_everywhere(
     policy: str | None = None,
     jobs: Mapping[str, pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
-    """Simulate some packages on every workload of a study's results, see `try_counts`.
+    """Simulate some packages on every workload of a study's results; a run that fails is an error.
 
     Parameters
     ----------
@@ -125,7 +133,10 @@ def try_everywhere(
         ``jobs_left_out`` of all of them.
     """
     plan, policy, jobs = results.plan, policy or results.policy, jobs or {}
-    runs = [try_counts(plan, counts, case.name, policy, jobs.get(case.name)) for case in results.cases]
+    runs = [
+        simulate_packages(plan, counts, case.name, policy, jobs.get(case.name), "raise")
+        for case in results.cases
+    ]
     left_out = np.stack([rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs])
     ran = np.stack([rows["n_jobs"].to_numpy(dtype="int64") for rows in runs]) - left_out
     weights = np.array([case.weight for case in results.cases])
@@ -167,7 +178,7 @@ def simulate_once(results: StudyResults, workload: str, rows: np.ndarray, failur
 
     def more() -> np.ndarray:
         missing = rows[~np.isin(rows, known[:, 0])]
-        runs = simulate_counts(plan, results.counts[missing], workload, policy)
+        runs = simulate_packages(plan, results.counts[missing], workload, policy)
         good = (runs["status"] == "ok").to_numpy()
         failures.extend(f"{run.package_id}: {run.reason}" for run in runs[~good].itertuples())
         values = runs.loc[good, list(METRIC_NAMES)].astype("float64").to_numpy()
@@ -191,7 +202,7 @@ def about_limits(
     if not plan.study.simulate.kill_at_limit:
         return "jobs run on beyond their limit, none is cut (kill_at_limit = false)"
     names = list(workloads)
-    runs = [simulate_counts(plan, counts[None, :], name, policy) for name in names]
+    runs = [simulate_packages(plan, counts[None, :], name, policy) for name in names]
     n_killed = sum(int(run["n_killed"].fillna(0).iloc[0]) for run in runs)
     n_jobs = sum(len(plan.workloads[name]) for name in names)
     return (
@@ -203,11 +214,12 @@ def about_limits(
 def replayed(plan: Plan, counts: np.ndarray, workload: str, policy: str) -> tuple[Run, pd.DataFrame]:
     """Simulate one package, int64[n_types], on one workload under any policy; return the run and the node table."""
     asked = (counts.tobytes(), workload, policy)
-    if asked not in plan.replays:
-        while len(plan.replays) > 1:  # schedules are large; a report looks at one package twice
-            plan.replays.pop(next(iter(plan.replays)))
-        plan.replays[asked] = _replay(plan, counts, workload, policy)
-    return plan.replays[asked]
+    replays = _REPLAYS.setdefault(plan, {})
+    if asked not in replays:
+        while len(replays) > 1:  # schedules are large; a report looks at one package twice
+            replays.pop(next(iter(replays)))
+        replays[asked] = _replay(plan, counts, workload, policy)
+    return replays[asked]
 
 
 def _replay(plan: Plan, counts: np.ndarray, workload: str, policy: str) -> tuple[Run, pd.DataFrame]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.tables import as_floats
+from procure.tables import as_floats, clock_of
 from procure.text import nearest
 from procure.workload.ledger import Ledger, absent
 
@@ -34,7 +34,7 @@ def has_dates(jobs: pd.DataFrame) -> bool:
     A table that was read from a file may not say; then times before 1980 count as the log's own.
     """
     before = jobs.empty or int(jobs["submit_time"].max()) < FIRST_DATE
-    return bool(jobs.attrs.get("clock", "log" if before else "unix") == "unix")
+    return (clock_of(jobs) or ("log" if before else "unix")) == "unix"
 
 
 def day_bounds(day: str, tz: str) -> tuple[int, int]:

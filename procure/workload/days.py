@@ -10,6 +10,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from procure.errors import TableError
+from procure.tables import with_clock_of
 from procure.text import nearest
 from procure.workload.clock import YEAR_10000, zone
 from procure.workload.slice import refuse_log_clock
@@ -51,9 +52,7 @@ def split_days(jobs: pd.DataFrame, tz: str) -> dict[str, pd.DataFrame]:
     days = local_days(jobs, tz)
     found = {}
     for day, part in jobs.groupby(days, sort=True):
-        part = part.reset_index(drop=True)
-        part.attrs = dict(jobs.attrs)
-        found[str(day)] = part
+        found[str(day)] = with_clock_of(jobs, part.reset_index(drop=True))
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.schemas import REQUEST
+from procure.tables import clock_of
 
 
 def describe(jobs: pd.DataFrame) -> pd.DataFrame:
@@ -74,7 +75,7 @@ def overview(jobs: pd.DataFrame) -> dict[str, object]:
         "span": last - first,
         "offered_cpu_hours": float((hours * jobs["cpus_per_node"].to_numpy()).sum()),
         "offered_gpu_hours": float((hours * jobs["gpus_per_node"].to_numpy()).sum()),
-        "clock": str(jobs.attrs.get("clock", "unix")),
+        "clock": clock_of(jobs) or "unix",
     }
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from procure.errors import TableError
 from procure.settings import Seconds, Seed, Settings
+from procure.tables import with_clock
 from procure.text import counted, duration
 from procure.workload.clock import from_local, has_dates, to_local
 from procure.workload.scale import (
@@ -269,8 +270,7 @@ def _draw(
     if settings.redraw_run_times:
         found = found.assign(run_time=_redrawn(past.jobs, rows, rng))
     found = found.sort_values("submit_time", kind="stable", ignore_index=True)
-    found.attrs = {"clock": "unix" if past.has_dates else "log"}
-    return found
+    return with_clock(found, "unix" if past.has_dates else "log")
 
 
 def _spread_about_1(spread: float, n: int, rng: np.random.Generator) -> np.ndarray:

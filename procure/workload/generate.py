@@ -13,7 +13,7 @@ from pydantic import Field
 from procure.errors import TableError
 from procure.schemas import JOB
 from procure.settings import Count, NaturalInt, PositiveInt, Settings, read_toml, validated
-from procure.tables import check
+from procure.tables import check, with_clock
 from procure.text import nearest
 from procure.workload.campus import DAY, Campus, Drawn, amounts, draw_campus, quotas, submissions
 
@@ -157,9 +157,7 @@ def generate(
         }
     ).sort_values("submit_time", kind="stable", ignore_index=True)
     frame.insert(0, "job_id", [f"{i}" for i in range(1, n_jobs + 1)])
-    jobs = check(frame, JOB, f"workload {recipe.name}")
-    jobs.attrs["clock"] = "unix"
-    return jobs
+    return with_clock(check(frame, JOB, f"workload {recipe.name}"), "unix")
 
 
 def _draw_day(recipe: Recipe, n_jobs: int, rng: np.random.Generator) -> Drawn:

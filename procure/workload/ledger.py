@@ -11,7 +11,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.files import as_utf8, read_bytes
 from procure.schemas import JOB
-from procure.tables import as_floats, check
+from procure.tables import as_floats, check, with_clock
 from procure.text import counted, short
 from procure.workload.oddities import oddities
 from procure.workload.units import LONGEST_LIMIT, real_limits
@@ -118,8 +118,7 @@ class Ledger:
             frame["requested_time"] = real_limits(limits)
             if n := int((limits >= LONGEST_LIMIT).sum()):
                 self.note(f"no time limit: {counted(n, 'job')} whose limit is ten years or more")
-        jobs = check(frame, JOB, self.source)
-        jobs.attrs["clock"] = clock
+        jobs = with_clock(check(frame, JOB, self.source), clock)
         warnings = [*self.warnings, *oddities(jobs)]
         return Imported(jobs, self.n_read, dict(self.dropped), list(self.notes), origin, warnings)
 

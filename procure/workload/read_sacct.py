@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.tables import with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
@@ -294,8 +295,7 @@ def _with_array_tasks(imported: Imported, source: str) -> Imported:
         return imported
     refuse_many_tasks(jobs["job_id"], source)
     ids = jobs["job_id"].map(array_tasks)
-    attrs = dict(jobs.attrs)
     tasks = jobs.assign(job_id=ids).explode("job_id", ignore_index=True)
-    tasks.attrs.update(attrs)
+    with_clock_of(jobs, tasks)
     note = f"{int(pending.sum()):,} pending arrays became {len(tasks) - int((~pending).sum()):,} tasks"
     return Imported(tasks, imported.n_read, imported.dropped, [*imported.notes, note])

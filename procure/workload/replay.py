@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import ArgumentError, TableError
+from procure.tables import with_clock_of
 from procure.text import duration
 
 
@@ -69,5 +70,4 @@ def begin_as_logged(jobs: pd.DataFrame, moment: int) -> pd.DataFrame:
     first["requested_time"] = np.where(limit > 0, np.maximum(limit - done, 1), 0)
     found = pd.concat([first, jobs[waiting], jobs[~early]], ignore_index=True)
     found["submit_time"] = np.maximum(found["submit_time"], moment - 1)
-    found.attrs = dict(jobs.attrs)
-    return found
+    return with_clock_of(jobs, found)

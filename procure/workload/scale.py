@@ -7,6 +7,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.schemas import REQUEST
+from procure.tables import with_clock_of
 
 BURST_GAP = 600
 """Seconds; a job submitted less than this after the one before it, by the same user, is of the same burst."""
@@ -133,8 +134,7 @@ def scale_load(jobs: pd.DataFrame, factor: float, seed: int = 1, gap: int = BURS
         copies = [_moved(base, burst, one, f"+{i}", rng) for i, one in enumerate(taken, 1)]
         scaled = pd.concat([base, *copies])
     scaled = scaled.sort_values("submit_time", kind="stable", ignore_index=True)
-    scaled.attrs = dict(jobs.attrs)
-    return scaled
+    return with_clock_of(jobs, scaled)
 
 
 def _pick(sizes: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:

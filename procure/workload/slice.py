@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from procure.errors import TableError
+from procure.tables import clock_of, with_clock, with_clock_of
 from procure.workload.clock import day_bounds, has_dates, utc_text
 
 
@@ -70,11 +71,10 @@ def _between(jobs: pd.DataFrame, low: int, high: int, when: str) -> pd.DataFrame
     if part.empty:
         first, last = int(submit.min()), int(submit.max())
         span = f"{first} to {last} s"
-        if jobs.attrs.get("clock", "unix") == "unix":
+        if clock_of(jobs) != "log":
             span = f"{utc_text(first)} to {utc_text(last)}"
         raise TableError(f"no job was submitted {when}; the workload spans {span}")
-    part.attrs = dict(jobs.attrs)
-    return part
+    return with_clock_of(jobs, part)
 
 
 def merge(workloads: Sequence[pd.DataFrame], *, drop_repeated: bool = False) -> pd.DataFrame:
@@ -101,7 +101,7 @@ def merge(workloads: Sequence[pd.DataFrame], *, drop_repeated: bool = False) -> 
     >>> len(procure.merge([jobs, later]))
     20
     """
-    clocks = {str(table.attrs.get("clock", "unix")) for table in workloads}
+    clocks = {clock_of(table) or "unix" for table in workloads}
     if not workloads:
         raise TableError("nothing to merge; at least one workload is needed")
     if len(clocks) > 1:
@@ -112,8 +112,7 @@ def merge(workloads: Sequence[pd.DataFrame], *, drop_repeated: bool = False) -> 
         first = merged.groupby(["job_id", "submit_time"], sort=False)["_part"].transform("min")
         merged = merged.loc[(merged["_part"] == first).to_numpy()]
     merged = merged.drop(columns="_part").reset_index(drop=True)
-    merged.attrs = {"clock": clocks.pop()}
-    return merged
+    return with_clock(merged, clocks.pop())
 
 
 def followed_by(jobs: pd.DataFrame, later: pd.DataFrame) -> tuple[pd.DataFrame, int]:
