@@ -103,7 +103,7 @@ def test_the_first_page_is_short_whatever_it_names(
     names = [", ".join(f"{n} × {name}{n}" for n in range(n_types))] * 6
     page = answering.answer(done, against, names)
     assert (page.robust, page.cheapest) == (2, 1)
-    assert len(page.others) == 2 and page.changes and "cannot tell this package from" in page.sure[0]
+    assert len(page.others) == 2 and page.changes and "cannot tell it from" in page.sure[0]
     assert len(page.brings) == 3 or (name != "Type" and len(page.brings) == 2)
     best = {"price_usd": 990_000, "simulated": False}
     text = part(

@@ -116,7 +116,7 @@ def test_what_is_said_of_other_loads_is_so(waits: list[list[int]]):
     loads = pd.DataFrame(waits, index=["now", load_name(0.7), load_name(1.3)], columns=[*"abcde"]).astype(
         float
     )
-    [said] = answering._sure(SimpleNamespace(confidence=None), loads)  # type: ignore[arg-type]
+    [said] = answering._sure(SimpleNamespace(confidence=None), loads, answering.Cuts())  # type: ignore[arg-type]
     worst = int((loads.iloc[1:].rank(axis=1, method="min")["a"]).max())
     if worst == 1:
         assert said.startswith("this one stays first of 5")
@@ -139,8 +139,8 @@ def test_packages_that_cannot_be_told_apart_are_not_called_equal(done: Recommend
         confidence=replace(done.confidence, table=table),
         ranking=done.ranking.assign(mean_wait_time=waits),
     )
-    [said] = answering._sure(made, None)
-    assert said == "these jobs cannot tell this package from 2 others, with waits of 1 h 52 min to 6 h 55 min"
+    [said] = answering._sure(made, None, answering.Cuts())
+    assert said == "these jobs cannot tell it from 2 others, with waits of 1 h 52 min to 6 h 55 min"
 
 
 def test_a_chance_to_be_near_the_best_is_never_below_that_to_be_best(done: Recommendation):

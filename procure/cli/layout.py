@@ -42,7 +42,8 @@ def show(frame: pd.DataFrame, title: str, units: Mapping[str, str]) -> None:
     """Print a frame, in several tables with the same first column where one would be too wide."""
     console = Console()
     if title:
-        console.print(escape(printable(title)), style="italic", highlight=False)
+        # Not wrapped: programs and people look for its words, and a terminal wraps it itself.
+        console.print(escape(printable(title)), style="italic", highlight=False, soft_wrap=True)
     columns = _columns(frame, units, narrow=False)
     if sum(column.most + 3 for column in columns) < console.width:
         console.print(_table(columns, [column.most for column in columns], narrow=False))

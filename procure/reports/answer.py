@@ -179,7 +179,7 @@ class Cuts:
     Attributes
     ----------
     ranks
-        Name other packages by their place in the list.
+        Name other packages by their place in the list, and no range of waits of those like the first.
     types
         The most server types that are named.
     told
@@ -258,7 +258,7 @@ def answer(done: Recommendation, against: Compared, names: list[str]) -> Answer:
             cut(done.results.plan.study.name, 5),
             first_types(lines, cuts.types),
             tuple(_brings(done, against, cuts)),
-            tuple(_sure(done, loads)),
+            tuple(_sure(done, loads, cuts)),
             tuple(_others(done, names, robust or 0, float(excess[robust or 0]), cheapest, cuts)),
             tuple(_changes(loads, cuts)),
             robust,
@@ -386,11 +386,11 @@ def _loads(done: Recommendation) -> pd.DataFrame | None:
     return pd.concat([now, waits])
 
 
-def _sure(done: Recommendation, loads: pd.DataFrame | None) -> list[str]:
+def _sure(done: Recommendation, loads: pd.DataFrame | None, cuts: Cuts) -> list[str]:
     parts, sure = [], done.confidence
     if sure is not None and len(sure.table) > 1 and sure.table["alike"].notna().all():
         n = int(sure.table["alike"].sum())
-        parts.append(_alike(done, n) if n > 1 else "better than every other package looked at")
+        parts.append(_alike(done, n, cuts) if n > 1 else "better than every other package looked at")
     if loads is not None and loads.shape[1] > 1:
         held = loads.loc[[_LESS, _MORE]].to_numpy()
         worst = int((held < held[:, :1]).sum(axis=1).max()) + 1
@@ -402,15 +402,16 @@ def _sure(done: Recommendation, loads: pd.DataFrame | None) -> list[str]:
     return ["; ".join(parts) or "how sure this order is, is not known: the jobs were not resampled"]
 
 
-def _alike(done: Recommendation, n: int) -> str:
+def _alike(done: Recommendation, n: int, cuts: Cuts) -> str:
     """Say that n packages cannot be told apart, and how far apart their waits are on these very jobs."""
     assert done.confidence is not None
-    text = f"these jobs cannot tell this package from {counted(n - 1, 'other')}"
-    if done.criteria.objective != MEAN_WAIT:
+    text = f"these jobs cannot tell it from {counted(n - 1, 'other')}"
+    if done.criteria.objective != MEAN_WAIT or cuts.ranks:
         return text
     alike = done.confidence.table.loc[done.confidence.table["alike"], "package_id"]
     waits = done.ranking.loc[done.ranking["package_id"].isin(alike), "mean_wait_time"]
-    return f"{text}, with waits of {roughly(waits.min())} to {roughly(waits.max())}"
+    ends = list(dict.fromkeys([cuts.told(waits.min()), cuts.told(waits.max())]))
+    return f"{text}, with waits of {' to '.join(ends)}"
 
 
 def _changes(loads: pd.DataFrame | None, cuts: Cuts) -> list[str]:
