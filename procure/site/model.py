@@ -174,8 +174,9 @@ class Preemption(Settings):
 class Latency(Settings):
     """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
 
-    job_end: float = Field(1.0, ge=0, description="from the end of a job until its nodes can be used again")
-    launch: float = Field(0.0, ge=0, description="added to a job's run time by its start and end")
+    job_end: NaturalInt = Field(1, description="from the end of a job until its nodes can be used again")
+    launch: NaturalInt = Field(0, description="added to the run time of each job by its start and end")
+    clock: int = Field(-5, le=0, description="when the periodic work began, after the first submission")
 
 
 class Reservation(Settings):

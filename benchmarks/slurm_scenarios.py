@@ -1,0 +1,89 @@
+"""Run one scenario file on a real Slurm and in procure, and say how far apart the two are.
+
+A scenario is a TOML file: Slurm's configuration as text, and classes of jobs that are drawn with a seed. Jobs are
+sleeps. Real runs need a lab that a starter script has started (munge, MariaDB, slurmdbd, slurmctld, slurmd on one
+machine, with its files in a folder of its own); its daemons are started again with the scenario's configuration.
+
+    python benchmarks/slurm_scenarios.py real benchmarks/slurm_scenarios/qos.toml --lab /tmp/lab1 --out runs/qos-1
+    python benchmarks/slurm_scenarios.py simulate benchmarks/slurm_scenarios/qos.toml --out runs/qos-procure
+    python benchmarks/slurm_scenarios.py agree runs
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+_DEFAULTS: dict[str, Any] = {
+    "user": "", "account": "", "partition": "", "qos": "", "n_nodes": 1, "cpus_per_node": 1, "mem_mb_per_node": 0,
+    "gpus_per_node": 0, "gpu_type": "", "constraint": "", "reservation": "", "exclusive": "", "licenses": "",
+    "nice": 0, "begin_after": 0,
+}  # fmt: skip
+
+
+def jobs_of(scenario: dict[str, Any]) -> pd.DataFrame:
+    """Draw the jobs of a scenario in order of submission; times in seconds after the first."""
+    if "jobs_csv" in scenario:
+        return pd.read_csv(scenario["folder"] / scenario["jobs_csv"], keep_default_na=False)
+    draw = random.Random(scenario.get("seed", 1))
+    rows: list[dict[str, Any]] = []
+    for number, kind in enumerate(scenario["jobs"]):
+        times = sorted(draw.randint(*kind["submit"]) for _ in range(kind["n"]))
+        before: dict[str, str] = {}
+        for i, submit in enumerate(times):
+            row = {name: _drawn(kind.get(name, default), draw) for name, default in _DEFAULTS.items()}
+            row |= {"job_id": f"{number}-{i}", "submit_time": submit}
+            row |= {"run_time": draw.randint(*kind["sleep"])}
+            needed = -(-row["run_time"] // 60) * 60
+            row["requested_time"] = max(60 * _drawn(kind.get("limit", 1), draw), needed)
+            row |= {"array": kind.get("array", 0), "array_limit": kind.get("array_limit", 0), "dependency": ""}
+            owner = row["user"]
+            if kind.get("after") and owner in before and draw.random() < kind["after_share"]:
+                row["dependency"] = f"{kind['after']}:{before[owner]}"
+            before[owner] = row["job_id"]
+            rows.append(row)
+    return pd.DataFrame(rows).sort_values("submit_time", kind="stable", ignore_index=True)
+
+
+def _drawn(value: Any, draw: random.Random) -> Any:
+    return draw.choice(value) if isinstance(value, list) else value
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a scenario file; files that it names stand beside it, or under PROCURE_SHARED_DATA."""
+    scenario = tomllib.loads(path.read_text())
+    return scenario | {"name": path.stem, "folder": path.parent}
+
+
+def write_configuration(scenario: dict[str, Any], folder: Path) -> Path:
+    """Write the configuration of a scenario as a centre has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, key in (
+        ("slurm.conf", "conf"), ("gres.conf", "gres"), ("topology.conf", "topology"), ("sacctmgr.script", "accounting"),
+    ):  # fmt: skip
+        if scenario.get(key):
+            (folder / file).write_text(scenario[key])
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    real = commands.add_parser("real")
+    real.add_argument("scenario", type=Path)
+    real.add_argument("--lab", type=Path, required=True)
+    real.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    if options.command == "real":
+        from slurm_lab_run import run_for_real
+
+        run_for_real(load(options.scenario), options.lab, options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Slurm's own files as plain records: slurm.conf, gres.conf, topology.conf and what scontrol shows.
+
+The forms are those of Slurm's manual pages slurm.conf(5), gres.conf(5), topology.conf(5) and scontrol(1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from procure.errors import TableError
+from procure.files import existing_file
+from procure.files.read import as_utf8, read_bytes
+
+Record = dict[str, str]
+"""One line or block: values by lower-case key; ``_where`` is file and line."""
+
+_PAIR = re.compile(r"(\w+(?:/\w+)?)\s*=\s*(\"[^\"]*\"|\S*)")
+_DEEPEST = 10
+
+
+@dataclass
+class Configuration:
+    """What a folder of Slurm's files says, before anything is made of it."""
+
+    settings: Record = field(default_factory=dict)
+    where: Record = field(default_factory=dict)
+    nodes: list[Record] = field(default_factory=list)
+    partitions: list[Record] = field(default_factory=list)
+    reservations: list[Record] = field(default_factory=list)
+    gres: list[Record] = field(default_factory=list)
+    switches: list[Record] = field(default_factory=list)
+    accounting: list[tuple[str, str]] = field(default_factory=list)  # (file, text)
+    unread: list[tuple[str, str]] = field(default_factory=list)  # (file or line, why)
+
+
+_BLOCKS = {"nodename": "nodes", "partitionname": "partitions", "reservationname": "reservations"}
+
+
+def read_folder(folder: str | Path) -> Configuration:
+    """Read every file of a folder that is one of Slurm's, by what stands in it.
+
+    Raises
+    ------
+    TableError
+        No such folder, no Slurm configuration in it, or an Include that is missing.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise TableError(f"{folder}: no such folder; it should hold slurm.conf or what `scontrol show config` printed")
+    found = Configuration()
+    included: set[Path] = set()
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    files.sort(key=lambda path: path.name != "slurm.conf")
+    for path in files:
+        if path in included:
+            continue
+        text = as_utf8(read_bytes(path)).decode("utf-8", errors="replace")
+        kind = _kind(path, text)
+        if kind == "conf":
+            _take_lines(path, text, found, included, 0)
+        elif kind == "shown":
+            _take_settings(path, text, found)
+        elif kind in ("nodes", "partitions", "reservations"):
+            _take_blocks(path, text, found, kind)
+        elif kind in ("gres", "switches"):
+            getattr(found, kind).extend(record for record in _records(path, text))
+        elif kind == "accounting":
+            found.accounting.append((path.name, text))
+    if not found.nodes or not found.partitions:
+        what = "node" if not found.nodes else "partition"
+        raise TableError(
+            f"{folder}: no {what} is defined; slurm.conf, or the output of scontrol show config, node and partition, "
+            "should stand there (`procure site collect --print-commands`)"
+        )
+    return found
+
+
+def _kind(path: Path, text: str) -> str:
+    """Say what a file is by its name, else by its first words; empty = none of Slurm's."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    head = " ".join(lines[:3])
+    if re.search(r"^Configuration data as of", head):
+        return "shown"
+    if path.name == "gres.conf":
+        return "gres"
+    if re.match(r"SwitchName=|BlockName=", head, re.IGNORECASE):
+        return "switches"
+    if path.suffix == ".conf" and path.name != "slurmdbd.conf" and "SlurmctldHost" in text + "SlurmctldHost":
+        return "conf" if re.search(r"(?im)^\s*(clustername|nodename|partitionname|include)\b", text) else ""
+    if re.match(r"(add|modify|remove|delete|create|Cluster - |Parent - )\s*", head) or "|" in head:
+        return "accounting" if not head.startswith("JobID") else ""
+    for key, kind in _BLOCKS.items():
+        if head.lower().startswith(f"{key}="):
+            return kind
+    return ""
+
+
+def _records(path: Path, text: str) -> Iterator[Record]:
+    text = re.sub(r"\\\r?\n", " ", text)
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = re.sub(r"(?<!\\)#.*", "", raw).strip()
+        if line:
+            pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+            yield pairs | {"_where": f"{path.name}:{number}", "_line": line}
+
+
+def _take_lines(path: Path, text: str, found: Configuration, included: set[Path], depth: int) -> None:
+    included.add(path)
+    defaults: dict[str, Record] = {"nodename": {}, "partitionname": {}}
+    for record in _records(path, text):
+        line, where = record.pop("_line"), record["_where"]
+        include = re.match(r"(?i)include\s+(\S+)", line)
+        key = next((key for key in defaults if line.lower().startswith(key)), None)
+        if include:
+            _include(path, include[1], where, found, included, depth)
+        elif key:
+            if record[key].upper() == "DEFAULT":
+                defaults[key] |= record
+            else:
+                getattr(found, _BLOCKS[key]).append(defaults[key] | record)
+        elif "=" in line:
+            name, _, value = line.partition("=")
+            name = name.strip().lower()
+            found.settings[name], found.where[name] = value.strip().strip('"'), where
+        else:
+            found.unread.append((where, line))
+
+
+def _include(path: Path, name: str, where: str, found: Configuration, included: set[Path], depth: int) -> None:
+    named = path.parent / Path(name).name
+    if depth >= _DEEPEST or not named.is_file():
+        what = "includes nest too deep" if depth >= _DEEPEST else f"the included file {name} is missing"
+        raise TableError(f"{path.parent}, {where}: {what}; put it beside {path.name}")
+    text = as_utf8(read_bytes(existing_file(named))).decode("utf-8", errors="replace")
+    _take_lines(named, text, found, included, depth + 1)
+
+
+def _take_settings(path: Path, text: str, found: Configuration) -> None:
+    """Take ``Key = value`` lines, as ``scontrol show config`` prints them."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r"(\w+)\s+= (.*)", line)
+        if match and match[2].strip() not in ("(null)", "N/A", "(none)"):
+            name = match[1].lower()
+            found.settings.setdefault(name, match[2].strip())
+            found.where.setdefault(name, f"{path.name}:{number}")
+
+
+def _take_blocks(path: Path, text: str, found: Configuration, kind: str) -> None:
+    """Take what ``scontrol show node|partition|reservation`` prints: blocks, or a line each with -o."""
+    first = next(key for key, name in _BLOCKS.items() if name == kind)
+    held: list[Record] = getattr(found, kind)
+    have = {record[first] for record in held}
+    for number, block in enumerate(re.split(rf"(?im)^(?={first}=)", text)):
+        pairs = {key.lower(): value for key, value in _PAIR.findall(block)}
+        if first in pairs and pairs[first] not in have:
+            pairs = {key: "" if value in ("(null)", "N/A") else value for key, value in pairs.items()}
+            held.append(pairs | {"_where": f"{path.name}, block {number}", "_shown": "1"})

@@ -1,0 +1,132 @@
+"""The fair-share tree, and the part of a job's priority that does not change while it waits.
+
+Slurm's pages *Fair Tree Fairshare Algorithm* and *Multifactor Priority Plugin*.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from procure.site.model import Site
+
+if TYPE_CHECKING:
+    from procure.site.names import Known
+
+
+class Tree(NamedTuple):
+    """The fair-share tree: accounts and users, each below its parent."""
+
+    path: np.ndarray  # int64[n_users, depth], rows from below the root to the user's own; −1 = no further
+    parent: np.ndarray  # int64[n_rows]; −1 = the root
+    share: np.ndarray  # float64[n_rows], of the sum of its siblings'; −1 = its parent's
+    usage: np.ndarray  # float64[n_rows], TRES-seconds at the beginning
+    user_of: np.ndarray  # int64[n_rows], row of `path`; −1 = an account
+
+
+def fair_tree(site: Site, accounts: list[str], users: list[str]) -> tuple[Tree, np.ndarray]:
+    """Build the tree from the associations; a job whose association is unknown gets a share of one.
+
+    Returns
+    -------
+    Tree
+        The user root of Slurm is among its users.
+    numpy.ndarray
+        int64[n_jobs], the row of each job's user.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for each in site.associations:
+        if (each.account, each.user) != ("root", "") and not each.partition:
+            rows[each.account, each.user] = {"shares": each.shares, "usage": each.usage, "parent": each.parent}
+    rows.setdefault(("root", "root"), {"shares": 1, "usage": 0.0, "parent": "root"})
+    for account, user in dict.fromkeys(zip(accounts, users, strict=True)):
+        if account not in ("", "root"):
+            rows.setdefault((account, ""), {"shares": 1, "usage": 0.0, "parent": "root"})
+        rows.setdefault((account or "root", user), {"shares": 1, "usage": 0.0, "parent": "root"})
+    for account in [r["parent"] for r in rows.values()]:
+        if account != "root":
+            rows.setdefault((account, ""), {"shares": 1, "usage": 0.0, "parent": "root"})
+    number = {key: n for n, key in enumerate(rows)}
+    parent = np.full(len(rows), -1, np.int64)
+    for (account, user), row in rows.items():
+        above = account if user else row["parent"]
+        parent[number[account, user]] = number.get((above, ""), -1)
+    share = np.zeros(len(rows))
+    usage = np.array([row["usage"] for row in rows.values()], np.float64)
+    given = np.array([-1 if row["shares"] == "parent" else row["shares"] for row in rows.values()], float)
+    for n in range(len(rows)):
+        total = given[(parent == parent[n]) & (given > 0)].sum()
+        share[n] = -1.0 if given[n] < 0 else given[n] / total if total else 0.0
+    of_accounts = usage.copy()
+    for n in range(len(rows)):  # what a user has used counts for every account above
+        above = parent[n]
+        while above >= 0 and usage[n] and list(rows)[n][1]:
+            of_accounts[above] += usage[n] if not usage[above] else 0.0
+            above = parent[above]
+    users_rows = [n for (_, user), n in number.items() if user]
+    paths = [_path(n, parent) for n in users_rows]
+    depth = max(map(len, paths))
+    path = np.full((len(paths), depth), -1, np.int64)
+    user_of = np.full(len(rows), -1, np.int64)
+    for i, each in enumerate(paths):
+        path[i, : len(each)] = each
+        user_of[users_rows[i]] = i
+    of_job = np.array([number[a or "root", u] for a, u in zip(accounts, users, strict=True)], np.int64)
+    return Tree(path, parent, share, of_accounts, user_of), of_job
+
+
+def _path(row: int, parent: np.ndarray) -> list[int]:
+    path = [row]
+    while parent[path[0]] >= 0 and len(path) < 64:
+        path.insert(0, int(parent[path[0]]))
+    return path
+
+
+def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarray) -> np.ndarray:
+    """Return each job's priority without age and fair share: size, partition, QOS, association, TRES, less nice."""
+    site, rules, nodes = known.site, known.site.priority, known.nodes
+    n = len(amounts["cpu"])
+    if rules.type == "basic":
+        return np.zeros(n)
+    cluster_cpus, n_nodes = float(nodes["cpus"].sum()), len(nodes)
+    if "small_relative_to_time" in rules.flags:
+        size = np.maximum(amounts["node"] * cluster_cpus / n_nodes, amounts["cpu"]) / np.maximum(limit // 60, 1)
+        size = size / cluster_cpus
+        size = 1 - size if rules.favor_small else size
+    else:
+        size = (amounts["node"] / n_nodes + amounts["cpu"] / cluster_cpus) / 2
+        size = 1 - size if rules.favor_small else size
+    whole = {flag.removeprefix("no_normal_") for flag in rules.flags if flag.startswith("no_normal_")}
+
+    def normal(values: list[int], what: str) -> np.ndarray:
+        found = np.array(values or [0], np.float64)
+        return found if {what, "all"} & whole else found / max(found.max(), 1.0)
+
+    partition = normal([each.priority_job_factor for each in site.partitions], "part")
+    qos = dict(zip([q.name for q in site.qos], normal([q.priority for q in site.qos], "qos"), strict=False))
+    association = normal([a.priority for a in site.associations], "assoc")
+    of_association = {
+        (a.account, a.user): v for a, v in zip(site.associations, association, strict=False)
+    }
+    base = rules.weight_job_size * np.clip(size, 0.0, 1.0)
+    base += rules.weight_partition * partition[known.partition_of]
+    base += rules.weight_qos * np.array([qos.get(name, 0.0) for name in known.qos])
+    if rules.weight_assoc:
+        pairs = zip(known.account, known.user, strict=True)
+        base += rules.weight_assoc * np.array([of_association.get(pair, 0.0) for pair in pairs])
+    for name, weight in rules.weight_tres.items():
+        base += weight * _tres_factor(known, amounts, name, bool({"tres", "all"} & whole))
+    return base - known.numbers("nice")
+
+
+def _tres_factor(known: Known, amounts: dict[str, np.ndarray], name: str, raw: bool) -> np.ndarray:
+    """Return a TRES of each job, as a share of its partition's unless amounts are weighted as they are."""
+    if name not in amounts:
+        return np.zeros(len(amounts["cpu"]))
+    if raw:
+        return amounts[name]
+    column = {"cpu": "cpus", "mem": "mem_mb", "gres/gpu": "gpus"}.get(name)
+    values = np.ones(len(known.nodes)) if column is None else known.nodes[column].to_numpy(float)
+    totals = known.partition_nodes @ values
+    return amounts[name] / np.maximum(totals[known.partition_of], 1.0)

@@ -1,0 +1,280 @@
+"""A site, its nodes and a job table as the arrays that the policy works on.
+
+Everything that depends only on a job's request is decided here, once: which nodes it may use, which limits bind it,
+what its priority is but for age and fair share, and whether it can ever start.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.site.fair_share import Tree, base_priority, fair_tree
+from procure.site.limits import TRES, LimitRows, exceeded, limit_rows
+from procure.site.model import Site
+from procure.site.names import Known
+
+
+class Nodes(NamedTuple):
+    """The nodes, in table order."""
+
+    cpus: np.ndarray  # int64[n_nodes]
+    mem: np.ndarray  # int64[n_nodes], MB; 0 throughout where memory is not allocated
+    gpus: np.ndarray  # int64[n_nodes]
+    weight: np.ndarray  # int64[n_nodes]
+    leaf: np.ndarray  # int64[n_nodes]; 0 throughout without a topology
+
+
+class Requests(NamedTuple):
+    """What the jobs ask for, in queue order; times in seconds after the first submission."""
+
+    submit: np.ndarray  # int64[n_jobs]
+    eligible: np.ndarray  # int64[n_jobs]
+    limit: np.ndarray  # int64[n_jobs], s
+    n_nodes: np.ndarray  # int64[n_jobs]
+    cpus: np.ndarray  # int64[n_jobs], per node
+    mem: np.ndarray  # int64[n_jobs], MB per node
+    gpus: np.ndarray  # int64[n_jobs], per node
+    whole: np.ndarray  # int64[n_jobs], 1 = takes its nodes whole
+    partition: np.ndarray  # int64[n_jobs]
+    tier: np.ndarray  # int64[n_jobs], of its partition
+    lln: np.ndarray  # int64[n_jobs], 1 = the least loaded nodes first
+    user: np.ndarray  # int64[n_jobs]
+    association: np.ndarray  # int64[n_jobs], row of the fair-share tree
+    base: np.ndarray  # float64[n_jobs], priority without age and fair share
+    billing: np.ndarray  # float64[n_jobs], weighted TRES that count as usage each second
+    place: np.ndarray  # int64[n_jobs], row of `Places`
+    reservation: np.ndarray  # int64[n_jobs]; −1 = none
+    array: np.ndarray  # int64[n_jobs], number of its array; −1 = none
+    array_limit: np.ndarray  # int64[n_arrays], tasks that may run at once; 0 = any number
+    on_first: np.ndarray  # int64[n_jobs + 1]
+    on: np.ndarray  # int64[…], jobs that job j waits for: on[on_first[j]:on_first[j + 1]]
+    on_start: np.ndarray  # int64[…], 1 = only for the start of that job
+    rank: np.ndarray  # int64[n_jobs], row and column of `preempts`
+    preempts: np.ndarray  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not, else `CANCEL`, `REQUEUE`
+
+
+class Places(NamedTuple):
+    """Which nodes jobs may use: one row per partition and constraint that occurs.
+
+    A constraint with counts, ``[a*2&b*1]``, has several groups of nodes, of each of which so many are taken; of
+    ``[a|b]`` the groups are alternatives, each with the count −1.
+    """
+
+    first: np.ndarray  # int64[n_places + 1], groups of place p: first[p] … first[p + 1]
+    nodes: np.ndarray  # bool[n_groups, n_nodes]
+    count: np.ndarray  # int64[n_groups]; 0 = all that the job asks for
+
+
+class Layout(NamedTuple):
+    """All of it."""
+
+    nodes: Nodes
+    jobs: Requests
+    places: Places
+    limits: LimitRows
+    tree: Tree
+    partition_nodes: np.ndarray  # bool[n_partitions, n_nodes]
+    closed: np.ndarray  # int64[n_closed, 4]: start, end, node, and the reservation or `DRAINED` or `DOWN`
+    rejected: np.ndarray  # bool[n_jobs], can never start
+    reasons: dict[str, np.ndarray]  # of the rejected, by reason: rows in queue order
+
+
+_TOKEN = re.compile(r"[^\[\]()&|*,\s]+|\*\d+|[\[\]()&|,]")
+
+
+def constraint_groups(text: str, features: list[set[str]]) -> list[tuple[np.ndarray, int]]:
+    """Read a ``--constraint``: groups of nodes and how many are taken of each (0 = all that are asked for).
+
+    ``a&b`` both, ``a|b`` either, ``[a|b]`` all nodes alike (the groups are then alternatives, marked −1), ``a*2&b*1``
+    counts, parentheses (sbatch(1), ``--constraint``).
+    """
+    text = text.strip().strip('"')
+    plain = text.replace(",", "&")
+    counts = re.findall(r"([^\[\]()&|*]+)\*(\d+)", plain)
+    if counts:
+        return [(_has(name.strip("[]()"), features), int(count)) for name, count in counts]
+    if plain.startswith("[") and "|" in plain:
+        return [(_matching(part, features), -1) for part in plain.strip("[]").split("|")]
+    return [(_matching(plain, features), 0)]
+
+
+def _has(name: str, features: list[set[str]]) -> np.ndarray:
+    return np.array([name in each for each in features], bool)
+
+
+def _matching(text: str, features: list[set[str]]) -> np.ndarray:
+    tokens = _TOKEN.findall(text.replace("[", "(").replace("]", ")"))
+    position = 0
+
+    def either() -> np.ndarray:
+        nonlocal position
+        found = both()
+        while position < len(tokens) and tokens[position] == "|":
+            position += 1
+            found = found | both()
+        return found
+
+    def both() -> np.ndarray:
+        nonlocal position
+        found = one()
+        while position < len(tokens) and tokens[position] == "&":
+            position += 1
+            found = found & one()
+        return found
+
+    def one() -> np.ndarray:
+        nonlocal position
+        if position >= len(tokens):
+            raise TableError(f"constraint {text!r} ends where a feature is expected")
+        token = tokens[position]
+        position += 1
+        if token == "(":
+            found = either()
+            position += 1
+            return found
+        return _has(token, features)
+
+    return either()
+def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
+    """Lay a site and its jobs out.
+
+    Parameters
+    ----------
+    site
+        The rules.
+    nodes
+        Its node table, with features and weights.
+    jobs
+        A checked job table in queue order (by submission, then row).
+
+    Raises
+    ------
+    TableError
+        The site has no default partition for jobs that name none, or a constraint cannot be read.
+    """
+    first = int(jobs["submit_time"].iloc[0])
+    known = Known(site, nodes, jobs)
+    places, place_of = _places(known)
+    n_cpus = jobs["cpus_per_node"].to_numpy(np.int64)
+    whole = known.whole()
+    memory = known.memory(n_cpus)
+    limit = known.limits_of_time()
+    count = jobs["n_nodes"].to_numpy(np.int64)
+    gpus = jobs["gpus_per_node"].to_numpy(np.int64)
+    per_core = nodes["threads_per_core"].fillna(1).max() if "threads_per_core" in nodes else 1
+    if site.select.consume == "core" and per_core > 1:
+        n_cpus = -(-n_cpus // int(per_core)) * int(per_core)
+    amounts = {
+        "jobs": np.ones(len(jobs)), "cpu": (count * n_cpus).astype(float), "mem": (count * memory).astype(float),
+        "node": count.astype(float), "gres/gpu": (count * gpus).astype(float),
+    }  # fmt: skip
+    classes, class_of = known.classes()
+    rows = limit_rows(site, classes, class_of, amounts, known.licenses())
+    tree, association_of = fair_tree(site, known.account, known.user)
+    requests = Requests(
+        submit=jobs["submit_time"].to_numpy(np.int64) - first,
+        eligible=known.eligible(first),
+        limit=limit,
+        n_nodes=count,
+        cpus=n_cpus,
+        mem=memory if site.select.memory else np.zeros_like(memory),
+        gpus=gpus,
+        whole=whole.astype(np.int64),
+        partition=known.partition_of,
+        tier=np.array([each.priority_tier for each in site.partitions], np.int64)[known.partition_of],
+        lln=known.of_partition(lambda each: each.lln or site.select.lln),
+        user=pd.factorize(np.array(known.user, object))[0].astype(np.int64),
+        association=association_of,
+        base=base_priority(known, amounts, limit),
+        billing=known.billing(amounts),
+        place=place_of,
+        reservation=known.reservation(),
+        **known.arrays(),
+        **known.dependencies(),
+        **known.preemption(),
+    )
+    layout_nodes = Nodes(
+        nodes["cpus"].to_numpy(np.int64).copy(),
+        nodes["mem_mb"].to_numpy(np.int64).copy() if site.select.memory else np.zeros(len(nodes), np.int64),
+        nodes["gpus"].to_numpy(np.int64).copy(),
+        nodes["weight"].fillna(1).to_numpy(np.int64) if "weight" in nodes else np.ones(len(nodes), np.int64),
+        nodes["leaf"].fillna(-1).to_numpy(np.int64)
+        if site.select.topology != "none" and "leaf" in nodes
+        else np.zeros(len(nodes), np.int64),
+    )
+    reasons = _rejections(known, layout_nodes, requests, places, amounts, classes, class_of)
+    rejected = np.zeros(len(jobs), bool)
+    for found in reasons.values():
+        rejected[found] = True
+    return Layout(
+        layout_nodes, requests, places, rows, tree, known.partition_nodes, known.closed(first), rejected, reasons
+    )
+
+
+def _places(known: Known) -> tuple[Places, np.ndarray]:
+    """Number the combinations of partition and constraint, and find the nodes of each."""
+    features = [set(filter(None, text.split(","))) for text in known.features]
+    keys = list(zip(known.partition_of.tolist(), known.text("constraint"), known.gpu_type, strict=True))
+    number: dict[tuple[int, str, str], int] = {}
+    of_job = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
+    first, masks, counts = [0], [], []
+    for partition, text, gpu_type in number:
+        base = known.partition_nodes[partition] & known.has_gpu_type(gpu_type)
+        groups = constraint_groups(text, features) if text else [(np.ones(len(base), bool), 0)]
+        for mask, count in groups:
+            masks.append(base & mask)
+            counts.append(count)
+        first.append(len(masks))
+    places = Places(np.array(first, np.int64), np.array(masks, bool), np.array(counts, np.int64))
+    return places, of_job
+
+
+def _rejections(
+    known: Known,
+    nodes: Nodes,
+    jobs: Requests,
+    places: Places,
+    amounts: dict[str, np.ndarray],
+    classes: list[tuple[str, str, str, str]],
+    class_of: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Return the jobs that can never start, by reason; each has one."""
+    found: dict[str, list[int]] = {}
+    settled: dict[tuple, str] = {}
+    for job in range(len(jobs.n_nodes)):
+        asked = (jobs.cpus[job], jobs.mem[job], jobs.gpus[job], jobs.n_nodes[job], jobs.limit[job])
+        key = (*asked, jobs.place[job], class_of[job], known.given_account[job], known.given_qos[job])
+        if key not in settled:
+            why = known.refusal(job)
+            if not why and not _fits(nodes, places, jobs, job):
+                why = "no nodes of its partition and constraint hold it"
+            if not why:
+                of_job = {name: amounts[name][job] for name in TRES}
+                why = exceeded(known.site, classes[class_of[job]], of_job, int(asked[3]), int(asked[4]))
+            settled[key] = why
+        if settled[key]:
+            found.setdefault(settled[key], []).append(job)
+    failed = {job for rows in found.values() for job in rows} | set(known.failing().tolist())
+    hopeless = known.never_satisfied(failed)
+    new = [job for job in hopeless if job not in failed or job in set(known.failing().tolist())]
+    rejected = {job for rows in found.values() for job in rows}
+    new = [job for job in new if job not in rejected]
+    if new:
+        found["a dependency that is never satisfied"] = new
+    return {why: np.array(rows, np.int64) for why, rows in found.items()}
+
+
+def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
+    """Say whether the empty nodes hold a job."""
+    holds = (nodes.cpus >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job]) & (nodes.gpus >= jobs.gpus[job])
+    groups = range(places.first[jobs.place[job]], places.first[jobs.place[job] + 1])
+    enough = [
+        (holds & places.nodes[g]).sum() >= (jobs.n_nodes[job] if places.count[g] <= 0 else places.count[g])
+        for g in groups
+    ]
+    return any(enough) if places.count[groups[0]] < 0 else all(enough)

@@ -1,0 +1,206 @@
+"""Limits of associations, QOS and partition QOS as rows, each a sum over running jobs with a bound.
+
+The order in which limits apply is that of Slurm's page *Resource Limits*, section *Hierarchy*: partition QOS, job QOS,
+user association, account associations. Of several bounds on one amount the first that is set binds; group limits of
+accounts above each other all bind.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from procure.site.model import Association, Limits, Qos, Site
+
+SUM, RUN_MINUTES, MINUTES = range(3)
+"""What a row counts: an amount while jobs run, that times the minutes left of their limits, or minutes used so far."""
+TRES = ("cpu", "mem", "node", "gres/gpu")
+JOBS = "jobs"
+
+
+class LimitRows(NamedTuple):
+    """Which bounds bind which job; the same row is shared by all jobs that it sums over."""
+
+    bound: np.ndarray  # float64[n_rows]
+    kind: np.ndarray  # int64[n_rows], `SUM`, `RUN_MINUTES` or `MINUTES`
+    first: np.ndarray  # int64[n_jobs + 1]
+    row: np.ndarray  # int64[…], rows of job j: row[first[j]:first[j + 1]]
+    amount: np.ndarray  # float64[…], what the job adds to each
+
+
+class _Rows:
+    def __init__(self) -> None:
+        self.number: dict[tuple[Any, ...], int] = {}
+        self.bound: list[float] = []
+        self.kind: list[int] = []
+
+    def row(self, scope: tuple[Any, ...], kind: int, what: str, bound: float) -> int:
+        key = (*scope, kind, what)
+        if key not in self.number:
+            self.number[key] = len(self.bound)
+            self.bound.append(bound)
+            self.kind.append(kind)
+        return self.number[key]
+
+
+_GROUPS = ((SUM, "grp_tres"), (RUN_MINUTES, "grp_tres_run_mins"), (MINUTES, "grp_tres_mins"))
+_PER_JOB = (("max_tres_per_job", 1.0), ("max_tres_per_node", 0.0))
+
+
+def limit_rows(
+    site: Site,
+    classes: list[tuple[str, str, str, str]],
+    class_of: np.ndarray,
+    amounts: dict[str, np.ndarray],
+    licenses: list[dict[str, int]],
+) -> LimitRows:
+    """Lay the limits out for jobs of classes (partition QOS, QOS, account, user).
+
+    Parameters
+    ----------
+    classes
+        Names; empty where there is none.
+    class_of
+        int64[n_jobs].
+    amounts
+        float64[n_jobs] of each of `TRES` and of `JOBS`, all 1.
+    licenses
+        Of each job, by name; they are bounded by the site's.
+    """
+    rows = _Rows()
+    of_class = [_rows_of(site, names, rows) for names in classes]
+    row, amount, first = [], [], [0]
+    for job, number in enumerate(class_of):
+        for each, what in of_class[number]:
+            adds = amounts[what][job]
+            if adds > 0:
+                row.append(each)
+                amount.append(adds)
+        for name, n in licenses[job].items():
+            row.append(rows.row(("license", name), SUM, "license", site.licenses.get(name, 0)))
+            amount.append(float(n))
+        first.append(len(row))
+    return LimitRows(
+        np.array(rows.bound, np.float64), np.array(rows.kind, np.int64), np.array(first, np.int64),
+        np.array(row, np.int64), np.array(amount, np.float64),
+    )  # fmt: skip
+
+
+def _rows_of(site: Site, names: tuple[str, str, str, str], rows: _Rows) -> list[tuple[int, str]]:
+    """Return the rows that bind the jobs of a class, and the amount that each sums."""
+    if not {"limits", "safe", "all"} & set(site.enforce):
+        return []
+    part_qos, qos, account, user = names
+    found: list[tuple[int, str]] = []
+    taken: set[tuple[Any, ...]] = set()  # of QOS, which come before associations
+
+    def bind(scope: tuple[Any, ...], kind: int, what: str, bound: float | None, key: tuple[Any, ...]) -> None:
+        if bound is not None and key not in taken:
+            found.append((rows.row(scope, kind, what, bound), what))
+
+    for each in (_qos(site, part_qos), _qos(site, qos)):
+        if each is None:
+            continue
+        _group(each.limits, ("qos", each.name), bind)
+        _each(each.limits, each.name, user, account, bind)
+        taken |= _keys(each.limits)
+    association = _association(site, account, user)
+    if association is not None:
+        scope = ("association", account, user)
+        _group(association.limits, scope, bind)
+        bind(scope, SUM, JOBS, association.limits.max_jobs, ("user", SUM, JOBS))
+    for name in _accounts_above(site, account):
+        above = _association(site, name, "")
+        if above is not None:
+            _group(above.limits, ("association", name, ""), bind)
+            if association is None or association.limits.max_jobs is None:
+                bind(("association", account, user), SUM, JOBS, above.limits.max_jobs, ("user", SUM, JOBS))
+    return found
+
+
+def _group(limits: Limits, scope: tuple[Any, ...], bind: Any) -> None:
+    bind(scope, SUM, JOBS, limits.grp_jobs, ("grp", SUM, JOBS))
+    for kind, name in _GROUPS:
+        for what, bound in getattr(limits, name).items():
+            if what in TRES:
+                bind(scope, kind, what, bound, ("grp", kind, what))
+
+
+def _each(limits: Limits, name: str, user: str, account: str, bind: Any) -> None:
+    """Bind what a QOS grants each user and each account."""
+    for who, jobs, tres in (
+        (("user", user), limits.max_jobs_per_user, limits.max_tres_per_user),
+        (("account", account), limits.max_jobs_per_account, limits.max_tres_per_account),
+    ):
+        bind(("qos", name, *who), SUM, JOBS, jobs, (who[0], SUM, JOBS))
+        for what, bound in tres.items():
+            if what in TRES:
+                bind(("qos", name, *who), SUM, what, bound, (who[0], SUM, what))
+
+
+def _keys(limits: Limits) -> set[tuple[Any, ...]]:
+    """Name the amounts that a QOS bounds, so that what comes after it does not."""
+    keys: set[tuple[Any, ...]] = set()
+    if limits.grp_jobs is not None:
+        keys.add(("grp", SUM, JOBS))
+    for kind, name in _GROUPS:
+        keys |= {("grp", kind, what) for what in getattr(limits, name)}
+    for who, jobs, tres in (
+        ("user", limits.max_jobs_per_user, limits.max_tres_per_user),
+        ("account", limits.max_jobs_per_account, limits.max_tres_per_account),
+    ):
+        if jobs is not None:
+            keys.add((who, SUM, JOBS))
+        keys |= {(who, SUM, what) for what in tres}
+    return keys
+
+
+def exceeded(site: Site, names: tuple[str, str, str, str], amounts: dict[str, float], n_nodes: int, limit: int) -> str:
+    """Say which limit a job of a class can never meet; empty = it can start."""
+    if not {"limits", "safe", "all"} & set(site.enforce):
+        return ""
+    part_qos, qos, account, user = names
+    order: list[Qos | Association | None] = [_qos(site, part_qos), _qos(site, qos), _association(site, account, user)]
+    order += [_association(site, name, "") for name in _accounts_above(site, account)]
+    seen: set[str] = set()
+    for each in order:
+        if each is None:
+            continue
+        limits = each.limits
+        called = f"QOS {each.name}" if isinstance(each, Qos) else f"association {each.account} {each.user}".strip()
+        if limits.max_wall is not None and "wall" not in seen:
+            seen.add("wall")
+            if limit > limits.max_wall:
+                return f"MaxWall of {called}"
+        for name, whole in _PER_JOB:
+            for what, bound in getattr(limits, name).items():
+                if what in amounts and f"{name} {what}" not in seen:
+                    seen.add(f"{name} {what}")
+                    if (amounts[what] if whole else -(-amounts[what] // n_nodes)) > bound:
+                        return f"{name} {what} of {called}"
+        for what, bound in (limits.grp_tres | limits.max_tres_per_user | limits.max_tres_per_account).items():
+            if amounts.get(what, 0) > bound:
+                return f"a limit on {what} of {called}"
+        for what, bound in limits.min_tres_per_job.items():
+            if amounts.get(what, bound) < bound:
+                return f"MinTRES {what} of {called}"
+    return ""
+
+
+def _qos(site: Site, name: str) -> Qos | None:
+    return next((each for each in site.qos if each.name == name), None) if name else None
+
+
+def _association(site: Site, account: str, user: str) -> Association | None:
+    return next((a for a in site.associations if a.account == account and a.user == user), None)
+
+
+def _accounts_above(site: Site, account: str) -> list[str]:
+    """Return an account and those above it, the nearest first."""
+    above: list[str] = []
+    while account and account not in above:
+        above.append(account)
+        found = _association(site, account, "")
+        account = "" if found is None or account == "root" else found.parent
+    return above

@@ -1,0 +1,317 @@
+"""What the names in a job table mean at a site: partition, QOS, account, reservation, dependency, array."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from procure.errors import TableError
+from procure.site.model import Association, Mode, Partition, Site
+from procure.site.store import node_list
+
+DRAINED, DOWN = -1, -2
+CANCEL, REQUEUE = 1, 2
+UNLIMITED = 365 * 86_400
+"""s; what Slurm's backfill takes where neither job nor partition has a limit: a year."""
+_MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": REQUEUE}
+_ARRAY = re.compile(r"(.+)_(\d+)$")
+
+
+class Known:
+    """Names of a job table, looked up at a site; jobs in queue order."""
+
+    def __init__(self, site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> None:
+        """Look up each job's partition, account and QOS."""
+        self.site, self.nodes, self.jobs = site, nodes, jobs
+        self.features = self._column(nodes, "features")
+        self.partition_nodes = np.array(
+            [nodes["node_id"].isin(node_list(each.nodes, nodes)).to_numpy() for each in site.partitions], bool
+        )
+        number = {each.name: n for n, each in enumerate(site.partitions)}
+        default = next((n for n, each in enumerate(site.partitions) if each.default), -1)
+        if default < 0 and len(site.partitions) == 1:
+            default = 0
+        given = [name.split(",")[0] for name in self.text("partition")]
+        self.unknown_partition = {name for name in given if name and name not in number}
+        of = [default if not name or name not in number else number[name] for name in given]
+        if -1 in of:
+            job = jobs["job_id"].iloc[of.index(-1)]
+            raise TableError(f"job {job} names no partition of the site, and the site has no default partition")
+        self.given_partition = given
+        self.partition_of = np.array(of, np.int64)
+        self.user = self.text("user")
+        self.given_account = self.text("account")
+        defaults: dict[str, str] = {}
+        self._of: dict[tuple[str, str], Association] = {}
+        for each in site.associations:
+            if each.user and (each.default or each.user not in defaults):
+                defaults[each.user] = each.account
+            self._of[each.account, each.user] = each
+        self.account = [
+            a or defaults.get(u, "") for a, u in zip(self.given_account, self.user, strict=True)
+        ]
+        self.given_qos = self.text("qos")
+        self.qos = [
+            q or self._default_qos(a, u)
+            for q, a, u in zip(self.given_qos, self.account, self.user, strict=True)
+        ]
+        self.gpu_type = [
+            kind.casefold() if n else ""
+            for kind, n in zip(self.text("gpu_type"), jobs["gpus_per_node"], strict=True)
+        ]
+
+    @staticmethod
+    def _column(frame: pd.DataFrame, name: str) -> list[str]:
+        if name not in frame:
+            return [""] * len(frame)
+        return [str(value) if isinstance(value, str) else "" for value in frame[name]]
+
+    def text(self, name: str) -> list[str]:
+        """Return a text column of the jobs, empty where the table has none."""
+        return self._column(self.jobs, name)
+
+    def numbers(self, name: str) -> np.ndarray:
+        """Return a numeric column of the jobs, 0 where missing: float64[n_jobs]."""
+        if name not in self.jobs:
+            return np.zeros(len(self.jobs))
+        values = pd.to_numeric(self.jobs[name], errors="coerce")
+        return np.nan_to_num(values.to_numpy(np.float64, na_value=np.nan))
+
+    def _default_qos(self, account: str, user: str) -> str:
+        for key in ((account, user), (account, "")):
+            found = self._of.get(key)
+            if found is not None and found.default_qos:
+                return found.default_qos
+            if found is not None and found.qos:
+                return "normal" if "normal" in found.qos else found.qos[0]
+        return "normal"
+
+    def of_partition(self, what: Callable[[Partition], object]) -> np.ndarray:
+        """Return a whole number of each job's partition: int64[n_jobs]."""
+        return np.array([int(bool(what(each))) for each in self.site.partitions], np.int64)[self.partition_of]
+
+    def has_gpu_type(self, gpu_type: str) -> np.ndarray:
+        """Return which nodes have GPUs of a type; a node that states none may have any."""
+        types = [kind.casefold() for kind in self._column(self.nodes, "gpu_type")]
+        return np.array([not gpu_type or not kind or kind == gpu_type for kind in types], bool)
+
+    def whole(self) -> np.ndarray:
+        """Return which jobs take their nodes whole: bool[n_jobs]."""
+        exclusive = [each.oversubscribe.startswith("exclusive") for each in self.site.partitions]
+        asked = np.array([value not in ("", "0", "no", "False") for value in self._as_text("exclusive")])
+        linear = self.site.select.consume == "node"
+        return np.array(exclusive, bool)[self.partition_of] | asked | linear
+
+    def _as_text(self, name: str) -> list[str]:
+        if name not in self.jobs:
+            return [""] * len(self.jobs)
+        return ["" if pd.isna(value) else str(value) for value in self.jobs[name]]
+
+    def memory(self, n_cpus: np.ndarray) -> np.ndarray:
+        """Return the memory per node that is allocated, MB: what was asked for, else the partition's default."""
+        asked = self.jobs["mem_mb_per_node"].to_numpy(np.int64)
+        default = np.zeros(len(asked), np.int64)
+        select = self.site.select
+        for n, each in enumerate(self.site.partitions):
+            here = self.partition_of == n
+            per_cpu = each.def_mem_per_cpu_mb or (None if each.def_mem_per_node_mb else select.def_mem_per_cpu_mb)
+            per_node = each.def_mem_per_node_mb or select.def_mem_per_node_mb
+            default[here] = n_cpus[here] * per_cpu if per_cpu else (per_node or 0)
+        return np.where(asked > 0, asked, default)
+
+    def limits_of_time(self) -> np.ndarray:
+        """Return each job's limit in whole minutes, s: its own, at most the partition's; else the partition's default."""
+        asked = self.jobs["requested_time"].to_numpy(np.int64)
+        asked = -(-asked // 60) * 60
+        most = np.array([each.max_time or UNLIMITED for each in self.site.partitions])[self.partition_of]
+        usual = np.array(
+            [each.default_time or each.max_time or UNLIMITED for each in self.site.partitions]
+        )[self.partition_of]
+        return np.where(asked > 0, np.minimum(asked, most), usual).astype(np.int64)
+
+    def eligible(self, first: int) -> np.ndarray:
+        """Return when a job may start at the earliest, s after the first submission.
+
+        A begin time counts; the logged time of a job with a dependency does not: the dependency is simulated.
+        """
+        submit = self.jobs["submit_time"].to_numpy(np.int64) - first
+        begin = self.numbers("begin_after").astype(np.int64)
+        found = submit + begin
+        if "eligible_time" in self.jobs:
+            logged = self.numbers("eligible_time").astype(np.int64) - first
+            depends = np.array([bool(value) for value in self.text("dependency")])
+            limited = self.numbers("array_limit") > 0
+            found = np.where((logged > found) & ~depends & ~limited, logged, found)
+        return found
+
+    def licenses(self) -> list[dict[str, int]]:
+        """Return the licenses of each job that the site counts, by name."""
+        found = []
+        for text in self.text("licenses"):
+            pairs = [re.split("[:=*]", item) for item in filter(None, re.split("[,;&]", text))]
+            held = {pair[0].partition("@")[0]: int(pair[1]) if len(pair) > 1 else 1 for pair in pairs}
+            found.append({name: n for name, n in held.items() if name in self.site.licenses})
+        return found
+
+    def classes(self) -> tuple[list[tuple[str, str, str, str]], np.ndarray]:
+        """Number the combinations of partition QOS, QOS, account and user."""
+        part_qos = [self.site.partitions[n].qos for n in self.partition_of]
+        keys = list(zip(part_qos, self.qos, self.account, self.user, strict=True))
+        number: dict[tuple[str, str, str, str], int] = {}
+        of_job = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
+        return list(number), of_job
+
+    def billing(self, amounts: dict[str, np.ndarray]) -> np.ndarray:
+        """Return what a job adds to the usage of its accounts each second: CPUs, or the partition's weights."""
+        factor = {each.name: each.usage_factor for each in self.site.qos}
+        most = "max_tres" in self.site.priority.flags
+        found = amounts["cpu"].copy()
+        for n, each in enumerate(self.site.partitions):
+            if each.billing_weights:
+                here = self.partition_of == n
+                terms = [amounts.get(k, 0 * found) * w for k, w in each.billing_weights.items()]
+                found[here] = (np.maximum.reduce(terms) if most else sum(terms))[here]  # type: ignore[index]
+        return found * np.array([factor.get(name, 1.0) for name in self.qos])
+
+    def reservation(self) -> np.ndarray:
+        """Return each job's reservation, int64[n_jobs], −1 = none."""
+        number = {each.name: n for n, each in enumerate(self.site.reservations)}
+        return np.array([number.get(name, -1) for name in self.text("reservation")], np.int64)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Number the arrays with more than one task; their limits of running tasks."""
+        ids = [_ARRAY.match(str(job)) for job in self.jobs["job_id"]]
+        number: dict[str, int] = {}
+        of_job = [-1 if m is None else number.setdefault(m[1], len(number)) for m in ids]
+        limit = np.zeros(len(number), np.int64)
+        given = self.numbers("array_limit").astype(np.int64)
+        for job, array in enumerate(of_job):
+            if array >= 0:
+                limit[array] = max(limit[array], given[job])
+        return {"array": np.array(of_job, np.int64), "array_limit": limit}
+
+    def _dependencies(self) -> list[list[tuple[str, int]]]:
+        """Return what each job waits for: kind and job; a whole array is all of its tasks."""
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(self.jobs["job_id"].astype(str)):
+            rows.setdefault(name, []).append(row)
+            match = _ARRAY.match(name)
+            if match:
+                rows.setdefault(match[1], []).append(row)
+        found = []
+        names = self.text("job_name")
+        for job, text in enumerate(self.text("dependency")):
+            on: list[tuple[str, int]] = []
+            for item in filter(None, re.split("[,?]", text.replace("(unfulfilled)", ""))):
+                kind, _, jobs = item.partition(":")
+                if kind == "singleton":
+                    same = [n for n in range(job) if names[n] == names[job] and self.user[n] == self.user[job]]
+                    on += [("afterany", n) for n in same]
+                for name in filter(None, jobs.split(":")):
+                    on += [(kind, row) for row in rows.get(name.partition("+")[0], []) if row != job]
+            found.append(on)
+        return found
+
+    def dependencies(self) -> dict[str, np.ndarray]:
+        """Lay the dependencies out; those on jobs that are not in the table count as satisfied."""
+        found = self._dependencies()
+        first = np.concatenate([[0], np.cumsum([len(on) for on in found])]).astype(np.int64)
+        flat = [each for on in found for each in on]
+        return {
+            "on_first": first,
+            "on": np.array([row for _, row in flat], np.int64),
+            "on_start": np.array([kind == "after" for kind, _ in flat], np.int64),
+        }
+
+    def failing(self) -> np.ndarray:
+        """Return the jobs that do not end well: by their logged state, or because their limit comes first."""
+        run = self.jobs["run_time"].to_numpy(np.int64)
+        asked = self.jobs["requested_time"].to_numpy(np.int64)
+        failed = (asked > 0) & (run > asked)
+        states = np.array(self.text("state"))
+        return np.flatnonzero(failed | ~np.isin(states, ["", "COMPLETED"]))
+
+    def never_satisfied(self, failed: set[int]) -> list[int]:
+        """Return the jobs whose ``afterok`` job fails or whose ``afternotok`` job does not, and those after them."""
+        hopeless: list[int] = []
+        bad = set(failed)
+        dead: set[int] = set()
+        for job, on in enumerate(self._dependencies()):
+            for kind, other in on:
+                if (kind == "afterok" and other in bad) or (kind == "afternotok" and other not in bad) or other in dead:
+                    hopeless.append(job)
+                    bad.add(job)
+                    dead.add(job)
+                    break
+        return hopeless
+
+    def preemption(self) -> dict[str, np.ndarray]:
+        """Number the QOS or tiers of the jobs, and say which ends which, and how."""
+        rules = self.site.preemption
+        if rules.type == "none" or rules.mode == "off":
+            return {"rank": np.zeros(len(self.jobs), np.int64), "preempts": np.zeros((1, 1), np.int64)}
+        mode = _MODES[rules.mode]
+        if rules.type == "partition":
+            tiers = [each.priority_tier for each in self.site.partitions]
+            modes = [mode if p.preempt_mode is None else _MODES[p.preempt_mode] for p in self.site.partitions]
+            table = np.array([[m if a > b else 0 for b, m in zip(tiers, modes, strict=True)] for a in tiers])
+            return {"rank": self.partition_of.copy(), "preempts": table.astype(np.int64)}
+        number = {each.name: n for n, each in enumerate(self.site.qos)}
+        table = np.zeros((len(number) + 1, len(number) + 1), np.int64)
+        for each in self.site.qos:
+            for name in each.preempt:
+                if name in number:
+                    other = self.site.qos[number[name]]
+                    how = mode if other.preempt_mode is None else _MODES[other.preempt_mode]
+                    table[number[each.name], number[name]] = how
+        rank = np.array([number.get(name, len(number)) for name in self.qos], np.int64)
+        return {"rank": rank, "preempts": table}
+
+    def closed(self, first: int) -> np.ndarray:
+        """Lay reservations and events out: start, end (s after the first submission), node, and what closes it."""
+        rows: list[tuple[int, int, int, int]] = []
+        row_of = {name: n for n, name in enumerate(self.nodes["node_id"])}
+        spans = [(e.start, e.end, e.nodes, DOWN if e.state == "down" else DRAINED) for e in self.site.events]
+        spans += [(r.start, r.end, r.nodes, n) for n, r in enumerate(self.site.reservations)]
+        for start, end, nodes, what in spans:
+            last = 2**50 if end is None else end - first
+            rows += [(start - first, last, row_of[name], what) for name in node_list(nodes, self.nodes)]
+        return np.array(rows, np.int64).reshape(-1, 4)
+
+    def refusal(self, job: int) -> str:
+        """Say why the site would not take a job, but for limits and nodes; empty = it would."""
+        site, partition = self.site, self.site.partitions[self.partition_of[job]]
+        name = self.given_partition[job]
+        if name in self.unknown_partition:
+            return f"partition {name} is not at the site"
+        enforced = {"associations", "limits", "qos", "safe", "all"} & set(site.enforce)
+        account, user, qos = self.account[job], self.user[job], self.qos[job]
+        if enforced and site.associations and (account, user) not in self._of:
+            if (account, "") not in self._of:
+                return f"account {account or '(none)'} is not at the site"
+            return "its user has no association with its account"
+        if {"qos", "safe", "limits", "all"} & set(site.enforce) and qos not in {each.name for each in site.qos}:
+            return f"QOS {qos} is not at the site"
+        if partition.allow_qos and qos not in partition.allow_qos or qos in partition.deny_qos:
+            return f"partition {partition.name} does not take QOS {qos}"
+        if partition.allow_accounts and account not in partition.allow_accounts or account in partition.deny_accounts:
+            return f"partition {partition.name} does not take account {account}"
+        if partition.state in ("down", "inactive", "drain"):
+            return f"partition {partition.name} is {partition.state}"
+        asked = int(self.jobs["requested_time"].iloc[job])
+        if partition.max_time and -(-asked // 60) * 60 > partition.max_time:
+            return f"its limit is longer than partition {partition.name} allows"
+        n_nodes = int(self.jobs["n_nodes"].iloc[job])
+        if n_nodes < partition.min_nodes or (partition.max_nodes is not None and n_nodes > partition.max_nodes):
+            return f"partition {partition.name} does not take its number of nodes"
+        reservation = self.text("reservation")[job] if "reservation" in self.jobs else ""
+        if reservation:
+            found = next((each for each in site.reservations if each.name == reservation), None)
+            if found is None:
+                return f"reservation {reservation} is not at the site"
+            if found.users and user not in found.users and account not in found.accounts:
+                return f"reservation {reservation} does not take its user"
+        return ""

@@ -1,0 +1,210 @@
+"""Who is next under policy slurm: fair share, priority and the order of the queue, as kernels."""
+
+from __future__ import annotations
+
+import math
+
+from procure.simulator.kernel import kernel as part
+from procure.site.limits import MINUTES, RUN_MINUTES
+from procure.site.work import ASKED, LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
+
+
+@part
+def eligible(own, job):
+    """Say whether a job's begin time has come and what it depends on has happened."""
+    work, jobs = own.work, own.jobs
+    now = work.now[NOW]
+    if jobs.eligible[job] > now:
+        return False
+    for i in range(jobs.on_first[job], jobs.on_first[job + 1]):
+        other = jobs.on[i]
+        if own.rejected[other]:
+            continue
+        if jobs.on_start[i]:
+            if work.begun[other] < 0:
+                return False
+        elif work.ended[other] < 0 or work.ended[other] > now:
+            return False
+    return True
+
+
+@part
+def charge(own, job, until):
+    """Add a running job's use since the last time to its user and the accounts above, decayed."""
+    work, jobs, limits = own.work, own.jobs, own.limits
+    delta = until - max(work.begun[job], work.charged[job])
+    work.charged[job] = until
+    if delta <= 0:
+        return
+    left = own.tables.power[min(delta, own.tables.power.size - 1)]
+    amount = delta * left * jobs.billing[job]
+    row = jobs.association[job]
+    while row >= 0:
+        work.usage[row] += amount
+        row = own.tree.parent[row]
+    for i in range(limits.first[job], limits.first[job + 1]):
+        work.used[2, limits.row[i]] += delta * left * limits.amount[i] / 60
+
+
+@part
+def _levels(own):
+    """Set each row's Level FS: its share among its siblings over its part of their use."""
+    work, tree = own.work, own.tree
+    n = work.level.size
+    for row in range(n + 1):
+        work.below[row] = 0.0
+    for row in range(n):
+        above = tree.parent[row]
+        work.below[n if above < 0 else above] += work.usage[row]
+    for row in range(n):
+        above = tree.parent[row]
+        total = work.below[n] if above < 0 else work.usage[above]
+        used = work.usage[row] / total if total > 0 else 0.0
+        if tree.share[row] < 0:
+            work.level[row] = math.inf
+        elif tree.share[row] == 0:
+            work.level[row] = 0.0
+        else:
+            work.level[row] = tree.share[row] / used if used > 0 else math.inf
+
+
+@part
+def _compared(own, a, b):
+    """Compare two users by their paths: 1 if the first is served before the second, −1 after, 0 equal."""
+    path, level = own.tree.path, own.work.level
+    for depth in range(path.shape[1]):
+        x = level[path[a, depth]] if path[a, depth] >= 0 else math.inf
+        y = level[path[b, depth]] if path[b, depth] >= 0 else math.inf
+        if x > y:
+            return 1
+        if x < y:
+            return -1
+    return 0
+
+
+@part
+def fair_shares(own):
+    """Rank the users; what each gets is the share of users that are not served before it."""
+    _levels(own)
+    order = own.tables.order
+    n = order.size
+    for i in range(1, n):
+        user, j = order[i], i
+        while j > 0 and _compared(own, user, order[j - 1]) > 0:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = user
+    before = 0
+    for i in range(n):
+        if i > 0 and _compared(own, order[i], order[i - 1]) != 0:
+            before = i
+        own.work.fair_share[order[i]] = (n - before) / n
+
+
+@part
+def set_priority(own, job):
+    """Compute a waiting job's priority."""
+    work, jobs, rules = own.work, own.jobs, own.rules
+    if rules.basic:
+        return
+    age, now = 0.0, work.now[NOW]
+    if work.accrues[job] < 0 and eligible(own, job):
+        depends = jobs.on_first[job] < jobs.on_first[job + 1]
+        work.accrues[job] = max(jobs.eligible[job], now if depends else 0)
+    if work.accrues[job] >= 0:
+        age = min(max(now - work.accrues[job], 0) / rules.max_age, 1.0)
+    share = work.fair_share[own.tree.user_of[jobs.association[job]]]
+    value = rules.weight_age * age + rules.weight_fair_share * share + jobs.base[job]
+    work.priority[job] = int(max(value, 1.0))
+
+
+@part
+def decay(own, at):
+    """Let usage decay up to a moment, add what ran since, and compute all priorities again."""
+    work = own.work
+    work.now[LAST_CALC] = at
+    kept = own.tables.power[own.rules.calc_period]
+    for row in range(work.usage.size):
+        work.usage[row] *= kept
+    for row in range(work.used.shape[1]):
+        work.used[2, row] *= kept
+    for i in range(work.now[N_RUNNING]):
+        if work.begun[work.started[i]] < at:
+            charge(own, work.started[i], at)
+    fair_shares(own)
+    for i in range(work.now[N_QUEUE]):
+        set_priority(own, work.queue[i])
+    work.now[SORTED] = 0
+
+
+@part
+def before(own, a, b):
+    """Say whether a job stands before another in the queue."""
+    jobs, work = own.jobs, own.work
+    if (jobs.reservation[a] < 0) != (jobs.reservation[b] < 0):
+        return jobs.reservation[a] >= 0
+    if jobs.tier[a] != jobs.tier[b]:
+        return jobs.tier[a] > jobs.tier[b]
+    if work.priority[a] != work.priority[b]:
+        return work.priority[a] > work.priority[b]
+    return a < b
+
+
+@part
+def sort_queue(own):
+    """Bring the queue into order, by merging ever longer parts."""
+    work = own.work
+    n, queue, other = work.now[N_QUEUE], work.queue, work.other_queue
+    width = 1
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            for k in range(low, high):
+                if i < middle and (j >= high or not before(own, queue[j], queue[i])):
+                    other[k] = queue[i]
+                    i += 1
+                else:
+                    other[k] = queue[j]
+                    j += 1
+        for k in range(n):
+            queue[k] = other[k]
+        width *= 2
+    work.now[SORTED] = 1
+
+
+@part
+def enqueue(own, job):
+    """Put a job among the waiting ones."""
+    work = own.work
+    set_priority(own, job)
+    n = work.now[N_QUEUE]
+    work.now[N_QUEUE] = n + 1
+    work.queue[n] = job
+    if work.now[SORTED]:
+        place = n
+        while place > 0 and before(own, job, work.queue[place - 1]):
+            work.queue[place] = work.queue[place - 1]
+            place -= 1
+        work.queue[place] = job
+    work.now[ASKED] = 1
+
+
+@part
+def held(own, job):
+    """Say whether starting a job now would exceed a limit."""
+    work, jobs, limits = own.work, own.jobs, own.limits
+    array = jobs.array[job]
+    if array >= 0 and 0 < jobs.array_limit[array] <= work.array_running[array]:
+        return True
+    for i in range(limits.first[job], limits.first[job + 1]):
+        row, amount = limits.row[i], limits.amount[i]
+        used = work.used[0, row]
+        value = used + amount
+        if limits.kind[row] == RUN_MINUTES or limits.kind[row] == MINUTES:
+            value = (work.used[1, row] - used * work.now[NOW]) / 60 + amount * jobs.limit[job] / 60
+            if limits.kind[row] == MINUTES:
+                value = work.used[2, row] + value
+        if value > limits.bound[row]:
+            return True
+    return False

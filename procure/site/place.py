@@ -1,0 +1,178 @@
+"""Where a job goes under policy slurm: kernels over sets of nodes. The slow twin is `NaiveSlurm.choose`."""
+
+from __future__ import annotations
+
+from procure.simulator.kernel import kernel as part
+from procure.site.work import WORD
+
+
+@part
+def holds(own, job, node, free, n_on):
+    """Say whether a node has room for a job's share."""
+    jobs, nodes = own.jobs, own.nodes
+    if jobs.whole[job]:
+        return (
+            n_on[node] == 0
+            and nodes.cpus[node] >= jobs.cpus[job]
+            and nodes.mem[node] >= jobs.mem[job]
+            and nodes.gpus[node] >= jobs.gpus[job]
+        )
+    return free[0, node] >= jobs.cpus[job] and free[1, node] >= jobs.mem[job] and free[2, node] >= jobs.gpus[job]
+
+
+@part
+def _take(own, node, n_chosen):
+    own.work.chosen[n_chosen] = node
+    own.work.in_choice[node // WORD] |= 1 << (node % WORD)
+
+
+@part
+def _pick_least_loaded(own, n_usable, n, n_chosen, free):
+    """Take the nodes of the lowest weight with the largest share of free CPUs, ties by row."""
+    usable, nodes, done = own.work.usable, own.nodes, own.work.run_done
+    for i in range(n_usable):
+        done[i] = 0
+    for k in range(n):
+        best = -1
+        for i in range(n_usable):
+            if done[i]:
+                continue
+            if best < 0:
+                best = i
+                continue
+            a, b = usable[i], usable[best]
+            here, there = free[0, a] * nodes.cpus[b], free[0, b] * nodes.cpus[a]
+            if nodes.weight[a] < nodes.weight[b] or (nodes.weight[a] == nodes.weight[b] and here > there):
+                best = i
+        done[best] = 1
+        _take(own, usable[best], n_chosen + k)
+
+
+@part
+def _better(need, weight, size, place, best_weight, best_size, best_place):
+    """Say whether a run of neighbours is taken before the best so far."""
+    if weight != best_weight:
+        return weight < best_weight
+    enough, best_enough = size >= need, best_size >= need
+    if enough != best_enough:
+        return enough
+    if size != best_size:
+        return size < best_size if enough else size > best_size
+    return place < best_place
+
+
+@part
+def _pick_runs(own, n_usable, n, n_chosen):
+    """Take the tightest run of neighbouring nodes of the lowest weight that holds the job, else the longest first."""
+    usable, nodes = own.work.usable, own.nodes
+    first, done = own.work.run_first, own.work.run_done
+    n_runs = 0
+    for i in range(n_usable):
+        if i == 0 or usable[i] != usable[i - 1] + 1 or nodes.weight[usable[i]] != nodes.weight[usable[i - 1]]:
+            first[n_runs] = i
+            done[n_runs] = 0
+            n_runs += 1
+    first[n_runs] = n_usable
+    taken = 0
+    while taken < n:
+        need, best = n - taken, -1
+        for run in range(n_runs):
+            if done[run]:
+                continue
+            if best < 0 or _better(
+                need, nodes.weight[usable[first[run]]], first[run + 1] - first[run], run,
+                nodes.weight[usable[first[best]]], first[best + 1] - first[best], best,
+            ):  # fmt: skip
+                best = run
+        done[best] = 1
+        for i in range(first[best], min(first[best + 1], first[best] + need)):
+            _take(own, usable[i], n_chosen + taken)
+            taken += 1
+
+
+@part
+def _pick_leaves(own, n_usable, n, n_chosen):
+    """Take the leaf switch that holds the job with the fewest nodes left, else the fullest first; light nodes first."""
+    usable, nodes, done = own.work.usable, own.nodes, own.work.run_done
+    for i in range(n_usable):
+        done[i] = 0
+    taken = 0
+    while taken < n:
+        need, best_leaf, best_size = n - taken, -2, 0
+        for i in range(n_usable):
+            if done[i]:
+                continue
+            leaf, size = nodes.leaf[usable[i]], 0
+            seen = False
+            for j in range(n_usable):
+                if not done[j] and nodes.leaf[usable[j]] == leaf:
+                    size += 1
+                    seen = seen or j < i
+            if not seen and (best_leaf == -2 or _better(need, 0, size, leaf, 0, best_size, best_leaf)):
+                best_leaf, best_size = leaf, size
+        for _ in range(min(need, best_size)):
+            light = -1
+            for i in range(n_usable):
+                if not done[i] and nodes.leaf[usable[i]] == best_leaf:
+                    if light < 0 or nodes.weight[usable[i]] < nodes.weight[usable[light]]:
+                        light = i
+            done[light] = 1
+            _take(own, usable[light], n_chosen + taken)
+            taken += 1
+        for i in range(n_usable):
+            if nodes.leaf[usable[i]] == best_leaf:
+                done[i] = 1
+
+
+@part
+def _in_order(chosen, n):
+    for i in range(1, n):
+        node, j = chosen[i], i
+        while j > 0 and chosen[j - 1] > node:
+            chosen[j] = chosen[j - 1]
+            j -= 1
+        chosen[j] = node
+
+
+@part
+def choose(own, job, closed, free, n_on):
+    """Find nodes for a job outside a set of closed nodes; they then stand in ``chosen``, in order.
+
+    Returns
+    -------
+    int
+        How many; 0 = there are none.
+    """
+    work, places, jobs = own.work, own.places, own.jobs
+    place, words = jobs.place[job], own.tables.group_words
+    n_chosen = 0
+    for word in range(closed.size):
+        work.in_choice[word] = 0
+    for group in range(places.first[place], places.first[place + 1]):
+        count = places.count[group]
+        n = jobs.n_nodes[job] if count <= 0 else count
+        n_usable = 0
+        for word in range(closed.size):
+            bits = words[group, word] & ~closed[word] & ~work.in_choice[word]
+            node = word * WORD
+            while bits:
+                if bits & 1 and holds(own, job, node, free, n_on):
+                    work.usable[n_usable] = node
+                    n_usable += 1
+                bits >>= 1
+                node += 1
+        if n_usable < n:
+            if count < 0:
+                continue
+            return 0
+        if jobs.lln[job]:
+            _pick_least_loaded(own, n_usable, n, n_chosen, free)
+        elif own.rules.tree:
+            _pick_leaves(own, n_usable, n, n_chosen)
+        else:
+            _pick_runs(own, n_usable, n, n_chosen)
+        n_chosen += n
+        if count < 0:
+            break
+    _in_order(work.chosen, n_chosen)
+    return n_chosen

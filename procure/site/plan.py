@@ -1,0 +1,472 @@
+"""How far ahead policy slurm plans: the main scheduler's pass and backfill, as kernels."""
+
+from __future__ import annotations
+
+from procure.simulator.kernel import kernel as part
+from procure.site.order import eligible, held, sort_queue
+from procure.site.place import choose
+from procure.site.work import (
+    LAST_BACKFILL,
+    N_QUEUE,
+    N_RUNNING,
+    N_STARTS,
+    NOW,
+    PASS,
+    SORTED,
+    WORD,
+)
+
+GROUPED = 30
+"""s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
+
+
+@part
+def taken(own, job, node, what):
+    """Return what a job takes of a node: 0 CPUs, 1 MB, 2 GPUs."""
+    jobs, nodes = own.jobs, own.nodes
+    if what == 0:
+        return nodes.cpus[node] if jobs.whole[job] else jobs.cpus[job]
+    if what == 1:
+        return nodes.mem[node] if jobs.whole[job] else jobs.mem[job]
+    return nodes.gpus[node] if jobs.whole[job] else jobs.gpus[job]
+
+
+@part
+def begin(own, job, n):
+    """Start a job on the nodes that stand in ``chosen``."""
+    work, jobs, limits = own.work, own.jobs, own.limits
+    now = work.now[NOW]
+    work.begun[job] = work.charged[job] = now
+    first = own.node_first[job]
+    for i in range(n):
+        node = work.chosen[i]
+        work.on[first + i] = node
+        for what in range(3):
+            work.free[what, node] -= taken(own, job, node, what)
+        work.n_on[node] += 1
+    for i in range(limits.first[job], limits.first[job + 1]):
+        row, amount = limits.row[i], limits.amount[i]
+        work.used[0, row] += amount
+        work.used[1, row] += amount * (now + jobs.limit[job])
+    if jobs.array[job] >= 0:
+        work.array_running[jobs.array[job]] += 1
+    n_running, end = work.now[N_RUNNING], now + jobs.limit[job]
+    place = n_running
+    while place > 0:
+        other = work.running[place - 1]
+        ends = work.begun[other] + jobs.limit[other]
+        if ends < end or (ends == end and other < job):
+            break
+        work.running[place] = other
+        place -= 1
+    work.running[place] = job
+    work.started[n_running] = job
+    work.now[N_RUNNING] = n_running + 1
+    work.starts[work.now[N_STARTS]] = job
+    work.now[N_STARTS] += 1
+
+
+@part
+def _drop_begun(own):
+    work = own.work
+    kept = 0
+    for i in range(work.now[N_QUEUE]):
+        if work.begun[work.queue[i]] < 0:
+            work.queue[kept] = work.queue[i]
+            kept += 1
+    work.now[N_QUEUE] = kept
+
+
+@part
+def _add_closed(own, job, at, closed):
+    """Add the nodes that are drained now, or set aside for others while the job would run from a moment."""
+    spans, mine, now = own.closed, own.jobs.reservation[job], own.work.now[NOW]
+    until = at + own.jobs.limit[job]
+    if mine >= 0:
+        for word in range(closed.size):
+            own.work.in_choice[word] = 0
+    for i in range(spans.shape[0]):
+        word, bit, what = spans[i, 2] // WORD, 1 << (spans[i, 2] % WORD), spans[i, 3]
+        if what < 0:
+            if spans[i, 0] <= now < spans[i, 1]:
+                closed[word] |= bit
+        elif what == mine:
+            if spans[i, 0] <= at < spans[i, 1]:
+                own.work.in_choice[word] |= bit
+        elif spans[i, 0] < until and at < spans[i, 1]:
+            closed[word] |= bit
+    if mine >= 0:
+        for word in range(closed.size):
+            closed[word] |= ~own.work.in_choice[word]
+
+
+@part
+def _may_overtake(own, job):
+    """Say whether others may overtake a job: it is too young, or its priority too low, to reserve anything."""
+    rules, work = own.rules, own.work
+    return work.now[NOW] - own.jobs.eligible[job] < rules.bf_min_age or work.priority[job] < rules.bf_min_priority
+
+
+@part
+def main_pass(own, full):
+    """In order, start each job that finds nodes; the first of a partition that finds none blocks the partition."""
+    work, jobs, rules = own.work, own.jobs, own.rules
+    if not work.now[SORTED]:
+        sort_queue(own)
+    for i in range(work.partition_blocked.size):
+        work.partition_blocked[i] = work.partition_count[i] = 0
+    for i in range(work.reservation_blocked.size):
+        work.reservation_blocked[i] = 0
+    for word in range(work.blocked.size):
+        work.blocked[word] = 0
+    rejected_array, depth, n_begun = -1, 0, work.now[N_STARTS]
+    for i in range(work.now[N_QUEUE]):
+        job = work.queue[i]
+        if not eligible(own, job):
+            continue
+        array, partition, reservation = jobs.array[job], jobs.partition[job], jobs.reservation[job]
+        if array >= 0 and array == rejected_array:
+            continue
+        rejected_array = array
+        if rules.partition_depth:
+            work.partition_count[partition] += 1
+            if work.partition_count[partition] > rules.partition_depth:
+                continue
+        depth += 1
+        if not full and depth > rules.queue_depth + 1:
+            break
+        if reservation >= 0:
+            if work.reservation_blocked[reservation]:
+                continue
+        elif work.partition_blocked[partition]:
+            continue
+        if held(own, job):
+            if rules.limit_stops:
+                work.partition_blocked[partition] = 1
+            continue
+        for word in range(work.closed.size):
+            work.closed[word] = work.blocked[word] | work.busy[word]
+        _add_closed(own, job, work.now[NOW], work.closed)
+        n = choose(own, job, work.closed, work.free, work.n_on)
+        if n > 0:
+            begin(own, job, n)
+            rejected_array = -1
+        elif reservation >= 0:
+            work.reservation_blocked[reservation] = 1
+        elif not _may_overtake(own, job):
+            work.partition_blocked[partition] = 1
+            for word in range(work.blocked.size):
+                work.blocked[word] |= own.tables.partition_words[partition, word]
+    if work.now[N_STARTS] > n_begun:
+        _drop_begun(own)
+
+
+@part
+def _rounded(own, at):
+    """Round a time down to bf_resolution on the clock's own minutes."""
+    began, step = own.rules.began, own.rules.bf_resolution
+    return (at + began) // step * step - began
+
+
+@part
+def _over_limits(own, job):
+    """Count a job against backfill's limits; says whether one is reached."""
+    work, rules, jobs = own.work, own.rules, own.jobs
+    user, partition, row = jobs.user[job], jobs.partition[job], jobs.association[job]
+    if (
+        (rules.bf_max_user_partition and work.user_partition_count[user, partition] >= rules.bf_max_user_partition)
+        or (rules.bf_max_partition and work.partition_count[partition] >= rules.bf_max_partition)
+        or (rules.bf_max_association and work.association_count[row] >= rules.bf_max_association)
+        or (rules.bf_max_user and work.user_count[user] >= rules.bf_max_user)
+    ):
+        return True
+    work.user_partition_count[user, partition] += 1
+    work.partition_count[partition] += 1
+    work.association_count[row] += 1
+    work.user_count[user] += 1
+    return False
+
+
+@part
+def _contains(promised, a, b):
+    """Say whether the nodes promised in a slice contain those of another."""
+    for word in range(promised.shape[1]):
+        if promised[b, word] & ~promised[a, word]:
+            return False
+    return True
+
+
+@part
+def _next_opening(own, job, at, end):
+    """Return one second after the first change of a reservation or event within a time; 0 = there is none."""
+    for change in own.tables.changes:
+        if at < change <= end:
+            return change + 1
+    return 0
+
+
+@part
+def _limit_end(own, job):
+    return own.work.begun[job] + own.jobs.limit[job]
+
+
+@part
+def _on_open_node(own, job, closed):
+    first = own.node_first[job]
+    for i in range(own.jobs.n_nodes[job]):
+        node = own.work.on[first + i]
+        if not closed[node // WORD] >> (node % WORD) & 1:
+            return True
+    return False
+
+
+@part
+def _next_open(own, i, closed):
+    """Return the place of the next running job that holds an open node."""
+    work = own.work
+    while i < work.now[N_RUNNING] and not _on_open_node(own, work.running[i], closed):
+        i += 1
+    return i
+
+
+@part
+def _when_running_leave(own, job, closed, only_now):
+    """Find nodes now, or after running jobs have left at their limits, taken away in growing groups.
+
+    Returns
+    -------
+    (int, int)
+        When, and how many nodes stand in ``chosen``; 0 nodes = never.
+    """
+    work = own.work
+    now = work.now[NOW]
+    n = choose(own, job, closed, work.free, work.n_on)
+    if n > 0 or only_now:
+        return now, n
+    free, n_on = work.future, work.future_on
+    for node in range(n_on.size):
+        for what in range(3):
+            free[what, node] = work.free[what, node]
+        n_on[node] = work.n_on[node]
+    window, first_end, last = GROUPED, -1, -1
+    i = _next_open(own, 0, closed)
+    n_running = work.now[N_RUNNING]
+    while i < n_running:
+        more = True
+        while more:
+            last = work.running[i]
+            if first_end < 0:
+                ends = _limit_end(own, last)
+                first_end = ends + window - (ends + own.rules.began) % window
+            for k in range(own.node_first[last], own.node_first[last] + own.jobs.n_nodes[last]):
+                node = work.on[k]
+                for what in range(3):
+                    free[what, node] += taken(own, last, node, what)
+                n_on[node] -= 1
+            i = _next_open(own, i + 1, closed)
+            more = i < n_running and _limit_end(own, work.running[i]) <= first_end + window
+        window *= 2
+        while i < n_running and _limit_end(own, work.running[i]) > first_end + window:
+            window *= 2
+        n = choose(own, job, closed, free, n_on)
+        if n > 0:
+            return max(_limit_end(own, last), now + 1), n
+    return now, 0
+
+
+@part
+def _closed_from(own, job, at, end):
+    """Close the nodes that are promised, set aside or drained in a time; returns when promises next change, 0 = never."""
+    work = own.work
+    later, i = 0, 0
+    for word in range(work.closed.size):
+        work.closed[word] = 0
+    _add_closed(own, job, at, work.closed)
+    while i >= 0:
+        after = work.slice_next[i]
+        if work.slice_end[i] > at:
+            if after >= 0 and later == 0 and not _contains(work.promised, after, i):
+                later = work.slice_end[i]
+            if work.slice_begin[i] > end:
+                break
+            for word in range(work.closed.size):
+                work.closed[word] |= work.promised[i, word]
+        i = after
+    opening = _next_opening(own, job, at, end)
+    if opening > 0 and (later == 0 or opening < later) and opening < own.work.window_end[0]:
+        later = opening
+    return later
+
+
+@part
+def _clash(own, begin_at, end_at, n):
+    """Return the end of the first slice in a time in which a chosen node is promised; −1 = there is none."""
+    work = own.work
+    i = 0
+    while i >= 0:
+        if work.slice_end[i] > begin_at and work.slice_begin[i] < end_at:
+            for k in range(n):
+                node = work.chosen[k]
+                if work.promised[i, node // WORD] >> (node % WORD) & 1:
+                    return work.slice_end[i]
+        i = work.slice_next[i]
+    return -1
+
+
+@part
+def _is_busy(own, n):
+    for k in range(n):
+        node = own.work.chosen[k]
+        if own.work.busy[node // WORD] >> (node % WORD) & 1:
+            return True
+    return False
+
+
+@part
+def _earliest(own, job, only_now, from_time):
+    """Find the earliest start that breaks no promise; its nodes then stand in ``chosen``.
+
+    Returns
+    -------
+    (int, int, int)
+        When, on how many nodes (0 = never), and up to when no job of this shape need be tried.
+    """
+    work, limit = own.work, own.jobs.limit[job]
+    now, later = work.now[NOW], from_time
+    while True:
+        at = later
+        end = max(at, now) + limit
+        later = _closed_from(own, job, at, end)
+        start, n = _when_running_leave(own, job, work.closed, only_now)
+        if n == 0:
+            if later and not only_now:
+                continue
+            return 0, 0, at
+        start = max(start, at)
+        if start <= now and _is_busy(own, n):
+            start, later = now + 1, 0
+        if start <= now:
+            return now, choose(own, job, work.closed, work.free, work.n_on), at
+        if only_now:
+            return 0, 0, at
+        if later and start > later:
+            continue
+        if start > now + own.rules.bf_window:
+            return 0, 0, at
+        clash = _clash(own, _rounded(own, start), _rounded(own, start + limit), n)
+        if clash >= 0:
+            later = start if start > at else max(clash, at + 1)
+            if later >= work.window_end[0]:
+                return 0, 0, at
+            continue
+        return start, n, at
+
+
+@part
+def _split(own, i, at):
+    """Cut a slice in two at a moment within it."""
+    work = own.work
+    if not work.slice_begin[i] < at < work.slice_end[i]:
+        return
+    new = work.n_slices[0]
+    work.n_slices[0] = new + 1
+    work.slice_begin[new], work.slice_end[new] = at, work.slice_end[i]
+    work.slice_end[i] = at
+    work.slice_next[new], work.slice_next[i] = work.slice_next[i], new
+    for word in range(work.promised.shape[1]):
+        work.promised[new, word] = work.promised[i, word]
+
+
+@part
+def _promise(own, start, end, n):
+    """Set the chosen nodes aside from the start to the end, both rounded down."""
+    work = own.work
+    low = max(_rounded(own, start), work.slice_begin[0])
+    high = max(_rounded(own, end), low + own.rules.bf_resolution)
+    i = 0
+    while i >= 0:
+        _split(own, i, low)
+        _split(own, i, high)
+        if low <= work.slice_begin[i] and work.slice_end[i] <= high:
+            for k in range(n):
+                node = work.chosen[k]
+                work.promised[i, node // WORD] |= 1 << (node % WORD)
+        i = work.slice_next[i]
+
+
+@part
+def _clear(own):
+    """Begin a pass of backfill: nothing is promised, nothing counted."""
+    work, now = own.work, own.work.now[NOW]
+    work.now[LAST_BACKFILL] = now
+    work.now[PASS] += 1
+    work.n_slices[0], work.slice_next[0] = 1, -1
+    work.slice_begin[0] = _rounded(own, now)
+    work.window_end[0] = work.slice_end[0] = _rounded(own, now + own.rules.bf_window)
+    for word in range(work.promised.shape[1]):
+        work.promised[0, word] = 0
+    for i in range(work.user_count.size):
+        work.user_count[i] = 0
+        for k in range(work.partition_count.size):
+            work.user_partition_count[i, k] = 0
+    for k in range(work.partition_count.size):
+        work.partition_count[k] = work.partition_reserved[k] = 0
+    for i in range(work.association_count.size):
+        work.association_count[i] = 0
+    for i in range(work.array_reserved.size):
+        work.array_reserved[i] = 0
+
+
+@part
+def backfill(own):
+    """In order, give every job the earliest start that breaks no promise to one before it."""
+    work, jobs, rules = own.work, own.jobs, own.rules
+    if not work.now[SORTED]:
+        sort_queue(own)
+    _clear(own)
+    now, tried, n_begun, rejected_array = work.now[NOW], 0, work.now[N_STARTS], -1
+    for i in range(work.now[N_QUEUE]):
+        job = work.queue[i]
+        if not eligible(own, job):
+            continue
+        if tried >= rules.bf_max_test:
+            break
+        array, shape = jobs.array[job], own.tables.shape[job]
+        if (array >= 0 and array == rejected_array) or held(own, job):
+            continue
+        if array >= 0 and work.array_reserved[array] >= rules.bf_max_array:
+            continue
+        rejected_array = array
+        if _over_limits(own, job):
+            continue
+        only_now = _may_overtake(own, job)
+        tried += 1
+        from_time = now
+        if work.class_at[shape, 0] == work.now[PASS]:
+            from_time = work.class_at[shape, 1]
+            if from_time < 0:
+                continue
+        start, n, at = _earliest(own, job, only_now, from_time)
+        if not only_now:
+            work.class_at[shape, 0], work.class_at[shape, 1] = work.now[PASS], at if n > 0 else -1
+        if n == 0:
+            continue
+        if start <= now:
+            begin(own, job, n)
+            rejected_array = -1
+            if 0 < rules.bf_max_start <= work.now[N_STARTS] - n_begun:
+                break
+            continue
+        partition = jobs.partition[job]
+        if rules.bf_partition_reserves:
+            if work.partition_reserved[partition] >= rules.bf_partition_reserves:
+                continue
+            work.partition_reserved[partition] += 1
+        rejected_array = -1
+        if array >= 0:
+            work.array_reserved[array] += 1
+        _promise(own, start, start + jobs.limit[job], n)
+    if work.now[N_STARTS] > n_begun:
+        _drop_begun(own)
+
+

@@ -1,0 +1,207 @@
+"""What policy slurm keeps during a run, as named tuples of numbers and arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from procure.site.layout import Layout
+from procure.site.model import Site
+
+WORD = 32
+"""Nodes per word of a set of nodes."""
+NEVER = 1 << 60
+
+
+class Rules(NamedTuple):
+    """The site's numbers."""
+
+    backfill: int
+    queue_depth: int
+    partition_depth: int
+    sched_interval: int
+    batch_delay: int
+    defer: int
+    limit_stops: int
+    bf_interval: int
+    bf_window: int
+    bf_resolution: int
+    bf_max_test: int
+    bf_max_start: int
+    bf_max_user: int
+    bf_max_partition: int
+    bf_max_association: int
+    bf_max_user_partition: int
+    bf_max_array: int
+    bf_min_age: int
+    bf_min_priority: int
+    bf_partition_reserves: int
+    basic: int
+    weight_age: float
+    weight_fair_share: float
+    max_age: int
+    calc_period: int
+    job_end: int
+    clock: int
+    tree: int  # 1 = a topology of leaf switches
+    began: int  # Unix s of the first submission, modulo a day: rounding is to the clock's own minutes
+
+
+class Work(NamedTuple):
+    """What changes during a run; sets of nodes are words of `WORD` bits."""
+
+    free: np.ndarray  # int64[3, n_nodes], CPUs, MB, GPUs
+    future: np.ndarray  # int64[3, n_nodes], the same with running jobs taken away, for one test
+    n_on: np.ndarray  # int64[n_nodes], jobs on each node
+    future_on: np.ndarray  # int64[n_nodes]
+    completing: np.ndarray  # int64[n_nodes], jobs that have ended but not yet left the node
+    leaving: np.ndarray  # int64[n_leaving, 2], until when and which job, in order
+    busy: np.ndarray  # int64[n_words], completing nodes
+    closed: np.ndarray  # int64[n_words], scratch
+    blocked: np.ndarray  # int64[n_words], scratch: nodes of blocked partitions
+    queue: np.ndarray  # int64[n_jobs], waiting jobs in order
+    other_queue: np.ndarray  # int64[n_jobs], scratch of the sort
+    running: np.ndarray  # int64[n_jobs], by the end of their limits
+    started: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
+    starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
+    priority: np.ndarray  # int64[n_jobs]
+    accrues: np.ndarray  # int64[n_jobs], s from which age counts; −1 = not yet
+    begun: np.ndarray  # int64[n_jobs], s; −1 = not yet
+    ended: np.ndarray  # int64[n_jobs], s; −1 = not yet
+    charged: np.ndarray  # int64[n_jobs], s until which usage was added
+    on: np.ndarray  # int64[sum of n_nodes], nodes of each job
+    used: np.ndarray  # float64[3, n_rows], of each limit: sum, sum times end of limit, minutes so far
+    usage: np.ndarray  # float64[n_tree]
+    level: np.ndarray  # float64[n_tree]
+    below: np.ndarray  # float64[n_tree + 1], usage of the children; the last is the root's
+    fair_share: np.ndarray  # float64[n_users]
+    array_running: np.ndarray  # int64[n_arrays]
+    array_reserved: np.ndarray  # int64[n_arrays]
+    partition_blocked: np.ndarray  # int64[n_partitions]
+    reservation_blocked: np.ndarray  # int64[n_reservations + 1]
+    partition_count: np.ndarray  # int64[n_partitions]
+    partition_reserved: np.ndarray  # int64[n_partitions]
+    user_count: np.ndarray  # int64[n_users]
+    association_count: np.ndarray  # int64[n_tree]
+    user_partition_count: np.ndarray  # int64[n_users, n_partitions]
+    slice_begin: np.ndarray  # int64[n_slices], of backfill's table
+    slice_end: np.ndarray  # int64[n_slices]
+    slice_next: np.ndarray  # int64[n_slices]; −1 = the last
+    promised: np.ndarray  # int64[n_slices, n_words]
+    n_slices: np.ndarray  # int64[1]
+    window_end: np.ndarray  # int64[1]
+    usable: np.ndarray  # int64[n_nodes], scratch of a choice
+    run_first: np.ndarray  # int64[n_nodes + 1]
+    run_done: np.ndarray  # int64[n_nodes]
+    chosen: np.ndarray  # int64[n_nodes]
+    in_choice: np.ndarray  # int64[n_words]
+    class_at: np.ndarray  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
+    now: np.ndarray  # int64[16], see the constants
+
+
+(
+    NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
+    LAST_CALC, LAST_BACKFILL, PASS, SORTED, SEEN_FIRST,
+) = range(16)  # fmt: skip
+
+
+class Tables(NamedTuple):
+    """The layout with sets of nodes as words."""
+
+    group_words: np.ndarray  # int64[n_groups, n_words]
+    partition_words: np.ndarray  # int64[n_partitions, n_words]
+    changes: np.ndarray  # int64[n_changes], s at which nodes close or open, in order
+    shape: np.ndarray  # int64[n_jobs], jobs of one shape are alike to backfill
+    power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
+    order: np.ndarray  # int64[n_users], users in the last order of fair share
+
+
+class Own(NamedTuple):
+    """All that policy slurm has."""
+
+    rules: Rules
+    nodes: tuple
+    jobs: tuple
+    places: tuple
+    limits: tuple
+    tree: tuple
+    closed: np.ndarray
+    rejected: np.ndarray
+    node_first: np.ndarray
+    tables: Tables
+    work: Work
+
+
+def words(masks: np.ndarray) -> np.ndarray:
+    """Pack bool[n, n_nodes] into int64[n, n_words]."""
+    n, n_nodes = masks.shape
+    packed = np.zeros((n, -(-n_nodes // WORD)), np.int64)
+    for node in range(n_nodes):
+        packed[:, node // WORD] |= masks[:, node].astype(np.int64) << (node % WORD)
+    return packed
+
+
+def decay_table(site: Site) -> np.ndarray:
+    """Return what is left of usage after 0 … PriorityCalcPeriod seconds, by Slurm's own 1 − 0.693 / half-life."""
+    half_life = site.priority.decay_half_life
+    factor = 1 - 0.693 / half_life if half_life else 1.0
+    return np.array([factor**second for second in range(site.priority.calc_period + 1)])
+
+
+def rules_of(site: Site, began: int, tree: int) -> Rules:
+    """Return the site's numbers."""
+    s, p = site.scheduler, site.priority
+    return Rules(
+        int(s.backfill), s.default_queue_depth, s.partition_job_depth, s.sched_interval, s.batch_sched_delay,
+        int(s.defer), int(s.assoc_limit_stop), s.bf_interval, s.bf_window, s.bf_resolution, s.bf_max_job_test,
+        s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
+        s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
+        int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share), p.max_age, p.calc_period,
+        site.latency.job_end, site.latency.clock, tree, began % 86_400,
+    )  # fmt: skip
+
+
+def own_of(site: Site, layout: Layout, began: int) -> Own:
+    """Lay out what a run of policy slurm needs."""
+    n_jobs, n_nodes = len(layout.jobs.submit), len(layout.nodes.cpus)
+    n_words, n_rows, n_tree = -(-n_nodes // WORD), len(layout.limits.bound), len(layout.tree.parent)
+    n_partitions, n_arrays = len(layout.partition_nodes), len(layout.jobs.array_limit)
+    n_users = int(layout.jobs.user.max()) + 1
+    n_slices = 2 * min(site.scheduler.bf_max_job_test, n_jobs) + 4
+    jobs = layout.jobs
+    alike = np.stack([
+        jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
+    ])  # fmt: skip
+    shape = np.unique(alike, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def ints(*size: int) -> np.ndarray:
+        return np.zeros(size, np.int64)
+
+    def none(*size: int) -> np.ndarray:
+        return np.full(size, -1, np.int64)
+
+    totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
+    now = ints(16)
+    now[NOW] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_CALC] = now[LAST_BACKFILL] = site.latency.clock
+    now[PASS] = 1
+    tree = layout.tree
+    work = Work(
+        totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_nodes), ints(n_jobs, 2), ints(n_words),
+        ints(n_words), ints(n_words), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
+        none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(int(jobs.n_nodes.sum())),
+        np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
+        ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
+        ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
+        ints(n_slices), ints(n_slices, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
+        ints(n_nodes), ints(n_words), ints(int(shape.max()) + 1, 2), now,
+    )  # fmt: skip
+    changes = np.unique(layout.closed[:, :2])
+    tables = Tables(
+        words(layout.places.nodes), words(layout.partition_nodes), changes, shape, decay_table(site),
+        np.arange(len(tree.path)),
+    )  # fmt: skip
+    return Own(
+        rules_of(site, began, int(len(np.unique(layout.nodes.leaf)) > 1)), layout.nodes, jobs, layout.places, layout.limits, tree,
+        layout.closed, layout.rejected, np.concatenate([[0], np.cumsum(jobs.n_nodes)]).astype(np.int64), tables, work,
+    )

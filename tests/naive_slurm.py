@@ -1,0 +1,579 @@
+"""The slow twin of policy slurm: plain Python over lists, read beside Slurm's documentation.
+
+Sections are of the pages at slurm.schedmd.com: *Scheduling Configuration Guide* (sched_config), *Multifactor Priority
+Plugin* (priority_multifactor), *Fair Tree* (fair_tree), *Resource Limits* (resource_limits), *Advanced Resource
+Reservation Guide* (reservations), *Consumable Resources* (cons_tres), *Topology Guide* (topology), and of the manual
+page slurm.conf(5).
+"""
+
+from __future__ import annotations
+
+import math
+
+from procure.site.layout import Layout
+from procure.site.limits import MINUTES, RUN_MINUTES
+from procure.site.model import Site
+from procure.site.names import DOWN, DRAINED
+
+NEVER = 2**60
+GROUPED = 30
+"""s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
+
+
+class NaiveSlurm:
+    """One run: jobs, nodes and the clock in plain lists."""
+
+    def __init__(self, site: Site, layout: Layout, durations, began: int = 0) -> None:
+        self.rules, self.site, self.layout, self.began = site.scheduler, site, layout, began
+        jobs = layout.jobs
+        self.jobs = {name: getattr(jobs, name).tolist() for name in jobs._fields}
+        self.n_jobs, self.n_nodes = len(jobs.submit), len(layout.nodes.cpus)
+        self.durations = [int(duration) for duration in durations]
+        self.start, self.end = [-1] * self.n_jobs, [-1] * self.n_jobs
+        self.on_nodes: list[list[int]] = [[] for _ in range(self.n_jobs)]
+        self.waiting: list[int] = []
+        self.running: list[int] = []
+        self.totals = [getattr(layout.nodes, name).tolist() for name in ("cpus", "mem", "gpus")]
+        self.free = [list(column) for column in self.totals]
+        self.n_on = [0] * self.n_nodes
+        self.completing: list[tuple[int, int]] = []  # (until, node)
+        self.used = [0.0] * len(layout.limits.bound)
+        self.run_until = [0.0] * len(layout.limits.bound)
+        self.spent = [0.0] * len(layout.limits.bound)
+        self.usage = layout.tree.usage.tolist()
+        self.fair_share = [1.0] * len(layout.tree.path)
+        self.priority = [0] * self.n_jobs
+        self.charged = [0] * self.n_jobs
+        self.array_running = [0] * len(jobs.array_limit)
+        self.accrues = [-1] * self.n_jobs
+        started = site.latency.clock
+        self.asked = False
+        self.last_schedule = self.last_full = self.last_calc = self.last_backfill = started
+        self.now = started
+        self.compute_fair_share()
+
+    # ------------------------------------------------------------------ the clock
+    def run(self):
+        n_submitted, jobs = 0, self.jobs
+        changes = sorted({int(t) for row in self.layout.closed.tolist() for t in row[:2]})
+        while n_submitted < self.n_jobs or self.waiting or self.running:
+            times = [self.end[job] for job in self.running] + [until for until, _ in self.completing]
+            if n_submitted < self.n_jobs:
+                times.append(jobs["submit"][n_submitted])
+            if self.waiting:
+                times += [t for t in changes if t > self.now][:1]
+                times.append(self.last_full + self.rules.sched_interval)
+                if self.asked:
+                    times.append(self.last_schedule + self.rules.batch_sched_delay)
+                if self.rules.backfill:
+                    times.append(self.last_backfill + self.rules.bf_interval)
+            times.append(self.last_calc + self.site.priority.calc_period)
+            now = self.now = max(self.now + 1, min(times)) if n_submitted else max(0, min(times))
+            if not self.running and not self.completing and n_submitted == self.n_jobs and now > NEVER // 2:
+                break
+            for job in [job for job in self.running if self.end[job] <= now]:
+                self.finish(job)
+            epilog = [one for one in self.completing if one[0] <= now]
+            self.completing = [one for one in self.completing if one[0] > now]
+            if any(t == now for t in changes):
+                self.asked = True
+            while now - self.last_calc >= self.site.priority.calc_period:
+                self.decay(self.last_calc + self.site.priority.calc_period)
+            while n_submitted < self.n_jobs and jobs["submit"][n_submitted] <= now:
+                if not self.layout.rejected[n_submitted]:
+                    self.waiting.append(n_submitted)
+                    self.set_priority(n_submitted)
+                self.asked = True
+                n_submitted += 1
+            self.schedule_if_due(bool(epilog))
+        return self.start, self.end, self.on_nodes
+
+    def schedule_if_due(self, epilog: bool) -> None:
+        """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay, defer; bf_interval."""
+        now, rules = self.now, self.rules
+        if now - self.last_full >= rules.sched_interval:
+            self.last_full = self.last_schedule = now
+            self.asked = False
+            self.main(full=True)
+        elif self.asked and now - self.last_schedule >= rules.batch_sched_delay:
+            self.last_schedule, self.asked = now, False
+            self.main(full=False)
+        elif epilog and not rules.defer:
+            self.main(full=False)
+        elif epilog:
+            self.asked = True
+        if rules.backfill and now - self.last_backfill >= rules.bf_interval and self.waiting:
+            self.last_backfill = now
+            self.backfill()
+
+    def finish(self, job: int) -> None:
+        self.running.remove(job)
+        self.charge(job, self.end[job])
+        limits = self.layout.limits
+        for i in range(limits.first[job], limits.first[job + 1]):
+            row, amount = limits.row[i], float(limits.amount[i])
+            self.used[row] -= amount
+            self.run_until[row] -= amount * (self.start[job] + self.jobs["limit"][job])
+        for node in self.on_nodes[job]:
+            for free, asked in zip(self.free, self.taken(job, node), strict=True):
+                free[node] += asked
+            self.n_on[node] -= 1
+            latency = self.site.latency.job_end
+            if latency:
+                self.completing.append((self.end[job] + latency, node))
+        if self.jobs["array"][job] >= 0:
+            self.array_running[self.jobs["array"][job]] -= 1
+        if not self.site.latency.job_end:
+            self.asked = True
+
+    def taken(self, job: int, node: int):
+        if self.jobs["whole"][job]:
+            return [column[node] for column in self.totals]
+        return [self.jobs[name][job] for name in ("cpus", "mem", "gpus")]
+
+    # ------------------------------------------------------------------ order
+    def charge(self, job: int, until: int) -> None:
+        """priority_multifactor, Fair-share: usage of running jobs is added, decayed, at each calculation."""
+        half_life = self.site.priority.decay_half_life
+        factor = 1 - 0.693 / half_life if half_life else 1.0
+        delta = until - max(self.start[job], self.charged[job])
+        self.charged[job] = until
+        if delta <= 0:
+            return
+        amount = delta * factor**delta * float(self.jobs["billing"][job])
+        row = self.jobs["association"][job]
+        while row >= 0:
+            self.usage[row] += amount
+            row = self.layout.tree.parent[row]
+        limits = self.layout.limits
+        for i in range(limits.first[job], limits.first[job + 1]):
+            self.spent[limits.row[i]] += delta * factor**delta * float(limits.amount[i]) / 60
+
+    def decay(self, at: int) -> None:
+        """priority_multifactor: PriorityDecayHalfLife, PriorityCalcPeriod."""
+        delta = at - self.last_calc
+        self.last_calc = at
+        half_life = self.site.priority.decay_half_life
+        kept = (1 - 0.693 / half_life) ** delta if half_life else 1.0
+        self.usage = [used * kept for used in self.usage]
+        self.spent = [used * kept for used in self.spent]
+        for job in self.running:
+            if self.start[job] < at:
+                self.charge(job, at)
+        self.compute_fair_share()
+        for job in self.waiting:
+            self.set_priority(job)
+
+    def compute_fair_share(self) -> None:
+        """fair_tree: rank users by Level FS, from the root down; equal paths are ties."""
+        tree = self.layout.tree
+        level = [0.0] * len(tree.parent)
+        for row, above in enumerate(tree.parent):
+            siblings = sum(self.usage[n] for n in range(len(level)) if tree.parent[n] == above)
+            total = siblings if above < 0 else self.usage[above]
+            used = self.usage[row] / total if total > 0 else 0.0
+            share = tree.share[row]
+            if share < 0:
+                level[row] = math.inf
+            elif share == 0:
+                level[row] = 0.0
+            else:
+                level[row] = share / used if used > 0 else math.inf
+        keys = []
+        for path in tree.path.tolist():
+            keys.append([level[row] if row >= 0 else math.inf for row in path])
+        n = len(keys)
+        self.fair_share = [(n - sum(other > key for other in keys)) / n for key in keys]
+
+    def set_priority(self, job: int) -> None:
+        """priority_multifactor, Job Priority Factors: age counts from when the job could start."""
+        rules = self.site.priority
+        if rules.type == "basic":
+            return
+        age = 0.0
+        if self.accrues[job] < 0 and self.eligible(job):
+            self.accrues[job] = max(self.jobs["eligible"][job], self.now if self.depends(job) else 0)
+        if self.accrues[job] >= 0:
+            age = min(max(self.now - self.accrues[job], 0) / rules.max_age, 1.0)
+        share = self.fair_share[self.layout.tree.user_of[self.jobs["association"][job]]]
+        value = rules.weight_age * age + rules.weight_fair_share * share + self.jobs["base"][job]
+        self.priority[job] = int(max(value, 1.0))
+
+    def depends(self, job: int) -> bool:
+        return self.jobs["on_first"][job] < self.jobs["on_first"][job + 1]
+
+    def eligible(self, job: int) -> bool:
+        if self.jobs["eligible"][job] > self.now:
+            return False
+        for i in range(self.jobs["on_first"][job], self.jobs["on_first"][job + 1]):
+            other = self.jobs["on"][i]
+            if self.layout.rejected[other]:
+                continue
+            if self.jobs["on_start"][i]:
+                if self.start[other] < 0:
+                    return False
+            elif self.end[other] < 0 or self.end[other] > self.now:
+                return False
+        return True
+
+    def queue(self) -> list[int]:
+        """sched_config: reservations first, then the partition's tier, priority, submission."""
+
+        def key(job):
+            jobs = self.jobs
+            return (jobs["reservation"][job] < 0, -jobs["tier"][job], -self.priority[job], jobs["submit"][job], job)
+
+        return sorted((job for job in self.waiting if self.eligible(job)), key=key)
+
+    # ------------------------------------------------------------------ hold-back
+    def held(self, job: int) -> bool:
+        """resource_limits: a job waits while starting it would exceed a limit."""
+        array = self.jobs["array"][job]
+        if array >= 0:
+            most = self.layout.jobs.array_limit[array]
+            if most and self.array_running[array] >= most:
+                return True
+        limits = self.layout.limits
+        limit = self.jobs["limit"][job]
+        for i in range(limits.first[job], limits.first[job + 1]):
+            row, amount, bound = limits.row[i], float(limits.amount[i]), limits.bound[limits.row[i]]
+            used = self.used[row]
+            minutes = (self.run_until[row] - used * self.now) / 60 + amount * limit / 60
+            if limits.kind[row] == RUN_MINUTES:
+                value = minutes
+            elif limits.kind[row] == MINUTES:
+                value = self.spent[row] + minutes
+            else:
+                value = used + amount
+            if value > bound:
+                return True
+        return False
+
+    # ------------------------------------------------------------------ plan
+    def closed_nodes(self, job: int, begin: int, limit: int) -> set[int]:
+        """reservations: nodes that are set aside in the time that the job may take; drained and down nodes."""
+        mine = self.jobs["reservation"][job]
+        closed = set()
+        for start, end, node, what in self.layout.closed.tolist():
+            if what in (DRAINED, DOWN):
+                if start <= self.now < end:
+                    closed.add(node)
+            elif what != mine and start < begin + limit and begin < end:
+                closed.add(node)
+        if mine >= 0:
+            inside = {
+                node
+                for start, end, node, what in self.layout.closed.tolist()
+                if what == mine and start <= begin < end
+            }
+            closed |= set(range(self.n_nodes)) - inside
+        return closed
+
+    def main(self, full: bool) -> None:
+        """sched_config, main scheduler: in order, and the first job of a partition that finds no nodes blocks it."""
+        rules = self.rules
+        busy = {node for _, node in self.completing}
+        blocked_partitions, blocked_reservations = set(), set()
+        blocked_nodes: set[int] = set()
+        rejected_array, depth = -1, 0
+        in_partition: dict[int, int] = {}
+        for job in self.queue():
+            array = self.jobs["array"][job]
+            if array >= 0 and array == rejected_array:
+                continue
+            rejected_array = array
+            partition, reservation = self.jobs["partition"][job], self.jobs["reservation"][job]
+            if rules.partition_job_depth:
+                in_partition[partition] = in_partition.get(partition, 0) + 1
+                if in_partition[partition] > rules.partition_job_depth:
+                    continue
+            depth += 1
+            if not full and depth > rules.default_queue_depth + 1:
+                break
+            if reservation >= 0:
+                if reservation in blocked_reservations:
+                    continue
+            elif partition in blocked_partitions:
+                continue
+            if self.held(job):
+                if rules.assoc_limit_stop:
+                    blocked_partitions.add(partition)
+                continue
+            closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes | busy
+            nodes = self.choose(job, closed, self.free, self.n_on)
+            if nodes is not None:
+                self.begin(job, nodes)
+                rejected_array = -1
+            elif reservation >= 0:
+                blocked_reservations.add(reservation)
+            elif not self.may_overtake(job):
+                blocked_partitions.add(partition)
+                blocked_nodes |= {n for n in range(self.n_nodes) if self.layout.partition_nodes[partition, n]}
+
+    def may_overtake(self, job: int) -> bool:
+        """slurm.conf: bf_min_age_reserve and bf_min_prio_reserve; such a job reserves nothing."""
+        rules = self.rules
+        young = self.now - self.jobs["eligible"][job] < rules.bf_min_age_reserve
+        return young or self.priority[job] < rules.bf_min_prio_reserve
+
+    def backfill(self) -> None:
+        """sched_config, backfill: every job in order gets the earliest start that delays no job before it."""
+        rules, window_end = self.rules, self.floor(self.now + self.rules.bf_window)
+        space = [(self.floor(self.now), window_end, frozenset())]  # (begin, end, nodes that are promised)
+        busy = {node for _, node in self.completing}
+        counts: dict[tuple, int] = {}
+        tried = started = 0
+        rejected_array, array_reserved = -1, {}
+        for job in self.queue():
+            if tried >= rules.bf_max_job_test:
+                break
+            array = self.jobs["array"][job]
+            if array >= 0 and array == rejected_array:
+                continue
+            if self.held(job):
+                continue
+            if array >= 0 and array_reserved.get(array, 0) >= rules.bf_max_job_array_resv:
+                continue
+            rejected_array = array
+            if self.over_backfill_limits(job, counts):
+                continue
+            only_now = self.may_overtake(job)
+            tried += 1
+            found = self.earliest(job, space, busy, only_now)
+            if found is None:
+                continue
+            start, nodes, now = found
+            if now:
+                self.begin(job, nodes)
+                started += 1
+                rejected_array = -1
+                if rules.bf_max_job_start and started >= rules.bf_max_job_start:
+                    break
+                continue
+            if only_now:
+                continue
+            if rules.bf_job_part_count_reserve:
+                key = ("reserved", self.jobs["partition"][job])
+                if counts.get(key, 0) >= rules.bf_job_part_count_reserve:
+                    continue
+                counts[key] = counts.get(key, 0) + 1
+            rejected_array = -1
+            if array >= 0:
+                array_reserved[array] = array_reserved.get(array, 0) + 1
+            self.promise(space, start, start + self.jobs["limit"][job], nodes)
+
+    def over_backfill_limits(self, job: int, counts: dict[tuple, int]) -> bool:
+        """slurm.conf: bf_max_job_user, bf_max_job_part, bf_max_job_assoc, bf_max_job_user_part."""
+        rules, jobs = self.rules, self.jobs
+        user, partition = jobs["user"][job], jobs["partition"][job]
+        keys = [
+            (("both", user, partition), rules.bf_max_job_user_part),
+            (("partition", partition), rules.bf_max_job_part),
+            (("association", jobs["association"][job]), rules.bf_max_job_assoc),
+            (("user", user), rules.bf_max_job_user),
+        ]
+        keys = [(key, most) for key, most in keys if most]
+        if any(counts.get(key, 0) >= most for key, most in keys):
+            return True
+        for key, _ in keys:
+            counts[key] = counts.get(key, 0) + 1
+        return False
+
+    def floor(self, at: int) -> int:
+        """slurm.conf: bf_resolution, of the clock's own seconds."""
+        return (at + self.began) // self.rules.bf_resolution * self.rules.bf_resolution - self.began
+
+    def earliest(self, job, space, busy, only_now):
+        """Find a start, its nodes and whether it is now: at each change of the promises, when running jobs leave."""
+        limit, later = self.jobs["limit"][job], self.now
+        changes = sorted({t for row in self.layout.closed.tolist() for t in row[:2]})
+        while True:
+            at, later = later, 0
+            end = max(at, self.now) + limit
+            closed = self.closed_nodes(job, at, limit)
+            for i, (begin, until, promised) in enumerate(space):
+                if until > at and i + 1 < len(space) and not later and not (space[i + 1][2] >= promised):
+                    later = until
+                if until <= at:
+                    continue
+                if begin > end:
+                    break
+                closed = closed | promised
+            opens = [t + 1 for t in changes if at < t <= end]
+            if opens and (not later or opens[0] < later) and opens[0] < space[-1][1]:
+                later = opens[0]
+            found = self.when_running_leave(job, closed, only_now)
+            if found is None:
+                if later and not only_now:
+                    continue
+                return None
+            start, nodes = found
+            start = max(start, at)
+            if start <= self.now and busy & set(nodes):
+                start, later = self.now + 1, 0
+            if start <= self.now:
+                chosen = self.choose(job, closed, self.free, self.n_on)
+                return self.now, chosen, True
+            if only_now:
+                return None
+            if later and start > later:
+                continue
+            if start > self.now + self.rules.bf_window:
+                return None
+            floored, reserved = self.floor(start), self.floor(start + limit)
+            clash = [
+                until
+                for begin, until, promised in space
+                if until > floored and begin < reserved and promised & set(nodes)
+            ]
+            if clash:
+                later = start if start > at else max(clash[0], at + 1)
+                if later >= space[-1][1]:
+                    return None
+                continue
+            return start, nodes, False
+
+    def when_running_leave(self, job, closed, only_now):
+        """Take running jobs away in the order of their limits, those that end close together at once."""
+        nodes = self.choose(job, closed, self.free, self.n_on)
+        if nodes is not None:
+            return self.now, nodes
+        if only_now:
+            return None
+        free, n_on = [list(column) for column in self.free], list(self.n_on)
+        order = sorted(self.running, key=lambda j: (self.start[j] + self.jobs["limit"][j], j))
+        order = [j for j in order if not set(self.on_nodes[j]) <= closed]
+        window, first_end, i = GROUPED, None, 0
+        while i < len(order):
+            while True:
+                last = order[i]
+                ends = self.start[last] + self.jobs["limit"][last]
+                if first_end is None:
+                    first_end = ends + window - (ends + self.began) % window
+                for node in self.on_nodes[last]:
+                    for column, asked in zip(free, self.taken(last, node), strict=True):
+                        column[node] += asked
+                    n_on[node] -= 1
+                i += 1
+                if i == len(order):
+                    break
+                if self.start[order[i]] + self.jobs["limit"][order[i]] > first_end + window:
+                    break
+            while True:
+                window *= 2
+                if i == len(order):
+                    break
+                if self.start[order[i]] + self.jobs["limit"][order[i]] <= first_end + window:
+                    break
+            nodes = self.choose(job, closed, free, n_on)
+            if nodes is not None:
+                ends = self.start[last] + self.jobs["limit"][last]
+                return (ends if ends > self.now else self.now + 1), nodes
+        return None
+
+    def promise(self, space, start, end, nodes) -> None:
+        """Set whole nodes aside from the start to the end, both rounded down to bf_resolution."""
+        begin = max(self.floor(start), space[0][0])
+        until = max(self.floor(end), begin + self.rules.bf_resolution)
+        pieces = []
+        for first, last, promised in space:
+            cuts = sorted({first, last, *(t for t in (begin, until) if first < t < last)})
+            for low, high in zip(cuts, cuts[1:], strict=False):
+                inside = begin <= low and high <= until
+                pieces.append((low, high, promised | set(nodes) if inside else promised))
+        space[:] = pieces
+
+    # ------------------------------------------------------------------ place
+    def choose(self, job, closed, free, n_on):
+        """cons_tres: nodes of the lowest weight first; of them the tightest run of neighbours that holds the job."""
+        places = self.layout.places
+        place = self.jobs["place"][job]
+        groups = range(places.first[place], places.first[place + 1])
+        taken: list[int] = []
+        for group in groups:
+            count = places.count[group]
+            usable = [
+                node
+                for node in range(self.n_nodes)
+                if places.nodes[group, node]
+                and node not in closed
+                and node not in taken
+                and self.holds(job, node, free, n_on)
+            ]
+            found = self.pick(job, usable, self.jobs["n_nodes"][job] if count <= 0 else count, free)
+            if count < 0:
+                if found is not None:
+                    return found
+                continue
+            if found is None:
+                return None
+            taken += found
+        return sorted(taken) if taken else None
+
+    def holds(self, job, node, free, n_on) -> bool:
+        if self.jobs["whole"][job]:
+            enough = all(t[node] >= self.jobs[n][job] for t, n in zip(self.totals, ("cpus", "mem", "gpus"), strict=True))
+            return n_on[node] == 0 and enough
+        return all(f[node] >= self.jobs[n][job] for f, n in zip(free, ("cpus", "mem", "gpus"), strict=True))
+
+    def pick(self, job, usable, n, free):
+        if len(usable) < n:
+            return None
+        weight, leaf = self.layout.nodes.weight, self.layout.nodes.leaf
+        if self.jobs["lln"][job]:
+            order = sorted(usable, key=lambda node: (weight[node], -free[0][node] / self.totals[0][node], node))
+            return sorted(order[:n])
+        if len(set(leaf.tolist())) > 1:
+            return self.pick_leaf(usable, n)
+        runs: list[list[int]] = []
+        for node in usable:
+            if runs and runs[-1][-1] == node - 1 and weight[node] == weight[runs[-1][0]]:
+                runs[-1].append(node)
+            else:
+                runs.append([node])
+        taken: list[int] = []
+        while len(taken) < n:
+            need = n - len(taken)
+            best = min(
+                runs,
+                key=lambda run: (
+                    weight[run[0]], len(run) < need, len(run) if len(run) >= need else -len(run), run[0],
+                ),
+            )  # fmt: skip
+            taken += best[:need]
+            runs.remove(best)
+        return sorted(taken)
+
+    def pick_leaf(self, usable, n):
+        """topology: the leaf switch that holds the job with the fewest nodes left, else the fewest leaves."""
+        leaf, weight = self.layout.nodes.leaf, self.layout.nodes.weight
+        by_leaf: dict[int, list[int]] = {}
+        for node in usable:
+            by_leaf.setdefault(int(leaf[node]), []).append(node)
+        taken: list[int] = []
+        while len(taken) < n:
+            need = n - len(taken)
+            best = min(
+                by_leaf, key=lambda k: (len(by_leaf[k]) < need, len(by_leaf[k]) if len(by_leaf[k]) >= need else -len(by_leaf[k]), k)
+            )  # fmt: skip
+            nodes = sorted(by_leaf.pop(best), key=lambda node: (weight[node], node))
+            taken += nodes[:need]
+        return sorted(taken)
+
+    def begin(self, job, nodes) -> None:
+        self.waiting.remove(job)
+        self.running.append(job)
+        self.start[job], self.end[job] = self.now, self.now + self.durations[job]
+        self.charged[job] = self.now
+        self.on_nodes[job] = nodes
+        limits = self.layout.limits
+        for i in range(limits.first[job], limits.first[job + 1]):
+            row, amount = limits.row[i], float(limits.amount[i])
+            self.used[row] += amount
+            self.run_until[row] += amount * (self.now + self.jobs["limit"][job])
+        for node in nodes:
+            for free, asked in zip(self.free, self.taken(job, node), strict=True):
+                free[node] -= asked
+            self.n_on[node] += 1
+        if self.jobs["array"][job] >= 0:
+            self.array_running[self.jobs["array"][job]] += 1
