@@ -32,7 +32,7 @@ _LEFT_OUT = re.compile(
     r"DebugFlags|Propagate|FirstJobId)",
     re.IGNORECASE,
 )
-_LONGEST = 900
+_LONGEST = 2400
 
 
 def _run(*command: str, check: bool = True, **more: Any) -> str:
@@ -86,7 +86,9 @@ class Lab:
             if match and match[1] != "DEFAULT":
                 for name in expand_nodes(match[1]):
                     port = self.ports[0] + 10 + len(nodes)
-                    lines.append(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}{match[2]}")
+                    lines.append(
+                        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}{match[2]}"
+                    )
                     nodes.append(name)
             elif not _KEPT.match(line) and not _LEFT_OUT.match(line):
                 lines.append(line)
@@ -150,8 +152,8 @@ def _options(job: Any, numbers: dict[str, str]) -> list[str]:
         "-N", str(job.n_nodes), f"--ntasks-per-node={job.cpus_per_node}",
     ]  # fmt: skip
     for flag, value in (
-        ("--account", job.account), ("--partition", job.partition), ("--qos", job.qos), ("--constraint", job.constraint),
-        ("--reservation", job.reservation), ("--licenses", job.licenses),
+        ("--account", job.account), ("--partition", job.partition), ("--qos", job.qos),
+        ("--constraint", job.constraint), ("--reservation", job.reservation), ("--licenses", job.licenses),
     ):  # fmt: skip
         if value:
             found.append(f"{flag}={value}")
@@ -204,7 +206,16 @@ def run_for_real(scenario: dict[str, Any], folder: Path, out: Path) -> None:
     if left:
         _run("scancel", "--user=root", check=False)
     time.sleep(5)
-    fields = ["-X", "-D", "-P", "--noconvert", "-a", f"--format={SACCT}", "-S", str(time.strftime("%Y-%m-%d"))]
+    fields = [
+        "-X",
+        "-D",
+        "-P",
+        "--noconvert",
+        "-a",
+        f"--format={SACCT}",
+        "-S",
+        str(time.strftime("%Y-%m-%d")),
+    ]
     (out / "sacct.psv").write_text(_run("sacct", *fields))
     shutil.copy(lab.folder / "log" / "slurmctld.log", out / "slurmctld.log")
     lab.stop()
@@ -216,7 +227,9 @@ def _submit(scenario: dict[str, Any], first: int) -> None:
         (first + job.submit_time, 1, job) for job in jobs.itertuples(index=False)
     ]
     for each in scenario.get("events", []):
-        steps.append((first + each["start"], 0, ("Down" if each["state"] == "down" else "Drain", each["nodes"])))
+        steps.append(
+            (first + each["start"], 0, ("Down" if each["state"] == "down" else "Drain", each["nodes"]))
+        )
         if "end" in each:
             steps.append((first + each["end"], 0, ("Resume", each["nodes"])))
     numbers: dict[str, str] = {}

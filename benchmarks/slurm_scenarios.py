@@ -18,7 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from slurm_events import read_events
 
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+_MORE = {
+    "reservation": "",
+    "licenses": "",
+    "nice": 0,
+    "begin_after": 0,
+    "array": 0,
+    "array_limit": 0,
+    "dependency": "",
+}
 _DEFAULTS: dict[str, Any] = {
     "user": "", "account": "", "partition": "", "qos": "", "n_nodes": 1, "cpus_per_node": 1, "mem_mb_per_node": 0,
     "gpus_per_node": 0, "gpu_type": "", "constraint": "", "reservation": "", "exclusive": "", "licenses": "",
@@ -28,8 +39,9 @@ _DEFAULTS: dict[str, Any] = {
 
 def jobs_of(scenario: dict[str, Any]) -> pd.DataFrame:
     """Draw the jobs of a scenario in order of submission; times in seconds after the first."""
-    if "jobs_csv" in scenario:
-        return pd.read_csv(scenario["folder"] / scenario["jobs_csv"], keep_default_na=False)
+    if "events" in scenario:
+        found = read_events(SHARED / scenario["events"])
+        return found.assign(**{name: found.get(name, value) for name, value in _MORE.items()})
     draw = random.Random(scenario.get("seed", 1))
     rows: list[dict[str, Any]] = []
     for number, kind in enumerate(scenario["jobs"]):
@@ -41,7 +53,11 @@ def jobs_of(scenario: dict[str, Any]) -> pd.DataFrame:
             row |= {"run_time": draw.randint(*kind["sleep"])}
             needed = -(-row["run_time"] // 60) * 60
             row["requested_time"] = max(60 * _drawn(kind.get("limit", 1), draw), needed)
-            row |= {"array": kind.get("array", 0), "array_limit": kind.get("array_limit", 0), "dependency": ""}
+            row |= {
+                "array": kind.get("array", 0),
+                "array_limit": kind.get("array_limit", 0),
+                "dependency": "",
+            }
             owner = row["user"]
             if kind.get("after") and owner in before and draw.random() < kind["after_share"]:
                 row["dependency"] = f"{kind['after']}:{before[owner]}"
@@ -55,9 +71,20 @@ def _drawn(value: Any, draw: random.Random) -> Any:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a scenario file; files that it names stand beside it, or under PROCURE_SHARED_DATA."""
-    scenario = tomllib.loads(path.read_text())
-    return scenario | {"name": path.stem, "folder": path.parent}
+    """Read a scenario file; a folder of a centre's files that it names stands under `SHARED`."""
+    scenario = tomllib.loads(path.read_text()) | {"name": path.stem}
+    if "site" in scenario:
+        folder = SHARED / scenario["site"]
+        keys = {
+            "conf": "slurm.conf",
+            "gres": "gres.conf",
+            "topology": "topology.conf",
+            "accounting": "sacctmgr.script",
+        }
+        scenario |= {
+            key: (folder / name).read_text() for key, name in keys.items() if (folder / name).exists()
+        }
+    return scenario
 
 
 def write_configuration(scenario: dict[str, Any], folder: Path) -> Path:
@@ -72,7 +99,9 @@ def write_configuration(scenario: dict[str, Any], folder: Path) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     real = commands.add_parser("real")
     real.add_argument("scenario", type=Path)

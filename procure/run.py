@@ -102,6 +102,8 @@ class Prepared:
     profiles: np.ndarray  # float64[3, n_jobs], % of CPUs, memory and bandwidth that a job uses; NaN = unknown
     counts_from: int = 0  # s after the first submission; jobs submitted before are not counted
     began: int | None = None  # Unix s of the first submission; None = the log has no dates
+    table: pd.DataFrame | None = None  # the job table in queue order
+    nodes: pd.DataFrame | None = None  # the node table
 
     @property
     def n_counted(self) -> int:
@@ -163,6 +165,7 @@ def prepare_checked(
     return Prepared(
         rows, kinds, fits, took, user, due, usage, kind_of, *switches(nodes), profiles=used, counts_from=warm_up,
         began=int(jobs["submit_time"].min()) if len(jobs) and has_dates(jobs) else None,
+        table=jobs.iloc[rows.row].reset_index(drop=True), nodes=nodes,
     )  # fmt: skip
 
 
@@ -336,8 +339,12 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
         full=took.full,
         limit=took.limit,
     )
-    facts = Facts(ready.profiles, took.full, ready.kinds.speed[ready.kind_of], ready.began)
+    facts = Facts(
+        ready.profiles, took.full, ready.kinds.speed[ready.kind_of], ready.began, ready.table, ready.nodes
+    )
     policy = chosen.make(state, facts)
+    if isinstance(policy, CompiledPolicy) and policy.rejected is not None:
+        world.runnable[policy.rejected] = False
     with compiling(chosen.name):
         if isinstance(policy, CompiledPolicy):
             load_compiled(policy.loop, world, state, policy.own)

@@ -9,6 +9,7 @@ page slurm.conf(5).
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from procure.site.layout import Layout
 from procure.site.limits import MINUTES, RUN_MINUTES
@@ -86,6 +87,8 @@ class NaiveSlurm:
                 self.asked = True
                 n_submitted += 1
             self.schedule_if_due(bool(epilog))
+            for job in [job for job in self.running if self.end[job] <= now]:
+                self.finish(job)
         return self.start, self.end, self.on_nodes
 
     def schedule_if_due(self, epilog: bool) -> None:
@@ -221,7 +224,13 @@ class NaiveSlurm:
 
         def key(job):
             jobs = self.jobs
-            return (jobs["reservation"][job] < 0, -jobs["tier"][job], -self.priority[job], jobs["submit"][job], job)
+            return (
+                jobs["reservation"][job] < 0,
+                -jobs["tier"][job],
+                -self.priority[job],
+                jobs["submit"][job],
+                job,
+            )
 
         return sorted((job for job in self.waiting if self.eligible(job)), key=key)
 
@@ -478,7 +487,7 @@ class NaiveSlurm:
         pieces = []
         for first, last, promised in space:
             cuts = sorted({first, last, *(t for t in (begin, until) if first < t < last)})
-            for low, high in zip(cuts, cuts[1:], strict=False):
+            for low, high in pairwise(cuts):
                 inside = begin <= low and high <= until
                 pieces.append((low, high, promised | set(nodes) if inside else promised))
         space[:] = pieces
@@ -491,7 +500,7 @@ class NaiveSlurm:
         groups = range(places.first[place], places.first[place + 1])
         taken: list[int] = []
         for group in groups:
-            count = places.count[group]
+            count = places.wanted[group]
             usable = [
                 node
                 for node in range(self.n_nodes)
@@ -512,16 +521,25 @@ class NaiveSlurm:
 
     def holds(self, job, node, free, n_on) -> bool:
         if self.jobs["whole"][job]:
-            enough = all(t[node] >= self.jobs[n][job] for t, n in zip(self.totals, ("cpus", "mem", "gpus"), strict=True))
+            enough = all(
+                t[node] >= self.jobs[n][job]
+                for t, n in zip(self.totals, ("cpus", "mem", "gpus"), strict=True)
+            )
             return n_on[node] == 0 and enough
-        return all(f[node] >= self.jobs[n][job] for f, n in zip(free, ("cpus", "mem", "gpus"), strict=True))
+        return self.enough(free, job, node)
+
+    def enough(self, columns, job, node) -> bool:
+        asked = (self.jobs[name][job] for name in ("cpus", "mem", "gpus"))
+        return all(column[node] >= n for column, n in zip(columns, asked, strict=True))
 
     def pick(self, job, usable, n, free):
         if len(usable) < n:
             return None
         weight, leaf = self.layout.nodes.weight, self.layout.nodes.leaf
         if self.jobs["lln"][job]:
-            order = sorted(usable, key=lambda node: (weight[node], -free[0][node] / self.totals[0][node], node))
+            order = sorted(
+                usable, key=lambda node: (weight[node], -free[0][node] / self.totals[0][node], node)
+            )
             return sorted(order[:n])
         if len(set(leaf.tolist())) > 1:
             return self.pick_leaf(usable, n)
@@ -553,9 +571,8 @@ class NaiveSlurm:
         taken: list[int] = []
         while len(taken) < n:
             need = n - len(taken)
-            best = min(
-                by_leaf, key=lambda k: (len(by_leaf[k]) < need, len(by_leaf[k]) if len(by_leaf[k]) >= need else -len(by_leaf[k]), k)
-            )  # fmt: skip
+            sizes = {k: len(nodes) for k, nodes in by_leaf.items()}
+            best = min(sizes, key=lambda k: (sizes[k] < need, sizes[k] if sizes[k] >= need else -sizes[k], k))
             nodes = sorted(by_leaf.pop(best), key=lambda node: (weight[node], node))
             taken += nodes[:need]
         return sorted(taken)

@@ -17,8 +17,10 @@ import typer
 from procure.cli import layout
 from procure.cli.human_format import amount, cell, head
 from procure.errors import ArgumentError, TableError
-from procure.tables import JOB, as_csv, check_name, read
-from procure.text import money, plain, printable, seconds
+from procure.policies import catalog
+from procure.site.store import read_site
+from procure.tables import JOB, NODE, as_csv, check_name, read
+from procure.text import counted, money, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
 from procure.workload.clock import zone
 from procure.workload.log_settings import LogFormat
@@ -115,9 +117,44 @@ ExclusiveOption = Annotated[bool, typer.Option("--exclusive", help="A job takes 
 KillAtLimitOption = Annotated[
     bool, typer.Option("--kill-at-limit/--no-kill-at-limit", help="End a job at its requested time.")
 ]
+SiteOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--site", help="A site folder (see `procure site read`): its nodes, and the rules of policy slurm."
+    ),
+]
 ReportOption = Annotated[
     Path | None, typer.Option(callback=in_folder, help="Write one self-contained HTML file here.")
 ]
+
+
+def read_nodes(nodes: Path | None, site: Path | None) -> pd.DataFrame:
+    """Read the node table: the one that is named, else the site's."""
+    if nodes is not None:
+        return read(nodes, NODE)
+    if site is None:
+        raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
+    return read_site(site).nodes
+
+
+def with_site(policy: str, site: Path | None) -> str:
+    """Give policy slurm the site folder, where it has none."""
+    if site is None or policy.partition(":")[0] != "slurm" or "site=" in policy:
+        return policy
+    return f"{policy}{',' if ':' in policy else ':'}site={site.as_posix()}"
+
+
+def note_rejections(policy: str, jobs: pd.DataFrame, nodes: pd.DataFrame) -> None:
+    """Say which jobs a site's rules never let start, by reason; nothing under another policy."""
+    if policy.partition(":")[0] != "slurm":
+        return
+    from procure.site.policy import Slurm, rejections  # which imports kernels: for this policy only
+
+    parameters = catalog.spec(policy).parameters
+    assert isinstance(parameters, Slurm)
+    for reason, ids in rejections(parameters, jobs, nodes).items():
+        more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
+        note(f"{counted(len(ids), 'job')} set aside: {reason} ({', '.join(ids[:3])}{more})")
 
 
 def read_jobs(path: Path, settings: LogSettings, keep_unfinished: bool | LogFormat = False) -> Imported:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from procure import tables
 from procure.cli import common
 from procure.comparison import Comparison
 from procure.comparison import compare as compare_policies
@@ -23,7 +22,11 @@ from procure.workload.speed import exact_speed
 
 def compare(
     jobs: common.LoggedJobsOption,
-    nodes: Annotated[Path, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type].")],
+    nodes: Annotated[
+        Path | None,
+        typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type]; the site's without."),
+    ] = None,
+    site: common.SiteOption = None,
     policies: Annotated[
         str,
         typer.Option(
@@ -57,15 +60,16 @@ def compare(
     procure compare --jobs jobs.parquet --nodes nodes.csv --policies fcfs,easy,easy:depth=4,order=sjf
     procure compare --jobs jobs.parquet --nodes nodes.csv --slices week --report compare.html
     procure compare --jobs log.parquet --nodes its_nodes.csv --policies easy --replay
+    procure compare --jobs jobs.parquet --site site/ --policies slurm,easy,best-fit
     """
     with common.bad_option("--policies"):
-        names = check_policies(catalog.split_list(policies))
+        names = check_policies([common.with_site(name, site) for name in catalog.split_list(policies)])
     if slices is not None:
         with common.bad_option("--slices"):
             check_length(slices)
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = common.read_job_table(jobs), tables.read(nodes, tables.NODE)
+    job_table, node_table = common.read_job_table(jobs), common.read_nodes(nodes, site)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     if exclusive:
         options["options"] = {"exclusive": 1}
@@ -80,7 +84,7 @@ def compare(
         progress=common.note,
     )
     if report is not None:
-        write_report(comparison, report, f"{jobs.name} ({counted(len(job_table), 'job')}) on {nodes.name}")
+        write_report(comparison, report, f"{jobs.name} ({counted(len(job_table), 'job')}) on {nodes or site}")
         common.note(f"report written to {report}")
     _print(comparison, output)
 

@@ -10,6 +10,7 @@ import typer
 from procure import tables
 from procure.cli import common
 from procure.policies import catalog
+from procure.policies.catalog import DEFAULT
 from procure.run import simulate as run_simulation
 from procure.settings import MOST_COUNTED
 from procure.text import counted, limit_note, listed
@@ -19,15 +20,20 @@ from procure.workload.speed import exact_speed
 def simulate(
     jobs: common.LoggedJobsOption,
     nodes: Annotated[
-        Path, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod].")
-    ],
+        Path | None,
+        typer.Option(
+            help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod]; the site's without."
+        ),
+    ] = None,
+    site: common.SiteOption = None,
     policy: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE,…]",
-            help="Which policy decides (see `procure policies list`), e.g. easy:depth=4,order=sjf.",
+            help="Which policy decides (see `procure policies list`), e.g. easy:depth=4,order=sjf; best-fit without, "
+            "or slurm with --site.",
         ),
-    ] = "best-fit",
+    ] = None,
     order: Annotated[
         str | None,
         typer.Option(help="Which job is tried first; under easy, behind the reservation. One of the orders."),
@@ -51,7 +57,8 @@ def simulate(
         typer.Option(metavar="TIME", help="What is submitted in the first TIME (3d, 12h, s) is not counted."),
     ] = None,
     out: Annotated[
-        Path | None, common.table_option("Write the schedule (the job table with its starts) here")
+        Path | None,
+        common.table_option("Write the schedule (the job table with its starts) here", "--out", "--schedule"),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -62,15 +69,17 @@ def simulate(
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy best-fit
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy:order=sjf,fit=best
     procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
+    procure simulate --jobs jobs.parquet --site site/ --schedule schedule.csv
     """
 
+    policy = common.with_site(policy or (DEFAULT if site is None else "slurm"), site)
     flags = {"order": order, "queue_order": queue_order, "fit": fit, "depth": depth}
     flags |= {"exclusive": exclusive or None}
     with common.bad_option("--policy"):
         policy = catalog.spec(policy, {key: value for key, value in flags.items() if value is not None}).label
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = common.read_job_table(jobs), tables.read(nodes, tables.NODE)
+    job_table, node_table = common.read_job_table(jobs), common.read_nodes(nodes, site)
     if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
         common.note(
             "no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used"
@@ -83,6 +92,7 @@ def simulate(
         logged_speed=logged_speed,
         warm_up=common.seconds_of(warm_up, "--warm-up"),
     )
+    common.note_rejections(policy, job_table, node_table)
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable):
         shown = f"{counted(len(unrunnable), 'job')} set aside, which no node can hold even when it is empty"

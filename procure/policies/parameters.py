@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
@@ -75,6 +76,8 @@ class Facts(NamedTuple):
     work: np.ndarray  # int64[n_speeds, n_jobs], s: the whole of which a job reports the part that is done
     speed_of_node: np.ndarray  # uint32[n_nodes], row of work
     began: int | None = None  # Unix s of the first submission; None = the log has no dates
+    jobs: pd.DataFrame | None = None  # the job table in queue order
+    nodes: pd.DataFrame | None = None  # the node table
 
 
 class Parameters(Settings):

@@ -44,6 +44,8 @@ class CompiledPolicy:
     """A named tuple of the policy's parameters, as numbers, and of the arrays that it keeps during the run."""
     columns: Callable[[], dict[str, list]] | None = None
     """What the policy has to say of each job after the run, in queue order: further columns of the schedule."""
+    rejected: np.ndarray | None = None
+    """bool[n_jobs] in queue order, the jobs that the policy's rules never let start; they are set aside at once."""
 
     def __call__(self, state: State) -> tuple[int, np.ndarray]:
         """Decide once."""

@@ -40,8 +40,15 @@ _OLD_TRES = {
 _IGNORED = {
     "name", "names", "account", "user", "cluster", "partition", "description", "organization", "adminlevel",
     "defaultaccount", "defaultqos", "parent", "parentname", "coordinator", "rawusage", "where", "set", "id", "lft",
-    "rgt", "comment", "email", "defqos", "def_qos", "accounts", "users", "clusters", "par_name", "defaultwckey", "withdeleted",
+    "rgt", "comment", "email", "defqos", "accounts", "users", "clusters", "defaultwckey", "withdeleted",
 }  # fmt: skip
+
+_WHO = ("name", "account", "user", "cluster", "partition")
+_OF_QOS = {
+    "maxjobs": "maxjobsperuser",
+    "maxsubmitjobs": "maxsubmitjobsperuser",
+    "maxsubmit": "maxsubmitjobsperuser",
+}
 
 
 @dataclass
@@ -105,11 +112,13 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
             part = target if word.lower() == "where" else given
             continue
         key, equals, value = word.partition("=")
-        into = target if not equals or key.lower().rstrip("s") in ("name", "account", "user", "cluster", "partition") else part
+        into = (
+            target
+            if not equals or key.lower().rstrip("s") in ("name", "account", "user", "cluster", "partition")
+            else part
+        )
         into[key.lower().rstrip("+-") if equals else "name"] = value if equals else word
     names = (target.get("name") or target.get("names") or target.get(kind) or "").split(",")
-    given["_target"] = ""
-    del given["_target"]
     if kind == "cluster":
         if "qos" in given:
             found.cluster_qos = tuple(given["qos"].split(","))
@@ -178,7 +187,9 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
 
 def _take_table(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr show qos|assoc|event --parsable``."""
-    rows = [line.rstrip("|").split("|") if line.count("|") else [] for line in text.splitlines() if line.strip()]
+    rows = [
+        line.rstrip("|").split("|") if line.count("|") else [] for line in text.splitlines() if line.strip()
+    ]
     header = [word.strip().lower().replace(" ", "").replace("def qos", "defqos") for word in rows[0]]
     for number, row in enumerate(rows[1:], 2):
         record = dict(zip(header, row, strict=False))
@@ -216,7 +227,9 @@ def _limit(record: dict[str, Any], key: str, value: str) -> bool:
         limits[group] = amounts if value.startswith("-") else amounts | {name: int(value)}
     elif key in ("maxwall", "maxwalldurationperjob", "grpwall"):
         minutes = value.isdecimal()
-        seconds = None if value.startswith("-") else 60 * int(value) if minutes else int(slurm_duration(value))
+        seconds = (
+            None if value.startswith("-") else 60 * int(value) if minutes else int(slurm_duration(value))
+        )
         limits["grp_wall" if key == "grpwall" else "max_wall"] = seconds
     else:
         return False
@@ -250,15 +263,14 @@ def _take_limit(record: dict[str, Any], key: str, value: str, where: str, found:
 
 
 def _take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
-    per_job = {"maxjobs": "maxjobsperuser", "maxsubmitjobs": "maxsubmitjobsperuser", "maxsubmit": "maxsubmitjobsperuser"}
     for key, value in given.items():
-        key = per_job.get(key, key)
+        key = _OF_QOS.get(key, key)
         if key == "priority":
             record["priority"] = int(value)
         elif key == "preempt":
             record["preempt"] = tuple(filter(None, value.split(",")))
         elif key == "preemptmode":
-            mode = _mode(value)
+            mode = mode_of(value)
             if mode is not None or value.lower() != "cluster":
                 record["preempt_mode"] = mode
         elif key in ("preemptexempttime", "preemptexempt"):
@@ -273,7 +285,8 @@ def _take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: 
             _not_known("QOS", key, value, where, found)
 
 
-def _mode(text: str) -> Mode | None:
+def mode_of(text: str) -> Mode | None:
+    """Return how preempted jobs end, from the words of a PreemptMode; None = it does not say."""
     for mode in ("off", "cancel", "requeue", "suspend"):
         if mode in text.lower().split(","):
             return mode  # type: ignore[return-value]
@@ -283,6 +296,3 @@ def _mode(text: str) -> Mode | None:
 def _not_known(what: str, key: str, value: str, where: str, found: Accounting) -> None:
     effect = f"a setting of the {what} that is not modelled: its jobs may be held or ordered otherwise"
     found.not_understood.append(NotUnderstood(setting=key, value=value, where=where, effect=effect))
-
-
-mode_of = _mode

@@ -38,7 +38,11 @@ def fair_tree(site: Site, accounts: list[str], users: list[str]) -> tuple[Tree, 
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for each in site.associations:
         if (each.account, each.user) != ("root", "") and not each.partition:
-            rows[each.account, each.user] = {"shares": each.shares, "usage": each.usage, "parent": each.parent}
+            rows[each.account, each.user] = {
+                "shares": each.shares,
+                "usage": each.usage,
+                "parent": each.parent,
+            }
     rows.setdefault(("root", "root"), {"shares": 1, "usage": 0.0, "parent": "root"})
     for account, user in dict.fromkeys(zip(accounts, users, strict=True)):
         if account not in ("", "root"):
@@ -69,8 +73,8 @@ def fair_tree(site: Site, accounts: list[str], users: list[str]) -> tuple[Tree, 
     depth = max(map(len, paths))
     path = np.full((len(paths), depth), -1, np.int64)
     user_of = np.full(len(rows), -1, np.int64)
-    for i, each in enumerate(paths):
-        path[i, : len(each)] = each
+    for i, rows_above in enumerate(paths):
+        path[i, : len(rows_above)] = rows_above
         user_of[users_rows[i]] = i
     of_job = np.array([number[a or "root", u] for a, u in zip(accounts, users, strict=True)], np.int64)
     return Tree(path, parent, share, of_accounts, user_of), of_job
@@ -91,7 +95,9 @@ def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarra
         return np.zeros(n)
     cluster_cpus, n_nodes = float(nodes["cpus"].sum()), len(nodes)
     if "small_relative_to_time" in rules.flags:
-        size = np.maximum(amounts["node"] * cluster_cpus / n_nodes, amounts["cpu"]) / np.maximum(limit // 60, 1)
+        size = np.maximum(amounts["node"] * cluster_cpus / n_nodes, amounts["cpu"]) / np.maximum(
+            limit // 60, 1
+        )
         size = size / cluster_cpus
         size = 1 - size if rules.favor_small else size
     else:
@@ -106,9 +112,7 @@ def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarra
     partition = normal([each.priority_job_factor for each in site.partitions], "part")
     qos = dict(zip([q.name for q in site.qos], normal([q.priority for q in site.qos], "qos"), strict=False))
     association = normal([a.priority for a in site.associations], "assoc")
-    of_association = {
-        (a.account, a.user): v for a, v in zip(site.associations, association, strict=False)
-    }
+    of_association = {(a.account, a.user): v for a, v in zip(site.associations, association, strict=False)}
     base = rules.weight_job_size * np.clip(size, 0.0, 1.0)
     base += rules.weight_partition * partition[known.partition_of]
     base += rules.weight_qos * np.array([qos.get(name, 0.0) for name in known.qos])

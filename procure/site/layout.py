@@ -55,7 +55,9 @@ class Requests(NamedTuple):
     on: np.ndarray  # int64[…], jobs that job j waits for: on[on_first[j]:on_first[j + 1]]
     on_start: np.ndarray  # int64[…], 1 = only for the start of that job
     rank: np.ndarray  # int64[n_jobs], row and column of `preempts`
-    preempts: np.ndarray  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not, else `CANCEL`, `REQUEUE`
+    preempts: (
+        np.ndarray
+    )  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not, else `CANCEL`, `REQUEUE`
 
 
 class Places(NamedTuple):
@@ -67,7 +69,7 @@ class Places(NamedTuple):
 
     first: np.ndarray  # int64[n_places + 1], groups of place p: first[p] … first[p + 1]
     nodes: np.ndarray  # bool[n_groups, n_nodes]
-    count: np.ndarray  # int64[n_groups]; 0 = all that the job asks for
+    wanted: np.ndarray  # int64[n_groups]; 0 = all that the job asks for
 
 
 class Layout(NamedTuple):
@@ -140,6 +142,8 @@ def _matching(text: str, features: list[set[str]]) -> np.ndarray:
         return _has(token, features)
 
     return either()
+
+
 def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     """Lay a site and its jobs out.
 
@@ -212,7 +216,15 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     for found in reasons.values():
         rejected[found] = True
     return Layout(
-        layout_nodes, requests, places, rows, tree, known.partition_nodes, known.closed(first), rejected, reasons
+        layout_nodes,
+        requests,
+        places,
+        rows,
+        tree,
+        known.partition_nodes,
+        known.closed(first),
+        rejected,
+        reasons,
     )
 
 
@@ -274,7 +286,7 @@ def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     holds = (nodes.cpus >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job]) & (nodes.gpus >= jobs.gpus[job])
     groups = range(places.first[jobs.place[job]], places.first[jobs.place[job] + 1])
     enough = [
-        (holds & places.nodes[g]).sum() >= (jobs.n_nodes[job] if places.count[g] <= 0 else places.count[g])
+        (holds & places.nodes[g]).sum() >= (jobs.n_nodes[job] if places.wanted[g] <= 0 else places.wanted[g])
         for g in groups
     ]
-    return any(enough) if places.count[groups[0]] < 0 else all(enough)
+    return any(enough) if places.wanted[groups[0]] < 0 else all(enough)

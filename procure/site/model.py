@@ -116,7 +116,7 @@ class Priority(Settings):
     max_age: PositiveInt = 7 * 86_400
     favor_small: bool = False
     flags: Names = ()
-    decay_half_life: NaturalInt = Field(7 * 86_400, description="s; 0 = usage never decays")
+    decay_half_life: NaturalInt = Field(default=7 * 86_400, description="s; 0 = usage never decays")
     calc_period: PositiveInt = 300
     usage_reset: str = "none"
 
@@ -128,7 +128,7 @@ class Scheduler(Settings):
     default_queue_depth: NaturalInt = 100
     partition_job_depth: NaturalInt = 0
     sched_interval: PositiveInt = 60
-    sched_min_interval: float = Field(2.0, ge=0)
+    sched_min_interval: float = Field(default=2.0, ge=0)
     batch_sched_delay: NaturalInt = 3
     defer: bool = False
     assoc_limit_stop: bool = False
@@ -174,9 +174,12 @@ class Preemption(Settings):
 class Latency(Settings):
     """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
 
-    job_end: NaturalInt = Field(1, description="from the end of a job until its nodes can be used again")
-    launch: NaturalInt = Field(0, description="added to the run time of each job by its start and end")
-    clock: int = Field(-5, le=0, description="when the periodic work began, after the first submission")
+    job_end: NaturalInt = Field(
+        default=2, description="from the end of a job until its nodes can be used again"
+    )
+    clock: int = Field(
+        default=-3, le=0, description="when the periodic work began, after the first submission"
+    )
 
 
 class Reservation(Settings):

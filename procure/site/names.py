@@ -39,7 +39,9 @@ class Known:
         of = [default if not name or name not in number else number[name] for name in given]
         if -1 in of:
             job = jobs["job_id"].iloc[of.index(-1)]
-            raise TableError(f"job {job} names no partition of the site, and the site has no default partition")
+            raise TableError(
+                f"job {job} names no partition of the site, and the site has no default partition"
+            )
         self.given_partition = given
         self.partition_of = np.array(of, np.int64)
         self.user = self.text("user")
@@ -50,9 +52,7 @@ class Known:
             if each.user and (each.default or each.user not in defaults):
                 defaults[each.user] = each.account
             self._of[each.account, each.user] = each
-        self.account = [
-            a or defaults.get(u, "") for a, u in zip(self.given_account, self.user, strict=True)
-        ]
+        self.account = [a or defaults.get(u, "") for a, u in zip(self.given_account, self.user, strict=True)]
         self.given_qos = self.text("qos")
         self.qos = [
             q or self._default_qos(a, u)
@@ -117,19 +117,21 @@ class Known:
         select = self.site.select
         for n, each in enumerate(self.site.partitions):
             here = self.partition_of == n
-            per_cpu = each.def_mem_per_cpu_mb or (None if each.def_mem_per_node_mb else select.def_mem_per_cpu_mb)
+            per_cpu = each.def_mem_per_cpu_mb or (
+                None if each.def_mem_per_node_mb else select.def_mem_per_cpu_mb
+            )
             per_node = each.def_mem_per_node_mb or select.def_mem_per_node_mb
             default[here] = n_cpus[here] * per_cpu if per_cpu else (per_node or 0)
         return np.where(asked > 0, asked, default)
 
     def limits_of_time(self) -> np.ndarray:
-        """Return each job's limit in whole minutes, s: its own, at most the partition's; else the partition's default."""
+        """Return each job's limit in whole minutes, s: its own, at most the partition's, else the usual one."""
         asked = self.jobs["requested_time"].to_numpy(np.int64)
         asked = -(-asked // 60) * 60
         most = np.array([each.max_time or UNLIMITED for each in self.site.partitions])[self.partition_of]
-        usual = np.array(
-            [each.default_time or each.max_time or UNLIMITED for each in self.site.partitions]
-        )[self.partition_of]
+        usual = np.array([each.default_time or each.max_time or UNLIMITED for each in self.site.partitions])[
+            self.partition_of
+        ]
         return np.where(asked > 0, np.minimum(asked, most), usual).astype(np.int64)
 
     def eligible(self, first: int) -> np.ndarray:
@@ -208,7 +210,9 @@ class Known:
             for item in filter(None, re.split("[,?]", text.replace("(unfulfilled)", ""))):
                 kind, _, jobs = item.partition(":")
                 if kind == "singleton":
-                    same = [n for n in range(job) if names[n] == names[job] and self.user[n] == self.user[job]]
+                    same = [
+                        n for n in range(job) if names[n] == names[job] and self.user[n] == self.user[job]
+                    ]
                     on += [("afterany", n) for n in same]
                 for name in filter(None, jobs.split(":")):
                     on += [(kind, row) for row in rows.get(name.partition("+")[0], []) if row != job]
@@ -241,7 +245,11 @@ class Known:
         dead: set[int] = set()
         for job, on in enumerate(self._dependencies()):
             for kind, other in on:
-                if (kind == "afterok" and other in bad) or (kind == "afternotok" and other not in bad) or other in dead:
+                if (
+                    (kind == "afterok" and other in bad)
+                    or (kind == "afternotok" and other not in bad)
+                    or other in dead
+                ):
                     hopeless.append(job)
                     bad.add(job)
                     dead.add(job)
@@ -293,11 +301,15 @@ class Known:
             if (account, "") not in self._of:
                 return f"account {account or '(none)'} is not at the site"
             return "its user has no association with its account"
-        if {"qos", "safe", "limits", "all"} & set(site.enforce) and qos not in {each.name for each in site.qos}:
+        if {"qos", "safe", "limits", "all"} & set(site.enforce) and qos not in {
+            each.name for each in site.qos
+        }:
             return f"QOS {qos} is not at the site"
-        if partition.allow_qos and qos not in partition.allow_qos or qos in partition.deny_qos:
+        if (partition.allow_qos and qos not in partition.allow_qos) or qos in partition.deny_qos:
             return f"partition {partition.name} does not take QOS {qos}"
-        if partition.allow_accounts and account not in partition.allow_accounts or account in partition.deny_accounts:
+        if (
+            partition.allow_accounts and account not in partition.allow_accounts
+        ) or account in partition.deny_accounts:
             return f"partition {partition.name} does not take account {account}"
         if partition.state in ("down", "inactive", "drain"):
             return f"partition {partition.name} is {partition.state}"
@@ -305,7 +317,9 @@ class Known:
         if partition.max_time and -(-asked // 60) * 60 > partition.max_time:
             return f"its limit is longer than partition {partition.name} allows"
         n_nodes = int(self.jobs["n_nodes"].iloc[job])
-        if n_nodes < partition.min_nodes or (partition.max_nodes is not None and n_nodes > partition.max_nodes):
+        if n_nodes < partition.min_nodes or (
+            partition.max_nodes is not None and n_nodes > partition.max_nodes
+        ):
             return f"partition {partition.name} does not take its number of nodes"
         reservation = self.text("reservation")[job] if "reservation" in self.jobs else ""
         if reservation:

@@ -17,7 +17,9 @@ def holds(own, job, node, free, n_on):
             and nodes.mem[node] >= jobs.mem[job]
             and nodes.gpus[node] >= jobs.gpus[job]
         )
-    return free[0, node] >= jobs.cpus[job] and free[1, node] >= jobs.mem[job] and free[2, node] >= jobs.gpus[job]
+    return (
+        free[0, node] >= jobs.cpus[job] and free[1, node] >= jobs.mem[job] and free[2, node] >= jobs.gpus[job]
+    )
 
 
 @part
@@ -113,9 +115,10 @@ def _pick_leaves(own, n_usable, n, n_chosen):
         for _ in range(min(need, best_size)):
             light = -1
             for i in range(n_usable):
-                if not done[i] and nodes.leaf[usable[i]] == best_leaf:
-                    if light < 0 or nodes.weight[usable[i]] < nodes.weight[usable[light]]:
-                        light = i
+                if done[i] or nodes.leaf[usable[i]] != best_leaf:
+                    continue
+                if light < 0 or nodes.weight[usable[i]] < nodes.weight[usable[light]]:
+                    light = i
             done[light] = 1
             _take(own, usable[light], n_chosen + taken)
             taken += 1
@@ -149,7 +152,7 @@ def choose(own, job, closed, free, n_on):
     for word in range(closed.size):
         work.in_choice[word] = 0
     for group in range(places.first[place], places.first[place + 1]):
-        count = places.count[group]
+        count = places.wanted[group]
         n = jobs.n_nodes[job] if count <= 0 else count
         n_usable = 0
         for word in range(closed.size):

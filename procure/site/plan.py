@@ -104,7 +104,10 @@ def _add_closed(own, job, at, closed):
 def _may_overtake(own, job):
     """Say whether others may overtake a job: it is too young, or its priority too low, to reserve anything."""
     rules, work = own.rules, own.work
-    return work.now[NOW] - own.jobs.eligible[job] < rules.bf_min_age or work.priority[job] < rules.bf_min_priority
+    return (
+        work.now[NOW] - own.jobs.eligible[job] < rules.bf_min_age
+        or work.priority[job] < rules.bf_min_priority
+    )
 
 
 @part
@@ -174,7 +177,10 @@ def _over_limits(own, job):
     work, rules, jobs = own.work, own.rules, own.jobs
     user, partition, row = jobs.user[job], jobs.partition[job], jobs.association[job]
     if (
-        (rules.bf_max_user_partition and work.user_partition_count[user, partition] >= rules.bf_max_user_partition)
+        (
+            rules.bf_max_user_partition
+            and work.user_partition_count[user, partition] >= rules.bf_max_user_partition
+        )
         or (rules.bf_max_partition and work.partition_count[partition] >= rules.bf_max_partition)
         or (rules.bf_max_association and work.association_count[row] >= rules.bf_max_association)
         or (rules.bf_max_user and work.user_count[user] >= rules.bf_max_user)
@@ -190,7 +196,7 @@ def _over_limits(own, job):
 @part
 def _contains(promised, a, b):
     """Say whether the nodes promised in a slice contain those of another."""
-    for word in range(promised.shape[1]):
+    for word in range(promised.shape[1]):  # noqa: SIM110
         if promised[b, word] & ~promised[a, word]:
             return False
     return True
@@ -276,7 +282,7 @@ def _when_running_leave(own, job, closed, only_now):
 
 @part
 def _closed_from(own, job, at, end):
-    """Close the nodes that are promised, set aside or drained in a time; returns when promises next change, 0 = never."""
+    """Close the nodes that are promised, set aside or drained in a time; returns when that changes, 0 = never."""
     work = own.work
     later, i = 0, 0
     for word in range(work.closed.size):
@@ -468,5 +474,3 @@ def backfill(own):
         _promise(own, start, start + jobs.limit[job], n)
     if work.now[N_STARTS] > n_begun:
         _drop_begun(own)
-
-

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pandas as pd
 from pydantic import Field
 
-from procure.errors import TableError
 from procure.policies.parameters import NO_FILE, Facts, Parameters, PolicyFile
 from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
-from procure.site.layout import Layout, lay_out
+from procure.site.layout import lay_out
+from procure.site.model import Partition, Priority, Site
 from procure.site.order import charge, decay, enqueue, fair_shares
 from procure.site.plan import backfill, main_pass, taken
 from procure.site.store import read_site
@@ -214,19 +215,63 @@ class Slurm(Parameters):
         """Return the names of the site's files."""
         return () if self.site == NO_FILE else (f"{self.site}/site.toml", f"{self.site}/nodes.csv")
 
-    def layout(self, facts: Facts) -> Layout:
-        """Lay the site out for the jobs and nodes of a run."""
-        if self.site == NO_FILE:
-            raise TableError("policy slurm needs a site folder: slurm:site=FOLDER, or --site FOLDER")
-        if facts.jobs is None or facts.nodes is None:
-            raise TableError("policy slurm needs the job table and the node table of the run")
-        return lay_out(read_site(self.site).rules, facts.nodes, facts.jobs)
+    def rules(self, jobs: pd.DataFrame) -> Site:
+        """Return the site's rules; without a site, Slurm's defaults: each partition holds every node, no limits."""
+        if self.site != NO_FILE:
+            return read_site(self.site).rules
+        names = (
+            dict.fromkeys(["batch", *filter(None, jobs["partition"].unique())])
+            if "partition" in jobs
+            else ["batch"]
+        )
+        partitions = tuple(Partition(name=n, nodes="ALL", default=n == "batch") for n in names)
+        return Site(partitions=partitions, priority=Priority(type="basic"))
+
+    def make(self, state: State) -> CompiledPolicy:
+        """Make the policy of one run of which only the requests are known."""
+        return self._made(state, *_tables_of(state), 0)
 
     def make_with(self, state: State, facts: Facts) -> CompiledPolicy:
-        """Make the policy of one run."""
-        layout = self.layout(facts)
-        own = own_of(read_site(self.site).rules, layout, facts.began or 0)
-        return CompiledPolicy(decide, slurm_loop, own)
+        """Make the policy of one run of which the whole tables are known."""
+        if facts.jobs is None or facts.nodes is None:
+            return self.make(state)
+        return self._made(state, facts.jobs, facts.nodes, facts.began or 0)
+
+    def _made(self, state: State, jobs: pd.DataFrame, nodes: pd.DataFrame, began: int) -> CompiledPolicy:
+        site = self.rules(jobs)
+        layout = lay_out(site, nodes, jobs.assign(exclusive="1") if self.exclusive else jobs)
+        return CompiledPolicy(decide, slurm_loop, own_of(site, layout, began), rejected=layout.rejected)
 
 
-__all__ = ["Slurm", "decide", "slurm_loop"]
+def _tables_of(state: State) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a job table and a node table of what a state tells."""
+    jobs = pd.DataFrame(
+        {
+            "job_id": [str(n) for n in range(len(state.submit))],
+            "submit_time": state.submit,
+            "requested_time": state.requested,
+            "run_time": 0,
+            "n_nodes": state.n_nodes,
+            "cpus_per_node": state.cpus,
+            "mem_mb_per_node": state.mem,
+            "gpus_per_node": state.gpus,
+        }
+    )
+    columns = {"cpus": state.total_cpus, "mem_mb": state.total_mem, "gpus": state.total_gpus}
+    nodes = pd.DataFrame({"node_id": [f"n{n}" for n in range(len(state.total_cpus))], **columns})
+    return jobs, nodes
+
+
+def rejections(policy: Slurm, jobs: pd.DataFrame, nodes: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the jobs that a site's rules never let start, by reason: their ids.
+
+    Parameters
+    ----------
+    policy
+        With its site.
+    jobs, nodes
+        Checked tables.
+    """
+    ordered = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
+    reasons = lay_out(policy.rules(ordered), nodes, ordered).reasons
+    return {why: ordered["job_id"].iloc[rows].tolist() for why, rows in reasons.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -46,14 +46,42 @@ _EFFECTS = {
     "nodefeaturesplugins": "features that change by reboot are taken as fixed",
     "preemptparameters": "only youngest_first is modelled",
 }
-_SCHEDULING = (
-    "accountingstorageenforce enforcepartlimits schedulertype schedulerparameters selecttype selecttypeparameters "
-    "prioritytype priorityweightage priorityweightassoc priorityweightfairshare priorityweightjobsize "
-    "priorityweightpartition priorityweightqos priorityweighttres prioritymaxage priorityfavorsmall priorityflags "
-    "prioritydecayhalflife prioritycalcperiod priorityusageresetperiod preempttype preemptmode preemptexempttime "
-    "preemptparameters topologyplugin topologyparam licenses clustername defmempercpu defmempernode slurm_version version "
-    "grestypes accountingstoragetres"
-).split()
+_SCHEDULING = [
+    "accountingstorageenforce",
+    "enforcepartlimits",
+    "schedulertype",
+    "schedulerparameters",
+    "selecttype",
+    "selecttypeparameters",
+    "prioritytype",
+    "priorityweightage",
+    "priorityweightassoc",
+    "priorityweightfairshare",
+    "priorityweightjobsize",
+    "priorityweightpartition",
+    "priorityweightqos",
+    "priorityweighttres",
+    "prioritymaxage",
+    "priorityfavorsmall",
+    "priorityflags",
+    "prioritydecayhalflife",
+    "prioritycalcperiod",
+    "priorityusageresetperiod",
+    "preempttype",
+    "preemptmode",
+    "preemptexempttime",
+    "preemptparameters",
+    "topologyplugin",
+    "topologyparam",
+    "licenses",
+    "clustername",
+    "defmempercpu",
+    "defmempernode",
+    "slurm_version",
+    "version",
+    "grestypes",
+    "accountingstoragetres",
+]
 _NO_EFFECT = re.compile(
     r"(acct|accounting|auth|allow|batch|boot|cgroup|cli|comm|communication|control|cpufreq|cred|debug|defcpu|dependency|"
     r"disable|energy|env|eio|ext|epilogmsg|fast|first|getenv|group|hash|health|inactive|interactive|job(?:acct|comp|"
@@ -99,7 +127,9 @@ def read_slurm(folder: str | Path) -> SiteFolder:
 
 def _site(found: Configuration, events: list[NodeEvent]) -> Site:
     accounting = read_accounting(found.accounting)
-    unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
+    unknown = [
+        NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread
+    ]
     unknown += accounting.not_understood
     scheduler, of_scheduler = _scheduler(found)
     partitions = tuple(_partition(record, unknown) for record in found.partitions)
@@ -154,7 +184,8 @@ _SCHED_NUMBERS = {
     name: name
     for name in (
         "default_queue_depth", "partition_job_depth", "sched_interval", "batch_sched_delay", "bf_interval", "bf_window",
-        "bf_resolution", "bf_max_job_test", "bf_max_job_start", "bf_max_job_user", "bf_max_job_part", "bf_max_job_assoc",
+        "bf_resolution", "bf_max_job_test", "bf_max_job_start", "bf_max_job_user", "bf_max_job_part",
+        "bf_max_job_assoc",
         "bf_max_job_user_part", "bf_max_job_array_resv", "bf_min_age_reserve", "bf_min_prio_reserve",
         "bf_job_part_count_reserve",
     )
@@ -163,8 +194,10 @@ _SCHED_NUMBERS["max_job_bf"] = "bf_max_job_test"
 _SCHED_FLAGS = {"bf_continue", "defer", "assoc_limit_stop", "bf_one_resv_per_job"}
 _SCHED_NO_EFFECT = {
     "max_script_size", "bf_max_time", "bf_yield_interval", "bf_yield_sleep", "sched_max_job_start", "max_switch_wait",
-    "bf_yield_rpc_cnt", "max_rpc_cnt", "max_sched_time", "build_queue_timeout", "bf_running_job_reserve", "nohold_on_prolog_fail",
-    "ignore_prefer_validation", "kill_invalid_depend", "requeue_setup_env_fail", "enable_user_top", "assoc_limit_continue",
+    "bf_yield_rpc_cnt", "max_rpc_cnt", "max_sched_time", "build_queue_timeout", "bf_running_job_reserve",
+    "nohold_on_prolog_fail",
+    "ignore_prefer_validation", "kill_invalid_depend", "requeue_setup_env_fail", "enable_user_top",
+    "assoc_limit_continue",
 }  # fmt: skip
 
 
@@ -196,6 +229,16 @@ def _scheduler(found: Configuration) -> tuple[Scheduler, list[NotUnderstood]]:
     return Scheduler(**values), unknown
 
 
+_MODELLED_FLAGS = {
+    "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres", "no_normal_all", "fair_tree",
+    "small_relative_to_time", "max_tres",
+}  # fmt: skip
+_KNOWN_SELECT = re.compile(
+    r"cr_(core|cpu|socket|memory|pack_nodes|lln|core_memory|cpu_memory|socket_memory|core_default_dist_block|"
+    r"one_task_per_core)$|none$|multiple_sharing_gres_pj$"
+)
+
+
 def _priority(found: Configuration, unknown: list[NotUnderstood]) -> Priority:
     get = found.settings.get
     kind = get("prioritytype", "priority/multifactor").removeprefix("priority/")
@@ -219,11 +262,8 @@ def _priority(found: Configuration, unknown: list[NotUnderstood]) -> Priority:
         values["calc_period"] = round(_seconds(get("prioritycalcperiod", "")))
     values["favor_small"] = get("priorityfavorsmall", "no").lower() in ("yes", "true", "1")
     values["flags"] = tuple(_words(get("priorityflags", "")))
-    modelled = {"no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres", "no_normal_all", "fair_tree",
-                "accrue_always", "calculate_running", "small_relative_to_time", "depth_oblivious", "no_fair_tree"}  # fmt: skip
-    unmodelled = set(values["flags"]) - modelled | set(values["flags"]) & {"depth_oblivious", "no_fair_tree"}
-    for flag in sorted(unmodelled):
-        effect = "Fair Tree is taken: the order between accounts may differ"
+    for flag in sorted(set(values["flags"]) - _MODELLED_FLAGS):
+        effect = "this flag is not modelled: the order of the queue may differ"
         unknown.append(NotUnderstood(setting=f"PriorityFlags {flag}", effect=effect))
     values["usage_reset"] = get("priorityusageresetperiod", "none").lower()
     if values["usage_reset"] != "none":
@@ -249,9 +289,8 @@ def _select(found: Configuration, unknown: list[NotUnderstood]) -> Select:
     values["memory"] = not words or any("memory" in word for word in words)
     values["pack_nodes"] = "cr_pack_nodes" in words
     values["lln"] = "cr_lln" in words
-    known = re.compile(r"cr_(core|cpu|socket|memory|pack_nodes|lln|core_memory|cpu_memory|socket_memory|core_default_dist_block|one_task_per_core)$|none$|multiple_sharing_gres_pj$")  # fmt: skip
     for word in words:
-        if not known.match(word) or "socket" in word:
+        if not _KNOWN_SELECT.match(word) or "socket" in word:
             effect = "cores are taken in its place"
             unknown.append(NotUnderstood(setting=f"SelectTypeParameters {word}", effect=effect))
     for key, name in (("defmempercpu", "def_mem_per_cpu_mb"), ("defmempernode", "def_mem_per_node_mb")):
@@ -261,7 +300,11 @@ def _select(found: Configuration, unknown: list[NotUnderstood]) -> Select:
     if plugin in ("tree", "block"):
         values["topology"] = plugin if found.switches else "none"
         if plugin == "block":
-            unknown.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches"))
+            unknown.append(
+                NotUnderstood(
+                    setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches"
+                )
+            )
     elif plugin not in ("", "none", "default", "flat"):
         effect = "nodes are taken without a topology"
         unknown.append(NotUnderstood(setting="TopologyPlugin", value=plugin, effect=effect))
@@ -332,7 +375,9 @@ def _partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
         if value.upper() not in ("", "ALL", "NO", "UNLIMITED", "NONE"):
             effect = "not modelled: more jobs may start in the partition than in Slurm"
             unknown.append(
-                NotUnderstood(setting=f"{values['name']} {key}", value=value, where=record["_where"], effect=effect)
+                NotUnderstood(
+                    setting=f"{values['name']} {key}", value=value, where=record["_where"], effect=effect
+                )
             )
     return Partition(**values)
 
@@ -353,6 +398,10 @@ def _reservation(record: Record) -> Reservation:
 
 _GPU = re.compile(r"gpu(?::([A-Za-z_][\w.-]*))?(?:[:=](\d+))?")
 
+_CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
+    ("drain", "drain"), ("down", "down"), ("fail", "drain"),
+)  # fmt: skip
+
 
 def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
     """Make the node table, and an event of each node that is shown as down or drained."""
@@ -363,13 +412,17 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         row = _node(record)
         for name in names:
             leaf, pod = switch_of.get(name, (None, None))
-            gpus, kind = _gpus(name, record, found)
-            rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": kind, "leaf": leaf, "pod": pod})
+            gpus, gpu_type = _gpus(name, record, found)
+            rows.append(
+                {"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod}
+            )
         state = record.get("state", "").lower()
-        for word, kind in (("drain", "drain"), ("down", "down"), ("fail", "drain")):
+        for word, kind in _CLOSED_STATES:
             if "_shown" in record and word in state:
                 at = -(2**40) + 1  # since before any log
-                events.append(NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", "")))
+                events.append(
+                    NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", ""))
+                )
                 break
     frame = pd.DataFrame(rows).drop_duplicates("node_id", keep="first")
     kinds = ["cpus", "mem_mb", "gpus", "gpu_type", "features"]

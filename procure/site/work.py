@@ -96,7 +96,9 @@ class Work(NamedTuple):
     run_done: np.ndarray  # int64[n_nodes]
     chosen: np.ndarray  # int64[n_nodes]
     in_choice: np.ndarray  # int64[n_words]
-    class_at: np.ndarray  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
+    class_at: (
+        np.ndarray
+    )  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
     now: np.ndarray  # int64[16], see the constants
 
 
@@ -188,7 +190,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_nodes), ints(n_jobs, 2), ints(n_words),
-        ints(n_words), ints(n_words), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
+        ints(n_words), ints(n_words), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
+        ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(int(jobs.n_nodes.sum())),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
@@ -202,6 +205,15 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         np.arange(len(tree.path)),
     )  # fmt: skip
     return Own(
-        rules_of(site, began, int(len(np.unique(layout.nodes.leaf)) > 1)), layout.nodes, jobs, layout.places, layout.limits, tree,
-        layout.closed, layout.rejected, np.concatenate([[0], np.cumsum(jobs.n_nodes)]).astype(np.int64), tables, work,
+        rules_of(site, began, int(len(np.unique(layout.nodes.leaf)) > 1)),
+        layout.nodes,
+        jobs,
+        layout.places,
+        layout.limits,
+        tree,
+        layout.closed,
+        layout.rejected,
+        np.concatenate([[0], np.cumsum(jobs.n_nodes)]).astype(np.int64),
+        tables,
+        work,
     )

@@ -1,0 +1,79 @@
+"""How far the jobs of a log start from where the rules of their site would start them, class by class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.stats import wasserstein_distance
+
+from procure.comparison.classes import size_class
+from procure.errors import TableError
+from procure.run import Run
+
+WITHIN = 600
+"""s; a simulated wait counts as right within ten minutes of the logged one."""
+
+
+def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFrame:
+    """Compare simulated with logged waits by size, partition, QOS, and of all jobs.
+
+    Parameters
+    ----------
+    jobs
+        The job table with the logged ``start_time``. A wait begins at ``eligible_time`` where that is known.
+    run
+        Its simulation on the site's nodes.
+    policy
+        What to call the policy.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per class: ``policy class n_jobs logged_mean simulated_mean logged_median simulated_median
+        rank_correlation share_within distance``; waits in s, ``distance`` the Wasserstein distance of log(1 + wait).
+
+    Raises
+    ------
+    TableError
+        The log holds no start times.
+    """
+    if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
+        raise TableError(
+            "the jobs have no start_time: their logged waits are not known, so there is nothing to check"
+        )
+    since = jobs["submit_time"].astype("Int64")
+    if "eligible_time" in jobs:
+        since = jobs["eligible_time"].astype("Int64").fillna(since)
+    times = {"logged": jobs["start_time"], "simulated": run.schedule["start_time"]}
+    frame = pd.DataFrame(
+        {
+            name: (each.astype("Int64") - since).astype("Float64").to_numpy(np.float64, na_value=np.nan)
+            for name, each in times.items()
+        }
+    ).clip(lower=0)
+    frame["size"] = size_class(jobs).astype(str) + " CPUs"
+    for name in ("partition", "qos"):
+        if name in jobs and len(jobs[name].unique()) > 1:
+            frame[name] = name + " " + jobs[name].replace("", "(none)")
+    frame = frame.dropna(subset=["logged", "simulated"])
+    parts = [("all", frame)]
+    for name in frame.columns.drop(["logged", "simulated"]):
+        parts += [(str(value), part) for value, part in frame.groupby(name, observed=True)]
+    return pd.DataFrame([{"policy": policy, "class": name} | _row(part) for name, part in parts])
+
+
+def _row(part: pd.DataFrame) -> dict[str, float]:
+    logged, simulated = part["logged"], part["simulated"]
+    varied = logged.std() > 0 and simulated.std() > 0
+    return {
+        "n_jobs": len(part),
+        "logged_mean": logged.mean(),
+        "simulated_mean": simulated.mean(),
+        "logged_median": logged.median(),
+        "simulated_median": simulated.median(),
+        "rank_correlation": logged.corr(simulated, method="spearman") if varied else np.nan,
+        "share_within": ((logged - simulated).abs() <= WITHIN).mean(),
+        "distance": float(wasserstein_distance(np.log1p(logged), np.log1p(simulated)))
+        if len(part)
+        else np.nan,
+    }
