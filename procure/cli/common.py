@@ -18,7 +18,6 @@ from procure.cli import layout
 from procure.cli.human_format import amount, cell, head
 from procure.errors import ArgumentError, TableError
 from procure.policies import catalog
-from procure.site.store import read_site
 from procure.tables import JOB, NODE, as_csv, check_name, read
 from procure.text import counted, money, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
@@ -134,6 +133,8 @@ def read_nodes(nodes: Path | None, site: Path | None) -> pd.DataFrame:
         return read(nodes, NODE)
     if site is None:
         raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
+    from procure.site.store import read_site  # a room that plugs in: for this option only
+
     return read_site(site).nodes
 
 

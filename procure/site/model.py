@@ -49,9 +49,11 @@ class Qos(Settings):
     name: str
     priority: NaturalInt = 0
     flags: Names = ()
-    preempt: Names = Field((), description="the QOS whose jobs give way to this one's")
+    preempt: Names = Field(default=(), description="the QOS whose jobs give way to this one's")
     preempt_mode: Mode | None = None
-    exempt_time: NaturalInt | None = Field(None, description="s that a job runs before it may be preempted")
+    exempt_time: NaturalInt | None = Field(
+        default=None, description="s that a job runs before it may be preempted"
+    )
     usage_factor: float = 1.0
     limits: Limits = Limits()
 
@@ -64,11 +66,11 @@ class Association(Settings):
     partition: str = ""
     parent: str = Field("root", description="of an account: the account above")
     shares: NaturalInt | Literal["parent"] = 1
-    usage: float = Field(0.0, ge=0, description="raw usage at the beginning, weighted TRES-seconds")
+    usage: float = Field(default=0.0, ge=0, description="raw usage at the beginning, weighted TRES-seconds")
     priority: NaturalInt = 0
-    qos: Names = Field((), description="empty = those of the association above")
+    qos: Names = Field(default=(), description="empty = those of the association above")
     default_qos: str = ""
-    default: bool = Field(False, description="the user's default account")
+    default: bool = Field(default=False, description="the user's default account")
     limits: Limits = Limits()
 
 
@@ -76,13 +78,13 @@ class Partition(Settings):
     """A partition."""
 
     name: str
-    nodes: str = Field("", description="a node list such as n[1-4],g1; ALL = every node")
+    nodes: str = Field(default="", description="a node list such as n[1-4],g1; ALL = every node")
     default: bool = False
     state: Literal["up", "down", "drain", "inactive"] = "up"
     priority_tier: NaturalInt = 1
     priority_job_factor: NaturalInt = 1
-    max_time: NaturalInt | None = Field(None, description="s; none = unlimited")
-    default_time: NaturalInt | None = Field(None, description="s; none = max_time")
+    max_time: NaturalInt | None = Field(default=None, description="s; none = unlimited")
+    default_time: NaturalInt | None = Field(default=None, description="s; none = max_time")
     max_nodes: NaturalInt | None = None
     min_nodes: NaturalInt = 0
     def_mem_per_cpu_mb: NaturalInt | None = None
@@ -90,13 +92,13 @@ class Partition(Settings):
     max_mem_per_cpu_mb: NaturalInt | None = None
     max_mem_per_node_mb: NaturalInt | None = None
     max_cpus_per_node: NaturalInt | None = None
-    qos: str = Field("", description="the partition QOS, whose limits bind its jobs")
+    qos: str = Field(default="", description="the partition QOS, whose limits bind its jobs")
     allow_qos: Names = ()
     deny_qos: Names = ()
     allow_accounts: Names = ()
     deny_accounts: Names = ()
-    oversubscribe: str = Field("no", description="no, exclusive, yes:N or force:N")
-    lln: bool = Field(False, description="least-loaded nodes first")
+    oversubscribe: str = Field(default="no", description="no, exclusive, yes:N or force:N")
+    lln: bool = Field(default=False, description="least-loaded nodes first")
     preempt_mode: Mode | None = None
     grace_time: NaturalInt = 0
     billing_weights: Weights = {}
@@ -226,8 +228,8 @@ class Site(Settings):
     """The rules of one centre."""
 
     cluster: str = ""
-    version: str = Field("", description="of Slurm, where the configuration tells it")
-    enforce: Names = Field((), description="AccountingStorageEnforce")
+    version: str = Field(default="", description="of Slurm, where the configuration tells it")
+    enforce: Names = Field(default=(), description="AccountingStorageEnforce")
     enforce_part_limits: Literal["no", "any", "all"] = "no"
     scheduler: Scheduler = Scheduler()
     priority: Priority = Priority()
@@ -241,9 +243,9 @@ class Site(Settings):
     reservations: tuple[Reservation, ...] = ()
     events: tuple[NodeEvent, ...] = ()
     new_nodes: dict[str, Names] = Field(
-        {}, description="partitions that bought nodes join, by category or type of the quote"
+        default={}, description="partitions that bought nodes join, by category or type of the quote"
     )
-    new_features: dict[str, Names] = Field({}, description="features that they get, likewise")
+    new_features: dict[str, Names] = Field(default={}, description="features that they get, likewise")
     rules: tuple[Rule, ...] = ()
     not_understood: tuple[NotUnderstood, ...] = ()
 
