@@ -6,6 +6,7 @@ import functools
 import hashlib
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
@@ -15,36 +16,38 @@ _IMPORT = re.compile(
 _SAYS_NOTHING = re.compile(r'^[ \t]*"""[\s\S]*?"""|^[ \t]*#.*$', re.MULTILINE)
 
 
-def code_digest(*modules: str) -> str:
+def code_digest(*modules: str, without: Collection[str] = ()) -> str:
     """Return a digest of modules of procure and of all modules of it that they import, directly or not.
 
     Comments, docstrings and blank lines do not count, nor does what is imported by a name in a string. A module of
-    another package counts, but not what it imports from other packages.
+    another package counts, but not what it imports from other packages, nor the rooms of ``without``.
     """
     seen: set[Path] = set()
     for module in modules:
         source = getattr(sys.modules.get(module), "__file__", None)
         if source is not None and not module.startswith("procure."):
-            _add_file(Path(source), seen)
-        _add_module(module, seen)
+            _add_file(Path(source), seen, without)
+        _add_module(module, seen, without)
     digest = hashlib.sha256()
     for path in sorted(seen):
         digest.update(_read(path)[0])
     return digest.hexdigest()[:16]
 
 
-def _add_module(module: str, seen: set[Path]) -> None:
+def _add_module(module: str, seen: set[Path], without: Collection[str]) -> None:
+    if module.partition(".")[2].partition(".")[0] in without:
+        return
     place = _ROOT.joinpath(*module.split(".")[1:])
     path = next((one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None)
     if path is not None and module.startswith("procure."):
-        _add_file(path, seen)
+        _add_file(path, seen, without)
 
 
-def _add_file(path: Path, seen: set[Path]) -> None:
+def _add_file(path: Path, seen: set[Path], without: Collection[str]) -> None:
     if path not in seen:
         seen.add(path)
         for name in _read(path)[1]:
-            _add_module(name, seen)
+            _add_module(name, seen, without)
 
 
 @functools.cache
