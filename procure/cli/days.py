@@ -20,6 +20,7 @@ from procure.workload.scale import TOLERANCE, bursts, cpu_seconds
 
 
 def days(
+    context: typer.Context,
     logs: Annotated[
         list[Path],
         typer.Argument(
@@ -92,6 +93,12 @@ def days(
     procure workload days 04.csv.xz --preset beocat --tz America/Chicago --by clustering -n 6 --out days
     procure workload days 04.csv.xz --preset beocat --tz America/Chicago --by hardest -n 9 --study study.toml --out days
     """
+    if study is None:
+        common.refuse_given(context, "it belongs to the probe: --study", "every", "farm")
+    if by is None:
+        common.refuse_given(context, "it belongs to --by", "n")
+    if by != "clustering":
+        common.refuse_given(context, "it belongs to --by clustering", "seed")
     settings = LogSettings(format=log_format, preset=preset, tz=tz)
     tables = []
     for path in logs:

@@ -59,6 +59,7 @@ MinWaitOption = Annotated[
 
 @app.command()
 def train(
+    context: typer.Context,
     jobs: JobsOption,
     nodes: NodesOption,
     out: Annotated[Path, typer.Option(help="The trained policy to write, e.g. site.policy.")],
@@ -104,6 +105,11 @@ def train(
     procure learn train --jobs jobs.parquet --nodes nodes.csv --minutes 10 --out site.policy
     procure learn train --jobs jobs.parquet --nodes nodes.csv --days 2021-03..2021-04 --tz US/Central --out a.policy
     """
+    if method is Method.PPO:
+        of_search = ("generations", "hidden", "processes", "min_jobs", "max_jobs", "min_wait")
+        common.refuse_given(context, "it belongs to --method search", *of_search)
+    else:
+        common.refuse_given(context, "it belongs to --method ppo", "steps", "reward")
     began = time.perf_counter()
     how = LogSettings(format=log_format, preset=preset, tz=tz)
     table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)
@@ -140,6 +146,7 @@ def _print_trained(policy: TrainedPolicy, out: Path, began: float, output: commo
 
 @app.command()
 def evaluate(
+    context: typer.Context,
     file: PolicyArgument,
     jobs: JobsOption,
     nodes: NodesOption,
@@ -171,6 +178,8 @@ def evaluate(
     procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05 --report learn.html
     procure learn evaluate site.policy --jobs jobs.parquet --nodes nodes.csv --days 2021-05-01..2021-06-03 --format json
     """
+    if ahead == 0:
+        common.refuse_given(context, "without --ahead there are no rollouts", "every")
     policy = read_policy(file)
     zone = tz or policy.trained.get("tz", "UTC")
     how = LogSettings(format=log_format, preset=preset, tz=zone)

@@ -23,6 +23,7 @@ from procure.tables import write
 
 
 def packages(
+    context: typer.Context,
     source: Annotated[
         Path | None,
         typer.Argument(
@@ -101,8 +102,10 @@ def packages(
         raise typer.BadParameter("a budget is needed, or a study", param_hint="--budget")
     if study is None and costs:
         raise typer.BadParameter("costs need a study: its [costs] and its workloads", param_hint="--costs")
-    if package and not costs:
-        raise typer.BadParameter("it belongs to --costs", param_hint="--package")
+    if costs:
+        common.refuse_given(context, "--costs lists as many as the study allows", "max_packages")
+    else:
+        common.refuse_given(context, "it belongs to --costs", "package")
     if out is not None and out.suffix not in (".parquet", ".csv"):
         raise typer.BadParameter(f"{out} is neither .parquet nor .csv", param_hint="--out")
     given = {

@@ -26,6 +26,7 @@ _SHOWN = [
 
 
 def evaluate(
+    context: typer.Context,
     log: LogArgument,
     split: Annotated[
         list[str] | None, typer.Option(help="random, chronological or rolling; may be given several times.")
@@ -98,6 +99,10 @@ def evaluate(
             param_hint="--retrain-every" if retrain_grown is None else "--retrain-grown",
         )
     methods = names_of(method or METHODS, METHODS, "--method")
+    if "kmeans-gbt" not in methods:
+        common.refuse_given(context, "it belongs to --method kmeans-gbt", "k")
+    if test_log is not None:
+        common.refuse_given(context, "--test-log is what is tested on", "test_from")
     seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
     settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
     imported = common.read_jobs(log, settings, keep_unfinished="sacct")

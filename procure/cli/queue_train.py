@@ -18,6 +18,7 @@ from procure.workload.log_settings import LogSettings
 
 
 def train(
+    context: typer.Context,
     log: LogArgument,
     out: Annotated[Path, typer.Option(callback=common.in_folder, help="The model file to write.")],
     log_format: common.LogFormatOption = None,
@@ -43,6 +44,12 @@ def train(
     procure queue train jobs.psv --log-format sacct --tz Europe/Berlin --out site.model
     procure queue train log.swf --log-format swf --out site.model --method kmeans-gbt --k-sweep 2:150
     """
+    if method != "kmeans-gbt":
+        common.refuse_given(context, "it belongs to --method kmeans-gbt", "k", "k_sweep", "sweep_log")
+    elif k_sweep is None:
+        common.refuse_given(context, "it belongs to --k-sweep", "sweep_log")
+    else:
+        common.refuse_given(context, "--k-sweep chooses it", "k")
     settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
     jobs = common.read_jobs(log, settings, keep_unfinished="sacct").jobs
     if method == "kmeans-gbt" and k_sweep is not None:
