@@ -10,7 +10,7 @@ OLDEST ?= .venv-oldest
 PARALLEL = -n 2 --dist loadfile
 BIN    := $(VENV)/bin
 
-.PHONY: help install sweep test test-slow test-oldest coverage check docs clean
+.PHONY: help install sweep test test-slow test-oldest coverage surroundings check docs clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -64,6 +64,9 @@ test-oldest: pyproject.toml  ## the default tests with the oldest versions that 
 	$(OLDEST)/bin/python .ci/oldest.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[test]'
 	NUMBA_CACHE_DIR=$(OLDEST)/numba $(OLDEST)/bin/python -m pytest $(PARALLEL) -m "not slow and not slurm" $(TESTS)
+
+surroundings: $(VENV)/.installed-test  ## before a release: the default tests with other folders, terminals, languages, zones, users
+	$(BIN)/python benchmarks/surroundings.py
 
 check: $(VENV)/.installed-test ## style, types, import layers
 	$(BIN)/ruff check .
