@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from procure.files.kernels import forget_stale_kernels
 
 KERNEL = """from numba import njit
@@ -21,6 +23,8 @@ CALLEE = "from numba import njit\n\n\n@njit(cache=True)\ndef callee():\n    retu
 RUN = """
 import sys
 from pathlib import Path
+
+import pytest
 import procure, procure.files.code as code
 from procure.files.kernels import forget_stale_kernels
 root = Path(sys.argv[1])
@@ -41,6 +45,7 @@ def ran(root: Path) -> list[str]:
     return done.stdout.split("\n")[:2]
 
 
+@pytest.mark.slow
 def test_a_changed_callee_is_compiled_in(tmp_path: Path) -> None:
     """The answer is that of today's callee; without a change, and after one of a comment, the cache is used."""
     room = tmp_path / "room"

@@ -15,7 +15,6 @@ from example_folder import make_folder
 import procure
 
 ROOT = Path(__file__).parent.parent
-SLOW = ("evaluate_policy", "forward", "learn_policy", "plan_purchases", "report")
 WRONG = """
 import procure
 procure.simulate("jobs", policy=3)
@@ -44,9 +43,8 @@ def test_signatures_read(name: str) -> None:
         assert " at 0x" not in str(inspect.signature(function))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in sorted(procure._HOME)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(procure._HOME))
 def test_examples_run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every public name has an example, which gives what it says."""
     monkeypatch.chdir(folder)
