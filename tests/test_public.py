@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 WRONG = """
 import procure
 procure.simulate("jobs", policy=3)
-procure.train_queue(1)
+procure.train_queue("jobs", method=5)
 procure.fat_tree("four", 18, 18)
 """
 
