@@ -29,13 +29,24 @@ __all__ = [
     "QUOTE",
     "RESULT",
     "SCHEMAS",
+    "CellError",
     "Column",
     "Schema",
+    "cell_errors",
     "check",
     "read",
     "whole_file",
     "write",
 ]
+
+
+class CellError(TableError):
+    """One cell of a table is wrong; ``row`` from 0, ``column``, and ``what`` is the message without the place."""
+
+    def __init__(self, source: str, row: int, column: str, what: str) -> None:
+        """Take where the cell is, and what is wrong with it."""
+        super().__init__(f"{_where(source, row, column)}{what}")
+        self.row, self.column, self.what = row, column, what
 
 
 def _plain(value: object) -> object:
@@ -89,7 +100,7 @@ def _numbers(values: pd.Series, column: Column, source: str) -> np.ndarray:
         kind = "a whole number" if column.dtype == "int" else "a number"
         unit = f" ({column.unit})" if column.unit else ""
         given = _plain(values.iloc[bad[0]])
-        raise TableError(f"{_where(source, int(bad[0]), column.name)}{short(given)} is not {kind}{unit}")
+        raise CellError(source, int(bad[0]), column.name, f"{short(given)} is not {kind}{unit}")
     return numbers
 
 
@@ -121,7 +132,7 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     def refuse(bad: Any, what: str, show: bool = True) -> None:
         for row in np.flatnonzero(np.asarray(bad, dtype=bool))[:1]:
             given = f"{short(_plain(values.iloc[row]))} " if show else ""
-            raise TableError(f"{_where(source, int(row), column.name)}{given}{what}")
+            raise CellError(source, int(row), column.name, f"{given}{what}")
 
     if missing.any() and column.dtype != "str" and not column.nullable:
         if column.required or column.default is None:
@@ -250,16 +261,38 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
         if again.size:
             row, value = int(again[0]), checked[schema.unique].iloc[again[0]]
             first = int(np.flatnonzero((checked[schema.unique] == value).to_numpy())[0])
-            raise TableError(
-                f"{_where(source, row, schema.unique)}duplicate {short(value)}, also in row {first + 1}; "
-                f"each {schema.unique} must be unique"
-            )
+            raise CellError(
+                source, row, schema.unique,
+                f"duplicate {short(value)}, also in row {first + 1}; each {schema.unique} must be unique",
+            )  # fmt: skip
     return checked
 
 
 def as_table(given: pd.DataFrame | str | Path, schema: Schema) -> pd.DataFrame:
     """Return a checked table: of a frame as `check` does, of a file as `read` does."""
     return read(given, schema) if isinstance(given, str | Path) else check(given, schema)
+
+
+def cell_errors(
+    frame: pd.DataFrame, schema: Schema, source: str = ""
+) -> tuple[pd.DataFrame, list[CellError]]:
+    """Return a frame in which every wrong cell holds a value that is right, and an error for each such cell.
+
+    Only single cells are looked at: `check` complains of missing columns and of repeated names.
+    """
+    frame, found = frame.reset_index(drop=True), []
+    for column in schema.columns:
+        while column.name in frame:
+            try:
+                _coerce(frame[column.name], column, source)
+                break
+            except CellError as error:
+                found.append(error)
+                filler = {"str": "x", "bool": "false"}.get(column.dtype, str(max(1, column.minimum or 0)))
+                values = frame[column.name].astype(object)
+                values.iloc[error.row] = filler
+                frame = frame.assign(**{column.name: values})
+    return frame, sorted(found, key=lambda error: error.row)
 
 
 def read(path: str | Path, schema: Schema) -> pd.DataFrame:

@@ -26,7 +26,8 @@ from procure.packages import (
     write_packages,
 )
 from procure.packages.enumerate import blocks
-from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.quote_file import read_quotes
+from procure.packages.quotes import check_quotes
 from procure.packages.terms import make_offer
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"

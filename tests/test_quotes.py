@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from procure.cli.quotes import app
 from procure.errors import TableError
-from procure.packages.quotes import check_quotes, read_quotes, summarise_quotes
+from procure.packages.quote_file import read_quotes
+from procure.packages.quotes import check_quotes, summarise_quotes
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "quotes" / "example-2023.csv"
 HEADER = "name,category,cpus,mem_gb,gpus,price_usd"
@@ -134,10 +135,11 @@ def test_checking_twice_changes_nothing() -> None:
 
 
 def test_command_prints_categories() -> None:
-    """`quotes check --format json` prints one record per category; the table names the file."""
+    """`quotes check --format json` has every type, no problem, and a record per category; the table names the file."""
     runner = CliRunner()
-    records = json.loads(runner.invoke(app, ["check", str(EXAMPLE), "--format", "json"]).stdout)
-    assert [record["n_types"] for record in records] == [4, 2, 15]
+    found = json.loads(runner.invoke(app, ["check", str(EXAMPLE), "--format", "json"]).stdout)
+    assert len(found["rows"]) == 21 and found["problems"] == [] == found["lines"]
+    assert [record["n_types"] for record in found["categories"]] == [4, 2, 15]
     said = runner.invoke(app, ["check", str(EXAMPLE)]).stdout
     assert "21 types in 3 categories" in " ".join(
         said.split()

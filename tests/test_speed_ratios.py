@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from procure.errors import TableError
-from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.quote_file import read_quotes
+from procure.packages.quotes import check_quotes
 from procure.reports import purchase
 from procure.study import load_study
 from procure.study.check import check_study, study_notes
@@ -161,11 +162,14 @@ def test_quotes_check_prints_the_ratio_of_each_type(procure, tmp_path):
     """JSON has it by category and by type; without a logged speed nothing is added."""
     study(tmp_path, "", ",spec_rate", ",7")
     path = tmp_path / "q.csv"
-    assert "speed_ratio_min" not in json.loads(procure("quotes", "check", path, "--format", "json")[1])[0]
+    assert (
+        "speed_ratio_min"
+        not in json.loads(procure("quotes", "check", path, "--format", "json")[1])["categories"][0]
+    )
     said = procure(
         "quotes", "check", path, "--format", "json", "--logged-speed", "14", "--logged-speed", "3.5"
     )
-    found = json.loads(said[1])[0]
+    found = json.loads(said[1])["categories"][0]
     assert (found["speed_ratio_min"], found["speed_ratio_max"]) == (0.5, 2.0)
     assert found["types"] == [{"name": "x", "spec_rate": 7.0, "speed_ratio_min": 0.5, "speed_ratio_max": 2.0}]
     assert procure("quotes", "check", path, "--logged-speed", "0")[0] == 2

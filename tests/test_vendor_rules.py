@@ -18,7 +18,8 @@ from procure.errors import TableError
 from procure.packages import PackageRules, expand_packages
 from procure.packages.enumerate import blocks
 from procure.packages.expiry import validity_notes
-from procure.packages.quotes import check_quotes, read_quotes
+from procure.packages.quote_file import read_quotes
+from procure.packages.quotes import check_quotes
 from procure.packages.terms import make_offer
 from procure.study import load_study
 

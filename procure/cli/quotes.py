@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from decimal import Decimal
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 from procure.cli import common, lazy
-from procure.packages.quotes import price_notes, read_quotes, summarise_quotes
+from procure.packages.quote_file import OfferReading, QuoteFile, currency_code, read_quote_file
+from procure.packages.quotes import price_notes, summarise_quotes
+from procure.packages.template import write_rows, write_template
+from procure.settings import validated
 from procure.study.existing import read_existing, summarise_nodes
 from procure.tables import write
 from procure.text import counted
@@ -18,10 +25,44 @@ from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_ratio
 app = lazy.command_group()
 
 
+class Decimals(StrEnum):
+    """The mark that separates decimals."""
+
+    COMMA = "comma"
+    POINT = "point"
+
+
+RateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rate", metavar="CODE=USD", help="US$ for one unit of a currency, e.g. EUR=1.08. Repeatable."
+    ),
+]
+CurrencyOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE", callback=common.checked(currency_code), help="Of prices that name no currency."
+    ),
+]
+DecimalOption = Annotated[
+    Decimals | None,
+    typer.Option("--decimal", help="The mark that separates decimals in text such as 14.950."),
+]
+TaxOption = Annotated[
+    float | None, typer.Option("--tax", metavar="PERCENT", help="Tax in prices that are said to be with tax.")
+]
+FixOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="OUT", help="Write what was understood as a quote table, .xlsx or .csv; the rest as given."
+    ),
+]
+
+
 @app.command("check")
 def check_(
     path: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A quote file, .csv or .parquet; - for stdin.")
+        Path, typer.Argument(metavar="FILE", help="A quote file, .xlsx, .ods, .csv or .parquet; - for stdin.")
     ],
     logged_speed: Annotated[
         list[float] | None,
@@ -34,49 +75,134 @@ def check_(
         list[str] | None,
         typer.Option(metavar="NAME", help="Its processor instead, e.g. 'AMD EPYC 7542'. Repeatable."),
     ] = None,
+    rate: RateOption = None,
+    currency: CurrencyOption = None,
+    decimal: DecimalOption = None,
+    tax: TaxOption = None,
+    fix: FixOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Check every row of a quote file and print its categories.
+    """Check every cell of a quote file, list all errors and guesses, and print its categories.
 
-    Required columns: name, category, cpus, mem_gb (1 GB = 1,000 MB), gpus, price_usd (US$ of one
-    node; text such as $6,960 is accepted). An error names the row and the column. Ranges are of one
-    node. With a logged speed, run times are multiplied by logged speed / spec_rate: speed_ratio.
+    A quote table has the columns name, category, cpus, mem_gb (1 GB = 1,000 MB), gpus, price_usd
+    (US$ of one node; text such as $6,960 is accepted). Other sheets are looked through for tables of
+    offers: headings in six languages, units in cells (1.5 TB, 2x32, 14.950,00 €), currencies by their
+    rate. Ranges are of one node. With a logged speed, run times are multiplied by logged speed /
+    spec_rate: speed_ratio.
 
     Examples:
     procure quotes check quotes/example-2023.csv
+    procure quotes check offers.xlsx --rate EUR=1.08 --fix understood.csv
     procure quotes check quotes/example-2023.csv --format json
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
-    table = read_quotes(path)
+    found = read_quote_file(path, _reading(rate, currency, decimal, tax))
+    if fix is not None:
+        rows = found.understood.astype(str).to_dict(orient="records")
+        write_rows(rows, list(found.understood.columns), fix, found.lines)
+        common.note(
+            f"wrote {fix}" + (f": {counted(len(found.errors), 'cell')} as given" if found.errors else "")
+        )
+    if found.errors:
+        _refuse(found, output)
+    table = found.quotes
     with common.bad_option("--logged-speed"):
         speeds = [float(exact_speed(speed) or 0) for speed in logged_speed or []]
     with common.bad_option("--logged-processor"):
         speeds += [logged_processor_speed(name, table)[0] for name in logged_processor or []]
     ratios = speed_ratios(table, speeds) if speeds else None
     summary = summarise_quotes(table, ratios)
-    if ratios is not None and output is common.Format.JSON:
-        by_category = ratios.groupby(table["category"], sort=False)
-        summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
     for text in price_notes(table):
         common.note(text)
     for text in rate_warnings(table, speeds):
         common.note(f"careful: {text}")
-    if output is not common.Format.TABLE:
+    if output is common.Format.JSON:
+        if ratios is not None:
+            by_category = ratios.groupby(table["category"], sort=False)
+            summary["types"] = [part.to_dict(orient="records") for _, part in by_category]
+        common.print_json(_document(found) | {"categories": summary.to_dict(orient="records")})
+        return
+    _say_findings(found)
+    if output is common.Format.CSV:
         common.print_table(summary, output)
         return
+    _print_ranges(path, table, summary)
+    if ratios is not None:
+        common.note(f"run times are multiplied by {ratio_text(ratios)}")
+
+
+def _reading(
+    rates: list[str] | None, currency: str | None, decimal: Decimals | None, tax: float | None
+) -> OfferReading:
+    """Make the settings that options give."""
+    given: dict[str, object] = {}
+    with common.bad_option("--rate"):
+        for text in rates or []:
+            code, equals, value = text.partition("=")
+            if not equals:
+                raise ValueError(f"{text!r} was given; write it as EUR=1.08")
+            given[currency_code(code)] = value
+        validated(OfferReading, {"rates": given}, "rate")
+    with common.bad_option("--tax"):
+        mark = None if decimal is None else decimal.value
+        values = {"currency": currency, "rates": given, "decimal": mark, "tax_percent": tax}
+        return validated(OfferReading, values, "tax")
+
+
+def _document(found: QuoteFile) -> dict[str, object]:
+    return {
+        "rows": found.quotes.to_dict(orient="records"),
+        "lines": [
+            asdict(line) | {"usd": float(line.usd), "percent": _float(line.percent)} for line in found.lines
+        ],
+        "problems": [one.to_dict() for one in found.findings],
+    }
+
+
+def _float(value: Decimal | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _refuse(found: QuoteFile, output: common.Format) -> None:
+    """Say every error, and end."""
+    if output is common.Format.JSON:
+        common.print_json(_document(found))
+        raise typer.Exit(1)
+    _say_findings(found)
+    raise found.error()
+
+
+def _say_findings(found: QuoteFile) -> None:
+    for one in found.findings:
+        if one.severity != "error":
+            common.note(f"{'guessed' if one.severity == 'guess' else 'careful'}: {one}")
+
+
+def _print_ranges(path: Path, table: pd.DataFrame, summary: pd.DataFrame) -> None:
     people = summary[["category", "n_types"]].copy()
     for name in summary.columns[2::2].str.removesuffix("_min"):
         low, high = summary[f"{name}_min"], summary[f"{name}_max"]
         people[name] = [
             _range(a, b, 4 if name == "speed_ratio" else 12) for a, b in zip(low, high, strict=True)
         ]
-    common.print_table(
-        people,
-        output,
-        f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}",
-    )
-    if ratios is not None:
-        common.note(f"run times are multiplied by {ratio_text(ratios)}")
+    title = f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}"
+    common.print_table(people, common.Format.TABLE, title)
+
+
+@app.command("template")
+def template(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The template to write, .xlsx or .csv.")],
+) -> None:
+    """Write an empty quote file for vendors: columns with notes, drop-downs and an example row.
+
+    The .xlsx has a second sheet for lines that are no servers: storage, switches, installation, warranty,
+    discounts. The example rows are left out when the file is read.
+
+    Examples:
+    procure quotes template --out offers.xlsx
+    """
+    write_template(out)
+    common.note(f"wrote {out}")
 
 
 def _range(low: float, high: float, digits: int) -> str:

@@ -1,49 +1,20 @@
-"""Vendor files become one quote table: every row checked, every error with its row and column."""
+"""The rules of a quote table: every row checked, every error with its row and column."""
 
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
-from procure.tables import check, read
+from procure.tables import CellError, check
 from procure.text import counted, listed
 
 _ILLEGAL_IN_NAMES = ",=\"'\n\r\t"
 _LARGEST = 1e12
 """Sums of larger prices or powers would not be exact."""
-
-
-def read_quotes(path: str | Path) -> pd.DataFrame:
-    """Read a quote table from CSV (plain or compressed) or Parquet.
-
-    Parameters
-    ----------
-    path
-        The file. Columns ``name, category, cpus, mem_gb, gpus, price_usd`` are required
-        (1 GB = 1,000 MB); the others of `procure.tables.QUOTE` are optional.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per server type, in the file's order.
-
-    Raises
-    ------
-    TableError
-        What `procure.tables.read` or `check_quotes` complains of, with file, row and column.
-
-    Examples
-    --------
-    >>> import procure
-    >>> procure.read_quotes("quotes.csv")["name"].to_list()
-    ['Small', 'Big', 'Gpu']
-    """
-    return check_quotes(read(path, QUOTE), str(path))
 
 
 def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFrame:
@@ -57,25 +28,37 @@ def check_quotes(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFr
         ``valid_until`` that is no date; and all that `procure.tables.check` complains of.
     """
     quotes = check(quotes, QUOTE, source)
+    for error in quote_errors(quotes, source):
+        raise error
+    return with_core_rates(quotes, source)
+
+
+def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[CellError]:
+    """Yield an error for each cell of a checked quote table that breaks a rule of quotes; see `check_quotes`."""
     for column in ("name", "category"):
         for row, text in enumerate(quotes[column]):
-            where = f"{source}, row {row + 1}, column {column}"
-            _check_name(text, where)
-            if column == "name" and text in PACKAGE.by_name:
-                raise TableError(f"{where}: {text!r} is a column of every package table; choose another name")
-    quotes = with_core_rates(quotes, source)
+            if (what := _wrong_name(text)) is not None:
+                yield CellError(source, row, column, what)
+            elif column == "name" and text in PACKAGE.by_name:
+                what = f"{text!r} is a column of every package table; choose another name"
+                yield CellError(source, row, column, what)
+    yield from _rate_errors(quotes, source)
     for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):
         if {low, high} <= set(quotes):
-            for row in np.flatnonzero((quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool))[:1]:
-                _refuse(quotes, row, low, source, f"at most {high} is allowed, {quotes[high].iloc[row]:g}")
+            for row in np.flatnonzero(
+                (quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool)
+            ).tolist():
+                yield _refused(
+                    quotes, row, low, source, f"at most {high} is allowed, {quotes[high].iloc[row]:g}"
+                )
     for column in ("price_usd", "power_w", "rack_units"):
-        for row in np.flatnonzero(quotes[column] > _LARGEST)[:1] if column in quotes else ():
-            _refuse(quotes, row, column, source, f"at most {_LARGEST:g} is allowed")
-    for row in np.flatnonzero(quotes["price_usd"].round(2) != quotes["price_usd"])[:1]:
-        _refuse(quotes, row, "price_usd", source, "prices go to the cent")
+        for row in np.flatnonzero(quotes[column] > _LARGEST).tolist() if column in quotes else ():
+            yield _refused(quotes, row, column, source, f"at most {_LARGEST:g} is allowed")
+    for row in np.flatnonzero(quotes["price_usd"].round(2) != quotes["price_usd"]).tolist():
+        yield _refused(quotes, row, "price_usd", source, "prices go to the cent")
     for row, text in enumerate(quotes["valid_until"]):
-        _check_date(text, f"{source}, row {row + 1}, column valid_until")
-    return quotes
+        if not _is_date(text):
+            yield CellError(source, row, "valid_until", f"{text!r} is no date; write it as 2023-06-30")
 
 
 def price_notes(quotes: pd.DataFrame) -> list[str]:
@@ -96,49 +79,50 @@ def with_core_rates(quotes: pd.DataFrame, source: str = "quote table") -> pd.Dat
     TableError
         A type has both rates and they differ, or a rate is 0.
     """
+    for error in _rate_errors(quotes, source):
+        raise error
     if "spec_rate_node" in quotes:
         of_core = quotes["spec_rate_node"] / quotes["cpus"]
         given = quotes["spec_rate"] if "spec_rate" in quotes else pd.Series(np.nan, index=quotes.index)
-        bad = np.flatnonzero(~np.isclose(given, of_core) & (given.notna() & of_core.notna()).to_numpy())
-        if bad.size:
-            row = int(bad[0])
-            raise TableError(
-                f"{source}, row {row + 1}, column spec_rate_node: {quotes['spec_rate_node'].iloc[row]:g} for "
-                f"{quotes['cpus'].iloc[row]} CPUs is {of_core.iloc[row]:.4g} each, and spec_rate is "
-                f"{given.iloc[row]:g}; give one of them"
-            )
         quotes = quotes.assign(spec_rate=given.fillna(of_core))
-    slow = (quotes["spec_rate"] < SPEEDS[0]).to_numpy() if "spec_rate" in quotes else np.zeros(0, bool)
-    for row in np.flatnonzero(slow)[:1]:
-        raise TableError(
-            f"{source}, row {int(row) + 1}, column spec_rate: a speed is a number above 0, at least "
-            f"{SPEEDS[0]:g}; {quotes['spec_rate'].iloc[row]:g} was given; leave it empty where none is known"
-        )
     return quotes
 
 
-def _check_name(text: str, where: str) -> None:
+def _rate_errors(quotes: pd.DataFrame, source: str) -> Iterator[CellError]:
+    rates = quotes["spec_rate"] if "spec_rate" in quotes else pd.Series(np.nan, index=quotes.index)
+    if "spec_rate_node" in quotes:
+        of_core = quotes["spec_rate_node"] / quotes["cpus"]
+        both = (rates.notna() & of_core.notna()).to_numpy()
+        for row in np.flatnonzero(~np.isclose(rates, of_core) & both):
+            yield CellError(
+                source, int(row), "spec_rate_node",
+                f"{quotes['spec_rate_node'].iloc[row]:g} for {quotes['cpus'].iloc[row]} CPUs is "
+                f"{of_core.iloc[row]:.4g} each, and spec_rate is {rates.iloc[row]:g}; give one of them",
+            )  # fmt: skip
+        rates = rates.fillna(of_core)
+    for row in np.flatnonzero((rates < SPEEDS[0]).to_numpy()):
+        what = f"a speed is a number above 0, at least {SPEEDS[0]:g}; {rates.iloc[row]:g} was given"
+        yield CellError(source, int(row), "spec_rate", f"{what}; leave it empty where none is known")
+
+
+def _wrong_name(text: str) -> str | None:
     bad = next((letter for letter in text if letter in _ILLEGAL_IN_NAMES), None)
     if bad is not None:
-        raise TableError(
-            f"{where}: {text!r} holds {bad!r}; a name may not hold commas, '=', quotes or breaks"
-        )
-    if text != text.strip():
-        raise TableError(f"{where}: {text!r} begins or ends with a space")
+        return f"{text!r} holds {bad!r}; a name may not hold commas, '=', quotes or breaks"
+    return f"{text!r} begins or ends with a space" if text != text.strip() else None
 
 
-def _refuse(quotes: pd.DataFrame, row: int, column: str, source: str, why: str) -> None:
+def _refused(quotes: pd.DataFrame, row: int, column: str, source: str, why: str) -> CellError:
     given = quotes[column].iloc[row]
     text = f"{given:g}" if given == round(given, 2) else repr(float(given))
-    raise TableError(f"{source}, row {row + 1}, column {column}: {text} was given; {why}")
+    return CellError(source, int(row), column, f"{text} was given; {why}")
 
 
-def _check_date(text: str, where: str) -> None:
+def _is_date(text: str) -> bool:
     try:
-        if text and (len(text) != 10 or datetime.date.fromisoformat(text) is None):
-            raise ValueError
+        return not text or (len(text) == 10 and datetime.date.fromisoformat(text) is not None)
     except ValueError:
-        raise TableError(f"{where}: {text!r} is no date; write it as 2023-06-30") from None
+        return False
 
 
 def summarise_quotes(quotes: pd.DataFrame, ratios: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -124,7 +124,7 @@ def _check_workload(study: Study, workload: Workload, quotes: pd.DataFrame | Non
 def study_notes(study: Study) -> list[str]:
     """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
     quotes = study.read_quotes()
-    notes = price_notes(quotes) + validity_notes(quotes, study.packages)
+    notes = [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
     existing = study.read_existing_nodes(notes.append)
     return notes + study.speed_notes(quotes, existing)
 

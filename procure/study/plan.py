@@ -169,7 +169,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     for jobs in workloads.values():
         for policy in policies:
             refuse_multi_node(jobs, policy)
-    notes += price_notes(quotes) + validity_notes(quotes, study.packages)
+    notes += [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
     existing = study.read_existing_nodes(notes.append)
     if existing is not None:
         notes += coverage_notes(workloads, existing, quotes)

@@ -10,12 +10,15 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
+from procure.errors import TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.constraints import parse
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.expand import MOST_HELD
+from procure.packages.order import OrderLines, order_lines
+from procure.packages.quote_file import OfferReading, read_quote_file
 from procure.policies import catalog
 from procure.progress import silent
 from procure.settings import (
@@ -164,6 +167,7 @@ class Study(Settings):
     name: Name
     quotes: InputFile
     results: Folder = Path("results")
+    offers: OfferReading = OfferReading()
     packages: PackageRules
     workloads: Annotated[tuple[Workload, ...], Field(max_length=MOST_WORKLOADS)]
     simulate: Simulate = Simulate()
@@ -231,7 +235,16 @@ class Study(Settings):
 
     def read_quotes(self) -> pd.DataFrame:
         """Read the study's quote table."""
-        return read_quotes(self.quotes)
+        return read_quotes(self.quotes, self.offers)
+
+    def order_lines(self) -> OrderLines:
+        """Read the lines of the offer that are no servers, and choose those that are bought."""
+        return order_lines(read_quote_file(self.quotes, self.offers).lines, self.offers.warranty_years)
+
+    def quote_notes(self) -> list[str]:
+        """Say how much of the quote file was guessed, and what is bought beside servers."""
+        file = read_quote_file(self.quotes, self.offers)
+        return [*file.notes(), *order_lines(file.lines, self.offers.warranty_years).notes()]
 
     def logged_processor(self, workload: Workload) -> str | None:
         """Return the processor that a workload was logged on, where the study names one."""
@@ -292,6 +305,12 @@ def load_study(path: str | Path | Study) -> Study:
         return path
     path = Path(path)
     study = validated(Study, read_values(path), str(path), folder=path.parent)
+    try:
+        lines = study.order_lines()
+    except TableError:
+        lines = OrderLines()  # every reader of the quotes complains of them
+    if lines.bought:
+        study = study.model_copy(update={"packages": lines.rules(study.packages)})
     study._path = path
     return study
 

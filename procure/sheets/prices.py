@@ -1,0 +1,139 @@
+"""What an amount is in US$: its currency, the tax in it, and the rate that the user states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from procure.sheets.cells import Unreadable
+from procure.sheets.grid import Grid
+from procure.sheets.tables import Table
+from procure.sheets.units import Decimals, Unit, amount_of, tax_of, unit_of
+
+_STATED = re.compile(
+    r"\b(?:prices?|preise?|prix|precios?|prezzi|prezzo|prijzen|amounts?|beträge|angaben|all|alle|tous|importes|valori)\b.*?\b(?:in|en)\s+([^\s,.;()]+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a file is to be read where it does not say.
+
+    Attributes
+    ----------
+    rates
+        US$ for one unit of a currency, by its code.
+    currency
+        Code of amounts that name none; None = that is an error.
+    decimal
+        The mark that separates decimals in text; None = as the file itself shows.
+    tax_percent
+        Tax that gross prices contain; None = a gross price is an error.
+    """
+
+    rates: Mapping[str, Decimal] = field(default_factory=dict)
+    currency: str | None = None
+    decimal: Decimals | None = None
+    tax_percent: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the text around a table says of all its prices: currency, and whether tax is in them."""
+
+    unit: Unit | None = None
+    gross: bool | None = None
+    where: str = ""
+
+
+def sheet_terms(grid: Grid, table: Table) -> Terms:
+    """Return what sentences of a sheet, outside the numbers of its tables, say of prices."""
+    unit, gross, where = None, None, ""
+    for row in grid.rows:
+        for cell in row:
+            if not isinstance(cell.value, str) or len(cell.value) < 3:
+                continue
+            text = cell.text
+            said = (
+                tax_of(text)
+                if re.search(r"pri[xcjs]|prei|prez|mwst|vat|tva|iva|btw|tax|ust", text, re.IGNORECASE)
+                else None
+            )
+            if said is not None and len(text.split()) > 1 and amount_of(text) is None and gross is not True:
+                gross, where = said, cell.address
+            if (
+                (match := _STATED.search(text))
+                and (found := unit_of(match[1])) is not None
+                and found.kind == "money"
+            ):
+                unit = unit or found
+    return Terms(unit, gross, where)
+
+
+class Pricing:
+    """Turns amounts of a table's price columns into US$."""
+
+    def __init__(self, table: Table, terms: Terms, convention: Convention) -> None:
+        """Take the table, what its sheet says of prices, and what the user says."""
+        self.table, self.terms, self.convention = table, terms, convention
+
+    def usd(self, column: str) -> Callable[[Decimal, Unit | None], Decimal]:
+        """Return what turns an amount of a column, and the unit beside it, into US$."""
+        heading = self.table.headings.get(column)
+        gross = heading.gross if heading is not None and heading.gross is not None else self.terms.gross
+        is_ours = heading is not None and heading.rank < 0
+        seen = self._seen_units(column)
+        default = seen.pop() if len(seen) == 1 else None
+
+        def convert(value: Decimal, unit: Unit | None) -> Decimal:
+            if unit is not None and unit.kind != "money":
+                raise Unreadable("is no amount of money")
+            stated = unit or (self.terms.unit if not is_ours else None)
+            factor = stated.factor if stated is not None else Decimal(1)
+            code = (
+                stated.currency
+                if stated is not None
+                else (self.convention.currency or default or ("USD" if is_ours else ""))
+            )
+            if not code:
+                raise Unreadable(
+                    'names no currency; state it in the heading, e.g. price (EUR), or as currency = "EUR" (--currency)'
+                )
+            amount = value * factor * self._rate(code)
+            if gross:
+                if self.convention.tax_percent is None:
+                    raise Unreadable(
+                        "is a price with tax; state the tax in it, e.g. tax_percent = 19 (--tax), or give net prices"
+                    )
+                amount = amount / (1 + self.convention.tax_percent / 100)
+            return amount
+
+        return convert
+
+    def _rate(self, code: str) -> Decimal:
+        if code == "USD":
+            return Decimal(1)
+        if code == "kr":
+            raise Unreadable("may be Swedish, Norwegian or Danish crowns; write SEK, NOK or DKK")
+        if code not in self.convention.rates:
+            raise Unreadable(
+                f"is in {code}, which has no rate; state US$ for one: rates = {{ {code} = 1.08 }} (--rate {code}=1.08)"
+            )
+        return self.convention.rates[code]
+
+    def _seen_units(self, column: str) -> set[str]:
+        """Return the currencies that stand beside amounts of the column."""
+        found: set[str] = set()
+        for row in self.table.rows:
+            cell = self.table.cell(row, column)
+            if cell is None:
+                continue
+            unit = unit_of(cell.unit) if cell.unit else None
+            if isinstance(cell.value, str) and (amount := amount_of(cell.value)) is not None:
+                unit = amount.unit
+            if unit is not None and unit.kind == "money":
+                found.add(unit.currency)
+        return found

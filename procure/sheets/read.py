@@ -1,0 +1,129 @@
+"""A spreadsheet, or delimited text, becomes rows of the quote table as text, other lines, and a list of findings."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from procure.errors import TableError
+from procure.files import read_bytes
+from procure.files.read import as_utf8
+from procure.schemas import QUOTE
+from procure.sheets.findings import Finding
+from procure.sheets.grid import Cell, Grid
+from procure.sheets.prices import Convention, Pricing, sheet_terms
+from procure.sheets.rows import SheetTable, TableReader
+from procure.sheets.tables import Table, is_header, tables_of
+from procure.sheets.units import Decimals, amount_of
+from procure.sheets.workbook import MOST_COLUMNS, MOST_ROWS, is_workbook, read_grids
+
+
+def read_sheets(path: Path, convention: Convention) -> SheetTable:
+    """Read all tables of a spreadsheet or of delimited text.
+
+    Raises
+    ------
+    TableError
+        The file cannot be read at all, or no table is found in it.
+    """
+    found = SheetTable()
+    grids = read_grids(path) if is_workbook(path) else [_text_grid(path, found)]
+    visible = [_seen(grid, found) for grid in grids]
+    tables = [(grid, table) for grid in visible for table in tables_of(grid)]
+    if not tables:
+        raise TableError(
+            f"{path}: no table of offers was found: a header row with a name, CPUs, memory and a price is needed; "
+            "`procure quotes template` writes one"
+        )
+    if not is_workbook(path):
+        _check_width(path, tables)
+    decimal = convention.decimal or _decimal_mark(tables)
+    for grid, table in tables:
+        found.findings += table.findings
+        terms = sheet_terms(grid, table)
+        TableReader(table, Pricing(table, terms, convention), decimal, found).read()
+    return found
+
+
+def _text_grid(path: Path, found: SheetTable) -> Grid:
+    content = as_utf8(read_bytes(path))
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        if b"\0" in content[:4096]:
+            raise TableError(f"{path}: is neither text nor a spreadsheet (.xlsx, .ods)") from None
+        text = content.decode("cp1252", errors="replace")
+        found.findings.append(
+            Finding("guess", "", "", "", "", "the text is not UTF-8; it was read as Windows-1252")
+        )
+    heads = [line for line in text[:65536].splitlines() if line.strip()]
+    mark = max(",;\t", key=lambda one: max((line.count(one) for line in heads[:40]), default=0))
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=True))
+    except csv.Error as error:
+        raise TableError(f"{path}: cannot be read as CSV: {error}") from None
+    if len(rows) > MOST_ROWS or max(map(len, rows), default=0) > MOST_COLUMNS:
+        raise TableError(f"{path}: has more than {MOST_ROWS:,} rows or {MOST_COLUMNS} columns")
+    rows = [row for row in rows if row]
+    cells = [[Cell(f"row {n}" if n else "header", text) for text in row] for n, row in enumerate(rows)]
+    if not rows or not is_header(cells[0]):  # rows are counted from the header where that is the first line
+        cells = [[Cell(f"line {n}", text) for text in row] for n, row in enumerate(rows, 1)]
+    return Grid("", cells)
+
+
+def _seen(grid: Grid, found: SheetTable) -> Grid:
+    """Return what a person sees of a sheet; say what is hidden, and which notes cells have."""
+    hidden = [
+        cell
+        for n, row in enumerate(grid.rows)
+        for place, cell in enumerate(row)
+        if (n in grid.hidden_rows or place in grid.hidden_columns) and not cell.is_empty
+    ]
+    if hidden:
+        found.findings.append(
+            Finding(
+                "warning",
+                grid.sheet,
+                hidden[0].address,
+                "",
+                hidden[0].text,
+                "is hidden, and so is not read, nor are other hidden rows or columns",
+            )
+        )
+    found.findings += [
+        Finding(
+            "warning", grid.sheet, cell.address, "", cell.text, f"has a note that is not read: {cell.note}"
+        )
+        for row in grid.rows
+        for cell in row
+        if cell.note
+    ]
+    return grid.spread().without_hidden()
+
+
+def _check_width(path: Path, tables: list[tuple[Grid, Table]]) -> None:
+    """Refuse rows of delimited text with more fields than the quote table's own header: a separator moved them."""
+    for _, table in tables:
+        width = table.width if table.is_ours else MOST_COLUMNS
+        for row in table.rows:
+            if any(not cell.is_empty for cell in row[width:]):
+                raise TableError(f"{path}, {row[0].address}: {len(row)} fields where the header has {width}")
+
+
+def _decimal_mark(tables: list[tuple[Grid, Table]]) -> Decimals | None:
+    """Return the mark that separates decimals where the amounts of the tables can only mean one."""
+    marks: set[Decimals] = set()
+    for _, table in tables:
+        places = [
+            n
+            for name, n in table.columns.items()
+            if name in QUOTE.by_name and QUOTE.by_name[name].dtype != "str"
+        ]
+        for row in table.rows:
+            for place in places:
+                value = row[place].value if place < len(row) else None
+                amount = amount_of(value) if isinstance(value, str) else None
+                if amount is not None and len(amount.values) == 1:
+                    marks |= set(amount.values)
+    return marks.pop() if len(marks) == 1 else None

@@ -1,0 +1,300 @@
+"""The rows of one table: servers, other lines of the order, and what is neither."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
+
+from procure.schemas import QUOTE
+from procure.sheets import lines as other
+from procure.sheets.cells import Reader, Unreadable, cores_of
+from procure.sheets.findings import Finding, Severity
+from procure.sheets.grid import Cell
+from procure.sheets.headings import plain_words
+from procure.sheets.lines import Line
+from procure.sheets.prices import Pricing
+from procure.sheets.tables import Table
+from procure.sheets.units import Decimals
+
+EXAMPLE = "EXAMPLE (delete this row)"
+"""Name of the row that a template shows."""
+_GUESSED = {"category", "gpus"}
+"""Required columns that are guessed where a sheet has none."""
+
+
+@dataclass
+class SheetTable:
+    """What was read: a dict per server type with text by column, where each cell stands, and the rest.
+
+    Attributes
+    ----------
+    rows
+        Text by column, as the quote table writes it; of a cell that was not read as it is given.
+    where, given
+        By row and column: sheet and cell, and the cell's own text.
+    reported
+        (row, column) of cells that an error of ``findings`` is about.
+    """
+
+    rows: list[dict[str, str]] = field(default_factory=list)
+    where: list[dict[str, tuple[str, str]]] = field(default_factory=list)
+    given: list[dict[str, str]] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    reported: set[tuple[int, str]] = field(default_factory=set)
+    missing: list[Finding] = field(default_factory=list)
+
+
+class TableReader:
+    """Reads the rows of one table into a `SheetTable`."""
+
+    def __init__(self, table: Table, pricing: Pricing, decimal: Decimals | None, found: SheetTable) -> None:
+        """Take the table, its prices, the mark of decimals, and where to put what is found."""
+        self.table, self.pricing, self.found = table, pricing, found
+        self.readers = {
+            name: Reader(
+                name, table.headings[name].unit, decimal, pricing.usd(name), table.is_ours and not table.sheet
+            )
+            for name in table.columns
+            if name in QUOTE.by_name
+        }
+        self.quantity = Reader("min_count", None, decimal, pricing.usd("price_usd"))
+        self.n_first = len(found.rows)
+
+    def read(self) -> None:
+        """Read every row as a server, as another line, or as none."""
+        for row in self.table.rows:
+            label = " ".join(cell.text for cell in row if isinstance(cell.value, str))
+            if not self._is_offer(row, label):
+                continue
+            if self._is_server(row, label):
+                self._server(row)
+            else:
+                self._line(row, label)
+        self._missing()
+
+    def _say(self, severity: Severity, cell: Cell, column: str, text: str) -> None:
+        self.found.findings.append(
+            Finding(severity, self.table.sheet, cell.address, column, cell.shown, text)
+        )
+
+    def _is_offer(self, row: list[Cell], label: str) -> bool:
+        name, price = self.table.cell(row, "name"), self.table.cell(row, "price_usd")
+        filled = [self.table.cell(row, column) for column in self.table.columns]
+        filled = [cell for cell in filled if cell is not None and not cell.is_empty]
+        first = next(cell for cell in row if not cell.is_empty)
+        if name is not None and name.text == EXAMPLE:
+            self._say("warning", name, "", "is left out")
+            return False
+        texts = [cell.text for cell in row if isinstance(cell.value, str) and cell.value.strip()]
+        if any(other.is_total(text) for text in texts[:2]):
+            self._say("warning", first, "", "is a total, or tax, and is left out")
+            return False
+        if self.table.is_ours:
+            return True
+        if other.kind_of(label) == "discount" and other.percent_of(label) is not None:
+            return True
+        priced = price is not None and not price.is_empty
+        # A line of text under a table fills one or two cells, however they are headed.
+        if (not priced and len(filled) <= 2) or (priced and len(filled) == 1):
+            severity: Severity = "error" if priced else "warning"
+            text = "is a price without a name" if priced else "is left out: it has no price, CPUs or memory"
+            self._say(severity, first, "", text)
+            return False
+        return True
+
+    def _is_server(self, row: list[Cell], label: str) -> bool:
+        kind = self.table.cell(row, "_kind")
+        if kind is not None and not kind.is_empty:
+            return plain_words(kind.text) == "server"
+        figures = [self.table.cell(row, name) for name in ("cpus", "_cores_per_socket", "mem_gb", "_sockets")]
+        if any(cell is not None and not cell.is_empty and cell.text not in ("-", "–") for cell in figures):
+            return True
+        return self.table.is_ours or other.kind_of(label) is None
+
+    def _server(self, row: list[Cell]) -> None:
+        number, texts, places, given = len(self.found.rows), {}, {}, {}
+        for column, reader in self.readers.items():
+            cell = self.table.cell(row, column) or Cell("")
+            places[column], given[column] = (self.table.sheet, cell.address), cell.shown
+            reader.said, reader.others = [], {}
+            try:
+                if column == "price_usd" and cell.rows > 1:
+                    raise Unreadable(
+                        f"is merged over {cell.rows} rows: the price of each, or of all? give each row its own"
+                    )
+                texts[column] = (
+                    self._divided(row, cell, reader) if column == "price_usd" else reader.read(cell)
+                )
+            except Unreadable as error:
+                texts[column] = given[column]
+                self.found.reported.add((number, column))
+                self._say("error", cell, column, str(error))
+            for severity, text in reader.said:
+                self._say(severity, cell, column, text)
+            for name, text in reader.others.items():
+                texts[name] = texts.get(name) or text
+                places.setdefault(name, places[column])
+        self._add_cores(row, texts, places, given, number)
+        self.found.rows.append(texts)
+        self.found.where.append(places)
+        self.found.given.append(given)
+
+    def _divided(self, row: list[Cell], cell: Cell, reader: Reader) -> str:
+        """Return the price of one node; where quantity and total are given too, they must agree with it."""
+        text = reader.read(cell)
+        quantity, total = self.table.cell(row, "_quantity"), self.table.cell(row, "_total")
+        n = self.quantity.read(quantity) if quantity is not None else ""
+        if not re.fullmatch(r"[1-9]\d*", n) or not text:
+            return text
+        if "_divide" in self.table.columns:
+            return (
+                f"{(Decimal(text) / int(n)).quantize(Decimal('0.01'), ROUND_HALF_UP):f}"
+                if re.fullmatch(r"[\d.]+", text)
+                else text
+            )
+        if total is not None and not total.is_empty and not total.problem:
+            whole = Reader(
+                "price_usd", self.table.headings["_total"].unit, reader.decimal, self.pricing.usd("_total")
+            ).read(total)
+            if (
+                re.fullmatch(r"[\d.]+", whole + text)
+                and abs(Decimal(whole) - Decimal(text) * int(n)) > Decimal("0.01") * int(n) + 1
+            ):
+                raise Unreadable(f"times {n} is not the total {total.shown!r} beside it")
+        return text
+
+    def _add_cores(
+        self, row: list[Cell], texts: dict[str, str], places: dict, given: dict, number: int
+    ) -> None:
+        """Where no column has the cores, take them from sockets × cores of each, or from the processor's text."""
+        sockets, each = self.table.cell(row, "_sockets"), self.table.cell(row, "_cores_per_socket")
+        processor = self.table.cell(row, "processor")
+        if texts.get("cpus"):
+            return
+        cell = each or processor or Cell("")
+        if sockets is not None and each is not None:
+            if not (re.fullmatch(r"\d+", sockets.text) and re.fullmatch(r"\d+", each.text)):
+                return
+            cores = int(sockets.text) * int(each.text)
+        elif processor is not None and (read := cores_of(processor.text)) is not None:
+            cores, texts["processor"] = read
+            self._say("guess", processor, "cpus", f"read as {cores} cores")
+        else:
+            return
+        texts["cpus"], places["cpus"], given["cpus"] = str(cores), (self.table.sheet, cell.address), cell.text
+
+    def _line(self, row: list[Cell], label: str) -> None:
+        name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")
+        kind_cell, per = self.table.cell(row, "_kind"), self.table.cell(row, "_per")
+        kind = (
+            other.kind_of(kind_cell.text if kind_cell is not None and not kind_cell.is_empty else label)
+            or "other"
+        )
+        if other.is_optional(label):
+            self._say("warning", name, "", "is optional and not counted")
+            return
+        years_cell, vendor = self.table.cell(row, "_years"), self.table.cell(row, "vendor")
+        share = self.table.cell(row, "_discount")
+        percent = other.percent_of(label) if kind == "discount" else None
+        if kind == "discount" and price.is_number and price.unit == "%":
+            percent = Decimal(str(price.value)) * 100
+        if kind == "discount" and share is not None and share.is_number:
+            percent = Decimal(str(share.value)) * (100 if share.unit == "%" else 1)
+        usd, n = Decimal(0), 1
+        if percent is None:
+            read = self._line_price(row, price)
+            if read is None:
+                return
+            usd, n = read
+            usd = -abs(usd) if kind == "discount" else usd
+        a_node = other.is_per_node(label) or (per is not None and plain_words(per.text) == "node")
+        years = other.years_of(label)
+        if years_cell is not None and re.fullmatch(r"\d{1,2}", years_cell.text):
+            years = int(years_cell.text)
+        said = (
+            f"{percent} % off"
+            if percent is not None
+            else f"US$ {usd:,.2f}" + (" for each node" if a_node else f" × {n}")
+        )
+        self._say("guess", name, "", f"read as a line of the order: {kind}, {said}")
+        self.found.lines.append(
+            Line(kind, name.text, vendor.text if vendor is not None else "", 1 if a_node else n, usd,
+                 "node" if a_node else "order", years, percent, self.table.sheet, name.address)
+        )  # fmt: skip
+
+    def _line_price(self, row: list[Cell], price: Cell) -> tuple[Decimal, int] | None:
+        reader = self.readers.get("price_usd")
+        quantity = self.table.cell(row, "_quantity")
+        try:
+            text = reader.read(price) if reader is not None else ""
+            if not re.fullmatch(r"-?\d+(\.\d+)?", text):
+                raise Unreadable("is no price; one is needed")
+            n = self.quantity.read(quantity) if quantity is not None else ""
+        except Unreadable as error:
+            self._say("error", price if price.address else row[0], "price_usd", str(error))
+            return None
+        divide = "_divide" in self.table.columns
+        return Decimal(text), int(n) if re.fullmatch(r"[1-9]\d*", n) and not divide else 1
+
+    def _missing(self) -> None:
+        """Guess a category and GPUs where the table has no such column; name the other columns that it lacks."""
+        rows = self.found.rows[self.n_first :]
+        if not rows:
+            return
+        lacking = [c.name for c in QUOTE.columns if c.required and not any(row.get(c.name) for row in rows)]
+        for name in lacking:
+            if name not in _GUESSED or self.table.is_ours:
+                hint = (
+                    "; is the number of sockets or the processor's cores in another column?"
+                    if name == "cpus"
+                    else ""
+                )
+                at = next(iter(self.table.header.values()))
+                seen = ", ".join(cell.text for cell in self.table.header.values())
+                self.found.missing.append(
+                    Finding(
+                        "error",
+                        self.table.sheet,
+                        at.address,
+                        name,
+                        seen[:80],
+                        f"no column for {QUOTE.by_name[name].meaning}{hint}",
+                    )
+                )
+        for n, row in enumerate(rows, self.n_first):
+            if self.table.is_ours:
+                break
+            if not row.get("gpus") and (n, "gpus") not in self.found.reported:
+                row["gpus"] = "0"
+            if not row.get("category"):
+                row["category"] = _category(self.table.sheet, row)
+        if "category" in lacking and not self.table.is_ours:
+            kinds = ", ".join(dict.fromkeys(row["category"] for row in rows))
+            self.found.findings.append(
+                Finding(
+                    "guess",
+                    self.table.sheet,
+                    "",
+                    "category",
+                    "",
+                    f"no column says the category: {kinds} by GPUs, memory and the sheet's name",
+                )
+            )
+        if "gpus" in lacking and not self.table.is_ours:
+            self.found.findings.append(
+                Finding("guess", self.table.sheet, "", "gpus", "", "no column says GPUs: there are none")
+            )
+
+
+def _category(sheet: str, row: Mapping[str, str]) -> str:
+    words = plain_words(sheet)
+    for name, pattern in (
+        ("gpu", r"gpus?|accelerat\w*"),
+        ("bigmem", r"big ?mem|high ?mem|fat|large memory|grosser speicher"),
+    ):
+        if re.search(rf"\b({pattern})\b", words):
+            return name
+    return "gpu" if re.fullmatch(r"[1-9]\d*", row.get("gpus", "")) else "compute"

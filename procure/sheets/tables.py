@@ -1,0 +1,218 @@
+"""Where the tables of a sheet are: header rows anywhere, units beneath them, a server type per row or per column."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from procure.schemas import QUOTE
+from procure.sheets.findings import Finding, Severity
+from procure.sheets.grid import Cell, Grid
+from procure.sheets.headings import Heading, heading_of
+from procure.sheets.units import unit_of
+from procure.text import nearest
+
+_TEXTS = {"name", "vendor", "processor", "category", "source", "gpu_type", "lot", "quote_number", "_number"}
+_PRICES = {"price_usd", "_price", "_list_price", "_total"}
+_FEWEST = 3
+"""Headings that a row must have at least to begin a table; a name and a price are enough."""
+
+
+@dataclass
+class Table:
+    """A table of a sheet: which cell of a row belongs to which column.
+
+    Attributes
+    ----------
+    width
+        Number of headings, empty ones included.
+    columns
+        Place of each column in a row; names with _ as in ``headings.toml``.
+    headings
+        What the heading of each column says.
+    header
+        Cell of each heading.
+    rows
+        The rows beneath the header that are not empty.
+    """
+
+    sheet: str
+    columns: dict[str, int]
+    headings: dict[str, Heading]
+    header: dict[str, Cell]
+    rows: list[list[Cell]]
+    width: int
+    is_ours: bool = False
+    findings: list[Finding] = field(default_factory=list)
+
+    def cell(self, row: list[Cell], column: str) -> Cell | None:
+        """Return the cell of a column in a row, None where there is none."""
+        place = self.columns.get(column)
+        return row[place] if place is not None and place < len(row) else None
+
+    def add(self, severity: Severity, column: str, allowed: str, given: str | None = None) -> None:
+        """Note a finding about the whole column."""
+        cell = self.header.get(column, Cell(""))
+        name = {"_price": "price_usd", "_list_price": "price_usd", "_total": "price_usd"}.get(column, column)
+        name = "" if name.startswith("_") else name
+        self.findings.append(
+            Finding(severity, self.sheet, cell.address, name, cell.text if given is None else given, allowed)
+        )
+
+
+def tables_of(grid: Grid) -> list[Table]:
+    """Return the tables of a sheet, as it is or turned by 90°, with what their headings leave open."""
+    found = _tables(grid)
+    if found:
+        return found
+    return _tables(grid.turned())
+
+
+def _tables(grid: Grid) -> list[Table]:
+    heads = [n for n, row in enumerate(grid.rows) if is_header(row)]
+    found = []
+    for place, n in enumerate(heads):
+        end = heads[place + 1] if place + 1 < len(heads) else len(grid.rows)
+        texts, start = _header_texts(grid.rows, n, end)
+        rows = [row for row in grid.rows[start:end] if not all(cell.is_empty for cell in row)]
+        if rows:
+            found.append(_table(grid.sheet, grid.rows[n], texts, rows))
+    return found
+
+
+def is_header(row: list[Cell]) -> bool:
+    """Tell whether a row heads a table of offers."""
+    filled = [cell for cell in row if not cell.is_empty]
+    if any(cell.is_number for cell in filled):
+        return False
+    columns = {heading_of(cell.text).column for cell in filled} - {"", "_number"}
+    if {"name", "category"} < columns and len(columns) >= _FEWEST:
+        return True
+    priced = bool(columns & _PRICES)
+    many = {name.lstrip("_") for name in columns}
+    return (len(many) >= _FEWEST and (priced or len(filled) <= 3 * len(many))) or (
+        priced and "name" in columns
+    )
+
+
+def _header_texts(rows: list[list[Cell]], n: int, end: int) -> tuple[list[str], int]:
+    """Return the headings, with the units that a row beneath them may hold, and where the content begins."""
+    texts = [cell.text for cell in rows[n]]
+    if n + 1 < end:
+        under = [cell.text.strip("()[] ") for cell in rows[n + 1]]
+        units = [text for text in under if text]
+        if units and all(unit_of(text) is not None for text in units) and len(units) > 1:
+            both = zip(texts, [*under, *[""] * (len(texts) - len(under))], strict=False)
+            return [f"{text} ({unit})" if unit else text for text, unit in both], n + 2
+    return texts, n + 1
+
+
+def _table(sheet: str, header: list[Cell], texts: list[str], rows: list[list[Cell]]) -> Table:
+    table = Table(sheet, {}, {}, {}, rows, len(header))
+    exact = [text.strip() for text in texts if text.strip()]
+    table.is_ours = {column.name for column in QUOTE.columns if column.required} <= set(exact)
+    for place, text in enumerate(texts):
+        if text:
+            _take(table, place, heading_of(text), header[place], text)
+    _choose_price(table)
+    return table
+
+
+def _take(table: Table, place: int, heading: Heading, cell: Cell, text: str) -> None:
+    name = heading.column
+    content = any(place < len(row) and not row[place].is_empty for row in table.rows)
+    if not name:
+        if content:
+            table.findings.append(_unknown(table, cell, text))
+        return
+    if name in table.columns and content:
+        held = table.headings[name]
+        if name in _TEXTS:
+            first, second = (heading, held) if heading.rank < held.rank else (held, heading)
+            left = table.header[name] if first is heading else cell
+            table.findings.append(
+                Finding(
+                    "warning",
+                    table.sheet,
+                    left.address,
+                    "",
+                    left.text,
+                    f"is not read; {name} is taken from another column",
+                )
+            )
+            if second is heading:
+                return
+        else:
+            table.add(
+                "error",
+                name,
+                f"means the same as {table.header[name].text!r}; rename one of the two columns",
+                text,
+            )
+            return
+    elif name in table.columns:
+        return
+    table.columns[name], table.headings[name], table.header[name] = place, heading, cell
+
+
+def _unknown(table: Table, cell: Cell, text: str) -> Finding:
+    if table.is_ours:
+        return Finding(
+            "error",
+            table.sheet,
+            cell.address,
+            "",
+            "",
+            f"unknown column {text.strip()!r}; {nearest(text.strip(), QUOTE.names)}",
+        )
+    return Finding("warning", table.sheet, cell.address, "", text, "heads a column that is not read")
+
+
+def _choose_price(table: Table) -> None:
+    """Leave one column of prices, that of one node, or say what is open."""
+    columns = table.columns
+    several = any(_is_several(table, row) for row in table.rows)
+    if "price_usd" not in columns and "_price" in columns:
+        if several and "_total" not in columns:
+            table.add(
+                "error",
+                "_price",
+                "may be the price of one node or of the whole quantity; head it unit price or total price",
+            )
+        _rename(table, "_price")
+    if "price_usd" not in columns and "_list_price" in columns:
+        table.add("guess", "_list_price", "is taken as the price")
+        _rename(table, "_list_price")
+    if "price_usd" not in columns and "_total" in columns:
+        if "_quantity" in columns:
+            table.add("guess", "_total", "is divided by the quantity: the price of one node")
+        else:
+            table.add(
+                "error",
+                "_total",
+                "may be the price of one node or of several; head it unit price, or add a column quantity",
+            )
+        _rename(table, "_total")
+        table.columns["_divide"] = columns["price_usd"]
+    if "price_usd" in columns:
+        heading = table.headings["price_usd"]
+        if heading.not_one_node:
+            table.add(
+                "error",
+                "price_usd",
+                f"is the price of {heading.not_one_node}; the price of one node is needed",
+            )
+
+
+def _rename(table: Table, name: str) -> None:
+    table.columns["price_usd"] = table.columns.pop(name)
+    table.headings["price_usd"] = table.headings.pop(name)
+    table.header["price_usd"] = table.header.pop(name)
+
+
+def _is_several(table: Table, row: list[Cell]) -> bool:
+    cell = table.cell(row, "_quantity")
+    if cell is None or cell.is_empty:
+        return False
+    number = re.match(r"\s*(\d+)", cell.text)
+    return number is not None and int(number[1]) > 1

@@ -1,0 +1,164 @@
+"""Numbers and units as people write them: decimal commas, groups of thousands, currencies, GB, kW, rack units."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+Decimals = Literal["comma", "point"]
+
+_GIBI = Decimal(2) ** 30 / Decimal(10) ** 9
+_OF_A_KIND: dict[str, dict[str, Decimal]] = {
+    "memory": {
+        "mb": Decimal("0.001"), "gb": Decimal(1), "g": Decimal(1), "go": Decimal(1), "gbyte": Decimal(1),
+        "tb": Decimal(1000), "to": Decimal(1000), "tbyte": Decimal(1000), "gib": _GIBI, "tib": _GIBI * 1024,
+    },
+    "power": {"w": Decimal(1), "watt": Decimal(1), "watts": Decimal(1), "kw": Decimal(1000)},
+    "height": {"u": Decimal(1), "he": Decimal(1), "ru": Decimal(1), "hu": Decimal(1)},
+    "cores": dict.fromkeys(
+        ("cores", "core", "kerne", "kern", "c", "coeurs", "cœurs", "nucleos", "núcleos", "kernen"), Decimal(1)
+    ),
+    "pieces": dict.fromkeys(
+        ("x", "×", "pcs", "pc", "stk", "stück", "st", "pieces", "gpu", "gpus", "nodes", "knoten", "unités", "uds"),
+        Decimal(1),
+    ),
+}  # fmt: skip
+_CURRENCIES = {
+    "€": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR", "$": "USD", "us$": "USD", "usd": "USD", "us-$": "USD",
+    "£": "GBP", "gbp": "GBP", "chf": "CHF", "sfr": "CHF", "fr": "CHF", "¥": "JPY", "jpy": "JPY", "yen": "JPY",
+    "sek": "SEK", "nok": "NOK", "dkk": "DKK", "pln": "PLN", "zł": "PLN", "czk": "CZK", "kč": "CZK", "huf": "HUF",
+    "cad": "CAD", "ca$": "CAD", "c$": "CAD", "aud": "AUD", "a$": "AUD", "cny": "CNY", "rmb": "CNY", "inr": "INR",
+    "₹": "INR",
+    "krw": "KRW", "₩": "KRW", "brl": "BRL", "r$": "BRL", "mxn": "MXN", "zar": "ZAR", "sgd": "SGD", "nzd": "NZD",
+    "try": "TRY", "ils": "ILS", "₪": "ILS", "twd": "TWD", "hkd": "HKD", "ron": "RON", "bgn": "BGN", "kr": "kr",
+}  # fmt: skip
+"""By how it is written; ``kr`` is the crown of several countries."""
+_THOUSANDS = {"k": 1000, "t": 1000, "tsd": 1000, "m": 10**6, "mio": 10**6}
+CODES = frozenset(code for code in _CURRENCIES.values() if len(code) == 3)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit: its kind (``money memory power height cores pieces``), what one is worth, and a currency's code."""
+
+    kind: str
+    factor: Decimal
+    currency: str = ""
+
+
+def unit_of(text: str) -> Unit | None:
+    """Return the unit that a text is, None where it is none: ``GB``, ``kW``, ``HE``, ``€``, ``TEUR``, ``k$``."""
+    word = text.strip().casefold().rstrip(".").replace("\u00a0", "")
+    for kind, units in _OF_A_KIND.items():
+        if word in units:
+            return Unit(kind, units[word])
+    word = word.replace(" ", "")
+    if word in _CURRENCIES:
+        return Unit("money", Decimal(1), _CURRENCIES[word])
+    for many, factor in _THOUSANDS.items():
+        for rest in (
+            word.removeprefix(many) if word.startswith(many) else "",
+            word.removesuffix(many) if word.endswith(many) else "",
+        ):
+            if (rest := rest.strip(".")) in _CURRENCIES and rest != "kr":
+                return Unit("money", Decimal(factor), _CURRENCIES[rest])
+    return None
+
+
+_NET = re.compile(
+    r"\b(netto|net|ht|hors taxes?|"
+    r"(exkl|excl|zzgl|ohne|ex|plus|excluding|without|sin|hors|senza|sans|zonder)\.?\s*\d*\s*%?\s*"
+    r"(mwst|ust|vat|tax|tva|iva|btw|sales tax)"
+    r"|(iva|btw|tva|vat)\.?\s*(esclusa|excluido|excluida|excl|excluded|non comprise))(?=\W|$)",
+    re.IGNORECASE,
+)  # fmt: skip
+_GROSS = re.compile(
+    r"\b(brutto|gross|ttc|"
+    r"(inkl|incl|mit|including|inclusive|incluye|con)\.?\s*(of\s*)?[\d.,]*\s*%?\s*"
+    r"(mwst|ust|vat|tax(es)?|tva|iva|btw|mehrwertsteuer)"
+    r"|(iva|btw|tva|vat|tax(es)?|mwst)\.?\s*"
+    r"(inclusa|incluido|incluida|inclus|incl|included|comprises?|inbegriffen|enthalten))(?=\W|$)",
+    re.IGNORECASE,
+)  # fmt: skip
+
+
+def tax_of(text: str) -> bool | None:
+    """Tell whether a text says that prices are with tax (True) or without (False); None where it says neither."""
+    if _GROSS.search(text):
+        return True
+    return False if _NET.search(text) else None
+
+
+_SPACES = re.compile(r"(?<=\d)[\s'’\u00a0\u202f\u2009](?=\d{3}(?:\D|$))")
+_BY_POINT = re.compile(r"[-+]?(\d{1,3}(,\d{3})+(\.\d+)?|\d+(\.\d+)?|\.\d+)")
+_BY_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d+(,\d+)?|,\d+)")
+
+
+def numbers(text: str) -> dict[Decimals, Decimal]:
+    """Return what a written number is where the point, and where the comma, separates decimals; neither if it is none.
+
+    Spaces and apostrophes separate thousands in both; beside them, either mark separates decimals.
+    """
+    text = text.strip().replace("−", "-")
+    joined = _SPACES.sub("", text)
+    if joined != text and re.fullmatch(r"[-+]?\d+([.,]\d+)?", joined):
+        value = Decimal(joined.replace(",", "."))
+        return {"point": value, "comma": value}
+    found: dict[Decimals, Decimal] = {}
+    if _BY_POINT.fullmatch(joined):
+        found["point"] = Decimal(joined.replace(",", ""))
+    if _BY_COMMA.fullmatch(joined):
+        found["comma"] = Decimal(joined.replace(".", "").replace(",", "."))
+    return found
+
+
+_AMOUNT = re.compile(
+    r"(?P<before>[^\d.,+\-−]*)(?P<number>[-+−]?\s*[\d.,][\d.,'’\s\u00a0\u202f\u2009]*)(?P<after>.*)"
+)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A written amount: what its number may be, by decimal mark, and the unit written beside it."""
+
+    values: dict[Decimals, Decimal]
+    unit: Unit | None
+
+
+def amount_of(text: str) -> Amount | None:
+    """Read a number with or without a unit: ``14.950,00 €``, ``CHF 12'345``, ``1.5 TB``; None if it is neither."""
+    text = _without_words(text)
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        return None
+    before, after = match["before"].strip(), match["after"].strip()
+    number = match["number"].strip()
+    if number.endswith((",", ".")):  # 14.950,- and 14.950,--
+        number, after = number[:-1], after.lstrip("-–— ")
+    values = numbers(number)
+    words = [word for word in (before, after) if word]
+    if len(words) == 2 and before.casefold() in ("us", "") and after:
+        words = [before + after]
+    factor = Decimal(1)
+    if len(words) == 2 and after.casefold().rstrip(".") in _THOUSANDS:  # € 14.9k
+        factor, words = Decimal(_THOUSANDS[after.casefold().rstrip(".")]), [before]
+    unit = unit_of(words[0]) if len(words) == 1 else None
+    if unit is None and len(words) == 1 and words[0].casefold().rstrip(".") in _THOUSANDS:
+        many = Decimal(_THOUSANDS[words[0].casefold().rstrip(".")])
+        return Amount({mark: value * many for mark, value in values.items()}, None) if values else None
+    if not values or (words and unit is None):
+        return None
+    return Amount({mark: value * factor for mark, value in values.items()}, unit)
+
+
+def _without_words(text: str) -> str:
+    """Leave out what says that an amount is for one, or without tax."""
+    text = _NET.sub(" ", text.strip())
+    text = re.sub(
+        r"(\b(per|pro|je|par|por)|/)\s*(node|server|unit|piece|knoten|stück|stk|einheit|nœud|noeud|serveur|nodo|unidad)"
+        r"\b\.?|\beach\b",
+        " ", text, flags=re.IGNORECASE,
+    )  # fmt: skip
+    return " ".join(text.replace("\u00a0", " ").replace("\u202f", " ").split())

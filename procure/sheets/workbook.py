@@ -1,0 +1,230 @@
+"""The door through which spreadsheets are read: Excel workbooks (openpyxl), OpenDocument spreadsheets (odfdo)."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import io
+import re
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from procure.errors import TableError, reason
+from procure.files import read_bytes
+from procure.files.read import UNPACKED_BYTES, UNPACKED_RATIO
+from procure.sheets.grid import Cell, Grid, address
+
+SUFFIXES = (".xlsx", ".xlsm", ".ods")
+MOST_ROWS, MOST_COLUMNS = 5_000, 300
+"""Of a sheet, so many rows and columns are read."""
+UNCALCULATED = "a formula without a value"
+_ERRORS = re.compile(r"#(REF|N/A|VALUE|DIV/0|NAME|NUM|NULL|SPILL|CALC)[!?]?|Err:\d+", re.IGNORECASE)
+
+
+def is_workbook(path: Path) -> bool:
+    """Tell by its name whether a file is a spreadsheet that `read_grids` reads."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def read_grids(path: Path) -> list[Grid]:
+    """Read every visible sheet of a spreadsheet file.
+
+    Raises
+    ------
+    TableError
+        The file is damaged, encrypted, unpacks to far more than its size, or has a sheet beyond the limits.
+    """
+    content = read_bytes(path)
+    if content[:4] == b"\xd0\xcf\x11\xe0":
+        raise TableError(
+            f"{path}: is a workbook in the old .xls format, or encrypted; save it as .xlsx without a password"
+        )
+    try:
+        _check_size(path, content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # openpyxl warns of extensions of a sheet that do not matter here
+            grids = _from_ods(content) if path.suffix.lower() == ".ods" else _from_xlsx(content)
+    except (TableError, MemoryError):
+        raise
+    except Exception as error:  # the libraries raise whatever they meet in a damaged file
+        raise TableError(f"{path}: cannot be read as a spreadsheet: {reason(error)}") from None
+    return grids
+
+
+def _check_size(path: Path, content: bytes) -> None:
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        unpacked = sum(entry.file_size for entry in packed.infolist())
+    most = max(UNPACKED_BYTES, UNPACKED_RATIO * len(content))
+    if unpacked > most:
+        raise TableError(
+            f"{path}: its {len(content):,} bytes unpack to {unpacked:,}, more than the {most:,} of a spreadsheet "
+            "of this size; if it is what it should be, save the sheet as .csv"
+        )
+
+
+def _too_large(sheet: str) -> TableError:
+    return TableError(
+        f"sheet {sheet}: has more than {MOST_ROWS:,} rows or {MOST_COLUMNS} columns with content"
+    )
+
+
+def _from_xlsx(content: bytes) -> list[Grid]:
+    from openpyxl import load_workbook
+
+    values = load_workbook(io.BytesIO(content), data_only=True)
+    formulas = load_workbook(io.BytesIO(content))
+    return [
+        _xlsx_grid(sheet, formulas[sheet.title])
+        for sheet in values.worksheets
+        if sheet.sheet_state == "visible"
+    ]
+
+
+def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
+    # Formats reach to the last row of many sheets: what counts is where content ends.
+    limits = {"max_row": min(sheet.max_row, MOST_ROWS), "max_col": min(sheet.max_column, MOST_COLUMNS)}
+    rows = []
+    for row, sources in zip(sheet.iter_rows(**limits), formulas.iter_rows(**limits), strict=True):
+        rows.append([_xlsx_cell(cell, source) for cell, source in zip(row, sources, strict=True)])
+    beyond = (sheet.max_row > MOST_ROWS and any(not cell.is_empty for cell in rows[-1])) or (
+        sheet.max_column > MOST_COLUMNS and any(not row[-1].is_empty for row in rows)
+    )
+    if beyond:
+        raise _too_large(sheet.title)
+    hidden_columns: set[int] = set()
+    for one in sheet.column_dimensions.values():
+        if one.hidden and one.min is not None:
+            hidden_columns.update(range(one.min - 1, min(one.max, MOST_COLUMNS)))
+    hidden_rows = frozenset(n - 1 for n, one in sheet.row_dimensions.items() if one.hidden)
+    merged = tuple(
+        (one.min_row - 1, one.min_col - 1, one.max_row - 1, one.max_col - 1)
+        for one in sheet.merged_cells.ranges
+    )
+    return Grid(sheet.title, rows, hidden_rows, frozenset(hidden_columns), tuple(sorted(merged)))
+
+
+def _xlsx_cell(cell: Any, source: Any) -> Cell:
+    where = cell.coordinate
+    value = cell.value
+    note = " ".join(cell.comment.text.split()) if getattr(cell, "comment", None) is not None else ""
+    if source.data_type == "f" and value is None:
+        return Cell(where, problem=UNCALCULATED, note=note)
+    if cell.data_type == "e" or (isinstance(value, str) and _ERRORS.fullmatch(value.strip())):
+        return Cell(where, problem=str(value), note=note)
+    if isinstance(value, datetime.timedelta | datetime.time):
+        value = str(value)
+    font = getattr(cell, "font", None)
+    if value is not None and font is not None and font.strike:
+        return Cell(where, problem=f"{value} (struck out)", note=note)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return Cell(where, value, _unit_of_format(cell.number_format or "") if number else "", note=note)
+
+
+_LITERAL = re.compile(r'"([^"]*)"|\[\$([^\]-]*)(?:-[^\]]*)?\]|\\(.)|([€£¥$%])')
+
+
+def _unit_of_format(text: str) -> str:
+    """Return the unit that a number format writes beside the number, such as ``€`` or ``GB``.
+
+    A comma after the digits shows thousands, so that ``#,##0," k€"`` holds the whole number: its unit is ``€``.
+    """
+    first = text.split(";")[0]
+    if first == "General":
+        return ""
+    parts = ["".join(one) for one in _LITERAL.findall(first)]
+    unit = " ".join("".join(parts).split())
+    if re.search(r"[0#?](,+)(?![0#?])", first):
+        unit = unit.removeprefix("k").removeprefix("T").strip()
+    return unit
+
+
+def _from_ods(content: bytes) -> list[Grid]:
+    from odfdo import Document
+
+    document = Document(io.BytesIO(content))
+    body: Any = document.body
+    grids = []
+    for table in body.tables:
+        style = document.get_style("table", table.style) if table.style else None
+        if style is not None and 'table:display="false"' in style.serialize():
+            continue
+        grids.append(_ods_grid(table))
+    return grids
+
+
+def _ods_grid(table: Any) -> Grid:
+    hidden_columns: set[int] = set()
+    column = 0
+    for one in table.xpath(".//table:table-column"):
+        repeated = one.repeated or 1
+        if one.get_attribute("table:visibility") in ("collapse", "filter"):
+            hidden_columns.update(range(column, min(column + repeated, MOST_COLUMNS)))
+        column += repeated
+    rows: list[list[Cell]] = []
+    hidden_rows: set[int] = set()
+    merged: list[tuple[int, int, int, int]] = []
+    for element in table.xpath(".//table:table-row"):
+        repeated = int(element.get_attribute("table:number-rows-repeated") or 1)
+        elements = element.xpath("table:table-cell | table:covered-table-cell")
+        cells = _ods_row(elements, len(rows), merged)
+        if not cells and repeated > MOST_ROWS:  # the empty rest of a sheet
+            break
+        for _ in range(repeated):
+            if len(rows) >= MOST_ROWS:
+                raise _too_large(table.name or "")
+            if element.get_attribute("table:visibility") in ("collapse", "filter"):
+                hidden_rows.add(len(rows))
+            rows.append(
+                [Cell(address(len(rows), n), c.value, c.unit, c.problem, c.note) for n, c in enumerate(cells)]
+            )
+    return Grid(table.name or "", rows, frozenset(hidden_rows), frozenset(hidden_columns), tuple(merged))
+
+
+def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, int]]) -> list[Cell]:
+    """Return the cells of a row up to its last with content; add the ranges that begin in it to ``merged``."""
+    cells: list[Cell] = []
+    for element in elements:
+        repeated = int(element.get_attribute("table:number-columns-repeated") or 1)
+        down = int(element.get_attribute("table:number-rows-spanned") or 1)
+        right = int(element.get_attribute("table:number-columns-spanned") or 1)
+        if down > 1 or right > 1:
+            merged.append((row, len(cells), row + down - 1, len(cells) + right - 1))
+        cell = _ods_cell(element)
+        if cell.is_empty and repeated > MOST_COLUMNS:
+            break
+        if len(cells) + repeated > MOST_COLUMNS:
+            if not cell.is_empty:
+                raise _too_large("")
+            break
+        cells += [cell] * repeated
+    while cells and cells[-1].is_empty:
+        cells.pop()
+    return cells
+
+
+def _ods_cell(element: Any) -> Cell:
+    kind = element.get_attribute("office:value-type") or ""
+    note = " ".join(" ".join(one.text_recursive for one in element.xpath("office:annotation")).split())
+    shown = "\n".join(one.text_recursive for one in element.xpath("text:p")).strip()
+    if _ERRORS.fullmatch(shown) or element.get_attribute("calcext:value-type") == "error":
+        return Cell("", problem=shown or "#ERROR", note=note)
+    if kind in ("float", "currency", "percentage"):
+        value = float(element.get_attribute("office:value") or "nan")
+        unit = element.get_attribute("office:currency") or ""
+        # Only what is shown tells a unit such as TB that a number's format writes.
+        unit = str(unit) or re.sub(r"[-+\d.,'\s\u00a0\u202f]", "", shown)
+        return Cell("", int(value) if value == int(value) else value, unit, note=note)
+    if kind == "date":
+        with contextlib.suppress(ValueError):
+            return Cell(
+                "",
+                datetime.date.fromisoformat(str(element.get_attribute("office:date-value"))[:10]),
+                note=note,
+            )
+    if kind == "boolean":
+        return Cell("", element.get_attribute("office:boolean-value") == "true", note=note)
+    if not kind and element.get_attribute("table:formula"):
+        return Cell("", problem=UNCALCULATED, note=note)
+    return Cell("", shown or None, note=note)
