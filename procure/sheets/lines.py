@@ -14,15 +14,15 @@ Kind = Literal[
     "discount", "other",
 ]  # fmt: skip
 _WORDS: dict[Kind, str] = {
-    "discount": "discount rabatt nachlass remise rebate sconto descuento korting skonto",
-    "warranty": r"warranty garantie\w* garantia garanzia gewahrleistung nbd",
-    "installation": r"installation inbetriebnahme montage aufbau set\sup setup commissioning instalacion "
+    "discount": r"discounts? \w*rabatt \w*nachlass remise rebate sconto descuento korting skonto",
+    "warranty": r"warranty \w*garantie\w* garantia garanzia \w*gewahrleistung nbd",
+    "installation": r"\w*installation inbetriebnahme \w*montage aufbau set\sup setup commissioning instalacion "
     r"installazione installatie mise\sen\sservice",
-    "delivery": "delivery lieferung anlieferung transport shipping freight fracht versand livraison envio consegna "
+    "delivery": r"delivery \w*lieferung transport shipping freight fracht versand livraison envio consegna "
     "levering",
-    "training": "training schulung formation workshop formacion formazione opleiding",
-    "support": "support wartung maintenance soporte supporto onderhoud pflege",
-    "network": r"switch switches infiniband ethernet cables? kabel cabling transceivers? netzwerk network\w* "
+    "training": r"training \w*schulung formation workshop formacion formazione opleiding",
+    "support": r"support \w*wartung maintenance soporte supporto onderhoud pflege",
+    "network": r"switch switches infiniband ethernet cables? \w*kabel cabling transceivers? netzwerk network\w* "
     "interconnect reseau red rete",
     "storage": r"storage speichersystem massenspeicher nas san lustre beegfs jbod disk\sshelf stockage almacenamiento "
     "archivio opslag",
