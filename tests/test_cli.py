@@ -220,8 +220,8 @@ def test_a_defect_is_one_line(tmp_path):
     """An error that nobody foresaw is one line without a traceback, exit code 1."""
     script = (
         "import procure.cli.main as main, procure.cli.quotes\n"
-        "def broken(path): raise RuntimeError('oh')\n"
-        "procure.cli.quotes.read_quotes = broken\n"
+        "def broken(path, reading): raise RuntimeError('oh')\n"
+        "procure.cli.quotes.read_quote_file = broken\n"
         "import sys; sys.argv = ['procure', 'quotes', 'check', 'x.csv']\n"
         "main.run()\n"
     )
