@@ -30,6 +30,8 @@ from procure.text import given_and_needed, money, nearest, seconds
 
 MOST_COUNTED = 1_000_000
 """Draws, runs, steps, list entries and whatever else work or memory grows with are at most this many."""
+MOST_SAID = 30
+"""Problems of one file that an error lists."""
 LARGEST = 10**9
 """Any other whole number that a user gives is at most a milliard, as in tables."""
 LAST_SEED = 2**32 - 1
@@ -200,10 +202,11 @@ def validate(model: type[Model], values: Any, folder: Path | None = None) -> Mod
 
 
 def complaint(source: str, lines: list[str]) -> str:
-    """Put one problem on the source's line, several under it."""
+    """Put one problem on the source's line, several under it, the first of many."""
     if len(lines) == 1:
         return f"{source}: {lines[0]}"
-    return "\n  ".join([f"{source}: {len(lines)} problems", *lines])
+    more = [f"and {len(lines) - MOST_SAID:,} more"] if len(lines) > MOST_SAID else []
+    return "\n  ".join([f"{source}: {len(lines):,} problems", *lines[:MOST_SAID], *more])
 
 
 def read_toml(path: Path, hint: str = "") -> dict[str, Any]:

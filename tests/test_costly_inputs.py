@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sweep_lab import make_study
 
@@ -75,6 +77,16 @@ def tables(folder: Path) -> None:
     refuses("450,000 columns; at most 20,000", read_rows, b"\n" + b",".join([b"a"] * 450_000) + b"\n", "x")
 
 
+def lists(folder: Path) -> None:
+    """A cell that is a list may hold a milliard of values in a small file; and an error lists no thousand problems."""
+    path = folder / "lists.parquet"
+    pq.write_table(pa.table({"node_id": [["a"] * 1_000_000], "cpus": [1], "mem_mb": [1]}), path)
+    refuses("column node_id holds lists; a cell of a table is one value", read_existing, path)
+    study = make_study(folder / "listed")
+    study.write_text(study.read_text() + "[[workloads]]\n" * 500)
+    refuses(r"500 problems(.*\n){31}  and 470 more$", check_study, study)
+
+
 def workloads(folder: Path) -> None:
     """999 workloads are checked without making up the jobs of each."""
     path = make_study(folder)
@@ -97,7 +109,7 @@ if __name__ == "__main__":
     with Path("/proc/self/statm").open() as stream:
         now = int(stream.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + 2 * 10**9,) * 2)
-    for number, case in enumerate((toml, words, slurm, tables, workloads), start=1):
+    for number, case in enumerate((toml, words, slurm, tables, lists, workloads), start=1):
         resource.setrlimit(resource.RLIMIT_CPU, (40 * number, -1))
         print(case.__name__, flush=True)
         case(Path(sys.argv[1]))

@@ -128,18 +128,24 @@ def check_parquet(path: Path | io.BytesIO) -> None:
     Raises
     ------
     TableError
-        It unpacks to more than the limits of this module.
+        It unpacks to more than the limits of this module, or a column holds lists.
     """
     size = path.stat().st_size if isinstance(path, Path) else path.getbuffer().nbytes
     most = max(UNPACKED_BYTES, UNPACKED_RATIO * size)
     with pq.ParquetFile(path) as file:
+        # Of row groups as a whole: where a column's own account is damaged, Arrow ends the process.
         groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
-        chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
-        unpacked = _VALUE_BYTES * sum(chunk.num_values for chunk in chunks)
+        columns = [file.schema.column(n) for n in range(file.metadata.num_columns)]
+        lists = next((column.path for column in columns if column.max_repetition_level), None)
+        if lists is not None:
+            raise TableError(
+                f"{path}: column {lists.partition('.')[0]} holds lists; a cell of a table is one value"
+            )
+        unpacked = _VALUE_BYTES * len(columns) * sum(group.num_rows for group in groups)
         # Reading a column takes memory for its pages: what they unpack to is looked at first.
-        pages = sum(chunk.total_uncompressed_size for chunk in chunks)
+        pages = sum(group.total_byte_size for group in groups)
         unpacked = max(unpacked, pages) if pages > most else unpacked
-        texts = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"}
+        texts = {column.path for column in columns if column.physical_type == "BYTE_ARRAY"}
     # A text that stands once in a dictionary may stand in every row: as indices it is read without being repeated.
     for name in texts if unpacked <= most else ():
         column = pq.read_table(path, columns=[name], read_dictionary=[name], partitioning=None).column(0)
