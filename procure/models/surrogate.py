@@ -137,6 +137,8 @@ class Surrogate:
         return min(_TRIED, key=loss)
 
     def _fit_one(self, profile: str, x: np.ndarray, scaled: np.ndarray) -> XGBRegressor:
+        # Of equal targets XGBoost before 3 begins far away.
+        start = {"base_score": float(scaled[0])} if (scaled == scaled[0]).all() else {}
         return XGBRegressor(
             objective="reg:tweedie",
             tweedie_variance_power=_TWEEDIE_POWER,
@@ -144,6 +146,7 @@ class Surrogate:
             random_state=self.seed,
             n_jobs=self.n_jobs,
             **_SETTINGS[self.kind][profile],
+            **start,
         ).fit(x, scaled)
 
     def archive(self) -> Archive:
