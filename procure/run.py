@@ -32,12 +32,14 @@ from procure.simulator.arrays import (
     profiles,
     switches,
 )
+from procure.simulator.class_waits import Groups, measure_groups
 from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure, utilization_nodes
 from procure.simulator.state import FAR, Options, State
 from procure.tables import as_table, check
 from procure.text import Shown, counted, with_unit
+from procure.workload.classes import class_of
 from procure.workload.clock import has_dates
 from procure.workload.replay import check_warm_up
 from procure.workload.speed import scale_run_time
@@ -96,6 +98,7 @@ class Prepared:
     user: np.ndarray  # int64[n_jobs], numbered from 0
     due: np.ndarray  # int64[n_jobs], s after the first submission; FAR = none
     usage: Usage
+    job_class: np.ndarray  # int64[n_jobs], a place in `procure.schemas.CLASSES`
     kind_of: np.ndarray  # uint32[n_nodes]
     leaf: np.ndarray  # int64[n_nodes]; −1 = unknown
     pod: np.ndarray  # int64[n_nodes]; −1 = unknown
@@ -109,6 +112,11 @@ class Prepared:
     def n_counted(self) -> int:
         """Jobs that are not of the warm-up."""
         return int((self.jobs.submit >= self.counts_from).sum())
+
+    @property
+    def groups(self) -> Groups:
+        """The class of each job, and whose it is."""
+        return Groups(self.job_class, self.user)
 
     @property
     def capacity(self) -> tuple[float, float, float]:
@@ -163,7 +171,8 @@ def prepare_checked(
     )
     fits, used = fits_empty(rows, kinds), profiles(jobs)[:, rows.row]
     return Prepared(
-        rows, kinds, fits, took, user, due, usage, kind_of, *switches(nodes), profiles=used, counts_from=warm_up,
+        rows, kinds, fits, took, user, due, usage, class_of(jobs)[rows.row], kind_of, *switches(nodes),
+        profiles=used, counts_from=warm_up,
         began=int(jobs["submit_time"].min()) if len(jobs) and has_dates(jobs) else None,
         table=jobs.iloc[rows.row].reset_index(drop=True), nodes=nodes,
     )  # fmt: skip
@@ -246,6 +255,7 @@ def measured(ready: Prepared, found: Outcome) -> np.ndarray:
     jobs, depth = ready.jobs, found.max_queue_depth
     times = (jobs.submit, found.start, found.end)
     measure(*times, found.killed, ready.usage, ready.capacity, 0, depth, ready.counts_from, out)
+    measure_groups(jobs.submit, found.start, ready.groups, ready.counts_from, out)
     return out
 
 

@@ -210,6 +210,24 @@ NODE = Schema(
 )
 
 
+CLASSES = ("gpu", "memory", "wide", "cpu")
+"""Classes of jobs, see `procure.workload.classes.class_of`."""
+_OF_CLASS = {
+    "gpu": "jobs with a GPU",
+    "memory": "jobs of more than 8 GB per CPU, without GPU",
+    "wide": "jobs on several nodes, without GPU or much memory",
+    "cpu": "jobs on one node, without GPU or much memory",
+}
+
+
+def _class_metrics(name: str, jobs: str) -> tuple[Column, ...]:
+    return (
+        _float(f"{name}_mean_wait_time", "s", f"mean wait of {jobs}; empty = none ran", nullable=True),
+        _float(f"{name}_p95_wait_time", "s", f"95th percentile of the wait of {jobs}", nullable=True),
+        _float(f"{name}_share_over_1h", "share", f"share of {jobs} that wait over an hour", nullable=True),
+    )
+
+
 METRICS = (
     _int("n_jobs", "jobs", "jobs in the workload, without those of the warm-up", how="count"),
     _int("n_completed", "jobs", "jobs that ran, killed ones included", nullable=True, how="count"),
@@ -245,6 +263,14 @@ METRICS = (
         nullable=True,
         how="max",
     ),
+    _float("share_over_1h", "share", "share of the jobs that ran that waited over an hour", nullable=True),
+    _float(
+        "user_fair_wait_time",
+        "s",
+        "mean over the users of each one's mean wait; jobs without a user are one user's",
+        nullable=True,
+    ),
+    *(column for name, jobs in _OF_CLASS.items() for column in _class_metrics(name, jobs)),
 )
 """What one run is measured by, in the order in which `simulate` reports it."""
 

@@ -56,8 +56,8 @@ def test_each_rule_chooses_and_is_judged_against_hindsight(study):
     expected = table["mean_wait_time"].clip(lower=60) / table["best_mean_wait_time"].clip(lower=60)
     assert table["ratio"].to_numpy() == pytest.approx(expected.to_numpy())
     simulated = table.set_index("rule")["n_runs"]
-    assert (simulated.iloc[:6] <= 3 * 40).all() and (simulated.iloc[6:] == 0).all()
-    for rule in ("futures", "futures-mean"):
+    assert (simulated.iloc[:7] <= 3 * 40).all() and (simulated.iloc[7:] == 0).all()
+    for rule in ("recommended", "futures", "futures-mean"):
         chance = table.set_index("rule").loc[rule]
         assert 0 <= chance["best_chance"] <= 1 and chance["low_wait_time"] <= chance["high_wait_time"]
 

@@ -233,7 +233,7 @@ def test_the_template_shows_every_setting_of_futures():
 
 def test_a_study_simulates_its_futures(tmp_path):
     """Each package of the sample has a row on each future, and none on the past."""
-    study = load_study(study_file(tmp_path, "draws = 3", 'warm_up = "1d"'))
+    study = load_study(study_file(tmp_path, "draws = 3\npast = false", 'warm_up = "1d"'))
     plan = load_plan(study)
     assert list(plan.workloads) == ["future-01", "future-02", "future-03"] and plan.n_runs == 3 * len(
         plan.sampled_rows
@@ -249,6 +249,20 @@ def test_a_study_simulates_its_futures(tmp_path):
     )
 
 
+def test_a_study_simulates_its_past_too(tmp_path):
+    """The past as it was, its four parts with the warm-up before each, and the futures; a third of the weight each."""
+    study = load_study(study_file(tmp_path, "draws = 2\ngrowth = 1.5", 'warm_up = "1d"'))
+    plan = load_plan(study)
+    assert list(plan.workloads) == ["past", *(f"past-{i}" for i in (1, 2, 3, 4)), "future-01", "future-02"]
+    weights = [one.weight for one in study.scenarios]
+    assert weights == [1, 0.25, 0.25, 0.25, 0.25, 0.5, 0.5] and study.objective == "rank-by-class"
+    counted = [plan.n_counted(name) for name in plan.workloads]
+    assert sum(counted[1:5]) == counted[0]
+    jobs = read(study.workloads[0].jobs, JOB)
+    grown = cpu_seconds(plan.workloads["past"]).sum() / cpu_seconds(jobs).sum()
+    assert grown == pytest.approx(1.5**0.5, rel=0.1)
+
+
 def drawn_by(study) -> dict[str, pd.DataFrame]:
     past = read(study.workloads[0].jobs, JOB)
     names = [one.name for one in study.scenarios]
@@ -257,7 +271,7 @@ def drawn_by(study) -> dict[str, pd.DataFrame]:
 
 def test_the_command_writes_what_a_study_takes(tmp_path, procure):
     """The same futures, drawn beforehand or by the study; those of other jobs are refused."""
-    path = study_file(tmp_path, 'folder = "fut"')
+    path = study_file(tmp_path, 'folder = "fut"\npast = false')
     out = tmp_path / "fut"
     code, shown, _ = procure(
         "workload", "futures", str(tmp_path / "jobs.parquet"), "--draws", "2", "--growth", "1.2", "--mix", "gpu=1.5",

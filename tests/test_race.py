@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from procure.objectives.aggregate import class_shares
 from procure.recommender.race import (
     FEWEST_KEPT,
     MOST_LEARNT,
@@ -16,6 +17,7 @@ from procure.recommender.race import (
     REACH,
     _learnt_from,
     as_it_is,
+    by_class_rank,
     by_rank,
     features_of,
     predict_waits,
@@ -160,3 +162,24 @@ def test_a_large_budget_takes_no_more_rounds_than_a_small_one():
     wait, features = field(n=2000, n_futures=3)  # three futures: nobody is out before the end
     _, asked = run(wait, features, wait.size)
     assert len(asked) // 3 <= 22
+
+
+def test_a_race_by_class_weighs_futures_and_classes_as_the_objective_does():
+    """Its figure is the weighted mean of `class_shares` of all packages; the best by it has run everywhere."""
+    all_jobs, features = field(60, 6)
+    by_class = np.stack([all_jobs, all_jobs * np.exp(features[:, 0]), np.full_like(all_jobs, np.nan)], axis=1)
+    weights = np.array([3.0, 1, 1, 1, 1, 1])
+    found = race(
+        lambda future, rows: by_class[future][:, rows], features, np.arange(6), 180, score=by_class_rank,
+        weights=weights,
+    )  # fmt: skip
+    assert found.n_runs <= 180 and found.wait.shape == all_jobs.shape
+    ran = ~np.isnan(found.wait)
+    assert (found.wait[ran] == all_jobs[ran]).all() and ran[:, found.order[0]].all()
+    everything = race(
+        lambda future, rows: by_class[future][:, rows], features, np.arange(6), 360, score=by_class_rank,
+        weights=weights, kept=60,
+    )  # fmt: skip
+    assert not np.isnan(everything.wait).any()
+    expected = np.average(class_shares(by_class), axis=0, weights=weights)
+    assert everything.figure == pytest.approx(expected)

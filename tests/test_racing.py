@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from sweep_lab import make_study
 from test_futures import log, study_file
 
 from procure import recommend
@@ -27,7 +26,8 @@ from procure.tables import write
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("race")
     path = study_file(folder, 'draws = 6\nlength = "7d"', n=500)
-    path.write_text(path.read_text().replace('["fcfs"]', '["best-fit"]'))
+    text = path.read_text().replace('["fcfs"]', '["best-fit"]')
+    path.write_text(f'{text}past = false\n[recommend]\nobjective = "mean-wait"\n')
     write(log(n=500).assign(n_nodes=1), folder / "jobs.parquet")
     return path
 
@@ -78,28 +78,31 @@ def test_too_few_runs_are_refused_with_what_is_needed(study):
     "more", [{"objective": "p95-wait"}, {"constraints": ["mean_wait<=1h"]}], ids=["objective", "constraint"]
 )
 def test_a_race_by_anything_else_is_refused(study, more):
-    with pytest.raises(ArgumentError, match="by the objective mean-wait or rank, without constraints"):
+    with pytest.raises(
+        ArgumentError, match="by the objective mean-wait or rank or rank-by-class, without constraints"
+    ):
         search(study, runs=400, **more)
 
 
-def test_a_race_of_workloads_that_weigh_differently_is_refused(tmp_path):
-    """It counts every workload alike."""
-    path = make_study(tmp_path)
-    day = (
-        "[[workloads]]\nname = 'night'\ngenerate = { seed = 4, n_jobs = 150 }\nlogged_speed = 5\nweight = 3\n"
-    )
-    path.write_text(path.read_text().replace("[simulate]", f"{day}[simulate]"))
-    with pytest.raises(ArgumentError, match="weights differ"):
-        search(path, runs=40, method="race")
+def test_a_race_by_class_lists_by_the_figure_that_the_recommendation_has(study):
+    """Two thirds of the rank by all jobs, one by classes, over the past, its parts and the futures by their weights."""
+    path = study.with_name("by-class.toml")
+    path.write_text(study.read_text().replace("past = false", "").replace("mean-wait", "rank-by-class"))
+    found = search(path, runs=600, seed=2)
+    listed = found.ranking["objective_value"]
+    assert listed.is_monotonic_increasing and listed.between(0, 1).all()
+    done = recommend(path, k=3, verify=False)
+    assert done.criteria.objective.name == "rank-by-class"
+    assert done.ranking["objective_value"].head(3).is_monotonic_increasing
 
 
 def test_a_race_is_by_rank_where_the_study_or_the_caller_asks_for_it(study, monkeypatch):
     """What is raced by is what is listed by, whoever asks; the study's own objective does not count beside another."""
     by, given, race = [], [], racing.race
 
-    def watched(*asked):
+    def watched(*asked, **more):
         by.append(asked[5])
-        given.append(race(*asked))
+        given.append(race(*asked, **more))
         return given[-1]
 
     monkeypatch.setattr(racing, "race", watched)

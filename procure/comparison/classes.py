@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from procure.run import Run
+from procure.simulator.class_waits import Groups, measure_groups
 from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure
+from procure.workload.classes import class_of
 
 SIZE_EDGES = (1, 4, 16, 64, 256)
 """Upper bounds, CPUs of all nodes, of the size classes; the last class is open."""
@@ -73,16 +75,18 @@ def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFram
     usage = asked * schedule[["n_nodes"]].to_numpy(np.float64)
     capacity = tuple(float(nodes[name].astype(float).sum()) for name in ("cpus", "mem_mb", "gpus"))
     span = int(run.metrics["makespan"] or 0)
-    class_of = classes.to_numpy()[order]
+    class_name = classes.to_numpy()[order]
+    groups = np.array([class_of(schedule), pd.factorize(schedule["user"])[0]], np.int64)
     rows = []
     for name in classes.cat.categories:
-        among = class_of == name
+        among = class_name == name
         if among.any():
             ran = among & (start >= 0)
             depth = _depth(submit[ran], start[ran]) if ran.any() else 0
             out = np.empty(len(METRIC_NAMES))
             columns = (submit[among], start[among], end[among], killed[among])
             measure(*columns, Usage(*np.ascontiguousarray(usage[among].T)), capacity, span, depth, 0, out)
+            measure_groups(submit[among], start[among], Groups(*groups[:, among]), 0, out)
             rows.append({"class": name} | as_record(out))
     return pd.DataFrame(rows, columns=["class", *METRIC_NAMES])
 

@@ -125,7 +125,15 @@ class CriteriaScore:
         results = dict(zip(self.columns, by_column, strict=True))
         packages = package_table(counts, self._space)
         cases = [
-            Case(name, packages, np.nan_to_num(out), wait, len(jobs), weight=self._weights[name])
+            Case(
+                name,
+                packages,
+                np.nan_to_num(out),
+                wait,
+                len(jobs),
+                weight=self._weights[name],
+                class_jobs=self._plan.class_jobs(name),
+            )
             for (name, jobs), out, wait in zip(
                 self._plan.workloads.items(), results["n_unrunnable"], results["mean_wait_time"], strict=True
             )

@@ -16,7 +16,16 @@ from procure.explorer.candidates import Candidates
 from procure.objectives import Quantity
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
-from procure.recommender.race import Race, Score, as_it_is, by_rank, features_of, race, running_order
+from procure.recommender.race import (
+    Race,
+    Score,
+    as_it_is,
+    by_class_rank,
+    by_rank,
+    features_of,
+    race,
+    running_order,
+)
 from procure.study import Plan
 from procure.sweep.parts import write_part
 from procure.sweep.protocol import n_local_workers
@@ -28,7 +37,7 @@ from procure.workload.scale import cpu_seconds
 
 KEPT = 50
 """Packages that run on every future: as many as a list is long."""
-RACED_BY: dict[str, Score] = {"mean-wait": as_it_is, "rank": by_rank}
+RACED_BY: dict[str, Score] = {"mean-wait": as_it_is, "rank": by_rank, "rank-by-class": by_class_rank}
 """The objectives that a race may be by, and what each compares packages by."""
 FIELD_SHARE = 0.5
 """How many packages take part, as a share of the runs; most of them are only predicted."""
@@ -84,7 +93,7 @@ def race_packages(
     )
 
     def simulate(future: int, rows: np.ndarray) -> np.ndarray:
-        return runner.wait(names[future], rows)
+        return runner.wait(names[future], rows, objective.columns)
 
     best = float("nan")
     found = race(
@@ -95,6 +104,7 @@ def race_packages(
         KEPT,
         RACED_BY[objective.name],
         lambda done, all_: progress(done, all_, best),
+        weights=np.array([one.weight for one in plan.study.scenarios]),
     )
     return Raced(counts, found, runner.rows, runner.n_computed, runner.kernel_seconds)
 
@@ -113,14 +123,16 @@ class _Runner:
         self.n_computed, self.kernel_seconds = 0, 0.0
         self._benches: dict[str, Bench] = {}
 
-    def wait(self, workload: str, rows: np.ndarray) -> np.ndarray:
-        """Return mean waits, s; infinite where a run failed."""
+    def wait(self, workload: str, rows: np.ndarray, columns: tuple[str, ...]) -> np.ndarray:
+        """Return mean waits, s, float64[rows] or [columns, rows]; infinite where a run failed."""
         known = self.rows.loc[self.rows["workload"] == workload, "package_id"]
         new = rows[~np.isin(self._ids[rows], known.to_numpy(dtype=str))]
         if len(new):
             self._compute(workload, new)
         mine = self.rows[self.rows["workload"] == workload].set_index("package_id").reindex(self._ids[rows])
-        return mine["mean_wait_time"].fillna(np.inf).to_numpy(dtype="float64")
+        found = mine[list(columns)].to_numpy(dtype="float64").T
+        found[:, mine["mean_wait_time"].isna().to_numpy()] = np.inf
+        return found if len(columns) > 1 else found[0]
 
     def _compute(self, workload: str, rows: np.ndarray) -> None:
         if workload not in self._benches:

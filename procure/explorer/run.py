@@ -20,7 +20,7 @@ from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of,
 from procure.explorer.propose import METHODS, RACE, make_proposer
 from procure.explorer.racing import RACED_BY, race_packages
 from procure.explorer.result import SearchResult
-from procure.objectives.aggregate import aggregate
+from procure.objectives.aggregate import RANK_POWER
 from procure.packages.ids import package_ids
 from procure.packages.space import Space
 from procure.progress import silent
@@ -197,8 +197,9 @@ def _race(
     )
     known = Observations(space, score)
     known.add(raced.counts[done], answers, candidates.left_out(raced.counts[done]))
-    if criteria.objective.how == "rank":  # a place in the whole field, not among the best of it, which ran
-        known.value = np.where(np.isnan(known.value), np.nan, aggregate(raced.race.filled, "rank")[done])
+    if criteria.objective.by_rank:  # a place in the whole field, not among the best of it, which ran
+        places = raced.race.figure[done] ** (1 / RANK_POWER)
+        known.value = np.where(np.isnan(known.value), np.nan, places)
     if not len(known.order()):
         raise TableError(f"all {len(known)} packages failed; {plan.study.folder / RACE_FOLDER} says why")
     spent: dict[str, object] = {
@@ -241,11 +242,6 @@ def _check(
         raise ArgumentError("method", f"{method!r} is unknown; {nearest(method, (*METHODS, RACE))}")
     if method == RACE and len(study.scenarios) < 2:
         raise ArgumentError("method", "a race needs several workloads, such as futures ([futures])")
-    if method == RACE and len({one.weight for one in study.scenarios}) > 1:
-        raise ArgumentError(
-            "method",
-            "in a race every workload counts alike, and this study's weights differ; the method model knows all",
-        )
     if method == RACE and (criteria.objective.name not in RACED_BY or criteria.constraints):
         raise ArgumentError(
             "method",

@@ -34,6 +34,8 @@ class Case:
         What ``wait`` holds.
     weight
         What the workload counts where several are taken together by mean.
+    class_jobs
+        Jobs of each of `procure.schemas.CLASSES`; empty = not known, and each counts like all jobs.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Case:
     n_jobs: int
     column: str = "mean_wait_time"
     weight: float = 1.0
+    class_jobs: tuple[int, ...] = ()
 
     @property
     def runs_all(self) -> np.ndarray:

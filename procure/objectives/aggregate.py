@@ -84,6 +84,10 @@ RANK_POWER = 2
 looks at the worst workload only (chosen in docs/claims/forward.md)."""
 
 
+CLASS_SHARE = 1 / 3
+"""What the classes of jobs count together in ``rank-by-class``, all jobs count the rest (docs/claims/forward.md)."""
+
+
 HOW = ("mean", "max", "worst", "cvar", "regret-max", "rank")
 """Names that `aggregate` knows."""
 
@@ -186,7 +190,33 @@ def rank_shares(waits: np.ndarray) -> np.ndarray:
 
 def pooled_shares(shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Put `rank_shares` of several workloads together as the objective ``rank`` does: their power mean."""
-    return pooled_mean(shares**RANK_POWER, weights) ** (1 / RANK_POWER)
+    return pooled_squares(shares**RANK_POWER, weights)
+
+
+def pooled_squares(squares: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the root of the weighted mean over the workloads of squared shares."""
+    return pooled_mean(squares, weights) ** (1 / RANK_POWER)
+
+
+def class_shares(waits: np.ndarray) -> np.ndarray:
+    """Return what ``rank-by-class`` takes the mean of: squares of `rank_shares`, of all jobs and of each class.
+
+    Parameters
+    ----------
+    waits
+        s, float64[workloads, 1 + classes, packages]: the mean wait of all jobs, then of each class. A class that is
+        unknown for every package of a workload has no job there, and all are level.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64[workloads, packages]; NaN where the wait of all jobs is.
+    """
+    n_parts = waits.shape[1]
+    none = np.isnan(waits).all(axis=2, keepdims=True)
+    squares = np.stack([rank_shares(np.where(none, 0.0, waits)[:, i]) for i in range(n_parts)]) ** RANK_POWER
+    found = (1 - CLASS_SHARE) * squares[0] + CLASS_SHARE * squares[1:].mean(axis=0)
+    return np.where(np.isnan(waits[:, 0]), np.nan, found)
 
 
 def _cvar(waits: np.ndarray, weight: np.ndarray, share: float) -> np.ndarray:

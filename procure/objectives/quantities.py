@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from procure.errors import TableError
+from procure.schemas import CLASSES
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,32 @@ class Quantity:
     @property
     def per_workload(self) -> bool:
         """Whether it turns on single workloads, so that a prediction is needed for each."""
-        return self.source == "result" and self.how in ("worst", "cvar", "regret-max", "rank")
+        return self.source == "result" and self.how in (
+            "worst",
+            "cvar",
+            "regret-max",
+            "rank",
+            "rank-by-class",
+        )
+
+    @property
+    def by_rank(self) -> bool:
+        """Whether packages are compared with each other on each workload."""
+        return self.how in ("rank", "rank-by-class")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that it needs."""
+        return BY_CLASS if self.how == "rank-by-class" else (self.column,)
+
+    @property
+    def job_class(self) -> str | None:
+        """The class of jobs that it is about; None = all jobs."""
+        return next((name for name in CLASSES if self.column.startswith(f"{name}_")), None)
+
+
+BY_CLASS = ("mean_wait_time", *(f"{name}_mean_wait_time" for name in CLASSES))
+"""The mean wait of all jobs, then of each class."""
 
 
 def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") -> Quantity:
@@ -49,6 +75,24 @@ def _result(name: str, column: str, unit: str, meaning: str, how: str = "mean") 
 
 def _cost(name: str, column: str, unit: str, meaning: str) -> Quantity:
     return Quantity(name, column, "cost", unit, meaning)
+
+
+def _of_class(name: str) -> tuple[Quantity, ...]:
+    return (
+        _result(f"{name}-wait", f"{name}_mean_wait_time", "s", f"mean wait of the class {name}"),
+        _result(
+            f"{name}-p95-wait",
+            f"{name}_p95_wait_time",
+            "s",
+            f"95th percentile of the wait of the class {name}",
+        ),
+        _result(
+            f"{name}-share-over-1h",
+            f"{name}_share_over_1h",
+            "share",
+            f"share of the class {name} over an hour",
+        ),
+    )
 
 
 OBJECTIVES: dict[str, Quantity] = {
@@ -70,6 +114,13 @@ OBJECTIVES: dict[str, Quantity] = {
             "rank", "mean_wait_time", "share",
             "root mean square, over the workloads, of the share of the packages that are better there", "rank",
         ),
+        _result(
+            "rank-by-class", "mean_wait_time", "share",
+            "as rank, two thirds by the waits of all jobs and a third by those of each class", "rank-by-class",
+        ),
+        _result("share-over-1h", "share_over_1h", "share", "share of the jobs that wait over an hour"),
+        _result("user-fair-wait", "user_fair_wait_time", "s", "mean over the users of each one's mean wait"),
+        *(one for name in CLASSES for one in _of_class(name)),
         Quantity("price", "price_usd", "package", "US$", "purchase price"),
         _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),
         _cost("cost-per-job", "usd_per_job", "US$/job", "total cost of ownership per job"),

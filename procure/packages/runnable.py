@@ -81,7 +81,11 @@ def node_types(quotes: pd.DataFrame) -> pd.DataFrame:
 
 
 def jobs_left_out(
-    packages: pd.DataFrame, quotes: pd.DataFrame, jobs: pd.DataFrame, existing: pd.DataFrame | None = None
+    packages: pd.DataFrame,
+    quotes: pd.DataFrame,
+    jobs: pd.DataFrame,
+    existing: pd.DataFrame | None = None,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Count the jobs that fit no empty set of a package's nodes, exactly as a simulation would.
 
@@ -95,11 +99,13 @@ def jobs_left_out(
         A job table; a job on several nodes needs that many nodes, each of which holds its share.
     existing
         A node table of servers that every package adds to, if any.
+    weight
+        What each job counts, whole numbers; default: 1.
 
     Returns
     -------
     int64 array, shape (packages,)
-        Jobs left out; 0 means that the package runs every job.
+        Jobs left out, or the sum of their weights; 0 means that the package runs every job.
 
     Examples
     --------
@@ -112,15 +118,17 @@ def jobs_left_out(
     shapes = request_shapes(jobs)
     able = fits(node_types(quotes), shapes)
     needed, n_jobs = shapes["n_nodes"].to_numpy(), shapes["n_jobs"].to_numpy()
+    if weight is not None:
+        n_jobs = np.bincount(shape_of(jobs, shapes), weight, len(shapes))
     if existing is not None and len(existing):
         needed = needed - fits(existing, shapes).sum(axis=0)
     # Requests that the same types can hold are one question: a day's 160 shapes become about ten.
     questions, which = np.unique(np.column_stack([able.T, needed]), axis=0, return_inverse=True)
-    weight = np.bincount(which.ravel(), weights=n_jobs, minlength=len(questions))
+    asking = np.bincount(which.ravel(), weights=n_jobs, minlength=len(questions))
     able_types, asked = questions[:, :-1].T.astype("float64"), questions[:, -1]
     counts = count_matrix(packages, quotes)
     left_out = np.empty(len(counts), dtype="int64")
     for start in range(0, len(counts), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        left_out[rows] = (counts[rows].astype("float64") @ able_types < asked) @ weight
+        left_out[rows] = (counts[rows].astype("float64") @ able_types < asked) @ asking
     return left_out

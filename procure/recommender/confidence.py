@@ -19,7 +19,7 @@ from procure.evaluation.bootstrap import (
 from procure.files import keep_array
 from procure.models.intervals import SHARE, places
 from procure.objectives import Quantity
-from procure.objectives.aggregate import pooled_shares, rank_shares
+from procure.objectives.aggregate import pooled_squares
 from procure.policies import catalog
 from procure.progress import track
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -289,16 +289,16 @@ def _by_days(values: PackageValues, of: Quantity, rows: np.ndarray, seed: int) -
     """Resample the days; the edge of the best 5 % is that of the packages that the study's sweep has simulated."""
     sampled = np.all([case.simulated & case.runs_all for case in values.cases], axis=0)
     n_days, held, best = len(values.cases), values.results[of.column], values.best
-    if of.how == "rank":  # among all packages, whichever of them are looked at
-        held = rank_shares(values.filled(of.column))
+    if of.by_rank:  # among all packages, whichever of them are looked at
+        held = values.squares(of)
 
     def drawn(rows: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         ran = values.ran[:, rows]
 
         def total(some: np.ndarray, days: np.ndarray) -> np.ndarray:
-            if of.how == "rank":
+            if of.by_rank:
                 weight = np.where(ran[days] > 0, values.weight[days][:, None], 0.0)
-                return reduce(pooled_shares(some, weight))
+                return reduce(pooled_squares(some, weight))
             return reduce(pool(of, some, ran[days], values.weight[days], values.cvar_share, best[days]))
 
         return bootstrap(held[:, rows], total, DAY_RESAMPLES, seed)

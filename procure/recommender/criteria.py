@@ -38,7 +38,7 @@ class Criteria:
     @property
     def result_columns(self) -> list[str]:
         """The result columns that are needed, the mean wait always."""
-        needed = [one.column for one in self.quantities if one.source == "result"]
+        needed = [column for one in self.quantities if one.source == "result" for column in one.columns]
         return list(dict.fromkeys([MEAN_WAIT.column, *needed]))
 
     def violation(self, value: Callable[[Quantity], np.ndarray], n: int) -> np.ndarray:
@@ -91,7 +91,7 @@ def criteria_of(
         with argument("constraints"):
             bounds = parse_all(written, quantities(quotes["name"]))
     with argument("objective"):
-        target = objective_of(objective or study.recommend.objective, quotes)
+        target = objective_of(objective or study.objective, quotes)
     names = [one.strip() for one in (pareto.split(",") if isinstance(pareto, str) else pareto or ())]
     with argument("pareto"):
         axes = tuple(objective_of(SHORT.get(name, name), quotes) for name in names)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
 from procure.errors import ArgumentError, TableError
 from procure.evaluation.ranking import rank_correlation
@@ -17,7 +18,18 @@ from procure.packages.runnable import jobs_left_out
 from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.recommender.outlook import DRAWN_IN, STATED, best_and_near
-from procure.recommender.race import Race, Score, as_it_is, by_rank, features_of, race, running_order
+from procure.recommender.race import (
+    OUT,
+    Race,
+    Score,
+    as_it_is,
+    by_class_rank,
+    by_rank,
+    features_of,
+    race,
+    running_order,
+)
+from procure.schemas import CLASSES
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench, make_bench, simulate_batch
@@ -26,13 +38,15 @@ from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
 from procure.workload.days import split_days
 from procure.workload.futures import WEEK, Futures, draw_futures
+from procure.workload.past import past_and_parts, scenario_weights
 from procure.workload.scale import cpu_seconds
 
 N_PACKAGES, RUNS_PER_PACKAGE = 1000, 3
 N_HARDEST, N_PROBED = 5, 50
 NEAR_BEST = 1.2
+BY_CLASS = ("mean_wait_time", *(f"{name}_mean_wait_time" for name in CLASSES))
 RULES = (
-    "futures", "futures-mean", "past", "mean-day", "worst-day", "hardest-days",
+    "recommended", "futures", "futures-mean", "past", "mean-day", "worst-day", "hardest-days",
     "cheapest-per-cpu", "most-cpus", "most-memory", "existing-mix",
 )  # fmt: skip
 """How a package is chosen at a cut; see `forward`."""
@@ -110,6 +124,21 @@ class _Candidates:
         """Return mean waits, s."""
         return self.runs(on, rows)["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
 
+    def waits_by_class(self, on: Bench, rows: np.ndarray) -> np.ndarray:
+        """Return the mean waits of all jobs, then of each class, s, float64[1 + classes, rows]."""
+        return self.runs(on, rows)[list(BY_CLASS)].to_numpy(dtype="float64").T
+
+    def judge(self, jobs: pd.DataFrame, warm_up: int) -> pd.DataFrame:
+        """Replay jobs on every package; in its mean wait, a job that it cannot run waits to the last submission."""
+        found = self.runs(self.lay_out(jobs, warm_up), np.arange(len(self.ids)))
+        submit = jobs["submit_time"].to_numpy(np.int64)
+        counted = submit >= submit.min() + warm_up
+        never = np.where(counted, submit.max() - submit, 0)
+        plan = self.plan
+        left_out = jobs_left_out(plan.packages, plan.quotes, jobs, plan.existing, never)
+        ran = (found["n_completed"].fillna(0) * found["mean_wait_time"].fillna(0.0)).to_numpy("float64")
+        return found.assign(mean_wait_time=(ran + left_out) / max(int(counted.sum()), 1))
+
 
 def forward(
     study: str | Path | Study,
@@ -133,7 +162,7 @@ def forward(
     horizon
         s that are judged after a cut; None = the length of the study's futures. The log may end earlier.
     n_packages
-        So many packages are drawn at random from those that run every job, before and after.
+        So many packages are drawn at random from those that run every job before the cut.
     runs
         What each rule may simulate, package × workload; None = three times the packages. A rule that looks at
         more workloads than that allows for every package looks at fewer packages.
@@ -153,14 +182,16 @@ def forward(
 
     Notes
     -----
-    The rules: ``futures``, the least objective ``rank`` over futures drawn from the past (with the study's settings,
-    but right after the cut, and as long as the horizon), and ``futures-mean``, the least mean wait over them, each by
-    a race; ``past``, the least mean wait over the past replayed continuously;
-    ``mean-day`` and ``worst-day``, over all days of the past, each from an empty system; ``hardest-days``, the mean
-    over the 5 days with the largest median wait of 50 packages. And without any simulation: the ``cheapest-per-cpu``,
-    the ``most-cpus``, the ``most-memory``, and ``existing-mix``, the package whose memory and GPUs per CPU are most
-    like the existing system's, where the study has one. What is judged is replayed continuously,
-    after the study's warm-up before the cut.
+    The rules: ``recommended``, that of `procure.recommend`: the least objective ``rank-by-class`` over the past, its
+    four parts, and futures drawn from it (with the study's settings, but right after the cut, and as long as the
+    horizon), a third of the weight each, by a race. ``futures``, the least objective ``rank`` over the futures, and
+    ``futures-mean``, the least mean wait over them, each by a race; ``past``, the least mean wait over it replayed
+    continuously; ``mean-day`` and ``worst-day``, over all days of the past, each from an empty system;
+    ``hardest-days``, the mean over the 5 days with the largest median wait of 50 packages. And without any simulation:
+    the ``cheapest-per-cpu``, the ``most-cpus``, the ``most-memory``, and ``existing-mix``, the package whose memory and
+    GPUs per CPU are most like the existing system's, where the study has one. What is judged is replayed continuously,
+    after the study's warm-up before the cut; a job that came and that a package cannot run counts as waiting to the
+    last submission.
 
     Examples
     --------
@@ -187,8 +218,7 @@ def forward(
         after = _between(jobs, cut - warm_up, cut + length)
         with_clock_of(jobs, before)
         with_clock_of(jobs, after)
-        seen = _between(jobs, jobs["submit_time"].min(), cut + length)
-        bench = _draw_candidates(plan, policy, seen, n_packages, seed)
+        bench = _draw_candidates(plan, policy, before, n_packages, seed)
         note(
             f"{day}: {counted(len(bench.ids), 'package')}, {len(before):,} jobs before and {len(after):,} after"
         )
@@ -197,7 +227,8 @@ def forward(
         chosen = [*_simulating(bench, before, asked, warm_up, budget, note), *_naive(bench)]
         tables.append(_judge(day, chosen, bench, after, warm_up))
         notes.append(_about(tables[-1], bench, min(length, int(jobs["submit_time"].max()) - cut)))
-    return Forward(pd.concat(tables, ignore_index=True), notes)
+    table = pd.concat(tables, ignore_index=True)
+    return Forward(table, [*notes, *_record(table)])
 
 
 @dataclass(frozen=True)
@@ -269,11 +300,33 @@ def _simulating(
     bench: _Candidates, jobs: pd.DataFrame, settings: Futures, warm_up: int, runs: int, note: Note
 ) -> list[_Choice]:
     """Choose by the rules that simulate."""
-    every = np.arange(len(bench.ids))
-    found = _by_futures(bench, list(draw_futures(jobs, settings)), warm_up, runs, note)
+    every, futures = np.arange(len(bench.ids)), list(draw_futures(jobs, settings))
+    found = [_recommended(bench, jobs, futures, warm_up, runs)]
+    found += _by_futures(bench, futures, warm_up, runs, note)
     past = bench.wait(bench.lay_out(jobs, warm_up), every[:runs])
     found.append(_Choice("past", int(past.argmin()), len(past), every[:runs], past))
     return [*found, *_by_days(bench, jobs, settings.tz, runs)] if has_dates(jobs) else found
+
+
+def _recommended(
+    bench: _Candidates, jobs: pd.DataFrame, futures: list[pd.DataFrame], warm_up: int, runs: int
+) -> _Choice:
+    """Choose by ``rank-by-class`` over the past, its parts and the futures."""
+    tables = [*past_and_parts(jobs, warm_up).values(), *futures]
+    laid_out = [bench.lay_out(one, warm_up) for one in tables]
+    order = running_order(np.array([cpu_seconds(one).sum() for one in tables]))
+    raced = race(
+        lambda place, rows: bench.waits_by_class(laid_out[place], rows),
+        bench.features, order, runs, score=by_class_rank, weights=np.array(scenario_weights(len(futures))),
+    )  # fmt: skip
+    return _raced("recommended", raced)
+
+
+def _raced(rule: str, raced: Race) -> _Choice:
+    rows = raced.finished
+    best, near = best_and_near(raced.filled, rows[:1], DRAWN_IN)
+    stated = (best.mean(), near.mean(), *np.quantile(raced.filled[:, rows[0]], STATED))
+    return _Choice(rule, int(rows[0]), raced.n_runs, rows, raced.figure[rows], stated, raced)
 
 
 def _by_days(bench: _Candidates, jobs: pd.DataFrame, tz: str | None, runs: int) -> list[_Choice]:
@@ -319,12 +372,7 @@ def _by_futures(
     order = running_order(np.array([cpu_seconds(one).sum() for one in futures]))
     found = []
     for rule, score in scores.items():
-        raced = race(simulate, bench.features, order, runs, score=score)
-        rows = raced.finished
-        best, near = best_and_near(raced.filled, rows[:1], DRAWN_IN)
-        stated = (best.mean(), near.mean(), *np.quantile(raced.filled[:, rows[0]], STATED))
-        figure = score(raced.filled).mean(axis=0)[rows]
-        found.append(_Choice(rule, int(rows[0]), raced.n_runs, rows, figure, stated, raced))
+        found.append(_raced(rule, race(simulate, bench.features, order, runs, score=score)))
     note(f"futures: {int((~np.isnan(known)).sum()):,} runs")
     return found
 
@@ -353,8 +401,8 @@ def _judge(
     day: str, chosen: list[_Choice], bench: _Candidates, jobs: pd.DataFrame, warm_up: int
 ) -> pd.DataFrame:
     """Replay what came on every package, and say how each choice did."""
-    came = bench.runs(bench.lay_out(jobs, warm_up), np.arange(len(bench.ids)))
-    wait = came["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64")
+    came = bench.judge(jobs, warm_up)
+    wait = came["mean_wait_time"].to_numpy(dtype="float64")
     saturated = came["saturated"].to_numpy(dtype="float64")
     best = int(wait.argmin())
     near = float((np.maximum(wait, REGRET_FLOOR) <= NEAR_BEST * max(wait[best], REGRET_FLOOR)).mean())
@@ -391,8 +439,7 @@ def _halves(bench: _Candidates, jobs: pd.DataFrame, warm_up: int) -> tuple[float
         return float("nan"), float("nan")
     for half in halves:
         with_clock_of(jobs, half)
-    every = np.arange(len(bench.ids))
-    one, other = (bench.wait(bench.lay_out(half, warm_up), every) for half in halves)
+    one, other = (bench.judge(half, warm_up)["mean_wait_time"].to_numpy("float64") for half in halves)
     crossed = [_ratio(other, int(one.argmin())), _ratio(one, int(other.argmin()))]
     return rank_correlation(one, other), float(np.sqrt(np.prod(crossed)))
 
@@ -400,6 +447,31 @@ def _halves(bench: _Candidates, jobs: pd.DataFrame, warm_up: int) -> tuple[float
 def _ratio(wait: np.ndarray, row: int) -> float:
     """Return the wait on a package over the least, both at least 60 s."""
     return float(max(wait[row], REGRET_FLOOR) / max(wait.min(), REGRET_FLOOR))
+
+
+def _record(table: pd.DataFrame) -> list[str]:
+    """Say which rule has chosen well over the cuts, and how surely it differs from the recommended one."""
+    if table["cut"].nunique() < 2:
+        return []
+    log = np.log(table.pivot_table(index="cut", columns="rule", values="ratio", sort=False))
+    mean = log.mean().sort_values(kind="stable")
+    shown = ", ".join(f"{rule} {np.exp(value):.2f}" for rule, value in mean.items())
+    found = [f"over {len(log)} cuts the choice waits so many times the best (geometric mean): {shown}"]
+    first = str(mean.index[0])
+    if first != "recommended":
+        gap = log["recommended"] - log[first]
+        better, worse = int((gap > 1e-9).sum()), int((gap < -1e-9).sum())
+        chance = binomtest(better, better + worse).pvalue if better + worse else 1.0
+        found.append(
+            f"{first} has chosen better than recommended in {better} of {len(log)} cuts and worse in {worse} (sign "
+            f"test: p = {chance:.2f})"
+            + (
+                "; that is no reason to prefer it"
+                if chance > 1 - OUT
+                else "; on this log it has been the better rule"
+            )
+        )
+    return found
 
 
 def _about(table: pd.DataFrame, bench: _Candidates, length: int) -> str:

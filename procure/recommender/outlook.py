@@ -10,9 +10,9 @@ import pandas as pd
 from procure.models.intervals import SHARE
 from procure.objectives.aggregate import REGRET_FLOOR
 from procure.recommender.criteria import MEAN_WAIT
-from procure.recommender.race import FEWEST_KEPT, MOST_LEARNT, features_of, predict_waits
+from procure.recommender.filling import filled_waits
+from procure.recommender.race import FEWEST_KEPT
 from procure.recommender.values import PackageValues
-from procure.schemas import PACKAGE
 from procure.study import Study
 from procure.text import counted, duration
 from procure.workload.futures import WEEK
@@ -100,20 +100,8 @@ def _of_all(values: PackageValues) -> np.ndarray:
     Whoever counts the simulated packages only finds a package the best too often: among the many others some are
     better on each future.
     """
-    able = np.flatnonzero(values.whole.runs_all)
-    wait = np.where(values.whole.runs_all, values.results[MEAN_WAIT.column], np.nan)
-    known = np.flatnonzero(~np.isnan(wait[:, able]).any(axis=0))
-    if len(known) < FEWEST_KEPT or len(known) == len(able):
-        return wait
-    by_mean = known[np.argsort(wait[:, able[known]].mean(axis=0), kind="stable")]
-    best, others = by_mean[: MOST_LEARNT // 2], by_mean[MOST_LEARNT // 2 :]
-    learnt = np.concatenate([best, others[:: 1 + 2 * len(others) // MOST_LEARNT]])
-    packages = values.packages.iloc[able]
-    n_nodes = packages.drop(columns=PACKAGE.names, errors="ignore").to_numpy(dtype="float64")
-    totals = packages[["total_cpus", "total_mem_gb", "total_gpus"]].to_numpy(dtype="float64")
-    found = predict_waits(features_of(n_nodes, totals), learnt, wait[:, able[learnt]])
-    wait[:, able] = np.where(np.isnan(wait[:, able]), found, wait[:, able])
-    return wait
+    able = values.whole.runs_all
+    return filled_waits(values.results[MEAN_WAIT.column], values.packages, able)
 
 
 def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:

@@ -9,14 +9,15 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import stdtrit
 
-from procure.objectives.aggregate import RANK_POWER, REGRET_FLOOR, rank_shares
+from procure.objectives.aggregate import RANK_POWER, REGRET_FLOOR, class_shares, rank_shares
 from procure.progress import silent
 
 Simulate = Callable[[int, np.ndarray], np.ndarray]
-"""From a future and rows of packages to their mean waits on it, s."""
+"""From a future and rows of packages to their mean waits on it, s; or to float64[1 + classes, rows], all jobs first."""
 
 Score = Callable[[np.ndarray], np.ndarray]
-"""From waits on some futures, float64[futures, packages], to scores of the same shape; the least mean wins."""
+"""From waits on some futures, float64[futures, packages] or float64[futures, 1 + classes, packages], to scores,
+float64[futures, packages]; the least mean wins."""
 
 OUT = 0.95
 """A package is out if it is worse than the leader by a one-sided paired t-test at this level."""
@@ -43,6 +44,11 @@ def by_rank(wait: np.ndarray) -> np.ndarray:
     return rank_shares(wait) ** RANK_POWER
 
 
+def by_class_rank(wait: np.ndarray) -> np.ndarray:
+    """Score packages as the objective ``rank-by-class`` does, by the waits of all jobs and of each class."""
+    return class_shares(wait)
+
+
 @dataclass(frozen=True)
 class Race:
     """What a race gave.
@@ -58,12 +64,15 @@ class Race:
         that compares packages compares all of them, by predictions where they did not run.
     n_runs
         How many runs it took.
+    figure
+        What the packages are ordered by: their mean scores, float64[packages].
     """
 
     wait: np.ndarray
     filled: np.ndarray
     order: np.ndarray
     n_runs: int
+    figure: np.ndarray
 
     @property
     def finished(self) -> np.ndarray:
@@ -93,6 +102,8 @@ def race(
     kept: int = FEWEST_KEPT,
     score: Score = as_it_is,
     note: Callable[[int, int], None] = silent,
+    *,
+    weights: np.ndarray | None = None,
 ) -> Race:
     """Race packages over futures, the same futures for all of them.
 
@@ -112,6 +123,8 @@ def race(
         What packages are compared by; finite or infinite, never NaN.
     note
         Called with the runs done and the budget.
+    weights
+        What each future counts, float64[futures]; default: all alike.
 
     Notes
     -----
@@ -123,21 +136,24 @@ def race(
     Optimization 13; Birattari et al. 2002, A racing algorithm for configuring metaheuristics, GECCO.)
     """
     n, n_futures = len(features), len(futures)
-    wait = np.full((n_futures, n), np.nan)
     affordable = min(n, max(2, runs // n_futures))
     pilot = np.arange(min(affordable, PILOT, max(2, affordable // 3)))
-    for future in futures:
-        wait[future, pilot] = simulate(int(future), pilot)
+    ran = np.zeros((n_futures, n), dtype=bool)
+    first = [simulate(int(future), pilot) for future in futures]
+    wait = np.full((n_futures, *first[0].shape[:-1], n), np.nan)
+    for future, found in zip(futures, first, strict=True):
+        wait[future][..., pilot], ran[future, pilot] = found, True
+    share = np.ones(n_futures) if weights is None else weights * n_futures / weights.sum()
     batch = min(max(BATCH, affordable // MOST_ROUNDS), max(1, (affordable - len(pilot)) // ROUNDS))
     while True:
-        n_runs = int((~np.isnan(wait)).sum())
+        n_runs = int(ran.sum())
         note(n_runs, runs)
-        whole = np.flatnonzero(~np.isnan(wait).any(axis=0))
-        own = score(wait[:, whole]).mean(axis=0)
-        known = _learnt_from(whole, own, np.isfinite(wait[:, whole]).all(axis=0), len(pilot))
-        filled = np.where(np.isnan(wait), predict_waits(features, known, wait[:, known]), wait)
-        figure = score(filled).mean(axis=0)
-        untried, left = np.flatnonzero(np.isnan(wait).all(axis=0)), (runs - n_runs) // n_futures
+        whole = np.flatnonzero(ran.all(axis=0))
+        own = (share[:, None] * score(wait[..., whole])).mean(axis=0)
+        known = _learnt_from(whole, own, ~np.isinf(_rows(wait)[:, whole]).any(axis=0), len(pilot))
+        filled = np.where(ran if wait.ndim == 2 else ran[:, None], wait, _predicted(features, known, wait))
+        figure = (share[:, None] * score(filled)).mean(axis=0)
+        untried, left = np.flatnonzero(~ran.any(axis=0)), (runs - n_runs) // n_futures
         new = untried[np.argsort(figure[untried], kind="stable")[: min(batch, max(left, 0))]]
         if not len(new):
             break
@@ -145,12 +161,30 @@ def race(
         all_stay = len(whole) + min(left, len(untried)) - len(new) < kept or np.isinf(figure[leader])
         for k, future in enumerate(futures):
             if k >= FEWEST_FUTURES and not all_stay:
-                new = _still_in(score(filled[futures[:k]]), leader, new)
-            wait[future, new] = filled[future, new] = simulate(int(future), new)
+                some = futures[:k]
+                new = _still_in(share[some, None] * score(filled[some]), leader, new)
+            wait[future][..., new] = filled[future][..., new] = simulate(int(future), new)
+            ran[future, new] = True
     others = np.setdiff1d(np.argsort(figure, kind="stable"), whole, assume_unique=True)
     # By the figure among all packages: a place among those that ran, which are the best, says less.
     order = np.concatenate([whole[np.argsort(figure[whole], kind="stable")], others])
-    return Race(wait, filled, order, n_runs)
+    if wait.ndim == 3:
+        wait, filled = wait[:, 0], filled[:, 0]
+    return Race(wait, filled, order, n_runs, figure)
+
+
+def _rows(wait: np.ndarray) -> np.ndarray:
+    """Return waits with a row for each future and class."""
+    return wait.reshape(-1, wait.shape[-1])
+
+
+def _predicted(features: np.ndarray, known: np.ndarray, wait: np.ndarray) -> np.ndarray:
+    """Predict the waits of all packages from those of some; a class that is unknown in a future stays so."""
+    learnt = _rows(wait)[:, known]
+    found = np.full((len(learnt), wait.shape[-1]), np.nan)
+    some = ~np.isnan(learnt).any(axis=1)
+    found[some] = predict_waits(features, known, learnt[some])
+    return found.reshape(wait.shape)
 
 
 def predict_waits(features: np.ndarray, known: np.ndarray, wait: np.ndarray) -> np.ndarray:

@@ -12,8 +12,17 @@ from procure.errors import TableError
 from procure.models import Case, Predicted, together
 from procure.models.intervals import Spread
 from procure.objectives import MEAN_WAIT, Quantity
-from procure.objectives.aggregate import CVAR_SHARE, aggregate, pooled_mean
-from procure.schemas import PACKAGE
+from procure.objectives.aggregate import (
+    CVAR_SHARE,
+    RANK_POWER,
+    aggregate,
+    class_shares,
+    pooled_mean,
+    pooled_squares,
+    rank_shares,
+)
+from procure.recommender.filling import filled_waits
+from procure.schemas import CLASSES, PACKAGE
 
 Learn = Callable[[Case], tuple[Predicted | None, np.ndarray] | None]
 """From a case to a cross-validated model, if one was needed, and a predicted value per package, NaN where there
@@ -83,6 +92,7 @@ class PackageValues:
         self._by_workload: dict[str, np.ndarray] = {}
         self._spreads: dict[str, Spread] = {}
         self._calibrated: dict[str, np.ndarray] = {}
+        self._squares: tuple[int, np.ndarray] | None = None  # by how many packages were known
 
     @property
     def simulated(self) -> np.ndarray:
@@ -93,13 +103,30 @@ class PackageValues:
         """Return a value of every package, and for which of them it is known and not predicted."""
         if of.source != "result":
             return self._fixed(of), np.ones(len(self.packages), dtype=bool)
+        if of.by_rank:
+            return self._by_rank(of)
         known = self.pooled(self.results[of.column], of)
         is_known, guess = ~np.isnan(known), self._predicted.get(_key(of))
         if of.per_workload and of.column in self._by_workload:
             guess = self.pooled(self.filled(of.column), of)
-            if of.how == "rank":  # among all packages, not among those that are known
-                return guess, is_known
         return (known if guess is None else np.where(is_known, known, guess)), is_known
+
+    def _by_rank(self, of: Quantity) -> tuple[np.ndarray, np.ndarray]:
+        """Compare each package with all, not only with those that are known."""
+        squares = self.squares(of)
+        weight = np.where(self.ran > 0, self.weight[:, None], 0.0)
+        return pooled_squares(squares, weight), self.simulated
+
+    def squares(self, of: Quantity) -> np.ndarray:
+        """Return what an objective by rank is the root of the mean of, float64[workloads, packages]."""
+        if of.how == "rank":
+            return rank_shares(self.filled(of.column)) ** RANK_POWER
+        n_known = int(self.simulated.sum())
+        if self._squares is None or self._squares[0] != n_known:
+            waits = np.stack([self.results[column] for column in of.columns], axis=1)
+            rows = filled_waits(waits.reshape(-1, waits.shape[2]), self.packages, self.whole.runs_all)
+            self._squares = n_known, class_shares(rows.reshape(waits.shape))
+        return self._squares[1]
 
     def filled(self, column: str) -> np.ndarray:
         """Return a result on each workload, float64[workloads, packages], with predictions where there are any."""
@@ -128,7 +155,7 @@ class PackageValues:
         """
         if not self._fitted(of, learn):
             return False
-        if of.per_workload:
+        if of.per_workload and of.column in self._by_workload and not of.by_rank:
             truth, guess = (self.pooled(one[of.column], of) for one in (self.results, self._by_workload))
             held = self._calibrated[of.column] & ~np.isnan(truth) & ~np.isnan(guess)
             self._calibrated[_key(of)] = self._calibrated[of.column]
@@ -138,6 +165,8 @@ class PackageValues:
 
     def _fitted(self, of: Quantity, learn: Learn) -> bool:
         """Fit the models of a quantity, unless another that needs the same has done so."""
+        if of.how == "rank-by-class":  # `filled_waits` predicts them
+            return True
         if not of.per_workload:
             if _key(of) in self._predicted:
                 return True
@@ -193,7 +222,15 @@ class PackageValues:
 
     def pooled(self, values: np.ndarray, of: Quantity) -> np.ndarray:
         """Return a quantity of every package from its values on each workload, float64[workloads, packages]."""
-        return pool(of, values, self.ran, self.weight, self.cvar_share, self.best)
+        return pool(of, values, self.ran_of(of), self.weight, self.cvar_share, self.best)
+
+    def ran_of(self, of: Quantity) -> np.ndarray:
+        """Return how many jobs ran that a quantity is about, float64[workloads, packages]."""
+        if of.job_class is None:
+            return self.ran
+        place = CLASSES.index(of.job_class)
+        n = np.array([case.class_jobs[place] if case.class_jobs else case.n_jobs for case in self.cases])
+        return np.minimum(self.ran, n[:, None])
 
     @property
     def best(self) -> np.ndarray:
@@ -237,7 +274,8 @@ def pool(
     if of.how in ("mean", "max"):
         return aggregate(values, of.how, ran * weight[:, None])
     by_workload = np.where(ran > 0, weight[:, None], 0.0)
-    return aggregate(values, of.how, by_workload, cvar_share, best if of.how == "regret-max" else None)
+    how = "rank" if of.by_rank else of.how
+    return aggregate(values, how, by_workload, cvar_share, best if of.how == "regret-max" else None)
 
 
 def _key(of: Quantity) -> str:

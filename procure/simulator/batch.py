@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from procure.simulator.class_waits import measure_groups
 from procure.simulator.fast_lane import best_fit_schedule
 from procure.simulator.metrics import measure
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_fit_batch(
-    jobs, kinds, fits_empty, durations, killed, bits, usage, counts_from, existing_kind_of, type_kind_of,
+    jobs, kinds, fits_empty, durations, killed, bits, usage, groups, counts_from, existing_kind_of, type_kind_of,
     counts, out
 ):  # fmt: skip
     """Fill ``out`` with the metrics of each package under best-fit bin packing.
 
     Parameters
     ----------
-    jobs, kinds, fits_empty, durations, bits, usage, counts_from
-        As `fast_lane.best_fit_schedule` and `metrics.measure` take them.
+    jobs, kinds, fits_empty, durations, bits, usage, groups, counts_from
+        As `fast_lane.best_fit_schedule`, `metrics.measure` and `class_waits.measure_groups` take them.
     killed : numpy.ndarray
         bool[n_speeds, n_jobs], the limit cuts the job at this speed.
     existing_kind_of : numpy.ndarray
@@ -57,3 +58,4 @@ def best_fit_batch(
                 was_killed[j] = killed[kinds.speed[kind_of[node_of[j]]], j]
         capacity = (capacity_cpu, capacity_mem, capacity_gpu)
         measure(jobs.submit, start, end, was_killed, usage, capacity, 0, depth, counts_from, out[p])
+        measure_groups(jobs.submit, start, groups, counts_from, out[p])

@@ -101,7 +101,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     size: dict[str, Any] | None = None
     if table is not None:
         _try(lines, lambda: own_constraints(study, table))
-        _try(lines, lambda: objective_of(study.recommend.objective, table))
+        _try(lines, lambda: objective_of(study.objective, table))
         _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
         if size is not None and "n_sampled" in size:

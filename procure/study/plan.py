@@ -20,14 +20,15 @@ from procure.packages.quotes import price_notes
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
-from procure.schemas import JOB, QUOTE, RESULT
+from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.study.existing import coverage_notes
-from procure.study.futures import read_futures, table_digest
+from procure.study.futures import read_futures, read_past_parts, table_digest
 from procure.study.rules import check_sample
 from procure.study.study import Study
 from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
 from procure.workload import generate, merge, read_log, slice_day
+from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
@@ -89,6 +90,11 @@ class Plan:
     def n_counted(self, workload: str) -> int:
         """Jobs of a workload that are not of its warm-up."""
         return len(counted_jobs(self.workloads[workload], self.warm_up(workload)))
+
+    def class_jobs(self, workload: str) -> tuple[int, ...]:
+        """Jobs of a workload, without its warm-up, of each of `procure.schemas.CLASSES`."""
+        jobs = counted_jobs(self.workloads[workload], self.warm_up(workload))
+        return tuple(np.bincount(class_of(jobs), minlength=len(CLASSES)).tolist())
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
@@ -183,7 +189,8 @@ def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[s
         return {workload.name: read_workload(workload, note) for workload in study.workloads}
     past = read_past_jobs(study, note)
     note(say_futures(past, study.futures))
-    found = read_futures(past, study.futures)
+    before = read_past_parts(past, study.futures, study.workloads[0].warm_up) if study.futures.past else {}
+    found = before | read_futures(past, study.futures)
     for name, scenario in zip(found, study.scenarios, strict=True):
         _check_warm_up(name, found[name], scenario.warm_up)
     return found

@@ -36,7 +36,7 @@ from procure.settings import (
     validated,
 )
 from procure.study.existing import read_existing
-from procure.study.futures import StudyFutures, future_names, read_settings
+from procure.study.futures import StudyFutures, read_settings
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.workload.speed_ratios import speed_notes
 
@@ -201,26 +201,33 @@ class Study(Settings):
     def _as_they_were_drawn(cls, futures: StudyFutures | None) -> StudyFutures | None:
         if futures is None or futures.folder is None:
             return futures
-        more = sorted(futures.model_fields_set - {"folder"})
+        more = sorted(futures.model_fields_set - {"folder", "past"})
         drawn = read_settings(futures.folder)
         asked = futures.model_dump(mode="json", include=set(more))
         other = [name for name in more if asked[name] != drawn.get(name)]
         if other:
             raise ValueError(f"{other[0]}: the futures of {futures.folder} were drawn with another value")
-        return StudyFutures.model_validate(drawn | {"folder": futures.folder})
+        return StudyFutures.model_validate(drawn | {"folder": futures.folder, "past": futures.past})
+
+    @property
+    def objective(self) -> str:
+        """What packages are ranked by where nothing else is asked for: what the study names, or has a default for."""
+        if self.futures is None or "objective" in self.recommend.model_fields_set:
+            return self.recommend.objective
+        return "rank-by-class"
 
     @property
     def scenarios(self) -> tuple[Workload, ...]:
-        """What packages are simulated on: the workloads, or with [futures] the futures that are drawn from them.
+        """What packages are simulated on: the workloads, or with [futures] their past and the futures drawn from it.
 
-        A future has the logged speed and the warm-up of the first workload.
+        These have the logged speed and the warm-up of the first workload.
         """
         if self.futures is None:
             return self.workloads
-        keep = {"day": None, "generate": None, "weight": 1.0, "begin": "empty"}
+        keep = {"day": None, "generate": None, "begin": "empty"}
         return tuple(
-            self.workloads[0].model_copy(update=keep | {"name": name})
-            for name in future_names(self.futures.draws)
+            self.workloads[0].model_copy(update=keep | {"name": name, "weight": weight})
+            for name, weight in zip(self.futures.names, self.futures.weights, strict=True)
         )
 
     @property

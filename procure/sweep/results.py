@@ -207,6 +207,7 @@ def load_results(
             make_case(plan.packages, plan.quotes, plan.workloads[name], results, name, policy, plan.existing),
             weight=weights[name],
             n_jobs=plan.n_counted(name),
+            class_jobs=plan.class_jobs(name),
         )
         for name in names
     ]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import NormalDist
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
 from procure.errors import TableError
+from procure.schemas import CLASSES
 from procure.settings import Seconds, Seed, Settings
 from procure.tables import with_clock
 from procure.text import counted, duration
+from procure.workload.classes import class_of
 from procure.workload.clock import from_local, has_dates, to_local
 from procure.workload.scale import (
     BURST_GAP,
@@ -30,9 +32,6 @@ WEEK = 7 * DAY
 YEAR = 365.25 * DAY
 
 Class = Literal["gpu", "memory", "wide", "cpu"]
-CLASSES: tuple[str, ...] = get_args(Class)
-"""What jobs are told apart by, the first that holds: with a GPU; more than 8 GB per CPU; several nodes; others."""
-MEMORY_MB_PER_CPU = 8_000
 
 FEWEST_WEEKS = 3
 MOST_TIMES = 50
@@ -110,13 +109,6 @@ class Futures(Settings):
         drawn /= drawn.mean()
         rates = {name: self.mix.get(name, self.growth) for name in CLASSES}  # type: ignore[call-overload]
         return pd.DataFrame({name: rate**ahead * drawn for name, rate in rates.items()})
-
-
-def class_of(jobs: pd.DataFrame) -> np.ndarray:
-    """Return the class of each job, a place in `CLASSES`."""
-    per_cpu = jobs["mem_mb_per_node"] / np.maximum(jobs["cpus_per_node"], 1)
-    rules = [jobs["gpus_per_node"] > 0, per_cpu > MEMORY_MB_PER_CPU, jobs["n_nodes"] > 1]
-    return np.select([rule.to_numpy() for rule in rules], [0, 1, 2], 3)
 
 
 class _Past(NamedTuple):
