@@ -94,7 +94,7 @@ def search(
     """
     began, options = time.perf_counter(), options or FarmOptions()
     study = load_study(study)
-    criteria = criteria_of(study, objective, constraints)
+    criteria = replace(criteria_of(study, objective, constraints), targets=())
     method = method or ("model" if study.futures is None else RACE)
     rules = _rules(study, k=k, batch=batch, stable_rounds=stable_rounds)
     seed = study.search.seed if seed is None else seed

@@ -198,6 +198,23 @@ def pooled_squares(squares: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return pooled_mean(squares, weights) ** (1 / RANK_POWER)
 
 
+def kept_by(values: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
+    """Return the least value that at least a share of the workloads' weight does not exceed, float64[packages].
+
+    Parameters
+    ----------
+    values, weights
+        float64[workloads, packages] each; NaN where a workload that counts is unknown, and where none counts.
+    """
+    counts = weights > 0
+    unknown = (np.isnan(values) & counts).any(axis=0) | ~counts.any(axis=0)
+    order = np.argsort(np.where(counts & ~np.isnan(values), values, np.inf), axis=0, kind="stable")
+    weight = np.take_along_axis(np.where(counts, weights, 0.0), order, axis=0)
+    enough = np.cumsum(weight, axis=0) >= share * weight.sum(axis=0) * (1 - 1e-12)
+    place = np.take_along_axis(order, enough.argmax(axis=0)[None], axis=0)
+    return np.where(unknown, np.nan, np.take_along_axis(values, place, axis=0)[0])
+
+
 def class_shares(waits: np.ndarray) -> np.ndarray:
     """Return what ``rank-by-class`` takes the mean of: squares of `rank_shares`, of all jobs and of each class.
 

@@ -28,7 +28,10 @@ class Quantity:
     meaning
         In a few words.
     how
-        How workloads are put together, see `aggregate`; a cost is one figure anyhow.
+        How workloads are put together, see `aggregate`; a cost is one figure anyhow. ``quantile``: the least value that
+        so large a share of the futures keeps.
+    share
+        That share.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Quantity:
     unit: str
     meaning: str
     how: str = "mean"
+    share: float | None = None
 
     @property
     def per_workload(self) -> bool:

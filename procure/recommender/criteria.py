@@ -10,6 +10,7 @@ import numpy as np
 from procure.errors import ArgumentError, argument
 from procure.objectives import MEAN_WAIT, Quantity
 from procure.objectives.constraints import Constraint, parse_all, quantities
+from procure.objectives.targets import Target, parse_targets
 from procure.study import Study
 from procure.study.rules import objective_of, own_constraints
 
@@ -19,16 +20,25 @@ SHORT = {"wait": "mean-wait", "cost": "tco"}
 
 @dataclass(frozen=True)
 class Criteria:
-    """What is to be small, within which bounds; with ``axes``, what a Pareto front is drawn by."""
+    """What is to be small, within which bounds; with ``axes``, what a Pareto front is drawn by.
+
+    ``targets`` are bounds, too, but where no package keeps them all, those nearest to it are listed.
+    """
 
     objective: Quantity = MEAN_WAIT
     constraints: tuple[Constraint, ...] = ()
     axes: tuple[Quantity, ...] = ()
+    targets: tuple[Target, ...] = ()
+
+    @property
+    def bounds(self) -> list[Constraint]:
+        """The constraints, and what the targets ask for."""
+        return [*self.constraints, *(one.bound for one in self.targets)]
 
     @property
     def quantities(self) -> list[Quantity]:
         """Everything that has to be known of a package."""
-        return [*(self.axes or [self.objective]), *(one.of for one in self.constraints)]
+        return [*(self.axes or [self.objective]), *(one.of for one in self.bounds)]
 
     @property
     def need_runs(self) -> bool:
@@ -50,7 +60,7 @@ class Criteria:
             From a quantity to its value of each package; NaN counts as infinitely far.
         """
         far = np.zeros(n)
-        for one in self.constraints:
+        for one in self.bounds:
             values = value(one.of)
             off = np.abs(values - one.value) / max(abs(one.value), 1e-9)
             # A strict bound may be missed by nothing.
@@ -97,4 +107,4 @@ def criteria_of(
         axes = tuple(objective_of(SHORT.get(name, name), quotes) for name in names)
     if names and len(set(axes)) < 2:
         raise ArgumentError("pareto", "a front needs two axes or more, e.g. wait,cost")
-    return Criteria(target, tuple(bounds), axes)
+    return Criteria(target, tuple(bounds), axes, parse_targets(study.targets))

@@ -14,8 +14,10 @@ from scipy.stats import binomtest
 from procure.errors import ArgumentError, TableError
 from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR, pooled_mean
+from procure.objectives.quantities import BY_CLASS
 from procure.packages.runnable import jobs_left_out
 from procure.progress import silent
+from procure.recommender.heats import two_heats
 from procure.recommender.learning import Note
 from procure.recommender.outlook import DRAWN_IN, STATED, best_and_near
 from procure.recommender.race import (
@@ -23,12 +25,12 @@ from procure.recommender.race import (
     Race,
     Score,
     as_it_is,
-    by_class_rank,
     by_rank,
     features_of,
     race,
     running_order,
 )
+from procure.run import run_prepared
 from procure.schemas import CLASSES
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.plan import read_past_jobs
@@ -38,13 +40,12 @@ from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
 from procure.workload.days import split_days
 from procure.workload.futures import WEEK, Futures, draw_futures
-from procure.workload.past import past_and_parts, scenario_weights
+from procure.workload.past import N_PARTS, part_bounds, scenario_weights, waits_by_part
 from procure.workload.scale import cpu_seconds
 
 N_PACKAGES, RUNS_PER_PACKAGE = 1000, 3
 N_HARDEST, N_PROBED = 5, 50
 NEAR_BEST = 1.2
-BY_CLASS = ("mean_wait_time", *(f"{name}_mean_wait_time" for name in CLASSES))
 RULES = (
     "recommended", "futures", "futures-mean", "past", "mean-day", "worst-day", "hardest-days",
     "cheapest-per-cpu", "most-cpus", "most-memory", "existing-mix",
@@ -128,6 +129,20 @@ class _Candidates:
         """Return the mean waits of all jobs, then of each class, s, float64[1 + classes, rows]."""
         return self.runs(on, rows)[list(BY_CLASS)].to_numpy(dtype="float64").T
 
+    def past_by_part(self, on: Bench, rows: np.ndarray) -> np.ndarray:
+        """Replay the past once a package; return its waits, s, float64[1 + parts, 1 + classes, rows]."""
+        ready, n = on.ready, on.n_existing
+        found, submit = np.empty((1 + N_PARTS, 1 + len(CLASSES), len(rows))), ready.jobs.submit
+        bounds = part_bounds(submit, ready.counts_from)
+        for i, row in enumerate(rows):
+            nodes = np.repeat(np.arange(n, len(ready.kind_of)), self.counts[row])
+            nodes = np.concatenate([np.arange(n), nodes])
+            mine = {name: getattr(ready, name)[nodes] for name in ("kind_of", "leaf", "pod")}
+            start = run_prepared(replace(ready, **mine), on.policy).start
+            wait = np.where(start >= 0, start - submit, -1)
+            found[:, :, i] = waits_by_part(submit, wait, ready.job_class, bounds)
+        return found
+
     def judge(self, jobs: pd.DataFrame, warm_up: int) -> pd.DataFrame:
         """Replay jobs on every package; in its mean wait, a job that it cannot run waits to the last submission."""
         found = self.runs(self.lay_out(jobs, warm_up), np.arange(len(self.ids)))
@@ -184,14 +199,14 @@ def forward(
     -----
     The rules: ``recommended``, that of `procure.recommend`: the least objective ``rank-by-class`` over the past, its
     four parts, and futures drawn from it (with the study's settings, but right after the cut, and as long as the
-    horizon), a third of the weight each, by a race. ``futures``, the least objective ``rank`` over the futures, and
-    ``futures-mean``, the least mean wait over them, each by a race; ``past``, the least mean wait over it replayed
-    continuously; ``mean-day`` and ``worst-day``, over all days of the past, each from an empty system;
-    ``hardest-days``, the mean over the 5 days with the largest median wait of 50 packages. And without any simulation:
-    the ``cheapest-per-cpu``, the ``most-cpus``, the ``most-memory``, and ``existing-mix``, the package whose memory and
-    GPUs per CPU are most like the existing system's, where the study has one. What is judged is replayed continuously,
-    after the study's warm-up before the cut; a job that came and that a package cannot run counts as waiting to the
-    last submission.
+    horizon), a third of the weight each: all packages on the past, the best and a few others on the futures.
+    ``futures``, the least objective ``rank`` over the futures, and ``futures-mean``, the least mean wait over them,
+    each by a race; ``past``, the least mean wait over it replayed continuously; ``mean-day`` and ``worst-day``, over
+    all days of the past, each from an empty system; ``hardest-days``, the mean over the 5 days with the largest
+    median wait of 50 packages. And without any simulation: the ``cheapest-per-cpu``, the ``most-cpus``, the
+    ``most-memory``, and ``existing-mix``, the package whose memory and GPUs per CPU are most like the existing
+    system's, where the study has one. What is judged is replayed continuously, after the study's warm-up before the
+    cut; a job that came and that a package cannot run counts as waiting to the last submission.
 
     Examples
     --------
@@ -311,15 +326,22 @@ def _simulating(
 def _recommended(
     bench: _Candidates, jobs: pd.DataFrame, futures: list[pd.DataFrame], warm_up: int, runs: int
 ) -> _Choice:
-    """Choose by ``rank-by-class`` over the past, its parts and the futures."""
-    tables = [*past_and_parts(jobs, warm_up).values(), *futures]
-    laid_out = [bench.lay_out(one, warm_up) for one in tables]
-    order = running_order(np.array([cpu_seconds(one).sum() for one in tables]))
-    raced = race(
-        lambda place, rows: bench.waits_by_class(laid_out[place], rows),
-        bench.features, order, runs, score=by_class_rank, weights=np.array(scenario_weights(len(futures))),
-    )  # fmt: skip
-    return _raced("recommended", raced)
+    """Choose by ``rank-by-class`` over the past, its parts and the futures, in two heats."""
+    first = np.arange(min(len(bench.ids), max(2, runs // 2)))
+    past = bench.past_by_part(bench.lay_out(jobs, warm_up), first)
+    laid_out = [bench.lay_out(one, warm_up) for one in futures]
+    heats = two_heats(
+        past,
+        np.array([*scenario_weights(1)]),
+        lambda rows: np.array([bench.waits_by_class(one, rows) for one in laid_out]),
+        min(len(first), max(2, (runs - len(first)) // len(futures))),
+    )
+    # Parts of the past are as long as a part; the whole and the futures say what a period that comes may bring.
+    waits = heats.wait[[0, *range(1 + N_PARTS, len(heats.wait))]]
+    best, near = best_and_near(waits, np.arange(1), DRAWN_IN)
+    stated = (best.mean(), near.mean(), *np.quantile(waits[:, 0], STATED))
+    n_runs = len(first) + len(heats.rows) * len(futures)
+    return _Choice("recommended", int(heats.rows[0]), n_runs, heats.rows, heats.figure, stated)
 
 
 def _raced(rule: str, raced: Race) -> _Choice:

@@ -148,7 +148,7 @@ def about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
     if criteria != Criteria():
         found += [meaning(of, values, blind) for of in criteria.axes or (criteria.objective,)]
     able = values.whole.runs_all if values.whole.runs_all.any() else np.ones(len(values.packages), dtype=bool)
-    for one in criteria.constraints:
+    for one in criteria.bounds:
         figures, known = values.value(one.of)
         ok = one.holds(figures) & able
         text = f"{one.text}: satisfied by {int(ok.sum()):,} of {counted(int(able.sum()), 'package')}"

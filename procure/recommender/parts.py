@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
 from procure.errors import ArgumentError, TableError
 from procure.packages.ids import package_ids
@@ -24,6 +25,8 @@ from procure.text import Shown, counted, duration
 from procure.workload.futures import Futures, draw_futures
 
 N_CANDIDATES, BEAM, DRAWS_PER_YEAR = 24, 3, 3
+AGREED = 0.05
+"""Futures agree on which way is better if luck alone would divide them so, or more, less often than this."""
 WORTH = 0.05
 """A difference in the mean wait below this share of it, or below a minute, is not worth a plan of its own."""
 
@@ -124,7 +127,8 @@ def plan_purchases(
 
     Notes
     -----
-    The futures of year y stand y − ½ years after the log, and all ways meet the same. In parts, each year's packages
+    The futures of year y stand y − ½ years after the log, with the same random numbers every year, so that years differ
+    by growth and not by chance; all ways meet the same. In parts, each year's packages
     are drawn at random from those that the cash at hand buys at that year's prices, and "nothing", whose money is kept;
     of all ways so far the best by jobs left out and mean wait are followed (a beam search: what is best
     early may be left out, so it is no bound). All now tries as many packages as the search in parts has tried in all.
@@ -179,13 +183,12 @@ class _PurchaseSimulator:
         )
         self._name, self._fall, self._seed = plain.workloads[0].name, fall, seed
         self._rules, self._years = study.packages, years
-        spread = settings.model_copy(update={"draws": years * draws, "years": float(years), "folder": None})
-        drawn = list(draw_futures(past, spread))
+        same = settings.model_copy(update={"draws": draws, "years": float(years), "folder": None})
         self._existing, self._futures, gone = [], [], tuple(study.packages.retire)
         for year in range(years):
             gone = (*gone, *retire.get(year + 1, ()))
             self._existing.append(self._nodes(gone) if gone != study.packages.retire else self.plan.existing)
-            self._futures.append(drawn[year * draws : (year + 1) * draws])
+            self._futures.append(list(draw_futures(past, same, np.full(draws, year + 0.5))))
 
     def _nodes(self, gone: Sequence[str]) -> pd.DataFrame | None:
         rules = self._rules
@@ -313,13 +316,15 @@ def _verdict(now: Purchases, parts: Purchases, fall: float) -> list[str]:
         f"over all years jobs wait {duration(now.key[1])} if all is bought now, {duration(parts.key[1])} in parts with "
         f"prices falling by {fall:.0%} a year; in parts is better in {n_better} of {gap.size} futures"
     ]
-    error = float(gap.std(ddof=1) / np.sqrt(gap.size)) if gap.size > 1 else float("inf")
+    n_differ = int((gap != 0).sum())
+    luck = binomtest(n_better, n_differ).pvalue if n_differ else 1.0
     if abs(mean) < max(60.0, WORTH * wait):
         lines.append("the difference is not worth it: it is below 5 % of the wait, or below a minute")
-    elif abs(mean) < 2 * error:
+    elif luck > AGREED or (n_better * 2 > n_differ) != (mean < 0):
         lines.append(
-            "the difference is not worth it: the futures do not agree on which is better (within 2 standard errors)"
+            "the futures do not agree on which is better: in parts is better in "
+            f"{n_better} of {n_differ} that differ (sign test: p = {luck:.2f})"
         )
     else:
-        lines.append(f"{better} is better, by {duration(abs(mean))} a job")
+        lines.append(f"{better} is better, by {duration(abs(mean))} a job (sign test: p = {luck:.2g})")
     return lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -59,7 +61,8 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
     """
     order, ok = rank(values, criteria, rule), violation_of(values, criteria) == 0
     able = values.whole.runs_all
-    if not (ok & able if rule == RUNS_ALL and able.any() else ok).any():
+    must = violation_of(values, replace(criteria, targets=())) == 0
+    if not (must & able if rule == RUNS_ALL and able.any() else must).any():
         raise TableError(_nothing(values, criteria, rule))
     columns: dict[str, np.ndarray] = {
         "package_id": values.packages["package_id"].to_numpy(),
@@ -71,9 +74,7 @@ def ranking_table(values: PackageValues, criteria: Criteria, rule: str = RUNS_AL
     columns["jobs_left_out"] = values.whole.left_out
     if criteria != Criteria():
         columns["satisfies"] = ok
-        figures = {"objective_value": criteria.objective} | {
-            one.of.name: one.of for one in criteria.constraints
-        }
+        figures = {"objective_value": criteria.objective} | {one.of.name: one.of for one in criteria.bounds}
         for name, of in figures.items():
             columns[name] = values.value(of)[0]
             if of.source == "result":
@@ -152,4 +153,9 @@ def _nothing(values: PackageValues, criteria: Criteria, rule: str) -> str:
     lines = explain(
         constraints, [v[among] for v, _ in found], [int(known[among].sum()) for _, known in found]
     )
+    if any(one.of.column == "price_usd" and one.op[0] == "<" for one in constraints):
+        lines.append(
+            "each package of the list spends the study's budget until no further node can be bought: a bound on the "
+            "price needs a smaller budget, [packages] budget_usd"
+        )
     return "\n  ".join([f"no package {which}satisfies the constraints", *lines])

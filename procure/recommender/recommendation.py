@@ -113,7 +113,7 @@ class Recommendation(Shown):
         table["wait_is"] = ["simulated" if known else "predicted" for known in top["simulated"]]
         if not top["simulated"].all():
             table["low_s"], table["high_s"] = top["low_wait_time"].round(), top["high_wait_time"].round()
-        for bound in self.criteria.constraints:
+        for bound in self.criteria.bounds:
             if bound.of.name not in (of.name, "price_usd", "mean_wait_time", "jobs_left_out"):
                 table[heading(bound.of)] = _rounded(top[bound.of.name])
         if top["jobs_left_out"].any():

@@ -22,6 +22,7 @@ from procure.recommender.learning import Note, learn_values, simulator, values_o
 from procure.recommender.outlook import about_futures, about_saturation
 from procure.recommender.rank import confirm_list, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.waiting import about_waiting
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.sweep.trial import try_everywhere
@@ -116,7 +117,10 @@ def recommend(
         front = None
         confirm_list(values, criteria, asked, rule)
         ranking = ranking_table(values, criteria, rule)
-        n = min(asked, int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking))
+        n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
+        n = min(
+            asked, n_keep or len(ranking)
+        )  # where no package keeps all targets, those nearest to it are listed
     done = Recommendation(
         results, criteria, rule, ranking, n, front, values, None, (), verify, int(values.failed.sum())
     )
@@ -151,14 +155,16 @@ def _notes(
     if done.confirmed or criteria.need_runs:
         found.append(notes.confirmation(done.confirmed, done.verified, not len(others)))
     if done.front is None:
-        found += notes.about_length(results, whole, done.rule, asked, done.k, bool(criteria.constraints))
+        found += notes.about_length(results, whole, done.rule, asked, done.k, bool(criteria.bounds))
         best = done.ranking["jobs_left_out"] == done.ranking["jobs_left_out"].min()
-        among = done.ranking.loc[best & done.ranking.get("satisfies", True), "row"].to_numpy()
+        keep = done.ranking.get("satisfies", pd.Series(True, index=done.ranking.index))
+        among = done.ranking.loc[best & (keep | ~keep.any()), "row"].to_numpy()
     else:
         among = np.flatnonzero(whole.runs_all if whole.runs_all.any() else ~whole.runs_all)
     found += notes.ties(values, criteria, among, done.k if done.front is None else 0)
     first, study = int(done.ranking["row"].iloc[0]), results.plan.study
     if done.front is None:
+        found += about_waiting(done)
         found += about_futures(study, values, first)
         found += about_saturation(study, results.plan.workloads, values, first)
     found += notes.about_results(results)

@@ -10,6 +10,7 @@ from procure.recommender.confidence import FEWEST_DAYS
 from procure.recommender.criteria import Criteria
 from procure.recommender.outlook import outlook
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.waiting import waiting_records
 
 
 def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, int]]:
@@ -42,14 +43,16 @@ def records(done: Recommendation) -> list[dict[str, object]]:
             np.nan if done.confidence is None else done.confidence.table["share_first"].head(done.k)
         )
     rows = [one | more for one, more in zip(rows, look.to_dict(orient="records"), strict=True)]
+    waiting = waiting_records(done, top["row"].to_numpy())
+    rows = [one | more for one, more in zip(rows, waiting, strict=True)]
     if criteria != Criteria():
         for one, line in zip(rows, top.to_dict(orient="records"), strict=True):
             one |= {"objective": criteria.objective.name, "objective_unit": criteria.objective.unit}
             one |= {name: line[name] for name in line if name.startswith("objective_")}
-            one["constrained"] = {bound.of.name: line[bound.of.name] for bound in criteria.constraints}
+            one["constrained"] = {bound.of.name: line[bound.of.name] for bound in criteria.bounds}
             one["constrained_intervals"] = {
                 bound.of.name: [line[f"{bound.of.name}_low"], line[f"{bound.of.name}_high"]]
-                for bound in criteria.constraints
+                for bound in criteria.bounds
                 if bound.of.source == "result"
             }
     if done.confidence is not None:

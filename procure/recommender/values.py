@@ -17,12 +17,14 @@ from procure.objectives.aggregate import (
     RANK_POWER,
     aggregate,
     class_shares,
+    kept_by,
     pooled_mean,
     pooled_squares,
     rank_shares,
 )
 from procure.recommender.filling import filled_waits
 from procure.schemas import CLASSES, PACKAGE
+from procure.workload.past import PAST_NAMES
 
 Learn = Callable[[Case], tuple[Predicted | None, np.ndarray] | None]
 """From a case to a cross-validated model, if one was needed, and a predicted value per package, NaN where there
@@ -222,7 +224,16 @@ class PackageValues:
 
     def pooled(self, values: np.ndarray, of: Quantity) -> np.ndarray:
         """Return a quantity of every package from its values on each workload, float64[workloads, packages]."""
+        if of.how == "quantile":
+            assert of.share is not None
+            return kept_by(values, np.where(self.ran_of(of) > 0, self.of_futures[:, None], 0.0), of.share)
         return pool(of, values, self.ran_of(of), self.weight, self.cvar_share, self.best)
+
+    @property
+    def of_futures(self) -> np.ndarray:
+        """What each workload counts in a chance: futures once and the past not, or where there are none all once."""
+        past = np.isin([case.name for case in self.cases], PAST_NAMES)
+        return np.where(past & ~past.all(), 0.0, 1.0)
 
     def ran_of(self, of: Quantity) -> np.ndarray:
         """Return how many jobs ran that a quantity is about, float64[workloads, packages]."""
@@ -279,4 +290,4 @@ def pool(
 
 
 def _key(of: Quantity) -> str:
-    return f"{of.column} {of.how}"
+    return f"{of.column} {of.how}" + ("" if of.share is None else f" {of.share:g}")

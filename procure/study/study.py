@@ -14,6 +14,7 @@ from procure.errors import TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.constraints import parse
+from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.expand import MOST_HELD
@@ -178,6 +179,7 @@ class Study(Settings):
     recommend: Recommend = Recommend()
     costs: Costs = Costs()
     futures: StudyFutures | None = None
+    targets: dict[str, str] = Field(default_factory=dict)
     _path: Path = PrivateAttr(default=Path("study.toml"))
 
     @field_validator("workloads")
@@ -208,6 +210,12 @@ class Study(Settings):
         if other:
             raise ValueError(f"{other[0]}: the futures of {futures.folder} were drawn with another value")
         return StudyFutures.model_validate(drawn | {"folder": futures.folder, "past": futures.past})
+
+    @field_validator("targets")
+    @classmethod
+    def _targets_can_be_read(cls, targets: dict[str, str]) -> dict[str, str]:
+        parse_targets(targets)
+        return targets
 
     @property
     def objective(self) -> str:

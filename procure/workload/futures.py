@@ -94,13 +94,15 @@ class Futures(Settings):
         """Return how many years after the log each future stands, float64[draws]."""
         return (np.arange(self.draws) + 0.5) / self.draws * self.years
 
-    def loads(self) -> pd.DataFrame:
+    def loads(self, ahead: np.ndarray | None = None) -> pd.DataFrame:
         """Return how often a burst of each class is expected in each future: a row per future, a column per class.
+
+        ``ahead``: years after the log, float64[draws]; None = `years_ahead`.
 
         The spreads are evenly spaced quantiles of a normal distribution, dealt out at random, and their factors
         have the mean 1: so that twenty futures hold what many would.
         """
-        ahead = self.years_ahead()
+        ahead = self.years_ahead() if ahead is None else ahead
         rng = np.random.default_rng([self.seed, 0])
         evenly = np.array([NormalDist().inv_cdf((i + 0.5) / self.draws) for i in range(self.draws)])
         drawn = np.exp(
@@ -176,7 +178,9 @@ def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
     )  # fmt: skip
 
 
-def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame]:
+def draw_futures(
+    jobs: pd.DataFrame, settings: Futures, ahead: np.ndarray | None = None
+) -> Iterator[pd.DataFrame]:
     """Draw workloads that may come after a log.
 
     Each week of a future is a whole week of the log, drawn with replacement. Every burst of it (what one user
@@ -191,6 +195,9 @@ def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame
         A job table; it is not modified.
     settings
         See `Futures`. The same jobs and settings give the same tables.
+    ahead
+        How many years after the log each future stands, float64[draws]; None = as the settings say. A future has the
+        same random numbers wherever it stands.
 
     Yields
     ------
@@ -209,11 +216,12 @@ def draw_futures(jobs: pd.DataFrame, settings: Futures) -> Iterator[pd.DataFrame
     weeks of the log.
     """
     past = read_past(jobs, settings.tz)
-    loads = settings.loads().to_numpy()
+    years = settings.years_ahead() if ahead is None else ahead
+    loads = settings.loads(years).to_numpy()
     _refuse_too_many(past, settings, loads)
-    for draw, (load, ahead) in enumerate(zip(loads, settings.years_ahead(), strict=True)):
+    for draw, (load, later) in enumerate(zip(loads, years, strict=True)):
         rng = np.random.default_rng([settings.seed, 1, draw])
-        begin = past.end + round(ahead * YEAR / WEEK) * WEEK
+        begin = past.end + round(later * YEAR / WEEK) * WEEK
         yield _draw(past, settings, load, begin, rng, f"future {draw + 1}")
 
 

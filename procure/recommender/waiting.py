@@ -1,0 +1,206 @@
+"""Who waits on a recommended package: by class of jobs, over an hour, against the targets, and whose jobs they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.models.case import Case
+from procure.objectives.targets import Target
+from procure.recommender.recommendation import Recommendation
+from procure.schemas import CLASSES
+from procure.simulator.metrics import METRIC_NAMES
+from procure.sweep.results import StudyResults
+from procure.sweep.trial import replayed, simulate_once
+from procure.text import counted, duration
+from procure.workload.past import PAST_NAMES
+from procure.workload.replay import counted_jobs
+from procure.workload.scale import REQUEST_AND_LIMIT, cpu_seconds
+
+FEW_MAKE_MOST = 0.5
+"""From this share of the waiting on, or of the demand, one request, or one user, is warned of."""
+_FIGURES = ("mean_wait_time", "p95_wait_time", "share_over_1h")
+
+
+def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Return every metric of some packages on each workload, float64[workloads, rows] by name.
+
+    NaN where a package was not simulated.
+    """
+    found = np.full((len(METRIC_NAMES), len(done.results.cases), len(rows)), np.nan)
+    for i, case in enumerate(done.results.cases):
+        found[:, i] = _metrics(done.results, case, rows).T
+        new = np.isnan(found[METRIC_NAMES.index("mean_wait_time"), i]) & done.package_values.simulated[rows]
+        if new.any():
+            runs = simulate_once(done.results, case.name, rows[new], [])
+            found[:, i, new] = runs.T
+    return dict(zip(METRIC_NAMES, found, strict=True))
+
+
+def _metrics(results: StudyResults, case: Case, rows: np.ndarray) -> np.ndarray:
+    """Return what a sweep and searches have kept, float64[rows, metrics]."""
+    ids = case.packages["package_id"].iloc[rows]
+    kept = [table for table in (results.results, results.searched) if len(table)]
+    runs = pd.concat(kept, ignore_index=True)
+    mine = (runs["workload"] == case.name) & (runs["policy"] == results.policy) & (runs["status"] == "ok")
+    runs = runs[mine & runs["package_id"].isin(ids)].drop_duplicates("package_id").set_index("package_id")
+    return runs.reindex(ids).reindex(columns=list(METRIC_NAMES)).to_numpy(dtype="float64")
+
+
+def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list[dict[str, Any]]:
+    """Return ``class n_jobs mean_wait_time p95_wait_time share_over_1h`` of one of the packages, for classes with jobs.
+
+    Means over the workloads by what they weigh and by the jobs that they have of the class.
+    """
+    values, found = done.package_values, []
+    n = np.array([case.class_jobs or (0,) * len(CLASSES) for case in done.results.cases])
+    past = [case.name for case in done.results.cases].index(PAST_NAMES[0]) if _has_past(done) else None
+    for place, name in enumerate(CLASSES):
+        weight = n[:, place] * values.weight
+        if not weight.any():
+            continue
+        figures = {one: waits[f"{name}_{one}"][:, i] for one in _FIGURES}
+        found.append(
+            {"class": name, "n_jobs": int(n[:, place].sum() if past is None else n[past, place])}
+            | {one: _mean(figure, weight) for one, figure in figures.items()}
+        )
+    return found
+
+
+def _has_past(done: Recommendation) -> bool:
+    return any(case.name == PAST_NAMES[0] for case in done.results.cases)
+
+
+def _mean(figure: np.ndarray, weight: np.ndarray) -> float:
+    return float(np.average(np.where(weight > 0, figure, 0.0), weights=weight))
+
+
+def of_all(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> dict[str, Any]:
+    """Return the mean wait, its 95th percentile, the share over an hour, and the mean over users, of one package."""
+    weight = done.package_values.ran[:, 0] * done.package_values.weight
+    return {name: _mean(waits[name][:, i], weight) for name in (*_FIGURES, "user_fair_wait_time")}
+
+
+def against_targets(done: Recommendation, row: int) -> list[dict[str, Any]]:
+    """Return ``class target met chance cost_usd`` of one package.
+
+    The chance is the share of the futures, or where there are none of the workloads, in which it keeps the bound;
+    the cost is the price of the cheapest simulated package that keeps this target, missing where none does.
+    """
+    values, found = done.package_values, []
+    for target in done.criteria.targets:
+        value, known = values.value(target.bound.of)
+        keeps = target.bound.holds(value) & known & values.whole.runs_all
+        found.append(
+            {
+                "class": target.job_class,
+                "target": target.text,
+                "met": bool(target.bound.holds(value[[row]])[0]),
+                "chance": _chance(done, target, row),
+                "cost_usd": float(values.price[keeps].min()) if keeps.any() else None,
+            }
+        )
+    return found
+
+
+def _chance(done: Recommendation, target: Target, row: int) -> float | None:
+    values, of = done.package_values, target.bound.of
+    wait = values.results[of.column][:, row]
+    counts = (values.of_futures > 0) & (values.ran_of(of)[:, row] > 0)
+    if not counts.any() or np.isnan(wait[counts]).any():
+        return None
+    return float(target.bound.holds(wait[counts]).mean())
+
+
+def concentration(done: Recommendation, row: int) -> dict[str, Any]:
+    """Say whose the demand is, and which request makes most of the waiting on a package.
+
+    Returns
+    -------
+    dict
+        ``user``, ``share_of_demand`` (CPU-seconds; missing where the log names no user), and of the request, of one
+        user where users are known, whose jobs wait longest in all: ``n_jobs``, ``share_of_jobs``,
+        ``share_of_waiting``; ``workload``, what was looked at: the past, or else the workload with the most jobs.
+    """
+    results = done.results
+    case = max(results.cases, key=lambda one: (one.name == PAST_NAMES[0], one.n_jobs))
+    run, _ = replayed(results.plan, results.counts[row], case.name, results.policy)
+    jobs = counted_jobs(run.schedule, results.plan.warm_up(case.name))
+    wait = (jobs["start_time"] - jobs["submit_time"]).fillna(0).to_numpy(dtype="float64")
+    request = jobs.groupby(["user", *REQUEST_AND_LIMIT], sort=False, dropna=False).ngroup().to_numpy()
+    by_request, n = np.bincount(request, wait), np.bincount(request)
+    most, total = int(by_request.argmax()), float(by_request.sum())
+    found: dict[str, Any] = {"workload": case.name, "user": None, "share_of_demand": None}
+    if (jobs["user"] != "").any():
+        demand = pd.Series(cpu_seconds(jobs)).groupby(jobs["user"].to_numpy()).sum()
+        user = demand.drop(labels="", errors="ignore").idxmax()
+        found |= {"user": str(user), "share_of_demand": float(demand[user] / max(float(demand.sum()), 1.0))}
+    share = by_request[most] / total if total > 0 else 0.0
+    return found | {
+        "n_jobs": int(n[most]),
+        "share_of_jobs": float(n[most] / len(jobs)),
+        "share_of_waiting": float(share),
+    }
+
+
+def about_waiting(done: Recommendation) -> list[str]:
+    """Say in sentences who waits on the first package, whose demand and whose waiting it is, and what it promises."""
+    row = int(done.ranking["row"].iloc[0])
+    if not done.package_values.simulated[row]:
+        return []
+    waits = waits_of(done, np.array([row]))
+    found = [_about_all(of_all(done, waits, 0), by_class(done, waits, 0))]
+    held = concentration(done, row)
+    if held["share_of_demand"] is not None and held["share_of_demand"] >= FEW_MAKE_MOST:
+        found.append(f"one user ({held['user']}) holds {held['share_of_demand']:.0%} of the demand")
+    if held["share_of_waiting"] >= FEW_MAKE_MOST and held["share_of_jobs"] < FEW_MAKE_MOST:
+        found.append(
+            f"{counted(held['n_jobs'], 'job')} of one request, {held['share_of_jobs']:.1%} of all, {_make(held)} "
+            f"{held['share_of_waiting']:.0%} of the waiting on the first package"
+        )
+    return found + [_about_target(one) for one in against_targets(done, row)]
+
+
+def _make(held: dict[str, Any]) -> str:
+    return "makes" if held["n_jobs"] == 1 else "make"
+
+
+def _about_all(whole: dict[str, Any], classes: list[dict[str, Any]]) -> str:
+    text = (
+        f"on the first package jobs wait {duration(whole['mean_wait_time'])} on average, 95 % of them up to "
+        f"{duration(whole['p95_wait_time'])}, and {whole['share_over_1h']:.1%} over an hour"
+    )
+    if len(classes) > 1:
+        worst = max(classes, key=lambda one: one["mean_wait_time"])
+        text += (
+            f"; the class that waits longest is {worst['class']}: {duration(worst['mean_wait_time'])} on average, "
+            f"{worst['share_over_1h']:.1%} over an hour"
+        )
+    return text
+
+
+def _about_target(one: dict[str, Any]) -> str:
+    kept = "kept" if one["met"] else "not kept"
+    chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the futures)"
+    cost = (
+        "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
+    )
+    return f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}"
+
+
+def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, Any]]:
+    """Return what ``procure recommend --format json`` says of each package's waits; whose they are, of the first."""
+    waits, found = waits_of(done, rows), list[dict[str, Any]]()
+    for i, row in enumerate(rows):
+        if not done.package_values.simulated[row]:
+            found.append({"by_class": [], "targets": [], "concentration": None})
+            continue
+        whole = of_all(done, waits, i)
+        found.append(
+            {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
+            | {"by_class": by_class(done, waits, i), "targets": against_targets(done, int(row))}
+            | {"concentration": concentration(done, int(row)) if i == 0 else None}
+        )
+    return found
