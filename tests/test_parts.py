@@ -83,9 +83,10 @@ def test_the_same_seed_gives_the_same_plan(study):
     ("now", "parts", "text"),
     [
         ([1000.0, 1010, 990, 1005], [1010.0, 1000, 1002, 998], "not worth it"),
-        ([1000.0, 1000, 1000, 1000], [5000.0, 5100, 4900, 5000], "all now is better"),
-        ([5000.0, 5100, 4900, 5000], [1000.0, 1000, 1000, 1000], "in parts is better"),
-        ([1000.0, 9000, 1000, 9000], [9000.0, 1000, 3000, 9000], "2 standard errors"),
+        ([1000.0] * 6, [5000.0, 5100, 4900, 5000, 99_000, 5000], "all now is better"),
+        ([5000.0, 5100, 4900, 5000, 5000, 5000], [1000.0] * 6, "in parts is better"),
+        ([1000.0] * 4, [5000.0, 5100, 4900, 5000], "do not agree"),  # luck alone, once in eight
+        ([1000.0, 9000, 1000, 9000], [9000.0, 1000, 3000, 9000], "do not agree"),
     ],
 )
 def test_the_verdict_is_about_a_difference_that_matters(now, parts, text):

@@ -130,7 +130,7 @@ class _Runner:
         if len(new):
             self._compute(workload, new)
         mine = self.rows[self.rows["workload"] == workload].set_index("package_id").reindex(self._ids[rows])
-        found = mine[list(columns)].to_numpy(dtype="float64").T
+        found = mine[list(columns)].to_numpy(dtype="float64", copy=True).T
         found[:, mine["mean_wait_time"].isna().to_numpy()] = np.inf
         return found if len(columns) > 1 else found[0]
 

@@ -225,7 +225,7 @@ def assess(
     resamples, its ranks, chance and likeness are missing.
     """
     of = criteria.objective
-    if "satisfies" in ranking:
+    if "satisfies" in ranking and ranking["satisfies"].any():
         ranking = ranking[ranking["satisfies"]]
     every = ranking["row"].to_numpy()
     rows = every[: max(k, HEAD)]

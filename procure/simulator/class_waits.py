@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from procure.schemas import CLASSES
-from procure.simulator.metrics import INDEX, quantile
+from procure.simulator.metrics import INDEX, METRIC_NAMES, quantile
 
 LONG_WAIT = 3600
 """Seconds; a job that waits longer counts in the shares over an hour."""
