@@ -257,7 +257,8 @@ def test_a_study_simulates_its_past_too(tmp_path):
     weights = [one.weight for one in study.scenarios]
     assert weights == [1, 0.25, 0.25, 0.25, 0.25, 0.5, 0.5] and study.objective == "rank-by-class"
     counted = [plan.n_counted(name) for name in plan.workloads]
-    assert sum(counted[1:5]) == counted[0]
+    # A part's warm-up is from its first submission on, which may be a little after its begin.
+    assert 0 <= counted[0] - sum(counted[1:5]) <= 0.01 * counted[0]
     jobs = read(study.workloads[0].jobs, JOB)
     grown = cpu_seconds(plan.workloads["past"]).sum() / cpu_seconds(jobs).sum()
     assert grown == pytest.approx(1.5**0.5, rel=0.1)

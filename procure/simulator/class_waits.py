@@ -13,9 +13,8 @@ from procure.simulator.metrics import INDEX, METRIC_NAMES, quantile
 LONG_WAIT = 3600
 """Seconds; a job that waits longer counts in the shares over an hour."""
 _N_CLASSES = len(CLASSES)
-_FIRST = (
-    INDEX.gpu_mean_wait_time
-)  # mean, 95th percentile and share over an hour of each class stand from here
+_FIRST = METRIC_NAMES.index(f"{CLASSES[0]}_mean_wait_time")
+"""Mean, 95th percentile and share over an hour of each class stand from here."""
 
 
 class Groups(NamedTuple):

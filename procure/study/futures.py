@@ -14,7 +14,7 @@ from procure.errors import TableError
 from procure.files import existing_file, from_json, whole_file
 from procure.schemas import CLASSES, JOB
 from procure.settings import Folder
-from procure.tables import read, write
+from procure.tables import read, with_clock_of, write
 from procure.workload.classes import class_of
 from procure.workload.futures import Futures, draw_futures
 from procure.workload.past import PAST_NAMES, past_and_parts, scenario_weights
@@ -110,14 +110,12 @@ def read_past_parts(jobs: pd.DataFrame, settings: Futures, warm_up: int) -> dict
     rates = {name: settings.mix.get(name, settings.growth) for name in CLASSES}  # type: ignore[call-overload]
     factors = {name: rate ** (settings.years / 2) for name, rate in rates.items()}
     if any(factor != 1 for factor in factors.values()):
-        of, attrs = class_of(jobs), dict(jobs.attrs)
+        of = class_of(jobs)
         grown = [
             scale_load(jobs[of == i].reset_index(drop=True), factors[name], settings.seed)
             for i, name in enumerate(CLASSES)
             if (of == i).any()
         ]
-        jobs = pd.concat(grown, ignore_index=True).sort_values(
-            "submit_time", kind="stable", ignore_index=True
-        )
-        jobs.attrs = attrs
+        found = pd.concat(grown, ignore_index=True)
+        jobs = with_clock_of(jobs, found.sort_values("submit_time", kind="stable", ignore_index=True))
     return past_and_parts(as_submitted(jobs), warm_up)

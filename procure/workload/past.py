@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.schemas import CLASSES
+from procure.tables import with_clock_of
 
 N_PARTS = 4
 PAST_NAMES = ("past", *(f"past-{i}" for i in range(1, N_PARTS + 1)))
@@ -37,8 +38,7 @@ def past_and_parts(jobs: pd.DataFrame, warm_up: int) -> dict[str, pd.DataFrame]:
     found = {PAST_NAMES[0]: jobs}
     for name, (low, high) in zip(PAST_NAMES[1:], part_bounds(submit.to_numpy(), warm_up)[1:], strict=True):
         part = jobs[(submit >= low - warm_up) & (submit < high)].reset_index(drop=True)
-        part.attrs = dict(jobs.attrs)
-        found[name] = part
+        found[name] = with_clock_of(jobs, part)
     return found
 
 
