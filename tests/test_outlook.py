@@ -35,7 +35,7 @@ def swept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outlook")
     path = study_file(folder, 'draws = 5\nlength = "7d"\nyears = 3\ngrowth = 1.5', n=700)
     text = path.read_text().replace("sample = 40", "sample = 8").replace('["fcfs"]', '["best-fit"]')
-    path.write_text(text)
+    path.write_text(f'{text}past = false\n[recommend]\nobjective = "mean-wait"\n')
     write(log(n=700).assign(n_nodes=1), folder / "jobs.parquet")
     run_sweep(load_plan(load_study(path)), "serial")
     return path

@@ -50,12 +50,12 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
         by what a model predicts of them, where there are ten to learn from);
         ``saturation_chance``.
     """
-    wait = values.results[MEAN_WAIT.column][:, rows]
+    mine = values.of_futures > 0  # the past is no chance
+    wait = values.results[MEAN_WAIT.column][mine][:, rows]
     known = ~np.isnan(wait).any(axis=0)
-    is_best, is_near = best_and_near(_of_all(values), rows, DRAWN_IN if of_futures else 1.0)
-    saturated = values.results.get("saturated", np.full_like(values.results[MEAN_WAIT.column], np.nan))[
-        :, rows
-    ]
+    is_best, is_near = best_and_near(_of_all(values)[mine], rows, DRAWN_IN if of_futures else 1.0)
+    unknown = np.full_like(values.results[MEAN_WAIT.column], np.nan)
+    saturated = values.results.get("saturated", unknown)[mine][:, rows]
     shares = STATED if of_futures else ((1 - SHARE) / 2, (1 + SHARE) / 2)
     tails = np.quantile(np.where(known, wait, 0.0), shares, axis=0)
     able = values.whole.runs_all[rows]
@@ -109,7 +109,8 @@ def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
     found = outlook(values, np.array([row]), of_futures=True).iloc[0]
     if study.futures is None or np.isnan(found["best_chance"]):
         return []
-    n, able = len(values.cases), values.whole.runs_all
+    mine, able = values.of_futures > 0, values.whole.runs_all
+    n, past = int(mine.sum()), "" if mine.all() else "the past and "
     n_simulated = int((values.simulated & able).sum())
     n_known = int((~np.isnan(values.results[MEAN_WAIT.column][:, able]).any(axis=0)).sum())
     best, near = found["best_chance"], found["near_chance"]
@@ -119,12 +120,12 @@ def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
     elif n_simulated < able.sum():
         others = f" ({n_simulated:,} simulated, the others as a model of these has them)"
     text = (
-        f"over the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on average, and "
-        f"in one such period that comes {duration(found['outlook_low'])} to {duration(found['outlook_high'])} (90 % by "
+        f"over {past}the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on average, "
+        f"and in one such period that comes {duration(found['outlook_low'])} to {duration(found['outlook_high'])} (90 % by "
         f"backtests); {among} it is the best with a chance of {best:.0%}, and within 5 % of "
         f"the best with one of {near:.0%}{others}"
     )
-    full = values.results["saturated"][:, row] > 0
+    full = values.results["saturated"][mine, row] > 0
     if not full.any():
         return [f"{text}; it saturates in none"]
     load, ahead = study.futures.loads().mean(axis=1).to_numpy(), study.futures.years_ahead()
