@@ -122,8 +122,8 @@ def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
     text = (
         f"over {past}the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on "
         f"average, and in one such period that comes {duration(found['outlook_low'])} to "
-        f"{duration(found['outlook_high'])} (90 % by backtests); {among} it is the best with a chance of {best:.0%}, and within 5 % of "
-        f"the best with one of {near:.0%}{others}"
+        f"{duration(found['outlook_high'])} (90 % by backtests); "
+        f"{among} it is the best with a chance of {best:.0%}, and within 5 % of the best with one of {near:.0%}{others}"
     )
     full = values.results["saturated"][mine, row] > 0
     if not full.any():
