@@ -146,7 +146,7 @@ def test_how_flat_the_top_is_and_whether_halves_agree_is_said(study, monkeypatch
     assert 1 / 20 <= table["share_near_best"].iloc[0] <= 1 and (table["halves_ratio"] >= 1).all()
     waits = iter([[60.0, 120.0, 180.0], [540.0, 300.0, 240.0]])
     bench = SimpleNamespace(
-        ids=["a", "b", "c"], lay_out=lambda jobs, warm_up: None, wait=lambda on, rows: np.array(next(waits))
+        judge=lambda jobs, warm_up: pd.DataFrame({"mean_wait_time": np.array(next(waits))})
     )
     jobs = pd.DataFrame({"submit_time": np.arange(10) * DAY})
     correlation, ratio = rules._halves(bench, jobs, DAY)
