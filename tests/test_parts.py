@@ -65,11 +65,11 @@ def test_a_run_that_fails_is_named_with_its_year(study, monkeypatch):
 
     def simulate(*given):
         n_calls.append(1)
-        rows = trial_simulate(*given)
-        return rows.assign(status="failed", reason="broke") if len(n_calls) == 3 else rows
+        rows, seconds = simulate_batch(*given)
+        return rows.assign(status="failed", reason="broke") if len(n_calls) == 3 else rows, seconds
 
-    trial_simulate = trial.simulate_packages
-    monkeypatch.setattr(trial, "simulate_packages", simulate)
+    simulate_batch = trial.simulate_batch
+    monkeypatch.setattr(trial, "simulate_batch", simulate)
     with pytest.raises(TableError, match=r"year 2: package .* broke"):
         plan_purchases(study, 2, 60_000, **QUICK)  # the third call is the second year's first future
 
