@@ -61,7 +61,7 @@ def on_tree() -> list[str]:
     return [name for name in NAMES if name in ON_TREE] + list(VARIED_ON_TREE)
 
 
-def cases(n: int = 60) -> Iterator[tuple[str, list[str], pd.DataFrame, pd.DataFrame, bool]]:
+def cases(n: int) -> Iterator[tuple[str, list[str], pd.DataFrame, pd.DataFrame, bool]]:
     for seed in range(n):
         kill = bool(seed % 2)
         for case in (pool_case, shared_case, crowded_case):
@@ -108,7 +108,7 @@ def logs(folder: Path) -> Iterator[tuple[str, list[str], pd.DataFrame, pd.DataFr
     yield "wagap", flat(), wagap, kinds((12, 80, 500_000, 0), (48, 12, 90_000, 0)), True
 
 
-def record(out: Path, data: Path | None, only: list[str]) -> None:
+def record(out: Path, data: Path | None, n_cases: int, only: list[str]) -> None:
     found = json.loads(out.read_text()) if out.exists() else {}
 
     def run(name: str, policies: list[str], jobs: pd.DataFrame, nodes: pd.DataFrame, kill: bool) -> None:
@@ -125,7 +125,7 @@ def record(out: Path, data: Path | None, only: list[str]) -> None:
             text = ran.schedule[columns].to_csv(index=False).encode()
             found[f"{name} | {policy}"] = [hashlib.sha256(text).hexdigest()[:16], round(ran.elapsed, 4)]
 
-    for one in (*cases(), *made()):
+    for one in (*cases(n_cases), *made()):
         run(*one)
     out.write_text(json.dumps(found, indent=0))
     for one in logs(data) if data else ():
@@ -158,13 +158,14 @@ def main() -> None:
     one = commands.add_parser("record")
     one.add_argument("out", type=Path)
     one.add_argument("--data", type=Path)
+    one.add_argument("--cases", type=int, default=60, help="generated cases of each kind")
     one.add_argument("--policies", nargs="*", default=[])
     two = commands.add_parser("compare")
     two.add_argument("before", type=Path)
     two.add_argument("after", type=Path)
     options = parser.parse_args()
     if options.command == "record":
-        record(options.out, options.data, options.policies)
+        record(options.out, options.data, options.cases, options.policies)
     else:
         compare(options.before, options.after)
 

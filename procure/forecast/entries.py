@@ -3,5 +3,9 @@
 from procure.policies.entries import Entry
 
 FORECAST = Entry(
-    "procure.forecast.policies:Forecast", "easy, with nodes held for jobs that are expected", True, True
+    "procure.policies.easy:Easy",
+    "easy, with nodes held for jobs that are expected",
+    True,
+    True,
+    preset={"hold": "forecast"},
 )

@@ -1,20 +1,18 @@
-"""The policy `forecast`: EASY with nodes held for jobs that are expected, and its parameters."""
+"""The parameters of the hold-back `forecast`."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from procure.errors import TableError
 from procure.forecast.confidence import MODES
-from procure.forecast.easy import ForecastOwn, forecast, forecast_loop
+from procure.forecast.hold import HeldForExpected, make_hold
 from procure.forecast.reservations import CONTROLS, lay_out
 from procure.policies.parameters import Facts, OneOf, Parameters
-from procure.policies.profile import Profile
 from procure.settings import LAST_SEED
-from procure.simulator.drive import CompiledPolicy
+from procure.simulator.drive import Policy
 from procure.simulator.state import State
 from procure.workload.clock import zone
 
@@ -25,9 +23,9 @@ ControlName = Annotated[str, OneOf(CONTROLS)]
 
 
 class Forecast(Parameters):
-    """Parameters of `forecast`."""
+    """Nodes are held for jobs that are expected; for composed policies with one reservation or none."""
 
-    rule: ClassVar = forecast
+    _began: int | None = PrivateAttr(default=None)
     confidence: ModeName = Field("boosted", description="how surely a pattern is said to go on")
     tolerance: int = Field(
         7200,
@@ -65,40 +63,34 @@ class Forecast(Parameters):
     def _known_zone(cls, tz: str) -> str:
         return tz if tz == NO_ZONE else zone(tz).key
 
-    def make(self, state: State) -> CompiledPolicy:
-        """Make the policy of one run whose dates are not known."""
-        return self._make(state, None)
+    @model_validator(mode="after")
+    def _behind_one_reservation(self) -> Forecast:
+        if getattr(self, "depth", 1) > 1:
+            raise ValueError("hold=forecast goes around one reservation; give depth 1")
+        return self
 
-    def make_with(self, state: State, facts: Facts) -> CompiledPolicy:
-        """Make the policy of one run.
+    def make_hold(self, state: State) -> HeldForExpected:
+        """Make the hold-back of one run.
 
         Raises
         ------
         TableError
             A time zone is given, and the log has no dates.
         """
-        return self._make(state, facts.began)
-
-    def _make(self, state: State, began: int | None) -> CompiledPolicy:
         if self.tz == NO_ZONE:
             first, tz = 0, None
-        elif began is not None:
-            first, tz = began, self.tz
+        elif self._began is not None:
+            first, tz = self._began, self.tz
         else:
             raise TableError(f"tz={self.tz} was given, and the times of the jobs are no dates; leave tz out")
         expected = lay_out(
             state, self.confidence, self.control, self.tolerance, (self.a, self.b), self.eta, self.seed,
             began=first, tz=tz,
         )  # fmt: skip
-        room = 2 * len(state.submit) + 2 * len(expected.issued) + 8
-        profile = Profile(np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(1, np.int64))
-        n_nodes = len(state.free_cpus)
-        own = ForecastOwn(
-            expected,
-            profile,
-            np.zeros(n_nodes, np.int64),
-            np.zeros(n_nodes, np.int64),
-            np.zeros(n_nodes, np.int64),
-            np.zeros(room, np.int64),
-        )
-        return CompiledPolicy(forecast, forecast_loop, own)
+        return make_hold(state, expected)
+
+    def make_with(self, state: State, facts: Facts) -> Policy:
+        """Make the policy of one run; days follow the dates of its log."""
+        dated = self.model_copy()
+        dated._began = facts.began
+        return dated.make(state)

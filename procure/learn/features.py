@@ -134,7 +134,7 @@ def observe(state, kin, line, job, margin, queue, free, row):
     Parameters
     ----------
     margin
-        Share of its node that the job would leave, as `procure.policies.fit.margin`.
+        Share of its node that the job would leave, as `procure.policies.place.margin`.
     queue, free
         Length of the queue as log10(1 + n) / 3, and the mean free share of CPUs and memory.
     row : numpy.ndarray

@@ -13,18 +13,18 @@ from pydantic import ConfigDict, Field, field_validator
 from procure.errors import TableError
 from procure.learn.features import FEATURES, MARGIN, NO_LIMIT, RUN_TIME, make_kin
 from procure.learn.published import make_agent
-from procure.learn.rollout import make_ahead, rolled_out, rolled_out_loop
+from procure.learn.rollout import make_ahead, rolled_out
 from procure.learn.run_times import RunTimes
-from procure.learn.scores import PLACES, Scored, scored, scored_loop
+from procure.learn.scores import PLACES, Scored, scored
 from procure.learn.store import TrainedPolicy, read_policy
-from procure.policies.fit import make_room
 from procure.policies.lines import make_lines
-from procure.policies.names import FCFS
-from procure.policies.order import Order
+from procure.policies.order import FIRST_COME
 from procure.policies.parameters import NO_FILE, Parameters, PolicyFile
+from procure.policies.place import make_fit, make_nodes
 from procure.settings import LARGEST
 from procure.simulator.arrays import Jobs
 from procure.simulator.drive import CompiledPolicy
+from procure.simulator.drive import compiled as compiled_policy
 from procure.simulator.state import State
 
 NO_HISTORY = 0.25
@@ -63,11 +63,11 @@ def make_scored(state: State, trained: TrainedPolicy, prior: np.ndarray) -> Scor
     arrays = trained.arrays
     if arrays["places"][PLACES.index("imbalance")] and not (state.total_mem > 0).all():
         raise TableError("this policy weighs memory against CPUs, and a node of this system has no memory")
-    lines = make_lines(state, Order(FCFS, 0.0, 0.0, 0.0, 1.0), True, (state.requested, state.user))
+    lines = make_lines(state, FIRST_COME, True, (state.requested, state.user))
     trust = np.full(len(prior), float(arrays["trust"][0]))
     weights, hidden = np.array(arrays["weights"]), np.array(arrays["hidden"])
     margins = bool(weights[MARGIN] != 0 or len(hidden))
-    room = make_room(state, "best")
+    room = make_nodes(state, make_fit(state, "best"))
     kin = make_kin(state, lines, prior, trust)
     row = np.zeros(len(FEATURES))
     return Scored(lines, kin, room, weights, hidden, np.array(arrays["places"]), margins, row)
@@ -164,5 +164,5 @@ def compiled(
         return make_agent(state, trained.arrays)
     own = make_scored(state, trained, prior)
     if ahead:
-        return CompiledPolicy(rolled_out, rolled_out_loop, make_ahead(state, own, ahead, every))
-    return CompiledPolicy(scored, scored_loop, own)
+        return compiled_policy(rolled_out, make_ahead(state, own, ahead, every))
+    return compiled_policy(scored, own)

@@ -10,7 +10,7 @@ import numpy as np
 
 from procure.errors import TableError
 from procure.learn.observe import N_SLOTS, n_seen, observe_published
-from procure.simulator.drive import CompiledPolicy, kernel_loop
+from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
 
@@ -70,12 +70,6 @@ def published(state, own):
     return own.slots[action // n_nodes]
 
 
-@kernel
-def published_loop(world, state, own):
-    """The compiled loop of `published`."""
-    return kernel_loop(world, state, published, own)
-
-
 def shapes(n_nodes: int, n_hidden: int | None = None) -> dict[str, tuple[int | None, ...]]:
     """Return the shape of each layer for a system of ``n_nodes``."""
     n_actions = N_SLOTS * n_nodes
@@ -109,4 +103,4 @@ def make_agent(state: State, arrays: Mapping[str, np.ndarray]) -> CompiledPolicy
         np.zeros(N_SLOTS * n_nodes, np.bool_),
     )
     own = Agent(*layers, *room, np.zeros((2, len(layers[1]))))  # type: ignore[call-arg]
-    return CompiledPolicy(published, published_loop, own)
+    return compiled(published, own)

@@ -9,8 +9,7 @@ import numpy as np
 
 from procure.learn.features import expected_run_time, follow_classes, observe
 from procure.learn.scores import Scored, cheapest_node, free_share, score, scored, start_job
-from procure.policies.lines import N_FILLED, fits, follow_queue
-from procure.simulator.drive import kernel_loop
+from procure.policies.lines import N_FILLED, follow_queue
 from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT, State
 from procure.simulator.steps import holds
@@ -202,9 +201,10 @@ def waiting_ahead(state, own, which):
 
 
 @kernel
-def _any_fits(state, lines):
+def _any_fits(state, base):
+    lines = base.lines
     for i in range(lines.counters[N_FILLED]):  # noqa: SIM110 - Numba compiles no generator
-        if fits(state, lines, lines.filled[i]):
+        if base.room.fits(state, lines, lines.filled[i]):
             return True
     return False
 
@@ -221,7 +221,7 @@ def rolled_out(state, own):
     lines, kin = base.lines, base.kin
     follow_classes(state, lines, kin)
     follow_queue(state, lines)
-    if not _any_fits(state, lines):
+    if not _any_fits(state, base):
         return WAIT
     if state.now[0] >= notes[SINCE] + own.every and state.n_waiting[0] > 1:
         _find_keys(state, own)
@@ -239,7 +239,7 @@ def rolled_out(state, own):
     best = -1
     for i in range(lines.counters[N_FILLED]):
         line = lines.filled[i]
-        if fits(state, lines, line) and (
+        if base.room.fits(state, lines, line) and (
             best < 0
             or own.keys[notes[ORDER], line] < own.keys[notes[ORDER], best]
             or (
@@ -249,9 +249,3 @@ def rolled_out(state, own):
         ):
             best = line
     return start_job(state, base, lines.first[best])
-
-
-@kernel
-def rolled_out_loop(world, state, own):
-    """The compiled loop of `rolled_out`."""
-    return kernel_loop(world, state, rolled_out, own)

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.learn.features import Kin, count_start, follow_classes, observe
-from procure.policies.fit import Room, choose, margin
-from procure.policies.lines import DECIDED, N_FILLED, Lines, fits, follow_queue
-from procure.simulator.drive import kernel_loop
+from procure.policies.lines import DECIDED, N_FILLED, Lines, follow_queue
+from procure.policies.place import FREE, Nodes, margin
 from procure.simulator.kernel import kernel
 from procure.simulator.state import WAIT
 from procure.simulator.steps import holds
@@ -25,7 +24,7 @@ class Scored(NamedTuple):
 
     lines: Lines  # a class each, in queue order
     kin: Kin
-    room: Room
+    room: Nodes
     weights: np.ndarray  # float64[n_features], of the linear part
     hidden: np.ndarray  # float64[n_hidden, n_features + 2]: bias, weights, and the weight of the output
     places: np.ndarray  # float64[len(PLACES)], what a node costs
@@ -95,7 +94,7 @@ def scored(state, own):
     queue = free = -1.0
     for i in range(lines.counters[N_FILLED]):
         line = lines.filled[i]
-        if not fits(state, lines, line):
+        if not own.room.fits(state, lines, line):
             continue
         if queue < 0.0:
             queue = math.log10(1.0 + state.n_waiting[0]) / 3.0
@@ -119,13 +118,7 @@ def start_job(state, own, job):
     if state.n_nodes[job] == 1:
         state.chosen[0] = cheapest_node(state, job, own.places)
     else:
-        choose(state, job, own.room, False)
+        own.room.choose(state, job, FREE)
     count_start(state, own.lines, own.kin, job)
     own.lines.counters[DECIDED] = job
     return job
-
-
-@kernel
-def scored_loop(world, state, own):
-    """The compiled loop of `scored`."""
-    return kernel_loop(world, state, scored, own)

@@ -6,10 +6,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from procure.policies.fit import keep_least, margin
 from procure.policies.parameters import Parameters
-from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import kernel, part
+from procure.policies.place import keep_least, margin
+from procure.simulator.drive import CompiledPolicy, compiled
+from procure.simulator.kernel import part
 from procure.simulator.state import WAIT, State
 from procure.simulator.steps import holds
 
@@ -59,7 +59,7 @@ def _best_pair(state, own, of_node):
     return best
 
 
-@kernel
+@part
 def best_fit(state, own):
     """Start the waiting job that leaves the least of what it asks for on the nodes that it gets.
 
@@ -70,22 +70,10 @@ def best_fit(state, own):
     return _best_pair(state, own, False)
 
 
-@kernel
+@part
 def best_fit_of_node(state, own):
     """The same, averaging over the resources that the node has, asked for or not (a published variant)."""
     return _best_pair(state, own, True)
-
-
-@kernel
-def best_fit_loop(world, state, own):
-    """The compiled loop of `best_fit`."""
-    return kernel_loop(world, state, best_fit, own)
-
-
-@kernel
-def best_fit_of_node_loop(world, state, own):
-    """The compiled loop of `best_fit_of_node`."""
-    return kernel_loop(world, state, best_fit_of_node, own)
 
 
 class BestFit(Parameters):
@@ -95,7 +83,7 @@ class BestFit(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return CompiledPolicy(best_fit, best_fit_loop, BestFitOwn(np.zeros(state.free_cpus.size)))
+        return compiled(best_fit, BestFitOwn(np.zeros(state.free_cpus.size)))
 
 
 class BestFitOfNode(Parameters):
@@ -105,5 +93,4 @@ class BestFitOfNode(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        own = BestFitOwn(np.zeros(state.free_cpus.size))
-        return CompiledPolicy(best_fit_of_node, best_fit_of_node_loop, own)
+        return compiled(best_fit_of_node, BestFitOwn(np.zeros(state.free_cpus.size)))

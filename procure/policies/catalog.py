@@ -77,7 +77,7 @@ def model_of(name: str, given: Mapping[str, Any] = MappingProxyType({})) -> type
         raise TableError(f"policy {name!r} cannot be loaded from {found.target}: {error}") from error
     if not (isinstance(model, type) and issubclass(model, Parameters)):
         raise TableError(f"policy {name!r}: {found.target} is no subclass of procure.policies.Parameters")
-    return with_seams(model, {**found.preset, **given})
+    return with_seams(model, {**given, **found.preset})
 
 
 def settable(name: str, given: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
@@ -163,6 +163,8 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None, folder: Path 
         raise TableError(f"policy {policy!r}: {key} is given twice")
     given = written | dict(parameters or {})
     found = entry(name)
+    if "fit" in given and "fit" not in (known := model_of(name).model_fields) and "place" in known:
+        given["place"] = given.pop("fit")  # as it was called before places other than fits could be chosen
     model, legal = model_of(name, given), settable(name, given)
     if not given.keys() <= set(legal):
         model, legal = model_of(name, {**given, **ALL_OPTIONS}), settable(name, {**given, **ALL_OPTIONS})

@@ -5,42 +5,35 @@ Mu'alem and Feitelson, "Utilization, predictability, workloads, and user runtime
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from pydantic import model_validator
 
-from procure.policies.fit import Room, choose, make_room
-from procure.policies.names import FCFS
-from procure.policies.order import Order, Ordered, lay_out
+from procure.policies.names import NOBODY
+from procure.policies.order import is_queue_order, lay_out
 from procure.policies.profile import (
-    Plan,
-    build_profile,
-    drop_past,
-    find_start,
-    make_plan,
-    reserve,
-    take,
-    unreserve,
-)
-from procure.policies.timeline import (
     GIVE,
     TAKE,
-    Timeline,
+    Plan,
+    drop_past_steps,
     find_nodes,
     hold,
     hold_plan,
     lay_running,
-    make_timeline,
+    make_plan,
     plan_nodes,
     soonest,
+    take,
 )
+from procure.policies.scheduler import Composed
 from procure.simulator.arrays import numbered
-from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import inlined, kernel, part
+from procure.simulator.drive import CompiledPolicy, compiled
+from procure.simulator.kernel import inlined, part
 from procure.simulator.state import FAR, NEVER, WAIT, State
 
 
-class Nodes(NamedTuple):
+class NodeSet(NamedTuple):
     """A set of nodes."""
 
     list: np.ndarray  # int64[n_nodes], the first n entries, ascending
@@ -51,13 +44,13 @@ class Nodes(NamedTuple):
 class ConservativeOwn(NamedTuple):
     """What conservative backfilling has of its own in a run."""
 
-    order: Order
-    room: Room
+    order: Any
+    by_queue: bool  # that is the queue's own
+    place: Any  # a `procure.policies.place.Nodes`, or a named tuple of a class with the same methods
     notes: np.ndarray  # int64[8]
     plan: Plan  # the promises
-    line: Timeline  # of the running jobs and all promises; not used in a pool
-    freed: Nodes  # on which something was freed since a promise was last tried
-    freed_next: Nodes
+    freed: NodeSet  # on which something was freed since a promise was last tried
+    freed_next: NodeSet
     alike: np.ndarray  # int64[n_jobs], numbers the jobs of one request and estimate
     bound: np.ndarray  # int64[n_alike], s; earliest moment at which a freed node holds such a job
     bound_of: np.ndarray  # int64[n_alike], the version of the freed nodes that ``bound`` is of
@@ -67,7 +60,7 @@ MOMENT, N_SEEN_ENDED, N_PLANNED, N_CORRECTED, BEGUN, CHANGES, DUE, VERSION = ran
 """What the notes hold: how far the plan has followed what happened, and which job was answered last."""
 
 
-@kernel
+@part
 def conservative(state, own):
     """Start the jobs whose promised moment has come; others overtake only where no promise suffers.
 
@@ -77,13 +70,17 @@ def conservative(state, own):
     anew in the order: only then can one be broken. In a pool a promise is a number of nodes, on
     shared or unlike nodes it names them.
     """
+    own.place.follow(state)
     follow(state, own)
-    own.notes[DUE] = due(state, own.plan, own.room)
+    own.notes[DUE] = due(state, own.plan, own.place)
+    if own.notes[DUE] != WAIT:
+        own.order.started(state, own.notes[DUE])
+        own.place.started(state, own.notes[DUE])
     return own.notes[DUE]
 
 
 @part
-def due(state, plan, room):
+def due(state, plan, place):
     """Return the first job in the queue that is planned to start now, or WAIT."""
     n_jobs, now, starts = state.submit.size, state.now[0], plan.start
     if plan.soonest[0] > now:
@@ -93,12 +90,7 @@ def due(state, plan, room):
     while job != n_jobs:
         start = starts[job]
         if start == now:
-            if state.pool:
-                choose(state, job, room, False)
-            else:
-                first = state.node_first[job]
-                for i in range(state.n_nodes[job]):
-                    state.chosen[i] = plan.nodes[first + i]
+            place.start_planned(state, plan, job)
             return job
         if start > now:
             least = min(least, start)
@@ -149,46 +141,48 @@ def _first_unplanned(state, notes):
 def _follow_in_pool(state, own, anew, early):
     notes, plan, now = own.notes, own.plan, state.now[0]
     if anew:
-        build_profile(state, plan.profile)
-        n = lay_out(state, own.order, plan.jobs, plan.scores)
+        own.place.begin_plan(state, plan)
+        n = lay_out(state, own.order, not own.by_queue, plan.jobs, plan.scores)
         for i in range(n):
-            job = plan.jobs[i]
-            start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
-            reserve(state, plan, job, start)
+            _promise(state, own, plan.jobs[i])
         return
-    drop_past(plan.profile, now)
+    drop_past_steps(plan.profile, now)
     for i in range(notes[N_SEEN_ENDED], state.n_ended[0]):
         job = state.ended[i]
         take(plan.profile, now, state.expected_end[job], -state.n_nodes[job])
     if early > now:
         _move_forward(state, own, early)
-    if own.order.rule != FCFS:
+    if not own.by_queue:
         _plan_in_order(state, own)
         return
     job = _first_unplanned(state, notes)
     while job != state.submit.size:
-        start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
-        reserve(state, plan, job, start)
+        _promise(state, own, job)
         job = state.next_waiting[job]
+
+
+@inlined
+def _promise(state, own, job):
+    """Promise a job the earliest start that delays no other promise."""
+    start = own.place.earliest(state, own.plan, job, 2 * FAR, 2 * FAR)
+    own.place.promise(state, own.plan, job, start)
 
 
 @inlined
 def _plan_in_order(state, own):
     """Promise a start to the jobs that have none, in the order, as on nodes."""
     plan = own.plan
-    n = lay_out(state, own.order, plan.jobs, plan.scores)
+    n = lay_out(state, own.order, True, plan.jobs, plan.scores)
     for i in range(n):
-        job = plan.jobs[i]
-        if plan.start[job] < 0:
-            start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
-            reserve(state, plan, job, start)
+        if plan.start[plan.jobs[i]] < 0:
+            _promise(state, own, plan.jobs[i])
 
 
 @part
 def _move_forward(state, own, freed_until):
     """Move promises forward in the order until none can move; nodes were freed before ``freed_until``."""
     plan = own.plan
-    n = lay_out(state, own.order, plan.jobs, plan.scores)
+    n = lay_out(state, own.order, not own.by_queue, plan.jobs, plan.scores)
     while freed_until > state.now[0]:
         below = freed_until
         freed_until = state.now[0]
@@ -197,12 +191,10 @@ def _move_forward(state, own, freed_until):
             planned = plan.start[job]
             if planned < 0:
                 continue
-            start = find_start(
-                plan.profile, state.n_nodes[job], state.estimate[job], planned, max(below, freed_until)
-            )
+            start = own.place.earliest(state, plan, job, planned, max(below, freed_until))
             if start >= 0:
-                unreserve(state, plan, job)
-                reserve(state, plan, job, start)
+                own.place.withdraw(state, plan, job)
+                own.place.promise(state, plan, job, start)
                 freed_until = max(freed_until, min(planned + state.estimate[job], FAR))
 
 
@@ -220,10 +212,10 @@ def _note_starts(state, own):
 
 @inlined
 def _follow_on_nodes(state, own, anew, early):
-    notes, plan, line, now = own.notes, own.plan, own.line, state.now[0]
+    notes, plan, line, now = own.notes, own.plan, own.plan.line, state.now[0]
     foreseen = _note_starts(state, own)
     if anew or not foreseen:
-        _lay_promises(state, plan, line, anew)
+        _lay_promises(state, plan, anew)
     n_ended = state.n_ended[0]
     if not anew and early > now:
         for i in range(notes[N_SEEN_ENDED], n_ended):
@@ -232,23 +224,23 @@ def _follow_on_nodes(state, own, anew, early):
                 hold(state, line, job, state.node_list, now, state.expected_end[job], GIVE)
             _mark(state, job, state.node_list, own.freed)
         _move_forward_on_nodes(state, own)
-    n = lay_out(state, own.order, plan.jobs, plan.scores)
+    n = lay_out(state, own.order, not own.by_queue, plan.jobs, plan.scores)
     for i in range(n):
         job = plan.jobs[i]
         if plan.start[job] < 0:
-            plan_nodes(state, plan, line, job, find_nodes(state, line, job, 2 * FAR))
+            plan_nodes(state, plan, job, find_nodes(state, line, job, 2 * FAR))
 
 
 @inlined
-def _lay_promises(state, plan, line, anew):
+def _lay_promises(state, plan, anew):
     """Lay out the timeline again, without the promises if they are to be made anew."""
     n_jobs = state.submit.size
-    lay_running(state, line)
+    lay_running(state, plan.line)
     job = state.next_waiting[n_jobs]
     while job != n_jobs:
         if anew:
             plan.start[job] = -1
-        hold_plan(state, plan, line, job, TAKE)
+        hold_plan(state, plan, job, TAKE)
         job = state.next_waiting[job]
 
 
@@ -277,8 +269,8 @@ def _clear(nodes):
 @part
 def _move_forward_on_nodes(state, own):
     """Move promises forward in the order until none can move, one earlier than the other."""
-    plan, line, freed, freed_next = own.plan, own.line, own.freed, own.freed_next
-    n = lay_out(state, own.order, plan.jobs, plan.scores)
+    plan, line, freed, freed_next = own.plan, own.plan.line, own.freed, own.freed_next
+    n = lay_out(state, own.order, not own.by_queue, plan.jobs, plan.scores)
     while freed.n[0] > 0:
         own.notes[VERSION] += 1
         for i in range(n):
@@ -286,19 +278,19 @@ def _move_forward_on_nodes(state, own):
             planned = plan.start[job]
             if planned <= state.now[0] or not _may_move(state, own, job):
                 continue
-            hold_plan(state, plan, line, job, GIVE)
+            hold_plan(state, plan, job, GIVE)
             # Nothing could move before; so one node earlier than planned can only be one that was freed.
             if state.n_nodes[job] == 1:
                 start = soonest(state, line, job, freed.list, freed.n[0], planned - 1)
             else:
                 start = find_nodes(state, line, job, planned - 1)
             if start < 0:
-                hold_plan(state, plan, line, job, TAKE)
+                hold_plan(state, plan, job, TAKE)
                 continue
             _mark(state, job, plan.nodes, freed)
             _mark(state, job, plan.nodes, freed_next)
             own.notes[VERSION] += 1
-            plan_nodes(state, plan, line, job, start)
+            plan_nodes(state, plan, job, start)
         _clear(freed)
         for i in range(freed_next.n[0]):
             freed.list[i] = freed_next.list[i]
@@ -317,7 +309,7 @@ def _may_move(state, own, job):
     freed, kind = own.freed, own.alike[job]
     if own.bound_of[kind] != own.notes[VERSION]:
         own.bound_of[kind] = own.notes[VERSION]
-        found = soonest(state, own.line, job, freed.list, freed.n[0], 2 * FAR)
+        found = soonest(state, own.plan.line, job, freed.list, freed.n[0], 2 * FAR)
         own.bound[kind] = found if found >= 0 else NEVER
     if own.bound[kind] < own.plan.start[job]:
         return True
@@ -327,16 +319,18 @@ def _may_move(state, own, job):
     return False
 
 
-@kernel
-def conservative_loop(world, state, own):
-    """The compiled loop of `conservative`."""
-    return kernel_loop(world, state, conservative, own)
-
-
-class Conservative(Ordered):
+class Conservative(Composed):
     """Parameters of `conservative`; the order is that in which promises are moved or made anew."""
 
     rule: ClassVar = conservative
+
+    @model_validator(mode="after")
+    def _promises_every_job(self) -> Conservative:
+        if self.hold != NOBODY:
+            raise ValueError(
+                f"hold={self.hold} was given; conservative promises every job a start, and who is held back has none"
+            )
+        return self
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
@@ -345,20 +339,21 @@ class Conservative(Ordered):
         notes[DUE] = WAIT
         # An estimate that is made at the submission makes nobody like another.
         alike = np.arange(n_jobs) if self.last_two else numbered(state.shape, state.estimate)
+        order = self.make_order(state, self.order)
         own = ConservativeOwn(
-            order=self.numbered(self.order),
-            room=make_room(state, "first"),
+            order=order,
+            by_queue=is_queue_order(order),
+            place=self.make_place(state, 0),
             notes=notes,
             plan=make_plan(state),
-            line=make_timeline(state, not state.pool),
             freed=_no_nodes(n_nodes),
             freed_next=_no_nodes(n_nodes),
             alike=alike,
             bound=np.zeros(n_jobs, np.int64),
             bound_of=np.zeros(n_jobs, np.int64),
         )
-        return CompiledPolicy(conservative, conservative_loop, own)
+        return compiled(conservative, own, self.columns(state, own.place))
 
 
-def _no_nodes(n_nodes: int) -> Nodes:
-    return Nodes(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), np.zeros(1, np.int64))
+def _no_nodes(n_nodes: int) -> NodeSet:
+    return NodeSet(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), np.zeros(1, np.int64))

@@ -14,20 +14,11 @@ import numpy as np
 from pydantic import Field
 
 from procure.policies.conservative import due
-from procure.policies.fit import Room, make_room
 from procure.policies.parameters import Natural, Parameters
-from procure.policies.profile import Plan, build_profile, drop_past, find_start, make_plan, reserve, unreserve
-from procure.policies.timeline import (
-    GIVE,
-    Timeline,
-    find_nodes,
-    hold_plan,
-    lay_running,
-    make_timeline,
-    plan_nodes,
-)
+from procure.policies.place import Nodes, make_fit, make_nodes
+from procure.policies.profile import Plan, begin_plan, drop_past_steps, earliest, make_plan, promise, withdraw
 from procure.settings import MOST_COUNTED
-from procure.simulator.drive import CompiledPolicy, Policy, kernel_loop
+from procure.simulator.drive import CompiledPolicy, Policy, compiled
 from procure.simulator.kernel import inlined, kernel, part
 from procure.simulator.state import FAR, WAIT, State
 
@@ -41,13 +32,12 @@ class GapsOwn(NamedTuple):
 
     notes: np.ndarray  # int64[7]
     plan: Plan
-    line: Timeline  # of the running jobs and the plan; not used in a pool
     totals: np.ndarray  # float64[n_jobs + 1], expected bounded slowdowns of the first jobs of the plan
     starts: np.ndarray  # int64[n_jobs], s, the gap of each job as it was planned last
     slowdowns: np.ndarray  # float64[n_jobs], its expected bounded slowdown there
     kept: np.ndarray  # int64[n_jobs], room for an order
     recent: np.ndarray  # int64[10], the jobs that were moved last
-    room: Room
+    place: Nodes
 
 
 N_KEPT, N_SEEN, CHANGES, DRAWN, MOMENT, N_SEEN_ENDED, DUE = range(7)
@@ -62,18 +52,13 @@ FLOOR = 10.0
 @part
 def _find(state, own, job):
     """Return a job's earliest gap, s; on nodes, those stand in ``chosen`` then."""
-    if state.pool:
-        return find_start(own.plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
-    return find_nodes(state, own.line, job, 2 * FAR)
+    return earliest(state, own.plan, job, 2 * FAR, 2 * FAR)
 
 
 @part
 def _hold(state, own, job, start):
     """Plan a job at the gap that `_find` found; returns its expected bounded slowdown."""
-    if state.pool:
-        reserve(state, own.plan, job, start)
-    else:
-        plan_nodes(state, own.plan, own.line, job, start)
+    promise(state, own.plan, job, start)
     own.starts[job] = start
     own.slowdowns[job] = _slowdown(state, own.plan, job)
     return own.slowdowns[job]
@@ -96,14 +81,6 @@ def _slowdown(state, plan, job):
 
 
 @part
-def _take_back(state, own, job):
-    if state.pool:
-        unreserve(state, own.plan, job)
-    else:
-        hold_plan(state, own.plan, own.line, job, GIVE)
-
-
-@part
 def _lay(state, own, first, n):
     """Plan the jobs of the order from a place on."""
     for i in range(first, n):
@@ -115,7 +92,7 @@ def _lay(state, own, first, n):
 def _unlay(state, own, first, n):
     """Take back the plans of the jobs of the order from a place on."""
     for i in range(first, n):
-        _take_back(state, own, own.plan.jobs[i])
+        withdraw(state, own.plan, own.plan.jobs[i])
 
 
 @part
@@ -144,7 +121,7 @@ def _try(state, own, job, place, n, reached, least):
         if same:
             break
     _unlay(state, own, place, end)
-    _take_back(state, own, job)
+    withdraw(state, own.plan, job)
     if not same or end == place:
         return total, end
     for i in range(end, reached):
@@ -162,7 +139,7 @@ def _best_place(state, own, job, n, least, but):
     place, reached = np.int64(-1), np.int64(-1)  # of a constant's type, `_try` would be compiled four times
     for tried in range(n, _first_tried(n) - 1, -1):
         if tried < n:
-            _take_back(state, own, own.plan.jobs[tried])
+            withdraw(state, own.plan, own.plan.jobs[tried])
         if tried == but:
             reached = np.int64(-1)
             continue
@@ -224,12 +201,9 @@ def follow_plan(state, own, best):
             totals[n + 1] = totals[n] + _slowdown(state, own.plan, order[n])
             n += 1
     if foreseen and state.pool:
-        drop_past(own.plan.profile, state.now[0])
+        drop_past_steps(own.plan.profile, state.now[0])
     elif not foreseen:
-        if state.pool:
-            build_profile(state, own.plan.profile)
-        else:
-            lay_running(state, own.line)
+        begin_plan(state, own.plan)
         _lay(state, own, np.int64(0), n)
     job = state.previous_waiting[n_jobs]
     while (
@@ -252,7 +226,7 @@ def follow_plan(state, own, best):
 
 @kernel
 def _answer(state, own):
-    own.notes[DUE] = due(state, own.plan, own.room)
+    own.notes[DUE] = due(state, own.plan, own.place)
     return own.notes[DUE]
 
 
@@ -350,18 +324,6 @@ def _search(state, own, rounds: int, seconds: float) -> None:
         search(state, own, places[k : k + 1])
 
 
-@kernel
-def earliest_gap_loop(world, state, own):
-    """The compiled loop of `earliest_gap`."""
-    return kernel_loop(world, state, earliest_gap, own)
-
-
-@kernel
-def best_gap_loop(world, state, own):
-    """The compiled loop of `best_gap`."""
-    return kernel_loop(world, state, best_gap, own)
-
-
 def _own(state: State) -> GapsOwn:
     n_jobs = len(state.submit)
     notes = np.zeros(7, np.int64)
@@ -369,13 +331,12 @@ def _own(state: State) -> GapsOwn:
     return GapsOwn(
         notes=notes,
         plan=make_plan(state),
-        line=make_timeline(state, not state.pool),
         totals=np.zeros(n_jobs + 1),
         starts=np.full(n_jobs, -1, np.int64),
         slowdowns=np.zeros(n_jobs),
         kept=np.zeros(n_jobs, np.int64),
         recent=np.full(10, -1, np.int64),
-        room=make_room(state, "first"),
+        place=make_nodes(state, make_fit(state, "first")),
     )
 
 
@@ -386,7 +347,7 @@ class EarliestGap(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return CompiledPolicy(earliest_gap, earliest_gap_loop, _own(state))
+        return compiled(earliest_gap, _own(state))
 
 
 class BestGap(Parameters):
@@ -396,7 +357,7 @@ class BestGap(Parameters):
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return CompiledPolicy(best_gap, best_gap_loop, _own(state))
+        return compiled(best_gap, _own(state))
 
 
 class TabuSearch(Parameters):

@@ -14,22 +14,22 @@ never changes, or jobs whose scores change alike under one that does. Three fact
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from procure.policies.names import F1, F2, F3, F4, FCFS, PRIORITY, SJF, UNICEF, WFP3
-from procure.policies.order import Order, score
+from procure.policies.order import is_queue_order
 from procure.simulator.arrays import numbered
+from procure.simulator.drive import specialised
 from procure.simulator.kernel import inlined, kernel, part
+from procure.simulator.reference import by_reference
 from procure.simulator.state import State
 
 NEVER = 1 << 62
 """The estimate of a place in a line at which no job waits."""
-N_FILLED, N_SEEN, N_JOINED, DECIDED = range(4)
+N_FILLED, N_SEEN, N_JOINED, DECIDED, DECISION = range(5)
 """What the counters count: lines in which jobs wait, jobs submitted and jobs waiting as far as the lines
-know; and the job of the last decision, −1 if none."""
+know; the job of the last decision, −1 if none; and how many decisions there were."""
 
 
 class Lines(NamedTuple):
@@ -39,7 +39,8 @@ class Lines(NamedTuple):
     ``2 k + 1`` below it, and the ``width[l]`` last ones are the places of the line.
     """
 
-    order: Order
+    order: Any
+    by_queue: bool  # the order is that of the queue
     ranked: bool  # jobs compare by rank; otherwise by their scores now
     by_shape: bool  # all jobs of a line have one shape
     rank: np.ndarray  # int64[n_jobs], place in an order that never changes
@@ -54,25 +55,26 @@ class Lines(NamedTuple):
     n_fitting: np.ndarray  # int64[n_lines], nodes on which the line's shape fits; kept while it is filled
     filled: np.ndarray  # int64[n_lines], the first N_FILLED entries
     place: np.ndarray  # int64[n_lines], where the line stands in ``filled``
-    counters: np.ndarray  # int64[4]
+    refused: np.ndarray  # int64[n_lines], the decision in which the line was held back
+    counters: np.ndarray  # int64[5]
     seen_cpus: np.ndarray  # int64[n_nodes], what was free when ``n_fitting`` was brought up to date
     seen_mem: np.ndarray  # int64[n_nodes], MB
     seen_gpus: np.ndarray  # int64[n_nodes]
 
 
-@njit(cache=True, nogil=True)
-def _scores(state, order):
-    scores = np.empty(state.submit.size)
+def _fill_scores(state, order, scores):
+    state, order = by_reference(state), by_reference(order)
     for job in range(scores.size):
-        scores[job] = score(state, job, order)
-    return scores
+        scores[job] = order.score(state, job)
 
 
-def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarray, ...] = ()) -> Lines:
+def make_lines(state: State, order: Any, by_shape: bool, apart: tuple[np.ndarray, ...] = ()) -> Lines:
     """Lay out the lines of a run in which nothing has been submitted yet.
 
     Parameters
     ----------
+    order
+        A named tuple of a class of orders (`procure.simulator.seams.order`).
     by_shape
         Whether all jobs of a line must have one shape; needed to say who fits.
     apart
@@ -80,20 +82,16 @@ def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarr
         unless the order never changes.
     """
     n_jobs = len(state.submit)
-    unknown = state.options.last_two and order.rule in (SJF, F1, F2, F3, F4, WFP3, UNICEF)
-    ranked = order.rule not in (WFP3, UNICEF, PRIORITY) and not unknown
     rank = np.arange(n_jobs)
-    if ranked:
-        if order.rule != FCFS:
-            rank[np.argsort(_scores(state, order), kind="stable")] = np.arange(n_jobs)
-        alike = np.zeros((1, n_jobs), np.int64)
-    elif unknown:  # an estimate is made at the submission, so nobody is known to be like another
-        alike = np.arange(n_jobs)[None]
-    elif order.rule == PRIORITY:
-        alike = np.stack([state.user, state.n_nodes])
-    else:
-        alike = np.stack([np.maximum(state.cpus, 1) * state.n_nodes, state.estimate])
-    line_of = numbered(*alike, *([state.shape] if by_shape else []), *apart)
+    by_queue = is_queue_order(order)
+    alike = order.alike(state) if hasattr(order, "alike") else (np.arange(n_jobs),)
+    if alike is None and not by_queue:
+        scores = np.empty(n_jobs)
+        specialised(_fill_scores, order)(state, order, scores)
+        rank[np.argsort(scores, kind="stable")] = np.arange(n_jobs)
+    line_of = numbered(
+        *(alike or (np.zeros(n_jobs, np.int64),)), *([state.shape] if by_shape else []), *apart
+    )
     size = np.bincount(line_of)
     width = 1 << np.ceil(np.log2(size)).astype(np.int64)
     root = np.cumsum(2 * width) - 2 * width
@@ -107,7 +105,8 @@ def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarr
         shape[line_of] = state.shape
     return Lines(
         order=order,
-        ranked=bool(ranked),
+        by_queue=by_queue,
+        ranked=alike is None,
         by_shape=by_shape,
         rank=rank,
         line_of=line_of,
@@ -121,7 +120,8 @@ def make_lines(state: State, order: Order, by_shape: bool, apart: tuple[np.ndarr
         n_fitting=np.zeros(len(size), np.int64),
         filled=np.zeros(len(size), np.int64),
         place=np.zeros(len(size), np.int64),
-        counters=np.array([0, 0, 0, -1], np.int64),
+        refused=np.full(len(size), -1, np.int64),
+        counters=np.array([0, 0, 0, -1, 0], np.int64),
         seen_cpus=state.free_cpus.copy(),
         seen_mem=state.free_mem.copy(),
         seen_gpus=state.free_gpus.copy(),
@@ -140,6 +140,19 @@ def first_within(root, width, least, job_at, line, bound):
         if least[top + k] > bound:
             k += 1
     return job_at[top + k]
+
+
+@part
+def first_reached(lines, line, bound, reach):
+    """Return the first job of a line, none queued behind ``reach``, whose estimate is at most ``bound``; −1 if none."""
+    job = first_within(lines.root, lines.width, lines.least, lines.job_at, line, bound)
+    if job <= reach:
+        return job
+    top = lines.root[line] + lines.width[line]
+    for leaf in range(top, top + lines.width[line]):
+        if lines.least[leaf] <= bound and lines.job_at[leaf] <= reach:
+            return lines.job_at[leaf]
+    return -1
 
 
 @part
@@ -232,6 +245,7 @@ def _look_again(state, lines, node):
 def follow_queue(state, lines):
     """Bring the lines up to what was started, freed and submitted since the last decision."""
     counters = lines.counters
+    counters[DECISION] += 1
     decided = counters[DECIDED]
     if decided >= 0:
         if state.start[decided] >= 0:
@@ -264,45 +278,39 @@ def _drop_started(state, lines):
 
 
 @part
-def fits(state, lines, line):
-    """Say whether the jobs of a line fit now."""
-    wanted = state.shapes.n_nodes[lines.shape[line]]
-    return (state.n_idle[0] if state.pool else lines.n_fitting[line]) >= wanted
-
-
-@part
 def precedes(state, lines, job, other):
     """Say whether the order serves a job before another; ties go to the earlier queued one."""
     if lines.ranked:
         return lines.rank[job] < lines.rank[other]
-    value, least = score(state, job, lines.order), score(state, other, lines.order)
+    value, least = lines.order.score(state, job), lines.order.score(state, other)
     return value < least or (value == least and job < other)
 
 
 @part
-def first_of(state, lines, fitting_only):
+def refuse(lines, job):
+    """Hold back a job's line until the next decision."""
+    lines.refused[lines.line_of[job]] = lines.counters[DECISION]
+
+
+@part
+def first_of(state, lines, place, fitting_only):
     """Return the job that the order serves first, of all or of those that fit; n_jobs if there is none."""
-    filled, first, rank, shape, n_fitting = (
-        lines.filled,
-        lines.first,
-        lines.rank,
-        lines.shape,
-        lines.n_fitting,
-    )
-    wanted, pool, idle = state.shapes.n_nodes, state.pool, state.n_idle[0]
+    filled, first, rank = lines.filled, lines.first, lines.rank
     n_jobs = state.submit.size
     best = n_jobs
     least = np.inf
     for i in range(lines.counters[N_FILLED]):
         line = filled[i]
-        if fitting_only and wanted[shape[line]] > (idle if pool else n_fitting[line]):
+        if lines.refused[line] == lines.counters[DECISION] or (
+            fitting_only and not place.fits(state, lines, line)
+        ):
             continue
         job = first[line]
         if lines.ranked:
             if best == n_jobs or rank[job] < rank[best]:
                 best = job
         else:
-            value = score(state, job, lines.order)
+            value = lines.order.score(state, job)
             if value < least or (value == least and job < best):
                 best, least = job, value
     return best

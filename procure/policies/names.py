@@ -11,5 +11,8 @@ FCFS, LCFS, SJF, SMALLEST, LARGEST, EDF, WFP3, UNICEF, F1, F2, F3, F4, PRIORITY 
 FITS = ("first", "best", "worst")
 FIRST, BEST, WORST = range(len(FITS))
 
+NOBODY = "nobody"
+"""Who is held back where nothing else is chosen."""
+
 HALF_LIFE = 604_800.0
 """Seconds in which past use counts half under the priority order: Slurm's default of seven days."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from procure.policies.fit import sort_by
 from procure.policies.names import (
     EDF,
     F1,
     F2,
     F3,
+    F4,
     FCFS,
     HALF_LIFE,
     LARGEST,
@@ -26,12 +26,15 @@ from procure.policies.names import (
     WFP3,
 )
 from procure.policies.parameters import Natural, OrderName, Parameters
+from procure.policies.place import sort_by
 from procure.simulator.kernel import inlined, kernel, part
-from procure.simulator.state import Options
+from procure.simulator.seams import order as seam
+from procure.simulator.state import Options, State
 
 _LOG2 = np.array([0.0] + [math.log2(n) for n in range(1, 257)])  # a third of the time of UNICEF otherwise
 
 
+@seam
 class Order(NamedTuple):
     """Who is served first; the weights and the age are those of the priority order."""
 
@@ -40,6 +43,30 @@ class Order(NamedTuple):
     weight_fair_share: float
     weight_size: float
     max_age: float  # s
+
+    def score(self, state, job):
+        """Return a job's score now: the lowest is served first."""
+        return score(state, job, self)
+
+    def alike(self, state: State) -> tuple[np.ndarray, ...] | None:
+        """Return None if scores never change, else arrays: jobs that differ in none change alike."""
+        unknown = state.options.last_two and self.rule in (SJF, F1, F2, F3, F4, WFP3, UNICEF)
+        if unknown:  # an estimate is made at the submission, so nobody is known to be like another
+            return (np.arange(len(state.submit)),)
+        if self.rule == PRIORITY:
+            return state.user, state.n_nodes
+        if self.rule in (WFP3, UNICEF):
+            return np.maximum(state.cpus, 1) * state.n_nodes, state.estimate
+        return None
+
+
+FIRST_COME = Order(FCFS, 0.0, 0.0, 0.0, 1.0)
+"""First come, first served."""
+
+
+def is_queue_order(order: Any) -> bool:
+    """Say whether an order is that of the queue, for which nothing need be compared."""
+    return isinstance(order, Order) and order.rule == FCFS
 
 
 class Ordered(Parameters):
@@ -65,10 +92,10 @@ class Ordered(Parameters):
                     raise ValueError(f"{key} counts only in the order priority; {self.orders[0]} was chosen")
         return self
 
-    def numbered(self, order: str) -> Order:
-        """Return an order as kernels take it."""
+    def make_order(self, state: State, name: str) -> Any:
+        """Make an order of a run: a named tuple of a class with a score (`procure.simulator.seams.order`)."""
         weights = self.weight_age, self.weight_fair_share, self.weight_size
-        return Order(ORDERS.index(order), *weights, self.max_age)
+        return Order(ORDERS.index(name), *weights, self.max_age)
 
     def options(self) -> Options:
         """Keep past use where it counts."""
@@ -150,8 +177,11 @@ def score(state, job, order):
 
 
 @part
-def lay_out(state, order, jobs, scores):
-    """Lay the waiting jobs into ``jobs`` in an order; returns how many. ``scores`` float64[n_jobs] is room."""
+def lay_out(state, order, ordered, jobs, scores):
+    """Lay the waiting jobs into ``jobs`` in an order; returns how many. ``scores`` float64[n_jobs] is room.
+
+    Without ``ordered`` the order is that of the queue.
+    """
     n_jobs = state.submit.size
     n = 0
     job = state.next_waiting[n_jobs]
@@ -159,8 +189,8 @@ def lay_out(state, order, jobs, scores):
         jobs[n] = job
         n += 1
         job = state.next_waiting[job]
-    if order.rule != FCFS:
+    if ordered:
         for i in range(n):
-            scores[i] = score(state, jobs[i], order)
+            scores[i] = order.score(state, jobs[i])
         sort_by(scores, jobs, n)
     return n

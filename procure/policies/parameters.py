@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-from procure.policies.names import FITS, ORDERS
+from procure.policies.names import FITS, NOBODY, ORDERS
 from procure.policies.plugins import SEAMS, offered
 from procure.settings import Settings
 from procure.simulator.drive import Policy
@@ -65,7 +65,8 @@ def in_folder(file: str, info: ValidationInfo) -> str:
 PolicyFile = Annotated[str, AfterValidator(in_folder)]
 """The name of a file that a policy reads; in a study it is relative to the study file."""
 OrderName = Annotated[str, Seam(ORDERS, "order")]
-FitName = Annotated[str, OneOf(FITS)]
+PlaceName = Annotated[str, Seam(FITS, "place")]
+HoldName = Annotated[str, Seam((NOBODY,), "hold")]
 Natural = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

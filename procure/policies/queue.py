@@ -1,101 +1,86 @@
-"""Queues without reservations: the first in the order blocks the others, or is skipped if it does not fit."""
+"""Plans without reservations: the first in the order blocks the others, or is skipped if it does not fit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
-from procure.policies.fit import Room, choose, make_room
-from procure.policies.lines import DECIDED, Lines, first_of, follow_queue, make_lines
-from procure.policies.names import FCFS
-from procure.policies.order import Ordered
-from procure.policies.parameters import FitName
-from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import kernel
+from procure.policies.lines import follow_queue, refuse
+from procure.policies.place import FREE
+from procure.policies.scheduler import Composed, Scheduler, answer, first_admitted, follow
+from procure.simulator.drive import CompiledPolicy, compiled
+from procure.simulator.kernel import part
 from procure.simulator.state import WAIT, State
 
 
 class QueueOwn(NamedTuple):
     """What a queue has of its own in a run."""
 
-    lines: Lines
-    room: Room
+    scheduler: Scheduler
     blocked: np.ndarray  # int64[2], the job that did not fit, and after how many changes
 
 
-@kernel
+@part
 def strict(state, own):
     """Start the first job in the order, or wait: nobody overtakes it (FCFS and its likes)."""
-    lines, blocked = own.lines, own.blocked
-    n_jobs = state.submit.size
-    if lines.order.rule == FCFS:
-        job = state.next_waiting[n_jobs]
+    scheduler, blocked = own.scheduler, own.blocked
+    follow(state, scheduler)
+    if scheduler.lines.by_queue and not scheduler.holds:
+        job = state.next_waiting[state.submit.size]
     else:
-        follow_queue(state, lines)
-        job = first_of(state, lines, False)
-    if job == n_jobs or (blocked[0] == job and blocked[1] == state.n_changes[0]):
+        follow_queue(state, scheduler.lines)
+        job = first_admitted(state, scheduler, scheduler.lines, False)
+    if job == state.submit.size or (blocked[0] == job and blocked[1] == state.n_changes[0]):
         return WAIT
-    if choose(state, job, own.room, False):
-        lines.counters[DECIDED] = job
-        return job
+    if scheduler.place.choose(state, job, FREE):
+        return answer(state, scheduler, job)
     blocked[0], blocked[1] = job, state.n_changes[0]
     return WAIT
 
 
-@kernel
+@part
 def skipping(state, own):
     """Start the first job in the order that fits somewhere; those before it are skipped.
 
     Backfilling without reservation: in queue order this is first fit, by estimated run time it is
     the published SJF.
     """
-    lines = own.lines
-    follow_queue(state, lines)
-    job = first_of(state, lines, True)
-    if job == state.submit.size:
-        return WAIT
-    choose(state, job, own.room, False)
-    lines.counters[DECIDED] = job
-    return job
+    scheduler = own.scheduler
+    follow(state, scheduler)
+    follow_queue(state, scheduler.lines)
+    job = first_admitted(state, scheduler, scheduler.lines, True)
+    while job != state.submit.size:
+        if scheduler.place.choose(state, job, FREE):
+            return answer(state, scheduler, job)
+        refuse(scheduler.lines, job)
+        job = first_admitted(state, scheduler, scheduler.lines, True)
+    return WAIT
 
 
-@kernel
-def strict_loop(world, state, own):
-    """The compiled loop of `strict`."""
-    return kernel_loop(world, state, strict, own)
-
-
-@kernel
-def skipping_loop(world, state, own):
-    """The compiled loop of `skipping`."""
-    return kernel_loop(world, state, skipping, own)
-
-
-class _Queue(Ordered):
-    fit: FitName = Field("first", description="which of the nodes that fit")
-
-    def _own(self, state: State, by_shape: bool) -> QueueOwn:
-        lines = make_lines(state, self.numbered(self.order), by_shape)
-        return QueueOwn(lines, make_room(state, self.fit), np.full(2, -1, np.int64))
-
-
-class Strict(_Queue):
+class Strict(Composed):
     """Parameters of `strict`."""
 
     rule: ClassVar = strict
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return CompiledPolicy(strict, strict_loop, self._own(state, False))
+        return make_queue(self, state, strict)
 
 
-class Skipping(_Queue):
+class Skipping(Composed):
     """Parameters of `skipping`."""
 
     rule: ClassVar = skipping
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run."""
-        return CompiledPolicy(skipping, skipping_loop, self._own(state, True))
+        return make_queue(self, state, skipping)
+
+
+def make_queue(parameters: Composed, state: State, rule: Callable) -> CompiledPolicy:
+    """Make the policy of one run by `strict` or `skipping`."""
+    scheduler = parameters.make_scheduler(state, parameters.order, by_shape=rule is skipping)
+    own = QueueOwn(scheduler, np.full(2, -1, np.int64))
+    return compiled(rule, own, parameters.columns(state, scheduler.place))

@@ -2,79 +2,104 @@
 
 from __future__ import annotations
 
-from procure.policies.fit import choose
-from procure.policies.lines import DECIDED, N_FILLED, first_within, fits, follow_queue, precedes
-from procure.policies.names import FCFS
-from procure.policies.order import lay_out
-from procure.policies.profile import build_profile, find_start, longest_idle, reserve
-from procure.policies.timeline import find_nodes, lay_running, longest_now, plan_nodes
-from procure.simulator.drive import kernel_loop
-from procure.simulator.kernel import kernel, part
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from procure.policies.lines import DECISION, N_FILLED, first_within, follow_queue, precedes, refuse
+from procure.policies.order import is_queue_order, lay_out
+from procure.policies.profile import Plan, longest_idle, longest_now, make_plan
+from procure.policies.scheduler import Scheduler, answer, follow
+from procure.simulator.kernel import part
 from procure.simulator.state import FAR, WAIT
 
 
-@kernel
-def backfill_behind(state, own):
-    """Start a job that delays none of the reservations of the first ``own.depth`` jobs that cannot start.
+class BehindOwn(NamedTuple):
+    """What backfilling behind several reservations has of its own in a run."""
+
+    scheduler: Scheduler
+    queue_order: Any  # by which reservations are held
+    by_queue: bool  # that is the queue's own
+    depth: int
+    plan: Plan
+
+
+def make_behind(state, scheduler: Scheduler, queue_order: Any, depth: int) -> BehindOwn:
+    """Lay out what `behind` needs in one run."""
+    return BehindOwn(scheduler, queue_order, is_queue_order(queue_order), depth, make_plan(state))
+
+
+@part
+def behind(state, own):
+    """Start a job that delays none of the reservations of the first ``depth`` jobs that cannot start.
 
     The plan is made anew at every decision, from the running jobs' expected ends; but not where
     nobody's request fits, for then nobody starts.
     """
-    lines = own.lines
-    follow_queue(state, lines)
-    if not _any_fits(state, lines):
+    scheduler = own.scheduler
+    follow(state, scheduler)
+    follow_queue(state, scheduler.lines)
+    if not _any_fits(state, scheduler):
         return WAIT
     job = _reserve_first(state, own)
     if job == WAIT:
         job = _first_behind(state, own)
-        if job != WAIT and not state.pool:
-            find_nodes(state, own.line, job, state.now[0])
-    if job != WAIT and state.pool:
-        choose(state, job, own.room, False)
-    lines.counters[DECIDED] = job
-    return job
+        while job != WAIT and not _may_start(state, own, job):
+            refuse(scheduler.lines, job)
+            job = _first_behind(state, own)
+    if job == WAIT:
+        return WAIT
+    scheduler.place.promise(state, own.plan, job, state.now[0])
+    scheduler.place.start_planned(state, own.plan, job)
+    return answer(state, scheduler, job)
 
 
 @part
-def _any_fits(state, lines):
+def _any_fits(state, scheduler):
+    lines = scheduler.lines
     for i in range(lines.counters[N_FILLED]):  # noqa: SIM110 - a kernel has no generators
-        if fits(state, lines, lines.filled[i]):
+        if scheduler.place.fits(state, lines, lines.filled[i]):
             return True
     return False
 
 
 @part
-def _reserve_first(state, own):
-    """Plan the first ``own.depth`` jobs; returns the first that can start now, or WAIT.
+def _may_start(state, own, job):
+    """Say whether a job may and can start now beside the plan."""
+    scheduler = own.scheduler
+    if scheduler.holds and not scheduler.hold.admits(state, job, scheduler.reserved):
+        return False
+    return scheduler.place.earliest(state, own.plan, job, 2 * FAR, state.now[0] + 1) == state.now[0]
 
-    On nodes its nodes are then ``chosen``.
-    """
-    now, plan, line = state.now[0], own.plan, own.line
+
+@part
+def _reserve_first(state, own):
+    """Plan the first ``own.depth`` jobs; returns the first that can start now, or WAIT."""
+    now, plan, scheduler = state.now[0], own.plan, own.scheduler
+    place = scheduler.place
     n = _lay_first(state, own)
-    if state.pool:
-        build_profile(state, plan.profile)
-    else:
-        lay_running(state, line)
+    place.begin_plan(state, plan)
+    planned = 0
     for i in range(n):
         job = plan.jobs[i]
-        if state.pool:
-            start = find_start(plan.profile, state.n_nodes[job], state.estimate[job], 2 * FAR, 2 * FAR)
-        else:
-            start = find_nodes(state, line, job, 2 * FAR)
+        if planned == own.depth or (
+            scheduler.holds and not scheduler.hold.admits(state, job, scheduler.reserved)
+        ):
+            continue
+        planned += 1
+        start = place.earliest(state, plan, job, 2 * FAR, 2 * FAR)
         if start == now:
             return job
-        if state.pool:
-            reserve(state, plan, job, start)
-        else:
-            plan_nodes(state, plan, line, job, start)
+        place.promise(state, plan, job, start)
     return WAIT
 
 
 @part
 def _lay_first(state, own):
     """Lay the first jobs of the queue order into ``plan.jobs``; returns how many."""
-    if own.queue_order.rule != FCFS:
-        return min(own.depth, lay_out(state, own.queue_order, own.plan.jobs, own.plan.scores))
+    if not own.by_queue or own.scheduler.holds:
+        n = lay_out(state, own.queue_order, not own.by_queue, own.plan.jobs, own.plan.scores)
+        return n if own.scheduler.holds else min(own.depth, n)
     n_jobs = state.submit.size
     n, job = 0, state.next_waiting[n_jobs]
     while job != n_jobs and n < own.depth:
@@ -90,24 +115,21 @@ def _first_behind(state, own):
 
     Nobody who holds a reservation is found here: with it, there is no more room for the job now than before.
     """
-    lines, best = own.lines, WAIT
+    lines, best = own.scheduler.lines, np.int64(WAIT)
     for i in range(lines.counters[N_FILLED]):
         line = lines.filled[i]
-        if not fits(state, lines, line):
+        if (
+            not own.scheduler.place.fits(state, lines, line)
+            or lines.refused[line] == lines.counters[DECISION]
+        ):
             continue
         if best != WAIT and not precedes(state, lines, lines.first[line], best):
             continue
         if state.pool:
             length = longest_idle(own.plan.profile, state.shapes.n_nodes[lines.shape[line]])
         else:
-            length = longest_now(state, own.line, lines.shape[line])
+            length = longest_now(state, own.plan.line, lines.shape[line])
         job = first_within(lines.root, lines.width, lines.least, lines.job_at, line, length)
         if job >= 0 and (best == WAIT or precedes(state, lines, job, best)):
             best = job
     return best
-
-
-@kernel
-def backfill_behind_loop(world, state, own):
-    """The compiled loop of `backfill_behind`."""
-    return kernel_loop(world, state, backfill_behind, own)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -14,12 +17,12 @@ from numba.core.dispatcher import Dispatcher
 
 from procure.errors import TableError
 from procure.progress import step
+from procure.simulator.kernel import kernel
 from procure.simulator.pace import change_paces
-from procure.simulator.reference import by_reference
+from procure.simulator.reference import by_reference, source_of
 from procure.simulator.state import WAIT, State, World
 from procure.simulator.steps import (
     OK,
-    PACE_IN_KERNEL,
     PACE_OF_WAITING,
     PACE_TOO_LONG,
     REASONS,
@@ -57,6 +60,74 @@ def _chosen(state: State, job: int) -> np.ndarray:
     return state.chosen[: 0 if job == WAIT else state.n_nodes[job]]
 
 
+def compiled(
+    rule: Callable, own: tuple, columns: Callable[[], dict[str, list]] | None = None
+) -> CompiledPolicy:
+    """Make the policy of a run from a kernel, and the compiled loop that it rides.
+
+    Parameters
+    ----------
+    rule
+        ``rule(state, own) -> job`` or WAIT, a `procure.simulator.kernel.part`; the nodes stand in ``chosen``.
+    own
+        A named tuple of what is the policy's own in this run. Kernels call the methods of the named tuples in it
+        (`procure.kernel`): each combination of classes is compiled once, and kept on the disk until the source of
+        one of them changes.
+    columns
+        As `CompiledPolicy.columns`.
+    """
+    return CompiledPolicy(*_entrances(rule, classes_of(own)), own, columns)
+
+
+def classes_of(own: tuple) -> tuple[type, ...]:
+    """Return the classes of a named tuple and of those in it, the outermost first."""
+    inner = (
+        one
+        for each in own
+        if isinstance(each, tuple) and hasattr(each, "_fields")
+        for one in classes_of(each)
+    )
+    return tuple(dict.fromkeys((type(own), *inner)))
+
+
+@functools.cache
+def _entrances(rule: Callable, classes: tuple[type, ...]) -> tuple[Callable, Callable]:
+    return _specialised(_ask, (rule, *classes), rule), _specialised(_run, (rule, *classes), rule)
+
+
+def specialised(function: Callable, *tuples: tuple) -> Callable:
+    """Return a kernel of a function for the classes of some named tuples whose methods it calls."""
+    return _specialised(function, tuple(one for each in tuples for one in classes_of(each)))
+
+
+@functools.cache
+def _specialised(template: Any, of: tuple[Any, ...], rule: Any = None) -> Callable:
+    """Compile a copy of a function under a name of its own, which changes with the source of what it is for.
+
+    Numba keeps a kernel's code under its qualified name until its file changes, and sees no other.
+    """
+    parts = [getattr(one, "py_func", one) for one in of]
+    names = " ".join(f"{one.__module__}.{one.__qualname__}" for one in parts)
+    name = parts[0].__name__ if rule else template.__name__
+    made = FunctionType(template.__code__, {**template.__globals__, "_rule": rule}, name)
+    digest = hashlib.sha256(names.encode() + source_of(*parts)).hexdigest()[:12]
+    made.__qualname__, made.__module__ = f"{name}.{template.__name__}.{digest}", template.__module__
+    return kernel(made)
+
+
+def _ask(state, own):
+    return _rule(by_reference(state), by_reference(own))
+
+
+def _run(world, state, own):
+    return kernel_loop(world, state, _rule, own)
+
+
+def _rule(state, own):
+    """Stand for the rule, which `_entrances` sets."""
+    return WAIT
+
+
 class PolicyError(TableError):
     """A policy decided what cannot be, or failed; says what, when and in which state."""
 
@@ -85,8 +156,8 @@ def loop(world, state, decide, own):
 def kernel_loop(world, state, decide, own):
     """Do the same with a policy that is a `procure.simulator.kernel.kernel`: it answers only the job.
 
-    Such a policy may not ask for a pace. It is handed the state and what is its own by reference, so it reads
-    them by attribute only. Returns (status, job), the job being what was refused.
+    It is handed the state and what is its own by reference, so it reads them by attribute only. Returns
+    (status, job), the job being what was refused.
     """
     world, state, own = by_reference(world), by_reference(state), by_reference(own)
     job = np.int64(WAIT)  # of a constant's type, `place` would be compiled twice
@@ -95,9 +166,15 @@ def kernel_loop(world, state, decide, own):
             status = place(world, state, job, state.chosen[: state.n_nodes[job]])
             if status != OK:
                 return status, job
+            if state.n_asked[0] > 0:
+                status, job = change_paces(world, state)
+                if status != OK:
+                    return status, job
         job = decide(state, own)
         if job == WAIT and state.n_asked[0] > 0:
-            return PACE_IN_KERNEL, state.asked[0]
+            status, about = change_paces(world, state)
+            if status != OK:
+                return status, about
     done = state.n_waiting[0] == 0 and world.n_heap[0] == 0
     return (OK if done else STUCK), WAIT
 
@@ -204,7 +281,7 @@ def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None
     if status == OK:
         return
     what = f" to start job {job} on nodes {np.asarray(nodes).tolist()}"
-    if status in (PACE_OF_WAITING, PACE_TOO_LONG, PACE_IN_KERNEL):
+    if status in (PACE_OF_WAITING, PACE_TOO_LONG):
         what = f" to change the pace of job {job}"
     elif status == STUCK:
         what = ""

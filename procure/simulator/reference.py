@@ -7,7 +7,10 @@ a run (what its arrays hold does), and the compiler is told so: it may read an a
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
@@ -18,6 +21,7 @@ from numba.extending import (
     lower_builtin,
     lower_getattr_generic,
     models,
+    overload_method,
     register_model,
     type_callable,
 )
@@ -28,13 +32,24 @@ def by_reference(value: Any) -> Any:
     return value
 
 
+@functools.cache
+def source_of(*defined: Any) -> bytes:
+    """Return the source of the files in which classes and functions are defined."""
+    files = dict.fromkeys(inspect.getsourcefile(one) or "" for one in defined)
+    return b"".join(Path(file).read_bytes() for file in files if Path(file).is_file())
+
+
 class Reference(types.Type):
     """The address of a named tuple; what it holds is read by attribute only, a named tuple again by reference."""
 
     def __init__(self, of: Any) -> None:
-        """Refer to a Numba type of named tuple; the name says which, since compiled functions are told apart by it."""
+        """Refer to a Numba type of named tuple; the name says which, since compiled functions are told apart by it.
+
+        So is the source of its class, whose methods kernels call.
+        """
         self.of = of
-        digest = hashlib.sha256(of.name.encode()).hexdigest()[:16]
+        self.instance_class = of.instance_class
+        digest = hashlib.sha256(of.name.encode() + source_of(of.instance_class)).hexdigest()[:16]
         super().__init__(f"Reference({of.instance_class.__name__}.{digest})")
 
 
@@ -98,3 +113,24 @@ def _read_array(context, builder, field, at):
         array = builder.insert_value(array, extent, (shape, axis))
         count, stride = builder.mul(count, extent), builder.mul(stride, extent)
     return builder.insert_value(array, count, members.get_field_position("nitems"))
+
+
+_METHOD = {"_nrt": False, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_FINDERS = (
+    lambda name: lambda self: getattr(self.instance_class, name, None),
+    lambda name: lambda self, a: getattr(self.instance_class, name, None),
+    lambda name: lambda self, a, b: getattr(self.instance_class, name, None),
+    lambda name: lambda self, a, b, c: getattr(self.instance_class, name, None),
+    lambda name: lambda self, a, b, c, d: getattr(self.instance_class, name, None),
+    lambda name: lambda self, a, b, c, d, e: getattr(self.instance_class, name, None),
+)
+
+
+def compile_method(name: str, n_arguments: int) -> None:
+    """Let kernels call a method of a named tuple: its class says which, and its source is compiled with the caller.
+
+    In plain Python such a call is a call of the method, and nothing else.
+    """
+    for kind in (Reference, types.BaseNamedTuple):
+        overloading: Any = overload_method
+        overloading(kind, name, jit_options=_METHOD, strict=False)(_FINDERS[n_arguments](name))

@@ -1,13 +1,14 @@
-"""What this room adds to the catalog: EASY, exclusive, on a fat-tree."""
+"""What this room adds to the catalog: EASY on its places."""
 
 from procure.policies.entries import Entry
 
 
-def _on_tree(model: str, which: str) -> Entry:
-    return Entry(f"procure.topology.policies:{model}", f"easy, exclusive, on a fat-tree: {which}", True, True)
+def _easy_on(place: str, which: str) -> Entry:
+    summary = f"easy, exclusive, on a fat-tree: {which}"
+    return Entry("procure.policies.easy:Easy", summary, True, True, preset={"place": place})
 
 
-ANY = _on_tree("Any", "any idle nodes")
-COMPACT = _on_tree("Compact", "the fewest switches; links are shared")
-TIERS = _on_tree("Tiers", "no shared links, by rules for jobs of a leaf, of a pod and of several pods")
-ISOLATED = _on_tree("Isolated", "no shared links, each job with links of its own")
+ANY = _easy_on("any", "any idle nodes")
+COMPACT = _easy_on("compact", "the fewest switches; links are shared")
+TIERS = _easy_on("tiers", "no shared links, by rules for jobs of a leaf, of a pod and of several pods")
+ISOLATED = _easy_on("isolated", "no shared links, each job with links of its own")

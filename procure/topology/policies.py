@@ -1,8 +1,9 @@
-"""The policies `any`, `compact`, `tiers` and `isolated`: EASY on an allocator, with its parameters."""
+"""The places on a fat-tree that composed policies can choose, with their parameters."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -10,70 +11,63 @@ from pydantic import Field
 from procure.errors import TableError
 from procure.policies.parameters import Parameters
 from procure.settings import LARGEST
-from procure.simulator.drive import CompiledPolicy
 from procure.simulator.state import Options, State
-from procure.topology.easy import ALLOCATORS, easy_on_tree, easy_on_tree_loop, links_of, on_tree
 from procure.topology.fat_tree import FatTree
+from procure.topology.own_links import OwnLinks, links_of, make_own_links
+from procure.topology.shared_links import SharedLinks, make_shared_links
 
 
-class _OnTree(Parameters):
-    """What every policy on a tree takes. A job takes its nodes whole, whatever ``exclusive`` says."""
+class OnTree(Parameters):
+    """What every place on a tree takes. A job takes its nodes whole, whatever ``exclusive`` says."""
 
-    queue_depth: int = Field(
-        128, ge=1, le=LARGEST, description="waiting jobs that are looked at, the first included"
-    )
-    allocator: ClassVar[str]
     needs_tree: ClassVar[bool] = True
+    most_looked_at: ClassVar[int] = 128
 
     def options(self) -> Options:
         """Return what the simulator does differently under these parameters."""
         return super().options()._replace(exclusive=1)
 
-    def make(self, state: State) -> CompiledPolicy:
-        """Make the policy of one run.
+    def make_tree(self, state: State) -> FatTree:
+        """Return the tree of a run's nodes.
 
         Raises
         ------
         TableError
             No tree in the node table, an uneven one, or a job that can run on some nodes only.
         """
-        tree = FatTree.from_places(
-            state.leaf, state.pod, uplinks=self._links("uplinks"), spines=self._links("spines")
-        )
+        links = getattr(self, "uplinks", 0), getattr(self, "spines", 0)
+        tree = FatTree.from_places(state.leaf, state.pod, uplinks=links[0], spines=links[1])
         refuse_unequal_nodes(state)
-        own = on_tree(
-            state, tree, ALLOCATORS.index(self.allocator), queue_depth=self.queue_depth,
-            bound=getattr(self, "bound", 1), hold_reserved_links=getattr(self, "hold_reserved_links", False),
-            slowdown=getattr(self, "slowdown", 0.0), exponent=getattr(self, "exponent", 1.0),
-        )  # fmt: skip
-        if self.allocator in ("any", "compact"):
-            return CompiledPolicy(easy_on_tree, easy_on_tree_loop, own)
-        return CompiledPolicy(easy_on_tree, easy_on_tree_loop, own, lambda: {"links": links_of(own, tree)})
-
-    def _links(self, name: str) -> int:
-        return getattr(self, name, 0)
+        return tree
 
 
-class _Sharing(_OnTree):
+class OnSharedLinks(OnTree):
+    """What every place on shared links takes."""
+
     slowdown: float = Field(
         0.0, ge=0, description="how much longer a job takes while all its links are shared"
     )
     exponent: float = Field(1.0, gt=0, description="of the share of links that others use, in the slowdown")
 
 
-class Any(_Sharing):
-    """Parameters of EASY on any idle nodes."""
+class AnyNodes(OnSharedLinks):
+    """Any idle nodes."""
 
-    allocator = "any"
+    compact: ClassVar[bool] = False
 
-
-class Compact(_Sharing):
-    """Parameters of EASY on the fewest switches."""
-
-    allocator = "compact"
+    def make_picker(self, state: State) -> SharedLinks:
+        """Make what picks the nodes of a job."""
+        return make_shared_links(state, self.make_tree(state), self.compact, self.slowdown, self.exponent)
 
 
-class _Isolating(_OnTree):
+class Compact(AnyNodes):
+    """The fewest switches."""
+
+    compact = True
+
+
+class _Isolating(OnTree):
+    counts_nodes: ClassVar[bool] = False
     uplinks: int = Field(0, ge=0, le=LARGEST, description="uplinks of a leaf switch; 0 = as many as nodes")
     spines: int = Field(
         0, ge=0, le=LARGEST, description="uplinks of a second-level switch; 0 = as many as leaves in a pod"
@@ -83,18 +77,31 @@ class _Isolating(_OnTree):
         description="reserved links are held before the reservation begins, as in the published program",
     )
 
+    def make_place(self, state: State, n_lines: int) -> OwnLinks:
+        """Make the place of one run."""
+        tiers, bound = isinstance(self, Tiers), getattr(self, "bound", 1)
+        return make_own_links(
+            state,
+            self.make_tree(state),
+            tiers=tiers,
+            bound=bound,
+            hold_reserved_links=self.hold_reserved_links,
+        )
+
+    def columns(self, state: State, place: Any) -> Callable[[], dict[str, list]]:
+        """Return which links each job was granted."""
+        tree = self.make_tree(state)
+        return lambda: {"links": links_of(place, tree)}
+
 
 class Tiers(_Isolating):
-    """Parameters of EASY on the rules of three types of jobs."""
-
-    allocator = "tiers"
+    """The rules of three types of jobs."""
 
 
 class Isolated(_Isolating):
-    """Parameters of EASY on links of a job's own."""
+    """Links of a job's own, by a search."""
 
     bound: int = Field(100_000, ge=1, le=LARGEST, description="switches that the search for one job may try")
-    allocator = "isolated"
 
 
 def refuse_unequal_nodes(state: State) -> None:

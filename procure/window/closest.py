@@ -1,4 +1,4 @@
-"""The policy `closest`: one job at a time, each at the start along the idle nodes that costs least."""
+"""The place `closest`: of the idle nodes, those at the start along the tree that have the fewest hops between them."""
 
 from __future__ import annotations
 
@@ -6,86 +6,59 @@ from typing import NamedTuple
 
 import numpy as np
 
-from procure.simulator.drive import loop
-from procure.simulator.state import FAR, WAIT
-from procure.window.board import best_start, compiled, lay_out, line_up, put
-from procure.window.placing import Placing, deal_with_ends, list_idle, start_on_places
+from procure.simulator.kernel import part
+from procure.simulator.seams import place as seam
+from procure.simulator.state import State
+from procure.topology.fat_tree import FatTree
+from procure.topology.shared_links import Links, make_links, note_ends, note_start
+from procure.window.board import Board, best_start, make_board
 
 
-class ClosestOwn(NamedTuple):
-    """The parameters, and what the policy keeps during a run."""
+@seam
+class Closest(NamedTuple):
+    """The nodes at the best start along the line of idle nodes, cyclic; ties: the first."""
 
-    backfill: int
-    placing: Placing
-    notes: np.ndarray  # int64[4]
+    links: Links
+    idle: np.ndarray  # int64[n_nodes], room for the places of the nodes among which is picked
+    board: Board  # room for all nodes
 
+    def pick(self, state, job, n):
+        """Keep the nodes that the job gets, by place in the tree."""
+        pick(state, self, job, n)
 
-HEAD, CHANGES, SHADOW, EXTRA = range(4)
-"""What the notes hold: whose reservation stands, after how many changes, its time and the nodes that it leaves."""
+    def follow(self, state):
+        """Deal with the jobs that have ended."""
+        note_ends(state, self.links)
 
-
-@compiled
-def closest(state, own):
-    """Start the first job of the queue at its best start; else, under EASY, one that does not delay it.
-
-    The best start is that along the line of idle nodes, cyclic, whose nodes have the fewest hops between
-    them; ties: the first. All nodes are alike and jobs take them whole, so who starts when is as under
-    ``easy:exclusive=true``.
-    """
-    deal_with_ends(state, own.placing)
-    n_jobs = state.submit.size
-    head = state.next_waiting[n_jobs]
-    if head == n_jobs:
-        return WAIT, state.chosen[:0]
-    if state.n_nodes[head] <= state.n_idle[0]:
-        return _start(state, own, head)
-    if not own.backfill:
-        return WAIT, state.chosen[:0]
-    notes = own.notes
-    if notes[HEAD] != head or notes[CHANGES] != state.n_changes[0]:
-        notes[HEAD], notes[CHANGES] = head, state.n_changes[0]
-        _reserve(state, own, head)
-    job = state.next_waiting[head]
-    while job != n_jobs and state.n_idle[0] > 0:
-        if state.n_nodes[job] <= state.n_idle[0]:
-            in_time = min(state.now[0] + state.estimate[job], FAR) <= notes[SHADOW]
-            if in_time or state.n_nodes[job] <= notes[EXTRA]:
-                notes[EXTRA] -= 0 if in_time else state.n_nodes[job]
-                notes[CHANGES] = state.n_changes[0] + 1  # what it takes is foreseen
-                return _start(state, own, job)
-        job = state.next_waiting[job]
-    return WAIT, state.chosen[:0]
+    def started(self, state, job):
+        """Let the job use its links."""
+        note_start(state, self.links, job)
 
 
-@compiled
-def closest_loop(world, state, own):
-    """The compiled loop of `closest`."""
-    return loop(world, state, closest, own)
+def make_closest(state: State, tree: FatTree, slowdown: float, exponent: float) -> Closest:
+    """Make the place of one run."""
+    every = np.arange(len(tree))
+    board = make_board(tree.shape, every, np.ones(1, np.int64), 0)
+    board.line[:] = every
+    return Closest(make_links(state, tree, slowdown, exponent), every.copy(), board)
 
 
-@compiled
-def _reserve(state, own, head):
-    """Find when running jobs, ending as expected, leave the first job its nodes, and how many more."""
-    free = state.n_idle[0]
-    i = 0
-    while free < state.n_nodes[head]:
-        free += state.n_nodes[state.running[i]]
-        i += 1
-    shadow = state.expected_end[state.running[i - 1]]
-    while i < state.n_running[0] and state.expected_end[state.running[i]] == shadow:
-        free += state.n_nodes[state.running[i]]
-        i += 1
-    own.notes[SHADOW], own.notes[EXTRA] = shadow, free - state.n_nodes[head]
-
-
-@compiled
-def _start(state, own, job):
-    placing = own.placing
-    idle = placing.idle[: list_idle(state, placing)]
-    board = lay_out(placing.shape, idle, state.n_nodes[job : job + 1], 0)
-    n_line = line_up(board)
-    start, _ = best_start(board, n_line, state.n_nodes[job])
-    put(board, 0, n_line, start)
-    for i in range(state.n_nodes[job]):
-        placing.places[state.node_first[job] + i] = idle[board.held[i]]
-    return start_on_places(state, placing, job)
+@part
+def pick(state, place, job, n):
+    """Keep the nodes of a job."""
+    shape, links, board, wanted = place.links.shape, place.links, place.board, state.n_nodes[job]
+    for at in range(links.row.size):
+        board.owner[at] = -1
+    for i in range(n):
+        board.owner[links.place[state.chosen[i]]] = 0
+    found = 0
+    for at in range(links.row.size):
+        if board.owner[at] == 0:
+            place.idle[found] = at
+            board.leaf[found] = at // shape.nodes
+            board.pod[found] = at // (shape.nodes * shape.leaves)
+            found += 1
+    start = best_start(board, n, wanted)[0]
+    for i in range(wanted):  # in order along the tree: those past its end come first
+        past = max(0, start + wanted - n)
+        state.chosen[i] = links.row[place.idle[i if i < past else start + i - past]]

@@ -7,6 +7,7 @@ CLOSEST = Entry(
     "easy, exclusive, on a fat-tree: each job at the start along the idle nodes with the fewest hops",
     True,
     True,
+    preset={"place": "closest"},
 )
 WINDOW = Entry(
     "procure.window.policies:Windows",

@@ -1,22 +1,23 @@
-"""The parameters of the policies `window` and `closest`, and how their runs are made."""
+"""The parameters of the policy `window` and the place `closest`, and how their runs are made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from procure.policies.parameters import OneOf, Parameters, in_folder
+from procure.policies.easy import Easy
+from procure.policies.parameters import OneOf, in_folder
+from procure.policies.queue import make_queue, strict
 from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.simulator.drive import CompiledPolicy, Policy
-from procure.simulator.state import Options as SimulatorOptions
 from procure.simulator.state import State
 from procure.topology.fat_tree import FatTree
-from procure.topology.policies import refuse_unequal_nodes
+from procure.topology.policies import OnSharedLinks
 from procure.window.board import make_board
-from procure.window.closest import ClosestOwn, closest, closest_loop
+from procure.window.closest import make_closest
 from procure.window.exact import MOST_CELLS
 from procure.window.loop import (
     N_IDLE,
@@ -44,47 +45,29 @@ def _method(method: str, info: ValidationInfo) -> str:
     return f"{kind}:{path}"
 
 
-class _Placed(Parameters):
-    """What both policies take. A job takes its nodes whole, whatever ``exclusive`` says."""
+class ClosestPlace(OnSharedLinks):
+    """Each job at the start along the idle nodes with the fewest hops; for any composed policy."""
 
-    needs_tree: ClassVar[bool] = True
-    slowdown: float = Field(
-        0.0, ge=0, description="how much longer a job takes while all its links are shared"
-    )
-    exponent: float = Field(1.0, gt=0, description="of the share of links that others use, in the slowdown")
+    most_looked_at: ClassVar[int] = 0
 
-    def options(self) -> SimulatorOptions:
-        """Return what the simulator does differently under these parameters."""
-        return super().options()._replace(exclusive=1)
-
-    def _tree(self, state: State) -> FatTree:
-        tree = FatTree.from_places(state.leaf, state.pod, uplinks=0, spines=0)
-        refuse_unequal_nodes(state)
-        return tree
+    def make_picker(self, state: State) -> Any:
+        """Make what picks the nodes of a job."""
+        return make_closest(state, self.make_tree(state), self.slowdown, self.exponent)
 
 
-class Closest(_Placed):
-    """Parameters of `closest`."""
+class Closest(Easy):
+    """Parameters of `easy` on the closest nodes."""
 
-    rule: ClassVar = closest
     queue: Annotated[str, OneOf(("easy", "fcfs"))] = Field(
         "easy", description="whether jobs may overtake the first one without delaying it"
     )
 
     def make(self, state: State) -> CompiledPolicy:
-        """Make the policy of one run.
-
-        Raises
-        ------
-        TableError
-            No tree in the node table, an uneven one, or a job that can run on some nodes only.
-        """
-        placing = make_placing(state, self._tree(state), self.slowdown, self.exponent)
-        own = ClosestOwn(int(self.queue == "easy"), placing, np.full(4, -1, np.int64))
-        return CompiledPolicy(closest, closest_loop, own)
+        """Make the policy of one run."""
+        return super().make(state) if self.queue == "easy" else make_queue(self, state, strict)
 
 
-class Windows(_Placed):
+class Windows(OnSharedLinks):
     """Parameters of `window`."""
 
     rule: ClassVar = window
@@ -111,9 +94,9 @@ class Windows(_Placed):
         Raises
         ------
         TableError
-            As `Closest.make`; or the method's network cannot be read or is of another tree.
+            As `OnSharedLinks.make_tree`; or the method's network cannot be read or is of another tree.
         """
-        tree = self._tree(state)
+        tree = self.make_tree(state)
         small = len(tree) << min(self.most_jobs, 60) <= MOST_CELLS
         if self.method in COMPILED and (small or self.method != "exact"):
             return CompiledPolicy(window, window_loop, self._own(state, tree, small))
@@ -132,7 +115,7 @@ class Windows(_Placed):
         watch
             Called with each window and the second at which it closes.
         """
-        tree = self._tree(state)
+        tree = self.make_tree(state)
         own = self._own(state, tree, small=False)
 
         def decide(state: State) -> tuple[int, np.ndarray]:

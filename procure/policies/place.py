@@ -1,0 +1,399 @@
+"""Places: which of the nodes that can hold a job it gets, and what a reservation leaves of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from procure.policies import profile
+from procure.policies.names import BEST, FIRST, FITS
+from procure.simulator.kernel import part
+from procure.simulator.seams import place as seam
+
+FREE, IN_TIME, BESIDE = range(3)
+"""What a job may take now: all that is free; that, before a reservation begins; or only what that leaves."""
+EXTRA, NUMBER = range(2)
+"""What the notes hold: idle nodes that the reservation leaves in a pool, and how many reservations there were."""
+
+
+@seam
+class Fit(NamedTuple):
+    """Of the nodes that can hold a job the first ones, or those with the least or the most margin."""
+
+    rule: int  # numbers `procure.policies.names.FITS`
+    margins: np.ndarray  # float64[n_nodes]
+
+    def pick(self, state, job, n):
+        """Keep the nodes that the job gets."""
+        keep_by_margin(state, job, n, self.rule, self.margins)
+
+
+@seam
+class Nodes(NamedTuple):
+    """Places on nodes of which only what is free counts: any nodes that hold a job will do, and `which` picks."""
+
+    which: Any  # a named tuple that picks
+    first: bool  # the first rows that hold a job will do
+    spare_cpus: np.ndarray  # int64[n_nodes], what a reservation leaves free when it begins
+    spare_mem: np.ndarray  # int64[n_nodes], MB
+    spare_gpus: np.ndarray  # int64[n_nodes]
+    open: np.ndarray  # bool[n_nodes], the nodes that a hold-back leaves to a job
+    masked: bool  # there is such a hold-back
+    reserved: (
+        np.ndarray
+    )  # int64[n_nodes], the first entries: on shared or unlike nodes, those of the reservation
+    denied: np.ndarray  # int64[n_lines], the reservation beside which the line is known not to fit
+    notes: np.ndarray  # int64[2]
+
+    def pick(self, state, job, n):
+        """Keep the nodes that the job gets."""
+        self.which.pick(state, job, n)
+
+    def follow(self, state):
+        """Bring what the place keeps up to now."""
+        self.which.follow(state)
+
+    def started(self, state, job):
+        """Take note of a start."""
+        self.which.started(state, job)
+
+    def fits(self, state, lines, line):
+        """Say whether the jobs of a line fit now; what is reserved aside."""
+        wanted = state.shapes.n_nodes[lines.shape[line]]
+        return (state.n_idle[0] if state.pool else lines.n_fitting[line]) >= wanted
+
+    def room(self, state, lines, line, which):
+        """Say whether the jobs of a line, which fit, have room in what they may take."""
+        return which != BESIDE or fits_beside(state, self, line, lines.shape[line])
+
+    def reserve(self, state, job):
+        """Reserve the earliest place as running jobs end; returns when it begins, s."""
+        self.notes[NUMBER] += 1
+        if state.pool:
+            return shadow_in_pool(state, self.notes, job)
+        return shadow_on_nodes(state, self, job)
+
+    def begin_plan(self, state, plan):
+        """Begin a plan again with the running jobs only."""
+        profile.begin_plan(state, plan)
+
+    def earliest(self, state, plan, job, before, below):
+        """Find the earliest moment at which there is room for a job (`profile.earliest`)."""
+        return profile.earliest(state, plan, job, before, below)
+
+    def promise(self, state, plan, job, start):
+        """Plan a job at the moment that was found."""
+        profile.promise(state, plan, job, start)
+
+    def withdraw(self, state, plan, job):
+        """Take a job's plan back."""
+        profile.withdraw(state, plan, job)
+
+    def start_planned(self, state, plan, job):
+        """Lay the nodes of a job that is planned to start now into ``chosen``."""
+        if state.pool:
+            choose(state, job, self, False)
+        else:
+            start_planned(state, plan, self, job)
+
+    def choose(self, state, job, which):
+        """Lay the nodes of a job into ``chosen``; beside a reservation they are taken from what that leaves."""
+        found = choose(state, job, self, which == BESIDE and not state.pool)
+        if which == BESIDE:
+            take_beside(state, self, job)
+        return found
+
+
+class Reservation(NamedTuple):
+    """The first waiting job's reservation, as a hold-back sees it."""
+
+    job: np.ndarray  # int64[1], −1 = there is none
+    start: np.ndarray  # int64[1], s; FAR = never
+    nodes: np.ndarray  # int64[n_nodes], on shared or unlike nodes the first ``n_nodes[job]`` are reserved
+
+
+def make_nodes(state, which: Any, n_lines: int = 0) -> Nodes:
+    """Lay out what places on nodes need in one run.
+
+    Parameters
+    ----------
+    which
+        Picks among the nodes that hold a job: a named tuple of a class of places.
+    n_lines
+        How many lines of jobs there are.
+    """
+    n_nodes = state.free_cpus.size
+    cpus, mem, gpus = (np.zeros(n_nodes, np.int64) for _ in range(3))
+    first = isinstance(which, Fit) and which.rule == FIRST
+    return Nodes(
+        which,
+        first,
+        cpus,
+        mem,
+        gpus,
+        np.ones(n_nodes, np.bool_),
+        False,
+        np.zeros(n_nodes, np.int64),
+        np.full(n_lines, -1, np.int64),
+        np.zeros(2, np.int64),
+    )
+
+
+def make_fit(state, name: str) -> Fit:
+    """Make one of the fits for a run."""
+    return Fit(FITS.index(name), np.zeros(state.free_cpus.size))
+
+
+@part
+def margin(state, job, node, of_node):
+    """Return the mean share of a node's resources that a job would leave, over the counted resources.
+
+    Counted are the resources that the job asks for (>0), or with ``of_node`` those that the node
+    has. The order of the terms is fixed, so that every implementation agrees to the last bit.
+    """
+    total = 0.0
+    counted = 0
+    if state.total_mem[node] > 0 if of_node else state.mem[job] > 0:
+        total += (state.free_mem[node] - state.mem[job]) / state.total_mem[node]
+        counted += 1
+    if state.total_cpus[node] > 0 if of_node else state.cpus[job] > 0:
+        total += (state.free_cpus[node] - state.cpus[job]) / state.total_cpus[node]
+        counted += 1
+    if state.total_gpus[node] > 0 if of_node else state.gpus[job] > 0:
+        total += (state.free_gpus[node] - state.gpus[job]) / state.total_gpus[node]
+        counted += 1
+    return total / counted if counted else 0.0
+
+
+@part
+def choose(state, job, place, spared):
+    """Choose the nodes for a job and lay their rows into ``chosen``.
+
+    With ``spared``, only nodes that hold the job beside a reservation (`Nodes.spare_cpus` and so on).
+
+    Returns
+    -------
+    bool
+        Whether the job can start; if not, ``chosen`` means nothing.
+    """
+    wanted = state.n_nodes[job]
+    cpus, mem, gpus, types = state.cpus[job], state.mem[job], state.gpus[job], state.types[job]
+    if state.pool and state.n_idle[0] < wanted:
+        return False
+    free_cpus, free_mem, free_gpus, node_types = (
+        state.free_cpus, state.free_mem, state.free_gpus, state.node_types,
+    )  # fmt: skip
+    spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
+    chosen, first, masked, opened = state.chosen, place.first, place.masked, place.open
+    n_nodes = free_cpus.size
+    found = np.int64(0)  # of a constant's type, what is called with it would be compiled twice
+    for node in range(n_nodes):
+        if (
+            free_cpus[node] < cpus
+            or free_mem[node] < mem
+            or free_gpus[node] < gpus
+            or (node_types[node] & types) == 0
+        ):
+            continue
+        if spared and (spare_cpus[node] < cpus or spare_mem[node] < mem or spare_gpus[node] < gpus):
+            continue
+        if masked and not opened[node]:
+            continue
+        chosen[found] = node
+        found += 1
+        if first and found == wanted:
+            return True
+    if found < wanted or first:
+        return False
+    place.pick(state, job, found)
+    return True
+
+
+@part
+def keep_by_margin(state, job, n, rule, margins):
+    """Keep the nodes with the least (best fit) or the most margin (worst fit); ties go to the lower row."""
+    if rule == FIRST:
+        return
+    for i in range(n):
+        left = margin(state, job, state.chosen[i], False)
+        margins[i] = left if rule == BEST else -left
+    keep_least(state.chosen, margins, n, state.n_nodes[job])
+
+
+@part
+def keep_least(chosen, margins, found, wanted):
+    """Keep the ``wanted`` of ``found`` nodes with the least margins, ascending; returns their mean margin."""
+    if wanted == 1:
+        least = 0
+        for i in range(1, found):
+            if margins[i] < margins[least]:
+                least = i
+        chosen[0] = chosen[least]
+        return margins[least]
+    sort_by(margins, chosen, found)
+    total = 0.0
+    for i in range(wanted):
+        total += margins[i]
+        margins[i] = 0.0
+    sort_by(margins, chosen, wanted)
+    return total / wanted
+
+
+@part
+def sort_by(margins, nodes, n):
+    """Sort the first ``n`` nodes (or anything that is numbered) by (margin, node), in place: a heapsort."""
+    for begin in range(n // 2 - 1, -1, -1):
+        _sink(margins, nodes, begin, n)
+    for end in range(n - 1, 0, -1):
+        margins[0], margins[end] = margins[end], margins[0]
+        nodes[0], nodes[end] = nodes[end], nodes[0]
+        _sink(margins, nodes, np.int64(0), end)
+
+
+@part
+def _sink(margins, nodes, i, n):
+    """Let the entry at ``i`` of a heap of ``n``, the greatest on top, sink to its place."""
+    left, node = margins[i], nodes[i]
+    child = 2 * i + 1
+    while child < n:
+        other = child + 1
+        if other < n and (
+            margins[other] > margins[child]
+            or (margins[other] == margins[child] and nodes[other] > nodes[child])
+        ):
+            child = other
+        if left > margins[child] or (left == margins[child] and node > nodes[child]):
+            break
+        margins[i], nodes[i] = margins[child], nodes[child]
+        i, child = child, 2 * child + 1
+    margins[i], nodes[i] = left, node
+
+
+@part
+def fits_beside(state, place, line, shape):
+    """Say whether the jobs of a line and shape fit beside the reservation, however long they run."""
+    shapes, notes, denied = state.shapes, place.notes, place.denied
+    wanted = shapes.n_nodes[shape]
+    if state.pool:
+        return wanted <= notes[EXTRA]
+    if denied[line] == notes[NUMBER]:
+        return False
+    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
+    free_cpus, free_mem, free_gpus = state.free_cpus, state.free_mem, state.free_gpus
+    spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
+    node_types = state.node_types
+    for node in range(free_cpus.size):
+        if (
+            min(free_cpus[node], spare_cpus[node]) >= cpus
+            and min(free_mem[node], spare_mem[node]) >= mem
+            and min(free_gpus[node], spare_gpus[node]) >= gpus
+            and (node_types[node] & types) != 0
+        ):
+            wanted -= 1
+            if wanted == 0:
+                return True
+    denied[line] = notes[NUMBER]
+    return False
+
+
+@part
+def take_beside(state, place, job):
+    """Take the chosen nodes of a job from what the reservation leaves."""
+    place.notes[EXTRA] -= state.n_nodes[job]
+    for i in range(0 if state.pool else state.n_nodes[job]):
+        node = state.chosen[i]
+        if state.options.exclusive:
+            place.spare_cpus[node] = place.spare_mem[node] = place.spare_gpus[node] = -1
+        else:
+            place.spare_cpus[node] -= state.cpus[job]
+            place.spare_mem[node] -= state.mem[job]
+            place.spare_gpus[node] -= state.gpus[job]
+
+
+@part
+def shadow_in_pool(state, notes, head):
+    """Return when the head can start, s, and note how many nodes are left then."""
+    free = state.n_idle[0]
+    i = 0
+    while free < state.n_nodes[head]:
+        free += state.n_nodes[state.running[i]]
+        i += 1
+    shadow = state.expected_end[state.running[i - 1]]
+    while i < state.n_running[0] and state.expected_end[state.running[i]] == shadow:
+        free += state.n_nodes[state.running[i]]
+        i += 1
+    notes[EXTRA] = free - state.n_nodes[head]
+    return shadow
+
+
+@part
+def shadow_on_nodes(state, place, head):
+    """Return when the head can start; fill ``spare_…`` with what is left then beside it.
+
+    The reservation takes the highest rows that fit, since jobs that start now take the lowest.
+    """
+    cpus, mem, gpus, types = state.cpus[head], state.mem[head], state.gpus[head], state.types[head]
+    spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
+    fitting = 0
+    for node in range(spare_cpus.size):
+        spare_cpus[node] = state.free_cpus[node]
+        spare_mem[node] = state.free_mem[node]
+        spare_gpus[node] = state.free_gpus[node]
+        fits = spare_cpus[node] >= cpus and spare_mem[node] >= mem and spare_gpus[node] >= gpus
+        if fits and (state.node_types[node] & types) != 0:
+            fitting += 1
+    i = 0
+    shadow = state.now[0]
+    while i < state.n_running[0]:
+        job = state.running[i]
+        if fitting >= state.n_nodes[head] and state.expected_end[job] > shadow:
+            break
+        shadow = state.expected_end[job]
+        i += 1
+        for k in range(state.node_first[job], state.node_first[job + 1]):
+            node = state.node_list[k]
+            before = spare_cpus[node] >= cpus and spare_mem[node] >= mem and spare_gpus[node] >= gpus
+            if state.options.exclusive:
+                spare_cpus[node] = state.total_cpus[node]
+                spare_mem[node] = state.total_mem[node]
+                spare_gpus[node] = state.total_gpus[node]
+            else:
+                spare_cpus[node] += state.cpus[job]
+                spare_mem[node] += state.mem[job]
+                spare_gpus[node] += state.gpus[job]
+            after = spare_cpus[node] >= cpus and spare_mem[node] >= mem and spare_gpus[node] >= gpus
+            if after and not before and (state.node_types[node] & types) != 0:
+                fitting += 1
+    left = state.n_nodes[head]
+    node = spare_cpus.size - 1
+    while left > 0:
+        if (
+            spare_cpus[node] >= cpus
+            and spare_mem[node] >= mem
+            and spare_gpus[node] >= gpus
+            and (state.node_types[node] & types) != 0
+        ):
+            left -= 1
+            place.reserved[left] = node
+            if state.options.exclusive:
+                spare_cpus[node] = spare_mem[node] = spare_gpus[node] = -1
+            else:
+                spare_cpus[node] -= cpus
+                spare_mem[node] -= mem
+                spare_gpus[node] -= gpus
+        node -= 1
+    return shadow
+
+
+@part
+def start_planned(state, plan, place, job):
+    """Choose among the nodes that hold a job from now on beside all other plans; the first ones are planned already."""
+    first = state.node_first[job]
+    if not place.first:
+        profile.hold_plan(state, plan, job, profile.GIVE)
+        found = profile.holding_now(state, plan.line, job)
+        place.pick(state, job, found)
+        profile.plan_nodes(state, plan, job, state.now[0])
+    for i in range(state.n_nodes[job]):
+        state.chosen[i] = plan.nodes[first + i]

@@ -1,0 +1,415 @@
+"""Places on a fat-tree where no link is shared: what is reserved are nodes and links, not a number of nodes.
+
+As in the published evaluation of interference-free allocation (Pollard et al., SC18): a reservation is searched on a
+copy of the tree, on which the running jobs end as expected, and a job that would still run then may take nothing that
+is reserved. A plan of several jobs holds the nodes and the links of each from its start until its expected end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from procure.policies import profile
+from procure.policies.place import BESIDE, FREE
+from procure.simulator.kernel import part
+from procure.simulator.seams import place as seam
+from procure.simulator.state import FAR, State
+from procure.topology.fabric import (
+    Fabric,
+    Grant,
+    Holders,
+    block,
+    clear,
+    copy_free,
+    count_idle,
+    empty_fabric,
+    empty_grant,
+    give_back,
+    no_holders,
+    take,
+)
+from procure.topology.fat_tree import FatTree, Shape
+from procure.topology.isolated import allocate_isolated
+from procure.topology.search import Search, make_search
+from procure.topology.tiers import allocate_tiers
+
+MOMENT, SEEN, CHANGES, GRANTED, GRANTED_IN, N_LOGGED, N_PLANNED = range(7)
+"""What the notes hold: how far ends are dealt with, the changes that are known, what the grant is for (a number of
+nodes, 0 = nothing, and what it may take), the links that were logged, and the jobs that are planned."""
+
+
+class Log(NamedTuple):
+    """Which links each job was granted: ``first[job]`` to ``last[job]`` of the other two."""
+
+    first: np.ndarray  # int64[n_jobs]
+    last: np.ndarray  # int64[n_jobs]
+    switch: np.ndarray  # int64[...], a leaf, or n_leaves + second-level switch
+    mask: np.ndarray  # int64[...]
+
+
+class Planned(NamedTuple):
+    """The jobs that are planned, and the links of each; `procure.policies.profile.Plan` has their places as nodes."""
+
+    jobs: np.ndarray  # int64[n_jobs], the first N_PLANNED entries
+    uplinks: np.ndarray  # int64[n_jobs, n_leaves], masks
+    spines: np.ndarray  # int64[n_jobs, pods * uplinks], masks
+
+
+@seam
+class OwnLinks(NamedTuple):
+    """Nodes and links of a job's own, by the rules of three types of jobs (``tiers``) or by a search."""
+
+    tiers: bool
+    hold_reserved_links: bool
+    shape: Shape
+    row: np.ndarray  # int64[n_nodes], the node table's row at a place
+    free: Fabric  # now
+    beside: Fabric  # now, without the reserved links
+    behind: Fabric  # now, without what is reserved
+    ahead: Fabric  # room: when running jobs have ended
+    holders: Holders
+    grant: Grant
+    reserved: Grant
+    search: Search
+    places: np.ndarray  # int64[sum of n_nodes], each job's places, ascending, as `State.node_list` has rows
+    failed: (
+        np.ndarray
+    )  # int64[3, n_nodes + 1], the epoch in which a size last failed in `FREE`, `IN_TIME`, `BESIDE`
+    epoch: np.ndarray  # int64[3], one more whenever such a size might do again
+    notes: np.ndarray  # int64[7]
+    log: Log
+    planned: Planned
+
+    def pick(self, state, job, n):
+        """Refuse: it is `choose` that places jobs."""
+
+    def follow(self, state):
+        """Give back what the jobs held that have ended since the last call."""
+        follow(state, self)
+
+    def fits(self, state, lines, line):
+        """Say whether there are nodes enough for the jobs of a line."""
+        return state.shapes.n_nodes[lines.shape[line]] <= state.n_idle[0]
+
+    def room(self, state, lines, line, which):
+        """Say whether there are nodes and links for the jobs of a line in what they may take."""
+        return has_room(state, self, state.shapes.n_nodes[lines.shape[line]], which)
+
+    def reserve(self, state, job):
+        """Reserve nodes and links for when running jobs have ended as expected; returns when that is, s."""
+        return reserve(state, self, job)
+
+    def choose(self, state, job, which):
+        """Lay the nodes of a job into ``chosen``."""
+        return choose(state, self, job, which)
+
+    def started(self, state, job):
+        """Give a job the nodes and links that it was granted."""
+        started(state, self, job)
+
+    def begin_plan(self, state, plan):
+        """Begin a plan again with the running jobs only."""
+        self.notes[N_PLANNED] = 0
+        profile.begin_plan(state, plan)
+
+    def earliest(self, state, plan, job, before, below):
+        """Find the earliest moment at which a job has nodes and links as long as it lasts (`profile.earliest`)."""
+        return earliest(state, self, plan, job, before, below)
+
+    def promise(self, state, plan, job, start):
+        """Plan a job at the moment that was found."""
+        promise(state, self, plan, job, start)
+
+    def withdraw(self, state, plan, job):
+        """Take a job's plan back."""
+        profile.withdraw(state, plan, job)
+        forget(self, job)
+
+    def start_planned(self, state, plan, job):
+        """Lay the nodes of a job that is planned to start now into ``chosen``."""
+        start_planned(state, self, plan, job)
+
+
+def make_own_links(
+    state: State, tree: FatTree, *, tiers: bool, bound: int = 1, hold_reserved_links: bool = False
+) -> OwnLinks:
+    """Lay out an empty tree for a run."""
+    shape, n_jobs = tree.shape, state.submit.size
+    notes = np.zeros(7, np.int64)
+    notes[MOMENT] = notes[CHANGES] = -1
+    # Room for every grant; what a small job leaves unused is never touched, so the system does not provide it.
+    widest = np.minimum(state.n_nodes, shape.pods * shape.leaves)
+    over_pods = np.minimum(shape.pods, state.n_nodes // shape.nodes + 1) * shape.uplinks
+    over_pods[state.n_nodes <= shape.nodes] = 0
+    n_log = int((widest + over_pods)[state.n_nodes > 1].sum())
+    n_leaves, n_second = shape.pods * shape.leaves, shape.pods * shape.uplinks
+    return OwnLinks(
+        tiers=tiers,
+        hold_reserved_links=hold_reserved_links,
+        shape=shape,
+        row=np.array(tree.rows, np.int64),
+        free=empty_fabric(shape),
+        beside=empty_fabric(shape),
+        behind=empty_fabric(shape),
+        ahead=empty_fabric(shape),
+        holders=no_holders(shape),
+        grant=empty_grant(shape),
+        reserved=empty_grant(shape),
+        search=make_search(shape, bound),
+        places=np.full(state.node_list.size, -1, np.int64),
+        failed=np.full((3, len(tree) + 1), -1, np.int64),
+        epoch=np.zeros(3, np.int64),
+        notes=notes,
+        log=Log(
+            *(np.zeros(n_jobs, np.int64) for _ in range(2)), *(np.empty(n_log, np.int64) for _ in range(2))
+        ),
+        planned=Planned(
+            np.zeros(n_jobs, np.int64),
+            np.empty((n_jobs, n_leaves), np.int64),
+            np.empty((n_jobs, n_second), np.int64),
+        ),
+    )
+
+
+@part
+def allocate(own, fabric, n, grant):
+    """Ask the run's allocator for ``n`` nodes of what is free; says whether there are."""
+    if own.tiers:
+        return allocate_tiers(own.shape, fabric, n, grant)
+    return allocate_isolated(own.shape, fabric, own.search, n, grant)
+
+
+@part
+def follow(state, own):
+    """Give back what the jobs held that have ended since the last call; after changes not our own all may fit again."""
+    notes = own.notes
+    if notes[MOMENT] != state.now[0]:
+        notes[MOMENT], notes[SEEN] = state.now[0], 0
+    for i in range(notes[SEEN], state.n_ended[0]):
+        job = state.ended[i]
+        places = own.places[state.node_first[job] : state.node_first[job + 1]]
+        give_back(own.shape, own.free, own.holders, places, job, True)
+    notes[SEEN] = state.n_ended[0]
+    if notes[CHANGES] != state.n_changes[0]:
+        notes[CHANGES] = state.n_changes[0]
+        notes[GRANTED] = 0
+        for which in range(own.epoch.size):
+            own.epoch[which] += 1
+
+
+@part
+def has_room(state, own, n, which):
+    """Say whether there are nodes and links for ``n`` nodes in what a job may take; ``grant`` then holds them.
+
+    Between two changes that are not our own, what failed stays failed.
+    """
+    if which != BESIDE and not own.hold_reserved_links:
+        which = np.int64(FREE)
+    if own.notes[GRANTED] == n and own.notes[GRANTED_IN] == which:
+        return True
+    if own.failed[which, n] == own.epoch[which]:
+        return False
+    if which == BESIDE:
+        found = allocate(own, own.behind, n, own.grant)
+    elif which == FREE:
+        found = allocate(own, own.free, n, own.grant)
+    else:
+        found = allocate(own, own.beside, n, own.grant)
+    own.notes[GRANTED], own.notes[GRANTED_IN] = n if found else 0, which
+    if not found:
+        own.failed[which, n] = own.epoch[which]
+    return found
+
+
+@part
+def choose(state, own, job, which):
+    """Lay the nodes of a job into ``chosen``; says whether it has some."""
+    if not has_room(state, own, state.n_nodes[job], which):
+        return False
+    for i in range(state.n_nodes[job]):
+        state.chosen[i] = own.row[own.grant.nodes[i]]
+    return True
+
+
+@part
+def started(state, own, job):
+    """Take what ``grant`` holds for a job that starts."""
+    first = state.node_first[job]
+    take(own.shape, own.free, own.holders, own.grant, job)
+    block(own.shape, own.behind, own.grant, True)
+    block(own.shape, own.beside, own.grant, True)
+    for i in range(state.n_nodes[job]):
+        own.places[first + i] = own.grant.nodes[i]
+    _note_links(own, job)
+    own.notes[GRANTED] = 0
+    own.notes[CHANGES] = state.n_changes[0] + 1
+
+
+@part
+def reserve(state, own, head):
+    """Find when a job can start if running jobs end as expected, and what it will take then."""
+    copy_free(own.free, own.ahead)
+    clear(own.reserved)
+    own.notes[GRANTED] = 0
+    wanted, shadow = state.n_nodes[head], FAR
+    i = 0
+    n_idle = count_idle(own.free)
+    while i < state.n_running[0] and shadow == FAR:
+        moment = state.expected_end[state.running[i]]
+        while i < state.n_running[0] and state.expected_end[state.running[i]] == moment:
+            n_idle += _give_back_ahead(state, own, state.running[i])
+            i += 1
+        if n_idle >= wanted and allocate(own, own.ahead, wanted, own.reserved):
+            shadow = moment
+            break
+    copy_free(own.free, own.behind)
+    block(own.shape, own.behind, own.reserved, True)
+    copy_free(own.free, own.beside)
+    block(own.shape, own.beside, own.reserved, False)
+    for which in range(1, own.epoch.size):
+        own.epoch[which] += 1
+    return shadow
+
+
+@part
+def _give_back_ahead(state, own, job):
+    """Free what a running job holds on the tree as it will be; returns how many nodes."""
+    places = own.places[state.node_first[job] : state.node_first[job + 1]]
+    give_back(own.shape, own.ahead, own.holders, places, job, False)
+    return places.size
+
+
+@part
+def earliest(state, own, plan, job, before, below):
+    """Find the earliest moment at which a job has nodes and links until it ends; ``grant`` then holds them."""
+    wanted, length = state.n_nodes[job], state.estimate[job]
+    bound = min(before, below)
+    moment = profile.find_start(plan.profile, wanted, length, before, below)  # there are nodes enough
+    own.notes[GRANTED] = 0
+    while 0 <= moment < min(bound, FAR):
+        _lay_ahead(state, own, plan, job, moment, min(moment + length, FAR))
+        if count_idle(own.ahead) >= wanted and allocate(own, own.ahead, wanted, own.grant):
+            return moment
+        moment = _next_end(state, own, plan, moment)
+    return moment if FAR <= moment < bound else -1
+
+
+@part
+def _lay_ahead(state, own, plan, job, start, end):
+    """Lay out what nobody but a job itself holds or is promised at any moment from ``start`` until ``end``."""
+    copy_free(own.free, own.ahead)
+    i = 0
+    while i < state.n_running[0] and state.expected_end[state.running[i]] <= start:
+        _give_back_ahead(state, own, state.running[i])
+        i += 1
+    for k in range(own.notes[N_PLANNED]):
+        other = own.planned.jobs[k]
+        if other != job and plan.start[other] < end and plan.start[other] + state.estimate[other] > start:
+            _get_planned(state, own, plan, other, own.reserved)
+            block(own.shape, own.ahead, own.reserved, True)
+
+
+@part
+def _next_end(state, own, plan, moment):
+    """Return the next moment at which a running or planned job ends as expected; FAR if there is none."""
+    found = FAR
+    for i in range(state.n_running[0]):
+        end = state.expected_end[state.running[i]]
+        if end > moment:
+            found = min(found, end)
+            break
+    for k in range(own.notes[N_PLANNED]):
+        other = own.planned.jobs[k]
+        end = min(plan.start[other] + state.estimate[other], FAR)
+        if end > moment:
+            found = min(found, end)
+    return found
+
+
+@part
+def _get_planned(state, own, plan, job, grant):
+    """Write what is planned for a job into a grant."""
+    grant.n[0] = state.n_nodes[job]
+    for i in range(grant.n[0]):
+        grant.nodes[i] = plan.nodes[state.node_first[job] + i]
+    for leaf in range(grant.uplinks.size):
+        grant.uplinks[leaf] = own.planned.uplinks[job, leaf]
+    for switch in range(grant.spines.size):
+        grant.spines[switch] = own.planned.spines[job, switch]
+
+
+@part
+def promise(state, own, plan, job, start):
+    """Plan a job at the moment that `earliest` found, on what it granted."""
+    profile.promise(state, plan, job, start)
+    if start >= FAR:
+        return
+    for i in range(state.n_nodes[job]):
+        plan.nodes[state.node_first[job] + i] = own.grant.nodes[i]
+    for leaf in range(own.grant.uplinks.size):
+        own.planned.uplinks[job, leaf] = own.grant.uplinks[leaf]
+    for switch in range(own.grant.spines.size):
+        own.planned.spines[job, switch] = own.grant.spines[switch]
+    own.planned.jobs[own.notes[N_PLANNED]] = job
+    own.notes[N_PLANNED] += 1
+
+
+@part
+def forget(own, job):
+    """Take a job from among the planned ones, if it is."""
+    jobs, n = own.planned.jobs, own.notes[N_PLANNED]
+    for k in range(n):
+        if jobs[k] == job:
+            jobs[k] = jobs[n - 1]
+            own.notes[N_PLANNED] -= 1
+            break
+
+
+@part
+def start_planned(state, own, plan, job):
+    """Grant a job what is planned for it, and lay its nodes into ``chosen``."""
+    _get_planned(state, own, plan, job, own.grant)
+    forget(own, job)
+    for i in range(state.n_nodes[job]):
+        state.chosen[i] = own.row[own.grant.nodes[i]]
+
+
+@part
+def _note_links(own, job):
+    """Keep which links a job was granted, for the schedule."""
+    at = own.notes[N_LOGGED]
+    own.log.first[job] = at
+    if own.grant.nodes[0] // own.shape.nodes != own.grant.nodes[own.grant.n[0] - 1] // own.shape.nodes:
+        at = _log_masks(own.log, own.grant.uplinks, 0, at)
+        at = _log_masks(own.log, own.grant.spines, own.grant.uplinks.size, at)
+    own.log.last[job] = at
+    own.notes[N_LOGGED] = at
+
+
+@part
+def _log_masks(log, masks, offset, at):
+    for switch in range(masks.size):
+        if masks[switch]:
+            log.switch[at] = offset + switch
+            log.mask[at] = masks[switch]
+            at += 1
+    return at
+
+
+def links_of(own: OwnLinks, tree: FatTree) -> list[str]:
+    """Write which links each job was granted, in queue order, as `procure.topology.verify` reads them."""
+    n_leaves = tree.pods * tree.leaves
+    switches, masks = own.log.switch.tolist(), own.log.mask.tolist()
+
+    def word(switch: int, mask: int) -> str:
+        if switch < n_leaves:
+            return f"L{tree.leaf_ids[switch]}={mask:x}"
+        pod, number = divmod(switch - n_leaves, tree.uplinks)
+        return f"P{tree.pod_ids[pod]}.{number}={mask:x}"
+
+    return [
+        " ".join(word(switches[i], masks[i]) for i in range(first, last))
+        for first, last in zip(own.log.first.tolist(), own.log.last.tolist(), strict=True)
+    ]
