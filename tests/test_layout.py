@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "procure"
-MOST_ROOT_MODULES, MOST_FLOORS = 9, 9
+MOST_ROOT_MODULES, MOST_FLOORS = 10, 9
 DOTTED = re.compile(r"procure(\.\w+){2,}(:\w+)?")
 OPTIONAL = ("coschedule", "forecast", "learn", "queue_time", "site", "topology", "window")
 """The rooms that plug in."""

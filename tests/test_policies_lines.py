@@ -238,7 +238,7 @@ def decided_by_scores(kind):
 
     class Scored(kind):
         def make(self, state):
-            order = self.numbered(self.order)
+            order = self.make_order(state, self.order)
 
             def decide(state):
                 for job in sorted(waiting(state), key=lambda j: (score(state, j, order), j)):

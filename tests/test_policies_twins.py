@@ -10,9 +10,8 @@ from policy_cases import as_dicts, case_for, found, plainly, pool_case, shared_c
 from procure import run as procure_run
 from procure.policies import catalog
 from procure.policies.easy import Easy
-from procure.policies.profile import make_plan
-from procure.policies.reserve import backfill_behind, backfill_behind_loop
-from procure.simulator.drive import CompiledPolicy
+from procure.policies.reserve import behind, make_behind
+from procure.simulator.drive import compiled
 
 TWINS = {
     "fcfs": lambda: naive.strict(lambda sim, j: 0),
@@ -65,10 +64,10 @@ def test_plain_loop_equals_compiled(name):
     for seed in range(3):
         for case in (pool_case, shared_case):
             jobs, nodes = case_for(name, case)(np.random.default_rng(seed))
-            compiled = procure_run.simulate(jobs, nodes, name, fast_lane=False)
+            quick = procure_run.simulate(jobs, nodes, name, fast_lane=False)
             plain = procure_run.simulate(jobs, nodes, plainly(name)())
-            assert found(compiled, jobs) == found(plain, jobs)
-            assert compiled.metrics == plain.metrics
+            assert found(quick, jobs) == found(plain, jobs)
+            assert quick.metrics == plain.metrics
 
 
 def test_depth_one_by_plan_equals_the_shadow_rule():
@@ -76,8 +75,10 @@ def test_depth_one_by_plan_equals_the_shadow_rule():
 
     class Planned(Easy):
         def make(self, state):
-            own = super().make(state).own._replace(plan=make_plan(state))
-            return CompiledPolicy(backfill_behind, backfill_behind_loop, own)
+            scheduler = self.make_scheduler(state, self.order)
+            return compiled(
+                behind, make_behind(state, scheduler, self.make_order(state, self.queue_order), 1)
+            )
 
     for seed in range(15):
         for order in ("fcfs", "sjf"):

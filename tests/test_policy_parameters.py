@@ -115,7 +115,7 @@ def test_parameters_reach_the_schedule_by_every_door(procure, tmp_path):
     ]
     assert waits[0] == waits[1] != waits[2]
     _, out, _ = procure("compare", *given, "--policies", "easy,easy:depth=2,fit=best")
-    assert [row["policy"] for row in json.loads(out)] == ["easy", "easy:fit=best,depth=2"]
+    assert [row["policy"] for row in json.loads(out)] == ["easy", "easy:place=best,depth=2"]
     _, out, _ = procure("policies", "describe", "easy", "--format", "json")
     depth = next(row for row in json.loads(out)["parameters"] if row["parameter"] == "depth")
     assert (depth["type"], depth["default"], depth["range"]) == ("int", "1", "≥ 1; ≤ 1,000,000,000")

@@ -13,9 +13,10 @@ POLICIES = "procure.policies"
 SEAMS = "procure.seams"
 """The group of further orders, hold-backs, places and options of composed policies.
 
-``order.NAME``, ``hold.NAME`` and ``place.NAME`` each name a subclass of `procure.policies.parameters.Parameters` that
-becomes a base of the policy's parameters where the name is chosen; a name without a dot, one that any composed policy
-takes on where one of its parameters is given.
+``order.NAME``, ``hold.NAME`` and ``place.NAME`` each name a class of the seam (`procure.simulator.seams`), made by its
+``make(state)`` if it has one; or, with parameters, a subclass of `procure.policies.parameters.Parameters` that makes
+one and becomes a base of the policy's parameters where the name is chosen. A name without a dot is such a subclass that
+any composed policy takes on where one of its parameters is given.
 """
 _OWN = "procure."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -35,11 +35,34 @@ def with_seams(model: type[Parameters], given: Mapping[str, Any]) -> type[Parame
     offers = plugins.offered(plugins.SEAMS)
     chosen = [f"{kind.kind}.{given.get(key, model.model_fields[key].default)}" for key, kind in kinds.items()]
     wanted = [name for name in dict.fromkeys(chosen) if name in offers]
-    mixins = [plugins.load(plugins.SEAMS, name, "the seam") for name in wanted]
+    mixins = [_as_parameters(name, plugins.load(plugins.SEAMS, name, "the seam")) for name in wanted]
     known = set().union(model.model_fields, *(mixin.model_fields for mixin in mixins))
     if not given.keys() <= known:
         mixins += [plugins.load(plugins.SEAMS, name, "the option") for name in offers if "." not in name]
     return _combined(model, *mixins)
+
+
+@functools.cache
+def _as_parameters(name: str, found: Any) -> type[Parameters]:
+    """Return a model that makes a seam's class, if the class itself is what is offered."""
+    if isinstance(found, type) and issubclass(found, Parameters):
+        return found
+    kind, _, chosen = name.partition(".")
+
+    def made(state: Any) -> Any:
+        return found.make(state) if hasattr(found, "make") else found()
+
+    def make_order(self: Any, state: Any, order: str) -> Any:
+        return made(state) if order == chosen else super(mixin, self).make_order(state, order)
+
+    makers: dict[str, tuple[str, Callable]] = {
+        "order": ("make_order", make_order),
+        "hold": ("make_hold", lambda self, state: made(state)),
+        "place": ("make_picker", lambda self, state: made(state)),
+    }
+    method, maker = makers[kind]
+    mixin: Any = type(found.__name__, (Parameters,), {"__doc__": found.__doc__, method: maker})
+    return mixin
 
 
 @functools.cache

@@ -24,13 +24,14 @@ BEHIND = "easy:depth=2"
 
 
 def compiled_policies() -> list[str]:
-    """Return one name for each kernel: policies that differ in a preset alone share theirs.
+    """Return one name for each kernel: policies that differ in an order or in numbers alone share theirs.
 
     Those that need something that no default gives, such as a file that was learnt, are left out.
     """
     names, targets = [], set()
     for name in catalog.names():
-        target = catalog.entry(name).target
+        entry = catalog.entry(name)
+        target = (entry.target, entry.preset.get("hold"), entry.preset.get("place"))
         if target not in targets:
             with contextlib.suppress(TableError):
                 catalog.spec(name)

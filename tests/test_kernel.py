@@ -1,0 +1,200 @@
+"""`procure.kernel`: composed schedulers equal their slow twin, with seams that another package offers too."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from naive_policies import Sim
+from naive_scheduler import Scheduler, by_margin, everybody, first, last, one_each, schedule
+from policy_cases import crowded_case, found, job_table, pool_case, shared_case
+
+import procure.kernel
+from procure import run as procure_run
+from procure.errors import TableError
+from procure.kernel import Easy, Skipping, Strict, order
+from procure.policies import catalog, plugins
+from procure.policies.seams import with_seams
+
+KEYS = {
+    "fcfs": lambda sim, j: 0,
+    "lcfs": lambda sim, j: -j,
+    "sjf": lambda sim, j: sim.jobs[j]["est"],
+    "smallest": lambda sim, j: max(sim.jobs[j]["cpus"], 1) * sim.jobs[j]["n"],
+    "wfp3": lambda sim, j: (
+        -(((sim.now - sim.jobs[j]["submit"]) / sim.jobs[j]["est"]) ** 3)
+        * max(sim.jobs[j]["cpus"], 1)
+        * sim.jobs[j]["n"]
+    ),
+    "widest": lambda sim, j: -sim.jobs[j]["n"],
+}
+PICKS = {"first": first, "best": by_margin(1), "worst": by_margin(-1), "last-rows": last}
+PLANS = {"strict": Strict, "skipping": Skipping, "easy": Easy}
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch):
+    """A package that offers an order, a hold-back and a place."""
+    folder = tmp_path / "their_seams-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: their-seams\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(
+        "[procure.seams]\norder.widest = their_seams:WidestFirst\nhold.one-each = their_seams:OneEach\n"
+        "place.last-rows = their_seams:LastRows\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.offered.cache_clear()
+    yield
+    plugins.offered.cache_clear()
+
+
+def is_pool(jobs, nodes):
+    """Whether the product counts nodes only: every job that can run fits all nodes, and no two share one."""
+    return bool(
+        (nodes["cpus"] == 1).all() and (jobs["cpus_per_node"] == 1).all() and "mem_mb_per_node" not in jobs
+    )
+
+
+def compare(plan, key, pick, held, queue, depth, seed):
+    rng = np.random.default_rng(seed)
+    case, kill = (pool_case, shared_case, crowded_case)[seed % 3], bool(seed % 2)
+    jobs, nodes = case(rng, kill=kill)
+    parameters = {"order": key, "place": pick, "hold": "one-each" if held else "nobody"}
+    if plan == "easy":
+        parameters |= {"queue_order": queue, "queue_depth": depth}
+    made = with_seams(PLANS[plan], parameters)(**parameters)
+    run = procure_run.simulate(jobs, nodes, made, kill_at_limit=kill)
+    admits = one_each(jobs["user"].tolist()) if held else everybody
+    twin = Scheduler(plan, KEYS[key], admits, PICKS[pick], KEYS[queue], depth if plan == "easy" else 0)
+    expected = schedule(Sim, jobs, nodes, twin, kill, is_pool(jobs, nodes))
+    assert found(run, jobs) == expected, (plan, parameters, seed)
+
+
+def drawn(seed, orders, picks, holds):
+    """Draw a combination."""
+    rng = np.random.default_rng(1000 + seed)
+    plan = str(rng.choice(list(PLANS)))
+    return (
+        plan, str(rng.choice(orders)), str(rng.choice(picks)), bool(rng.choice(holds)),
+        str(rng.choice(orders)), int(rng.choice([0, 0, 3])), seed,
+    )  # fmt: skip
+
+
+def test_composed_scheduler_equals_its_slow_twin():
+    """Random combinations of plan, orders, place and depth start every job when and where the twin does."""
+    for seed in range(60):
+        compare(
+            *drawn(seed, ["fcfs", "lcfs", "sjf", "smallest", "wfp3"], ["first", "best", "worst"], [False])
+        )
+
+
+def test_seams_of_another_package_equal_their_slow_twin(theirs):
+    """So do combinations with an order, a hold-back and a place that another package offers by entry points."""
+    for seed in range(15):
+        compare("easy", "widest", "last-rows", True, "fcfs", 0, seed)
+
+
+@pytest.mark.slow
+def test_more_combinations_equal_their_slow_twin(theirs):
+    """The same for 300 combinations of ours and theirs."""
+    for seed in range(100, 400):
+        compare(*drawn(seed, list(KEYS), list(PICKS), [False, True]))
+
+
+def test_seams_of_another_package_go_by_one_grammar(theirs):
+    """Their names are legal wherever ours are, and what they are is told from the label."""
+    label = catalog.spec("easy:place=last-rows,order=widest").label
+    assert label == "easy:order=widest,place=last-rows"
+    with pytest.raises(TableError, match="did you mean widest"):
+        catalog.spec("easy:order=widst")
+
+
+def test_the_same_source_runs_in_plain_python(tmp_path):
+    """Without Numba's compiler the same classes give the same schedule."""
+    code = """
+import numpy as np
+from policy_cases import shared_case, found
+from procure.kernel import Easy
+from procure.run import simulate
+from their_seams import LastRows, OneEach, WidestFirst
+
+class Theirs(Easy):
+    hold: str = "theirs"
+    def make_order(self, state, name):
+        return WidestFirst()
+    def make_hold(self, state):
+        return OneEach.make(state)
+    def make_picker(self, state):
+        return LastRows()
+
+jobs, nodes = shared_case(np.random.default_rng(5))
+print(found(simulate(jobs, nodes, Theirs()), jobs))
+"""
+
+    def printed(**environment):
+        ran = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent,
+            env=os.environ | environment, check=True,
+        )  # fmt: skip
+        return ran.stdout
+
+    assert printed(NUMBA_DISABLE_JIT="1") == printed()
+
+
+def test_a_class_without_its_method_is_refused():
+    """An order without a score is refused where it is defined."""
+    with pytest.raises(TypeError, match="no method score"):
+
+        @order
+        class Empty(tuple):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        ("conservative:hold=forecast", "conservative promises every job a start"),
+        ("easy:hold=forecast,depth=2", "one reservation"),
+        ("easy:queue_depth=9,depth=2", "one reservation"),
+        ("easy:place=nowhere", "'nowhere' is not known"),
+        ("isolated:place=first", "no parameter 'place'"),
+    ],
+)
+def test_pairs_that_make_no_sense_are_refused_by_name(policy, reason):
+    """A pair that cannot be says so and why."""
+    with pytest.raises(TableError, match=reason):
+        catalog.spec(policy)
+
+
+def test_a_plan_of_every_job_isolates_links():
+    """Conservative backfilling on links of a job's own: the verifier finds no shared link, and every job runs."""
+    from procure.topology.fat_tree import make_nodes
+    from procure.topology.verify import verify
+
+    nodes = make_nodes(3, 3, 3)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        run = rng.integers(1, 40, 60)
+        jobs = job_table(
+            submit_time=np.sort(rng.integers(0, 300, 60)), run_time=run,
+            requested_time=run * rng.integers(1, 3, 60), n_nodes=rng.integers(1, 15, 60),
+        )  # fmt: skip
+        for policy in (
+            "conservative:order=sjf,place=tiers",
+            "conservative:place=isolated",
+            "easy:depth=3,place=tiers",
+        ):
+            schedule = procure_run.simulate(jobs, nodes, policy).schedule
+            assert schedule["start_time"].notna().all()
+            assert verify(schedule, nodes).isolated, (policy, seed)
+
+
+def test_the_face_is_documented():
+    """Every name of `procure.kernel` stands in its table, and every name there exists."""
+    named = set(re.findall(r"`(\w+)`", procure.kernel.__doc__))
+    assert named == set(procure.kernel.__all__)
