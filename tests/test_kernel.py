@@ -19,7 +19,7 @@ from procure import run as procure_run
 from procure.errors import TableError
 from procure.kernel import Easy, Skipping, Strict, order
 from procure.policies import catalog, plugins
-from procure.policies.seams import with_seams
+from procure.policies.seams_of import with_seams
 
 KEYS = {
     "fcfs": lambda sim, j: 0,

@@ -14,11 +14,11 @@ from test_topology import Tree
 from procure.errors import TableError
 from procure.run import simulate
 from procure.simulator.state import PACE_ONE
-from procure.topology.easy import ALLOCATORS
 from procure.topology.fabric import Fabric, empty_grant
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.verify import verify
 
+ALLOCATORS = ("any", "compact", "tiers", "isolated")
 ORDER_OF_STARTS = job_table(
     job_id=["1", "2", "3", "4"], submit_time=[1, 1, 1, 1], n_nodes=[33, 33, 30, 1],
     run_time=[360, 360, 57_600, 60], requested_time=[600, 600, 57_600, 60],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,30 +13,18 @@ from procure.text import duration
 
 HEADINGS = {
     "mean_wait_time": "mean wait", "mean_wait": "mean wait", "median_wait_time": "median wait",
-    "p95_wait_time": "95 % wait", "max_wait_time": "longest wait", "mean_bounded_slowdown": "bounded slowdown",
-    "mean_turnaround_time": "mean turnaround", "utilization_cpu": "CPUs used", "utilization_mem": "memory used",
-    "utilization_gpu": "GPUs used", "n_jobs": "jobs", "n_completed": "ran", "n_unrunnable": "fit nowhere",
-    "n_killed": "cut at limit", "max_queue_depth": "longest queue", "elapsed": "kernel time",
-    "mae": "mean error", "rmse": "RMSE", "mse_log10": "mean squared error of log10", "within_2x": "within factor 2",
-    "within_3x": "within factor 3", "pinball": "pinball loss", "deadline_label": "deadline",
-    "deadline_accuracy": "accuracy", "majority_accuracy": "accuracy of always the same",
-    "coverage_90": "inside 90 % interval", "brier": "Brier score", "brier_base": "Brier score of the base rate",
-    "worst_gap": "worst tenth's gap, points", "worst_gap_by_burst": "worst tenth's gap by burst, points",
-    "worst_gap_luck": "worst tenth's gap by luck alone, points",
-    "worst_gap_by_burst_luck": "the same by luck alone, points",
-    "brier_constant": "Brier score of the base rate", "tp": "TP", "fp": "FP", "fn": "FN", "tn": "TN", "f1": "F1",
-    "auc": "AUC", "auc_days_shuffled": "AUC, days shuffled", "auc_outcomes_shuffled": "AUC, outcomes shuffled",
-    "n_forecasts": "forecasts", "n_test": "judged",
-    "p_value": "p", "accuracy_as_published": "share of calls “falls”", "n": "number",
-    "mean_cost_code": "mean cost (code)", "mean_cost_paper": "mean cost (paper)", "p95_ms": "95 % solved within, ms",
-    "mean_ms": "mean solving time, ms", "n_bursts": "bursts", "n_within": "patterns within",
-    "jobs_per_burst": "jobs per burst", "seasonal_naive": "same hour a week before",
-    "no_change": "no change", "aph": "hops", "mean_aph": "mean hops", "median_aph": "median hops",
-    "max_aph": "most hops", "ideal_aph": "ideal hops", "p_wilcoxon": "p (Wilcoxon)", "p_t": "p (t-test)",
-    "seconds": "time", "kernel_seconds": "kernel time", "wait_s": "mean wait", "requested_time": "limit", "usd": "US$",
-    "tco_usd": "total cost of ownership", "usd_per_job": "cost per job", "usd_per_core_hour": "cost per core-hour",
+    "p95_wait_time": "95 % wait", "max_wait_time": "longest wait",
+    "mean_bounded_slowdown": "bounded slowdown", "mean_turnaround_time": "mean turnaround",
+    "utilization_cpu": "CPUs used", "utilization_mem": "memory used", "utilization_gpu": "GPUs used",
+    "n_jobs": "jobs", "n_completed": "ran", "n_unrunnable": "fit nowhere", "n_killed": "cut at limit",
+    "max_queue_depth": "longest queue", "elapsed": "kernel time", "mae": "mean error", "rmse": "RMSE",
+    "brier": "Brier score", "tp": "TP", "fp": "FP", "fn": "FN", "tn": "TN", "f1": "F1", "auc": "AUC",
+    "p_value": "p", "n": "number", "n_bursts": "bursts", "p_wilcoxon": "p (Wilcoxon)", "p_t": "p (t-test)",
+    "seconds": "time", "kernel_seconds": "kernel time", "wait_s": "mean wait", "requested_time": "limit",
+    "usd": "US$", "tco_usd": "total cost of ownership", "usd_per_job": "cost per job",
+    "usd_per_core_hour": "cost per core-hour",
 }  # fmt: skip
-"""Where a name with its underscores as spaces would not do."""
+"""Where a name with its underscores as spaces would not do; a room adds those of its own tables."""
 _WORDS = {"cpu": "CPU", "cpus": "CPUs", "gpu": "GPU", "gpus": "GPUs", "rmse": "RMSE", "usd": "US$"}
 
 _ENDINGS = {
@@ -51,16 +40,17 @@ _UNITS = (
     | {"usd": "US$"}
 )
 _UNITS |= dict.fromkeys(
-    ("mean_wait", "mae", "rmse", "pinball", "elapsed", "logged_mean", "simulated_mean", "logged_median",
+    ("mean_wait", "mae", "rmse", "elapsed", "logged_mean", "simulated_mean", "logged_median",
      "simulated_median", "mean_absolute_error", "seconds", "span", "requested_time", "run_time"),
     "s",
 )  # fmt: skip
-_UNITS |= dict.fromkeys(
-    ("within_2x", "within_3x", "deadline_accuracy", "majority_accuracy", "coverage_90", "coverage", "covered",
-     "accuracy", "accuracy_as_published", "balanced_accuracy", "base_rate", "resource_usage", "within_10_min",
-     "worst_tenth"),
-    "share",
-)  # fmt: skip
+_UNITS |= dict.fromkeys(("coverage", "covered", "accuracy", "resource_usage", "within_10_min"), "share")
+
+
+def add_names(headings: Mapping[str, str], seconds: Iterable[str] = (), shares: Iterable[str] = ()) -> None:
+    """Take on what a room calls the columns of its own tables, and which of them are seconds or shares."""
+    HEADINGS.update(headings)
+    _UNITS.update(dict.fromkeys(seconds, "s") | dict.fromkeys(shares, "share"))
 
 
 def servers(package_id: str) -> str:

@@ -21,7 +21,7 @@ from procure.errors import TableError
 from procure.policies import plugins
 from procure.policies.entries import POLICIES, Entry
 from procure.policies.parameters import OneOf, Parameters
-from procure.policies.seams import ALL_OPTIONS, with_seams
+from procure.policies.seams_of import ALL_OPTIONS, with_seams
 from procure.settings import complaint, problems, validate
 from procure.text import nearest
 

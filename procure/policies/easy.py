@@ -25,11 +25,11 @@ from procure.policies.lines import (
 from procure.policies.parameters import OrderName
 from procure.policies.place import BESIDE, FREE, IN_TIME
 from procure.policies.reserve import behind, make_behind
-from procure.policies.scheduler import Composed, Scheduler, answer, first_admitted, follow, held_apart
+from procure.policies.scheduler import Composed, Scheduler, answer, first_admitted, follow, held_apart, wait
 from procure.settings import LARGEST
 from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.kernel import inlined, part
-from procure.simulator.state import FAR, WAIT, State
+from procure.simulator.state import FAR, State
 
 
 class EasyOwn(NamedTuple):
@@ -68,7 +68,7 @@ def easy(state, own):
         follow_queue(state, own.queue)
         head = first_admitted(state, scheduler, own.queue, False)
     if head == n_jobs:
-        return WAIT
+        return wait(state, scheduler)
     job, which = head, np.int64(FREE)
     line = lines.line_of[head]
     if scheduler.place.fits(state, lines, line) and scheduler.place.room(state, lines, line, which):
@@ -79,8 +79,7 @@ def easy(state, own):
             refuse(lines, job)
             job, which = _first_behind(state, own, head)
         if job == n_jobs:
-            scheduler.hold.waits(state)
-            return WAIT
+            return wait(state, scheduler)
     scheduler.place.choose(state, job, which)
     notes[CHANGES] = state.n_changes[0] + 1
     own.queue.counters[DECIDED] = job

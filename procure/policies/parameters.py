@@ -97,8 +97,9 @@ class Parameters(Settings):
 
     @classmethod
     def rule_text(cls) -> str:
-        """Return the rule as it is documented."""
-        return inspect.getdoc(getattr(cls.rule, "py_func", cls.rule) or cls) or ""
+        """Return the rule as it is documented, and what is chosen for its seams."""
+        chosen = [inspect.getdoc(base) or "" for base in cls.__bases__[:-1]]
+        return "\n\n".join([inspect.getdoc(getattr(cls.rule, "py_func", cls.rule) or cls) or "", *chosen])
 
     def options(self) -> Options:
         """Return what the simulator does differently under these parameters."""

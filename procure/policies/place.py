@@ -71,7 +71,11 @@ class Nodes(NamedTuple):
         """Reserve the earliest place as running jobs end; returns when it begins, s."""
         self.notes[NUMBER] += 1
         if state.pool:
-            return shadow_in_pool(state, self.notes, job)
+            free, wanted, n_running = state.n_idle[0], state.n_nodes[job], state.n_running[0]
+            shadow, self.notes[EXTRA] = shadow_of(
+                free, wanted, state.running, n_running, state.expected_end, state.n_nodes
+            )
+            return shadow
         return shadow_on_nodes(state, self, job)
 
     def begin_plan(self, state, plan):
@@ -312,19 +316,23 @@ def take_beside(state, place, job):
 
 
 @part
-def shadow_in_pool(state, notes, head):
-    """Return when the head can start, s, and note how many nodes are left then."""
-    free = state.n_idle[0]
+def shadow_of(free, wanted, running, n_running, ends, sizes):
+    """Say when running jobs, ending as expected, leave ``wanted`` of what is counted, s, and how much more then.
+
+    Parameters
+    ----------
+    running
+        int64[], of which the first ``n_running`` are ordered by their ``ends``; ``sizes`` is what each gives back.
+    """
     i = 0
-    while free < state.n_nodes[head]:
-        free += state.n_nodes[state.running[i]]
+    while free < wanted:
+        free += sizes[running[i]]
         i += 1
-    shadow = state.expected_end[state.running[i - 1]]
-    while i < state.n_running[0] and state.expected_end[state.running[i]] == shadow:
-        free += state.n_nodes[state.running[i]]
+    shadow = ends[running[i - 1]]
+    while i < n_running and ends[running[i]] == shadow:
+        free += sizes[running[i]]
         i += 1
-    notes[EXTRA] = free - state.n_nodes[head]
-    return shadow
+    return shadow, free - wanted
 
 
 @part

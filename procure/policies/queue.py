@@ -9,10 +9,10 @@ import numpy as np
 
 from procure.policies.lines import follow_queue, refuse
 from procure.policies.place import FREE
-from procure.policies.scheduler import Composed, Scheduler, answer, first_admitted, follow
+from procure.policies.scheduler import Composed, Scheduler, answer, first_admitted, follow, wait
 from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.kernel import part
-from procure.simulator.state import WAIT, State
+from procure.simulator.state import State
 
 
 class QueueOwn(NamedTuple):
@@ -33,11 +33,11 @@ def strict(state, own):
         follow_queue(state, scheduler.lines)
         job = first_admitted(state, scheduler, scheduler.lines, False)
     if job == state.submit.size or (blocked[0] == job and blocked[1] == state.n_changes[0]):
-        return WAIT
+        return wait(state, scheduler)
     if scheduler.place.choose(state, job, FREE):
         return answer(state, scheduler, job)
     blocked[0], blocked[1] = job, state.n_changes[0]
-    return WAIT
+    return wait(state, scheduler)
 
 
 @part
@@ -56,7 +56,7 @@ def skipping(state, own):
             return answer(state, scheduler, job)
         refuse(scheduler.lines, job)
         job = first_admitted(state, scheduler, scheduler.lines, True)
-    return WAIT
+    return wait(state, scheduler)
 
 
 class Strict(Composed):

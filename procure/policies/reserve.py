@@ -9,7 +9,7 @@ import numpy as np
 from procure.policies.lines import DECISION, N_FILLED, first_within, follow_queue, precedes, refuse
 from procure.policies.order import is_queue_order, lay_out
 from procure.policies.profile import Plan, longest_idle, longest_now, make_plan
-from procure.policies.scheduler import Scheduler, answer, follow
+from procure.policies.scheduler import Scheduler, answer, follow, wait
 from procure.simulator.kernel import part
 from procure.simulator.state import FAR, WAIT
 
@@ -40,7 +40,7 @@ def behind(state, own):
     follow(state, scheduler)
     follow_queue(state, scheduler.lines)
     if not _any_fits(state, scheduler):
-        return WAIT
+        return wait(state, scheduler)
     job = _reserve_first(state, own)
     if job == WAIT:
         job = _first_behind(state, own)
@@ -48,7 +48,7 @@ def behind(state, own):
             refuse(scheduler.lines, job)
             job = _first_behind(state, own)
     if job == WAIT:
-        return WAIT
+        return wait(state, scheduler)
     scheduler.place.promise(state, own.plan, job, state.now[0])
     scheduler.place.start_planned(state, own.plan, job)
     return answer(state, scheduler, job)

@@ -18,7 +18,7 @@ from procure.policies.parameters import HoldName, PlaceName
 from procure.policies.place import Nodes, Reservation, make_fit, make_nodes
 from procure.simulator.kernel import inlined, part
 from procure.simulator.seams import hold
-from procure.simulator.state import State
+from procure.simulator.state import WAIT, State
 
 
 @hold
@@ -54,6 +54,14 @@ def answer(state, own, job):
     own.lines.order.started(state, job)
     own.place.started(state, job)
     return job
+
+
+@inlined
+def wait(state, own):
+    """Start nobody; a hold-back hears of it if somebody waits."""
+    if state.n_waiting[0] > 0:
+        own.hold.waits(state)
+    return np.int64(WAIT)
 
 
 @part

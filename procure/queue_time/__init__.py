@@ -3,3 +3,23 @@
 `features.site_features` → `training.train` → `predict.forecast`; beside it `evaluation.evaluate`, `trend`
 and `drift`.
 """
+
+from procure.page.names import add_names
+
+add_names(
+    {
+        "mse_log10": "mean squared error of log10", "within_2x": "within factor 2",
+        "within_3x": "within factor 3", "pinball": "pinball loss", "deadline_label": "deadline",
+        "deadline_accuracy": "accuracy", "majority_accuracy": "accuracy of always the same",
+        "coverage_90": "inside 90 % interval", "brier_base": "Brier score of the base rate",
+        "worst_gap": "worst tenth's gap, points", "worst_gap_by_burst": "worst tenth's gap by burst, points",
+        "worst_gap_luck": "worst tenth's gap by luck alone, points",
+        "worst_gap_by_burst_luck": "the same by luck alone, points", "n_test": "judged",
+        "accuracy_as_published": "share of calls “falls”", "seasonal_naive": "same hour a week before",
+    },
+    seconds=("pinball",),
+    shares=(
+        "within_2x", "within_3x", "deadline_accuracy", "majority_accuracy", "coverage_90", "accuracy_as_published",
+        "balanced_accuracy",
+    ),
+)  # fmt: skip

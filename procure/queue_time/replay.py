@@ -2,7 +2,7 @@
 
 At each submission the running jobs and the queue are played forward as EASY backfilling does it in one pool
 of CPUs: in order of submission, a job may overtake only if that does not delay the first one's reservation.
-Reservations count with requested times, ends with guessed run times. The rule is that of
+Reservations count with requested times, ends with guessed run times. The reservation is that of
 `procure.policies.easy`, with which `tests/test_queue_time_replay.py` compares it; the loop over all
 submissions of a log is this module's own.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from procure.policies.place import shadow_of
 from procure.queue_time.events import NEVER, Events
 from procure.queue_time.log import Log
 
@@ -124,12 +125,9 @@ def replay_queue(now, running, waiting, start, cpus, limit, guess, capacity):
                 n_running += 1
                 continue
             if not blocked:
-                blocked, extra = True, free - size
-                for at in np.argsort(limits[:n_running], kind="mergesort"):
-                    if extra >= 0 and limits[at] > shadow:
-                        break
-                    extra += need[at]
-                    shadow = limits[at]
+                blocked = True
+                by_limit = np.argsort(limits[:n_running], kind="mergesort")
+                shadow, extra = shadow_of(free, size, by_limit, n_running, limits, need)
             queue[kept] = job
             kept += 1
         n_queue = kept

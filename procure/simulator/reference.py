@@ -32,11 +32,33 @@ def by_reference(value: Any) -> Any:
     return value
 
 
+_NO_KERNELS = ("__init__.py", "catalog.py", "entries.py", "parameters.py", "plugins.py", "seams_of.py")
+"""Files beside kernels that no kernel depends on."""
+
+
 @functools.cache
 def source_of(*defined: Any) -> bytes:
-    """Return the source of the files in which classes and functions are defined."""
-    files = dict.fromkeys(inspect.getsourcefile(one) or "" for one in defined)
-    return b"".join(Path(file).read_bytes() for file in files if Path(file).is_file())
+    """Return a digest of the source on which kernels of these classes and functions depend.
+
+    Of each the file that defines it and those beside it in its package; and of every kernel our own, here and in
+    `procure.policies`. Numba itself sees only a kernel's own file change, none in which something stands that it calls.
+    """
+    ours = Path(__file__).parent
+    files = {
+        file
+        for folder in (ours, ours.parent / "policies")
+        for file in folder.glob("*.py")
+        if file.name not in _NO_KERNELS
+    }
+    for one in defined:
+        file = Path(inspect.getsourcefile(one) or "")
+        files |= set(file.parent.glob("*.py")) if (file.parent / "__init__.py").is_file() else {file}
+    return b"".join(_digest(file) for file in sorted(files) if file.is_file())
+
+
+@functools.cache
+def _digest(file: Path) -> bytes:
+    return hashlib.sha256(file.read_bytes()).digest()
 
 
 class Reference(types.Type):

@@ -14,7 +14,6 @@ import numpy as np
 from procure.policies import profile
 from procure.policies.place import BESIDE, FREE
 from procure.simulator.kernel import part
-from procure.simulator.seams import place as seam
 from procure.simulator.state import FAR, State
 from procure.topology.fabric import (
     Fabric,
@@ -57,7 +56,6 @@ class Planned(NamedTuple):
     spines: np.ndarray  # int64[n_jobs, pods * uplinks], masks
 
 
-@seam
 class OwnLinks(NamedTuple):
     """Nodes and links of a job's own, by the rules of three types of jobs (``tiers``) or by a search."""
 
@@ -81,9 +79,6 @@ class OwnLinks(NamedTuple):
     notes: np.ndarray  # int64[7]
     log: Log
     planned: Planned
-
-    def pick(self, state, job, n):
-        """Refuse: it is `choose` that places jobs."""
 
     def follow(self, state):
         """Give back what the jobs held that have ended since the last call."""
