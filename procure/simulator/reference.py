@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import pickle
 from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, serialize, types
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     infer_getattr,
@@ -73,6 +74,17 @@ class Reference(types.Type):
         self.instance_class = of.instance_class
         digest = hashlib.sha256(of.name.encode() + source_of(of.instance_class)).hexdigest()[:16]
         super().__init__(f"Reference({of.instance_class.__name__}.{digest})")
+
+    def __reduce__(self) -> tuple:
+        """Let an index of kernels be read where a class in it is not installed."""
+        return _refer, (serialize.dumps(self.of),)
+
+
+def _refer(of: bytes) -> types.Type:
+    try:
+        return Reference(pickle.loads(of))
+    except (ImportError, AttributeError):
+        return types.Opaque("a named tuple of a class that is not here")
 
 
 @register_model(Reference)
