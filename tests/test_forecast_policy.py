@@ -14,6 +14,7 @@ from procure.errors import TableError
 from procure.forecast.policies import Forecast
 from procure.forecast.reservations import lay_out
 from procure.policies import catalog
+from procure.policies.easy import Easy
 from procure.run import simulate
 from procure.simulator.state import FAR
 
@@ -114,7 +115,13 @@ def test_middle_band_only_moves_jobs_elsewhere():
     )
 
 
-class Watched(Forecast):
+class Composed(Forecast, Easy):
+    """The policy `forecast`, as the catalog composes it."""
+
+    hold: str = "forecast"
+
+
+class Watched(Composed):
     """The same policy, which keeps what it lays out."""
 
     kept: ClassVar[list] = []
@@ -235,7 +242,7 @@ def _laid_out(jobs, n_nodes):
     return Watched.kept[-1]
 
 
-class Dated(Forecast):
+class Dated(Composed):
     """The same policy, which keeps what it lays out under a zone's clock."""
 
     kept: ClassVar[list] = []

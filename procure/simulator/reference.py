@@ -76,15 +76,16 @@ class Reference(types.Type):
         super().__init__(f"Reference({of.instance_class.__name__}.{digest})")
 
     def __reduce__(self) -> tuple:
-        """Let an index of kernels be read where a class in it is not installed."""
-        return _refer, (serialize.dumps(self.of),)
+        """Let an index of kernels be read where a class in it is not installed, or is another by now."""
+        return _refer, (self.name, serialize.dumps(self.of))
 
 
-def _refer(of: bytes) -> types.Type:
+def _refer(name: str, of: bytes) -> types.Type:
     try:
-        return Reference(pickle.loads(of))
+        found = Reference(pickle.loads(of))
     except (ImportError, AttributeError):
-        return types.Opaque("a named tuple of a class that is not here")
+        return types.Opaque(name)
+    return found if found.name == name else types.Opaque(name)
 
 
 @register_model(Reference)
