@@ -92,6 +92,8 @@ class Lab:
                     nodes.append(name)
             elif not _KEPT.match(line) and not _LEFT_OUT.match(line):
                 lines.append(line)
+        if not extra.get("topology.conf"):
+            lines = [line for line in lines if not line.startswith("TopologyPlugin")]
         self.conf.write_text("\n".join([*self.kept, *lines]) + "\n")
         for name in ("gres.conf", "topology.conf"):
             (self.folder / "etc" / name).unlink(missing_ok=True)

@@ -39,8 +39,8 @@ _DEFAULTS: dict[str, Any] = {
 
 def jobs_of(scenario: dict[str, Any]) -> pd.DataFrame:
     """Draw the jobs of a scenario in order of submission; times in seconds after the first."""
-    if "events" in scenario:
-        found = read_events(SHARED / scenario["events"])
+    if "event_file" in scenario:
+        found = read_events(SHARED / scenario["event_file"])
         return found.assign(**{name: found.get(name, value) for name, value in _MORE.items()})
     draw = random.Random(scenario.get("seed", 1))
     rows: list[dict[str, Any]] = []

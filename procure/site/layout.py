@@ -173,8 +173,9 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
     per_core = nodes["threads_per_core"].fillna(1).max() if "threads_per_core" in nodes else 1
     if site.select.consume == "core" and per_core > 1:
         n_cpus = -(-n_cpus // int(per_core)) * int(per_core)
+    counted = np.where(whole, known.cpus_of_whole_nodes(), n_cpus)
     amounts = {
-        "jobs": np.ones(len(jobs)), "cpu": (count * n_cpus).astype(float), "mem": (count * memory).astype(float),
+        "jobs": np.ones(len(jobs)), "cpu": (count * counted).astype(float), "mem": (count * memory).astype(float),
         "node": count.astype(float), "gres/gpu": (count * gpus).astype(float),
     }  # fmt: skip
     classes, class_of = known.classes()

@@ -190,6 +190,10 @@ def exceeded(
         for what, bound in (limits.grp_tres | limits.max_tres_per_user | limits.max_tres_per_account).items():
             if amounts.get(what, 0) > bound:
                 return f"a limit on {what} of {called}"
+        minutes = limits.grp_tres_run_mins | limits.grp_tres_mins | limits.max_tres_mins_per_job
+        for what, bound in minutes.items():
+            if amounts.get(what, 0) * limit / 60 > bound:
+                return f"a limit on minutes of {what} of {called}"
         for what, bound in limits.min_tres_per_job.items():
             if amounts.get(what, bound) < bound:
                 return f"MinTRES {what} of {called}"

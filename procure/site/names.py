@@ -105,6 +105,12 @@ class Known:
         linear = self.site.select.consume == "node"
         return np.array(exclusive, bool)[self.partition_of] | asked | linear
 
+    def cpus_of_whole_nodes(self) -> np.ndarray:
+        """Return the CPUs per node that a job counts for when it takes its nodes whole: its partition's mean."""
+        cpus = self.nodes["cpus"].to_numpy(np.float64)
+        means = (self.partition_nodes @ cpus) / np.maximum(self.partition_nodes.sum(axis=1), 1)
+        return np.ceil(means)[self.partition_of].astype(np.int64)
+
     def _as_text(self, name: str) -> list[str]:
         if name not in self.jobs:
             return [""] * len(self.jobs)

@@ -1,0 +1,189 @@
+"""Random sites and jobs, one feature at a time, on which policy slurm must equal its slow twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from procure.site.model import (
+    Association,
+    Latency,
+    Limits,
+    NodeEvent,
+    Partition,
+    Priority,
+    Qos,
+    Reservation,
+    Scheduler,
+    Select,
+    Site,
+)
+from procure.tables import JOB, NODE, check
+
+FEATURES = (
+    "priority", "partitions", "qos", "associations", "arrays", "dependencies", "reservations", "backfill",
+    "constraints", "gpus", "whole", "events", "topology", "least-loaded", "basic",
+)  # fmt: skip
+_USERS = {"u1": "a", "u2": "a", "u3": "b", "u4": "c"}
+
+
+def site_case(feature: str, seed: int) -> tuple[Site, pd.DataFrame, pd.DataFrame]:
+    """Return a site, its nodes and 40 jobs in which the feature decides much."""
+    rng = np.random.default_rng([FEATURES.index(feature), seed])
+    n_jobs, n_nodes = 40, int(rng.integers(2, 8))
+    nodes = pd.DataFrame(
+        {
+            "node_id": [f"n{n}" for n in range(n_nodes)],
+            "cpus": rng.choice([4, 8], n_nodes),
+            "mem_mb": rng.choice([8000, 16000], n_nodes),
+            "gpus": rng.choice([0, 2], n_nodes) if feature == "gpus" else 0,
+            "features": rng.choice(["x", "y", "x,y"], n_nodes),
+            "weight": rng.choice([1, 5], n_nodes),
+            "leaf": np.arange(n_nodes) // 2,
+        }
+    )
+    run = rng.choice([0, 3, 20, 50, 90], n_jobs)
+    jobs = pd.DataFrame(
+        {
+            "job_id": [str(n) for n in range(n_jobs)],
+            "user": rng.choice(list(_USERS), n_jobs),
+            "submit_time": np.sort(rng.integers(0, 200, n_jobs)),
+            "requested_time": rng.choice([60, 120, 600], n_jobs),
+            "run_time": run,
+            "n_nodes": rng.choice([1, 1, 1, 2], n_jobs),
+            "cpus_per_node": rng.choice([1, 2, 4], n_jobs),
+            "mem_mb_per_node": rng.choice([0, 1000, 7000], n_jobs),
+        }
+    )
+    settings = {
+        "enforce": ("limits",),
+        "priority": Priority(
+            weight_age=1000, weight_fair_share=5000, weight_job_size=500, weight_qos=800, weight_partition=700,
+            max_age=300, calc_period=60, decay_half_life=int(rng.choice([0, 120])),
+        ),
+        "scheduler": Scheduler(bf_interval=int(rng.choice([10, 30])), bf_resolution=int(rng.choice([1, 30, 60]))),
+        "latency": Latency(job_end=int(rng.choice([0, 1, 2]))),
+        "partitions": (Partition(name="p", nodes="ALL", default=True),),
+        "associations": tuple(
+            [Association(account=a, shares=s) for a, s in (("a", 5), ("b", 3), ("c", 1))]
+            + [Association(account=a, user=u) for u, a in _USERS.items()]
+        ),
+        "qos": (Qos(name="normal"), Qos(name="high", priority=10)),
+    }  # fmt: skip
+    globals()[f"_{feature.replace('-', '_')}"](rng, settings, jobs, nodes)
+    return Site(**settings), check(nodes, NODE), check(jobs, JOB)
+
+
+def _priority(rng, settings, jobs, nodes):
+    jobs["qos"] = rng.choice(["", "high"], len(jobs))
+
+
+def _basic(rng, settings, jobs, nodes):
+    settings["priority"] = Priority(type="basic")
+
+
+def _partitions(rng, settings, jobs, nodes):
+    half = ",".join(nodes["node_id"].iloc[: max(1, len(nodes) // 2)])
+    settings["partitions"] += (
+        Partition(name="short", nodes=half, max_time=120, priority_job_factor=5),
+        Partition(name="first", nodes="ALL", priority_tier=3),
+    )
+    jobs["partition"] = rng.choice(["", "short", "first"], len(jobs))
+
+
+def _qos(rng, settings, jobs, nodes):
+    settings["qos"] += (
+        Qos(name="few", limits=Limits(grp_jobs=2, grp_tres={"cpu": 6})),
+        Qos(name="each", limits=Limits(max_jobs_per_user=1, max_tres_per_account={"cpu": 6})),
+        Qos(name="part", limits=Limits(grp_tres={"node": 3}, grp_tres_run_mins={"cpu": 60})),
+    )
+    settings["partitions"] += (Partition(name="q", nodes="ALL", qos="part"),)
+    jobs["partition"] = rng.choice(["", "q"], len(jobs))
+    jobs["qos"] = rng.choice(["", "few", "each"], len(jobs))
+
+
+def _associations(rng, settings, jobs, nodes):
+    settings["priority"] = settings["priority"].model_copy(update={"decay_half_life": 120})
+    limits = {"a": Limits(grp_tres={"cpu": 6, "mem": 9000}), "b": Limits(grp_jobs=1), "c": Limits(max_jobs=1)}
+    more = {"u1": Limits(max_jobs=2), "u2": Limits(grp_tres_mins={"cpu": 6})}
+    settings["associations"] = tuple(
+        each.model_copy(
+            update={"limits": (more if each.user else limits).get(each.user or each.account, Limits())}
+        )
+        for each in settings["associations"]
+    )
+
+
+def _arrays(rng, settings, jobs, nodes):
+    array = rng.integers(0, 6, len(jobs))
+    count = [int((array[:n] == array[n]).sum()) for n in range(len(jobs))]
+    jobs["job_id"] = [f"{a}_{k}" for a, k in zip(array, count, strict=True)]
+    jobs["array_limit"] = np.array([0, 1, 2, 0, 3, 0])[array]
+
+
+def _dependencies(rng, settings, jobs, nodes):
+    kinds = ["", "afterok:", "afterany:", "after:", "afternotok:"]
+    text = []
+    for n in range(len(jobs)):
+        kind = str(rng.choice(kinds)) if n else ""
+        text.append(f"{kind}{rng.integers(0, n)}" if kind else "")
+    jobs["dependency"] = text
+    jobs["begin_after"] = rng.choice([0, 0, 60], len(jobs))
+
+
+def _reservations(rng, settings, jobs, nodes):
+    first = int(jobs["submit_time"].iloc[0])
+    settings["reservations"] = (
+        Reservation(name="r", start=first + 60, end=first + 200, nodes="n0"),
+        Reservation(name="m", start=first + 100, end=first + 400, nodes="n1", flags=("MAINT",)),
+    )
+    jobs["reservation"] = rng.choice(["", "", "", "r"], len(jobs))
+    jobs["n_nodes"] = 1
+
+
+def _backfill(rng, settings, jobs, nodes):
+    settings["scheduler"] = Scheduler(
+        bf_interval=10, bf_resolution=int(rng.choice([1, 30])), bf_max_job_user=int(rng.choice([0, 3])),
+        bf_max_job_test=int(rng.choice([5, 100])), bf_max_job_part=int(rng.choice([0, 6])),
+        bf_max_job_start=int(rng.choice([0, 2])), bf_window=int(rng.choice([300, 7200])),
+        default_queue_depth=int(rng.choice([3, 100])), bf_min_age_reserve=int(rng.choice([0, 60])),
+        bf_job_part_count_reserve=int(rng.choice([0, 2])), sched_interval=30,
+    )  # fmt: skip
+    jobs["n_nodes"] = rng.choice([1, 1, 2, len(nodes)], len(jobs))
+
+
+def _constraints(rng, settings, jobs, nodes):
+    texts = ["", "x", "y", "x&y", "x|y", "[x*1&y*1]", "[x|y]", "x&(y|x)"]
+    jobs["constraint"] = rng.choice(texts, len(jobs))
+    jobs.loc[jobs["constraint"] == "[x*1&y*1]", "n_nodes"] = 2
+
+
+def _gpus(rng, settings, jobs, nodes):
+    jobs["gpus_per_node"] = rng.choice([0, 0, 1, 2], len(jobs))
+    jobs["gpu_type"] = rng.choice(["", "k"], len(jobs))
+    nodes["gpu_type"] = rng.choice(["", "k", "l"], len(nodes))
+
+
+def _whole(rng, settings, jobs, nodes):
+    settings["partitions"] += (Partition(name="w", nodes="ALL", oversubscribe="exclusive"),)
+    jobs["partition"] = rng.choice(["", "", "w"], len(jobs))
+    jobs["exclusive"] = rng.choice(["", "", "1"], len(jobs))
+
+
+def _events(rng, settings, jobs, nodes):
+    first = int(jobs["submit_time"].iloc[0])
+    settings["events"] = tuple(
+        NodeEvent(
+            nodes=name, start=first + int(rng.integers(0, 200)), end=first + int(rng.integers(200, 500))
+        )
+        for name in nodes["node_id"].iloc[::2]
+    )
+
+
+def _topology(rng, settings, jobs, nodes):
+    settings["select"] = Select(topology="tree")
+    jobs["n_nodes"] = rng.choice([1, 2, 3], len(jobs))
+
+
+def _least_loaded(rng, settings, jobs, nodes):
+    settings["select"] = Select(lln=True)

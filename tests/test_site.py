@@ -1,0 +1,185 @@
+"""A site is read from Slurm's files, and policy slurm starts jobs as its slow twin does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_slurm import NaiveSlurm
+from site_cases import FEATURES, site_case
+
+from procure.errors import TableError
+from procure.run import simulate
+from procure.site.layout import constraint_groups, lay_out
+from procure.site.model import Association, Limits, Partition, Qos, Site
+from procure.site.policy import Slurm
+from procure.site.store import read_site, write_site
+from procure.site.understand import read_slurm
+
+CONF = """ClusterName=lab
+NodeName=DEFAULT CPUs=8 RealMemory=16000
+NodeName=n[1-3] Feature=ib,old Weight=10
+NodeName=g1 CPUs=16 Gres=gpu:a100:4
+PartitionName=DEFAULT MaxTime=2-0
+PartitionName=batch Nodes=n[1-3],g1 Default=YES QOS=part
+PartitionName=short Nodes=n1 MaxTime=30 PriorityTier=5 OverSubscribe=EXCLUSIVE
+SchedulerParameters=bf_window=2880,bf_max_job_user=20,bf_continue,bf_licenses
+PriorityType=priority/multifactor
+PriorityWeightAge=100
+PriorityDecayHalfLife=7-0
+JobSubmitPlugins=lua
+AccountingStorageEnforce=associations,limits
+"""
+ACCOUNTS = """add qos part GrpTRES=cpu=20
+add qos long Priority=5 MaxTRESPerUser=cpu=4,mem=2G MaxWall=1-0
+add cluster lab
+add account physics Fairshare=30 GrpJobs=7
+add user alice Account=physics DefaultAccount=physics MaxJobs=3
+modify user alice set QOS=part,long
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Slurm's files of a small centre."""
+    made = tmp_path / "slurm"
+    made.mkdir()
+    (made / "slurm.conf").write_text(CONF)
+    (made / "accounts.script").write_text(ACCOUNTS)
+    return made
+
+
+def test_configuration_is_read(folder):
+    """Partitions, nodes, QOS, limits and scheduler mean what slurm.conf and sacctmgr say."""
+    rules, nodes = read_slurm(folder)
+    assert [p.name for p in rules.partitions] == ["batch", "short"]
+    assert (rules.partitions[0].max_time, rules.partitions[1].max_time) == (2 * 86_400, 1800)
+    assert rules.partitions[1].priority_tier == 5
+    assert rules.scheduler.bf_window == 2 * 86_400
+    assert rules.scheduler.bf_continue and rules.scheduler.bf_max_job_user == 20
+    assert nodes["cpus"].tolist() == [8, 8, 8, 16]
+    assert nodes["gpus"].tolist() == [0, 0, 0, 4] and nodes["gpu_type"].tolist()[3] == "a100"
+    by_name = {q.name: q for q in rules.qos}
+    assert by_name["part"].limits.grp_tres == {"cpu": 20}
+    assert by_name["long"].limits.max_tres_per_user == {"cpu": 4, "mem": 2048}
+    assert by_name["long"].limits.max_wall == 86_400
+    alice = next(a for a in rules.associations if a.user == "alice")
+    assert (alice.account, alice.limits.max_jobs, alice.qos) == ("physics", 3, ("part", "long"))
+
+
+def test_what_is_not_understood_is_listed(folder):
+    """A plugin and a parameter that are not modelled are named, with what they may change."""
+    found = {each.setting: each for each in read_slurm(folder).rules.not_understood}
+    assert "partition" in found["jobsubmitplugins"].effect
+    assert found["SchedulerParameters bf_licenses"].where == "slurm.conf:8"
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("conf", "wrong"),
+    [
+        (
+            "NodeName=n1\nPartitionName=p Nodes=n[1-2]\n",
+            "partition p names node n2, which is not in nodes.csv",
+        ),
+        ("Include more.conf\n", "the included file more.conf is missing"),
+        ("NodeName=n1\n", "no partition is defined"),
+        ("NodeName=n1\nPartitionName=p Nodes=n1\nPriorityMaxAge=soon\n", "'soon' is not a time"),
+        (
+            "NodeName=n1\nPartitionName=p Nodes=n1\nSchedulerParameters=bf_interval=x\n",
+            "bf_interval=x is not a whole",
+        ),
+    ],
+)
+def test_bad_configuration(tmp_path, conf, wrong):
+    """What cannot be read is one clear error."""
+    (tmp_path / "slurm.conf").write_text(conf)
+    with pytest.raises(TableError, match=wrong.replace("[", r"\[")):
+        read_slurm(tmp_path)
+
+
+def test_commands_read_and_show(folder, procure, tmp_path):
+    """`site read` writes a folder that `site show` reads; scripts find the documented keys."""
+    code, out, err = procure("site", "read", folder, "--out", tmp_path / "site", "--format", "json")
+    assert code == 0 and "not understood" in err
+    document = json.loads(out)
+    assert {"partitions", "qos", "accounts", "nodes", "not_understood"} <= set(document)
+    code, out, _ = procure("site", "show", tmp_path / "site")
+    assert code == 0 and "grp tres cpu ≤ 20" in out
+
+
+def test_commands_refuse(procure, tmp_path):
+    """A missing folder is one line and exit code 1; no choice at all is bad usage."""
+    code, _, err = procure("site", "show", tmp_path / "none")
+    assert code == 1 and "no such folder" in err
+    code, _, err = procure("site", "collect")
+    assert code == 2
+
+
+@given(
+    limits=st.dictionaries(st.sampled_from(["cpu", "mem", "node", "gres/gpu"]), st.integers(0, 10**6)),
+    jobs=st.none() | st.integers(0, 99),
+    shares=st.just("parent") | st.integers(0, 999),
+)
+@settings(max_examples=25)
+def test_a_site_is_read_as_it_was_written(tmp_path_factory, limits, jobs, shares):
+    """Writing and reading a site changes nothing."""
+    held = Limits(grp_tres=limits, grp_jobs=jobs)
+    site = Site(
+        partitions=(Partition(name="p", nodes="n[1-2]", default=True),),
+        qos=(Qos(name="q", limits=held),),
+        associations=(Association(account="a", shares=shares, limits=held),),
+    )
+    nodes = pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 4, "mem_mb": 100, "features": ["a,b", ""]})
+    folder = write_site(site, nodes, tmp_path_factory.mktemp("site"))
+    assert read_site(folder).rules == site
+
+
+def test_constraints():
+    """And, or, parentheses, counts and alternatives choose the nodes that sbatch's manual says."""
+    features = [{"a"}, {"b"}, {"a", "b"}, set()]
+
+    def rows(text):
+        return [(np.flatnonzero(mask).tolist(), n) for mask, n in constraint_groups(text, features)]
+
+    assert rows("a&b") == [([2], 0)]
+    assert rows("a|b") == [([0, 1, 2], 0)]
+    assert rows("a&(b|a)") == [([0, 2], 0)]
+    assert rows("[a*2&b*1]") == [([0, 2], 2), ([1, 2], 1)]
+    assert rows("[a|b]") == [([0, 2], -1), ([1, 2], -1)]
+
+
+def compare_with_twin(feature: str, seed: int, folder: Path) -> None:
+    """Assert that starts and nodes are the twin's."""
+    site, nodes, jobs = site_case(feature, seed)
+    write_site(site, nodes, folder)
+    schedule = simulate(jobs, nodes, Slurm(site=str(folder)), kill_at_limit=False).schedule
+    ordered = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
+    layout = lay_out(site, nodes, ordered)
+    began = int(ordered["submit_time"].iloc[0])
+    start, _, on = NaiveSlurm(site, layout, ordered["run_time"]).run()
+    names = nodes["node_id"].tolist()
+    found = schedule.set_index("job_id").loc[ordered["job_id"]]
+    assert (found["start_time"] - began).fillna(-1).astype(int).tolist() == start, (feature, seed)
+    assert found["node_ids"].tolist() == [",".join(names[n] for n in where) for where in on], (feature, seed)
+    assert (np.array(start) >= 0).any()
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_policy_slurm_equals_its_slow_twin(feature, tmp_path):
+    """On random sites and jobs, every start and every node is the twin's."""
+    for seed in range(4):
+        compare_with_twin(feature, seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", FEATURES)
+def test_policy_slurm_equals_its_slow_twin_on_2000_cases(feature, tmp_path):
+    """The same on 2,000 sites per feature."""
+    for seed in range(100, 2100):
+        compare_with_twin(feature, seed, tmp_path)
