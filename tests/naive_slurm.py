@@ -215,7 +215,7 @@ class NaiveSlurm:
             if self.jobs["on_start"][i]:
                 if self.start[other] < 0:
                     return False
-            elif self.end[other] < 0 or self.end[other] > self.now:
+            elif self.end[other] < 0 or other in self.running:
                 return False
         return True
 
