@@ -122,7 +122,7 @@ def simulated_values(
                 f"{failed['package_id'].iloc[0]}: {failed['reason'].iloc[0]}"
             )
         raise TableError(f"workload {workload} under {policy}: no package was simulated; run: procure sweep")
-    return waits.reindex(row_of).to_numpy(dtype="float64")
+    return waits.reindex(row_of).to_numpy(dtype="float64", na_value=np.nan)
 
 
 def together(cases: Sequence[Case]) -> Case:
