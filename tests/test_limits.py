@@ -79,7 +79,7 @@ def test_decompression_bomb(tmp_path, suffix, pack):
         "workload",
         "import",
         path,
-        "--format",
+        "--log-format",
         "swf",
         "--out",
         tmp_path / "o.csv",

@@ -17,7 +17,6 @@ import typer
 from procure.cli import layout
 from procure.cli.human_format import amount, cell, head
 from procure.errors import ArgumentError, TableError
-from procure.policies import catalog
 from procure.tables import JOB, NODE, as_csv, check_name, read
 from procure.text import counted, money, plain, printable, seconds
 from procure.workload import Imported, LogSettings, read_log
@@ -149,7 +148,8 @@ def note_rejections(policy: str, jobs: pd.DataFrame, nodes: pd.DataFrame) -> Non
     """Say which jobs a site's rules never let start, by reason; nothing under another policy."""
     if policy.partition(":")[0] != "slurm":
         return
-    from procure.site.policy import Slurm, rejections  # which imports kernels: for this policy only
+    from procure.policies import catalog  # which imports kernels, as the next: for this policy only
+    from procure.site.policy import Slurm, rejections
 
     parameters = catalog.spec(policy).parameters
     assert isinstance(parameters, Slurm)
