@@ -126,15 +126,17 @@ ReportOption = Annotated[
 ]
 
 
-def read_nodes(nodes: Path | None, site: Path | None) -> pd.DataFrame:
-    """Read the node table: the one that is named, else the site's."""
-    if nodes is not None:
-        return read(nodes, NODE)
-    if site is None:
+def read_system(jobs: Path, nodes: Path | None, site: Path | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read a job table, and the node table that is named, else the site's; neither is bad usage."""
+    if nodes is None and site is None:
         raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
+    table = read_job_table(jobs)
+    if nodes is not None:
+        return table, read(nodes, NODE)
+    assert site is not None
     from procure.site.store import read_site  # a room that plugs in: for this option only
 
-    return read_site(site).nodes
+    return table, read_site(site).nodes
 
 
 def with_site(policy: str, site: Path | None) -> str:

@@ -69,7 +69,7 @@ def compare(
             check_length(slices)
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = common.read_job_table(jobs), common.read_nodes(nodes, site)
+    job_table, node_table = common.read_system(jobs, nodes, site)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     if exclusive:
         options["options"] = {"exclusive": 1}

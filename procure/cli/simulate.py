@@ -79,7 +79,7 @@ def simulate(
         policy = catalog.spec(policy, {key: value for key, value in flags.items() if value is not None}).label
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = common.read_job_table(jobs), common.read_nodes(nodes, site)
+    job_table, node_table = common.read_system(jobs, nodes, site)
     if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
         common.note(
             "no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used"

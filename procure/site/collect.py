@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from procure.errors import TableError
+from procure.files import whole_file
 from procure.workload.read_sacct import FIELDS
 
 COMMANDS = {
@@ -53,5 +54,6 @@ def collect(folder: str | Path) -> list[str]:
                 f"{command.split('--')[0].strip()}: {(done.stderr or 'printed nothing').strip()[:200]}"
             )
         else:
-            (folder / name).write_text(done.stdout)
+            with whole_file(folder / name) as temporary:
+                temporary.write_text(done.stdout, encoding="utf-8")
     return failed
