@@ -235,5 +235,5 @@ def test_names_and_options_that_are_wrong_say_what_is_legal():
     ]:
         with pytest.raises(TableError, match=message):
             procure_run.simulate(jobs, nodes, "easy", options=options)
-    with pytest.raises(TableError, match=r"fcfs: no parameter 'depth'; known: exclusive.*fit"):
+    with pytest.raises(TableError, match=r"fcfs: no parameter 'depth'; known: exclusive.*place"):
         catalog.spec("fcfs:depth=2")

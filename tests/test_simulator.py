@@ -193,9 +193,17 @@ def test_metrics_of_a_case_solved_by_hand():
         "makespan": 60.0, "utilization_cpu": 1.0,
         "utilization_mem": (500 * 30 + 500 * 5 + 1000 * 25) / (1000 * 60), "max_queue_depth": 2,
         "work_left": (10 + 25 + 5) / 60, "saturated": 0, "utilization_nodes": 1.0,
+        "share_over_1h": 0.0, "user_fair_wait_time": 65 / 3, "cpu_mean_wait_time": 65 / 3, "cpu_p95_wait_time": 50.5,
+        "cpu_share_over_1h": 0.0,
     }  # fmt: skip
-    assert run.metrics.pop("utilization_gpu") is None
-    assert run.metrics == pytest.approx(expected, rel=1e-15)
+    absent = {name for name, value in run.metrics.items() if value is None}  # no job of these classes, no GPU
+    waits = ("mean_wait_time", "p95_wait_time", "share_over_1h")
+    assert absent == {"utilization_gpu"} | {
+        f"{of}_{what}" for of in ("gpu", "memory", "wide") for what in waits
+    }
+    assert {name: run.metrics[name] for name in run.metrics.keys() - absent} == pytest.approx(
+        expected, rel=1e-15
+    )
 
 
 def test_queue_order_is_submission_time_then_row():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from pathlib import Path
 
 import numpy as np
@@ -53,14 +54,15 @@ def bars(schedule: pd.DataFrame) -> pd.DataFrame:
 def _lanes(chart: pd.DataFrame) -> np.ndarray:
     """Return the lane of each bar, int64: by start, then by row, the first lane of the node that is free by then."""
     lanes = np.zeros(len(chart), np.int64)
-    free_from: dict[str, list[int]] = {}
-    nodes, starts, all_ends = (chart[name].to_numpy() for name in ("node_id", "start", "end"))
-    for bar in np.argsort(starts, kind="stable"):
-        start, end = int(starts[bar]), int(all_ends[bar])
-        ends = free_from.setdefault(nodes[bar], [])
-        lane = next((i for i, one in enumerate(ends) if one <= start), len(ends))
-        ends[lane : lane + 1] = [end]
-        lanes[bar] = lane
+    nodes, starts, ends = (chart[name].tolist() for name in ("node_id", "start", "end"))
+    busy: dict[str, list[tuple[int, int]]] = {node: [] for node in nodes}  # heaps of (end, lane)
+    free: dict[str, list[int]] = {node: [] for node in nodes}  # heaps of lanes
+    for bar in np.argsort(starts, kind="stable").tolist():
+        runs, idle = busy[nodes[bar]], free[nodes[bar]]
+        while runs and runs[0][0] <= starts[bar]:
+            heappush(idle, heappop(runs)[1])
+        lanes[bar] = lane = heappop(idle) if idle else len(runs)
+        heappush(runs, (ends[bar], lane))
     return lanes
 
 

@@ -164,7 +164,8 @@ _FINDERS = (
 def compile_method(name: str, n_arguments: int) -> None:
     """Let kernels call a method of a named tuple: its class says which, and its source is compiled with the caller.
 
-    In plain Python such a call is a call of the method, and nothing else.
+    In plain Python such a call is a call of the method, and nothing else. No field of a named tuple that a kernel
+    takes may have the method's name: the compiler would read the field as the method.
     """
     for kind in (Reference, types.BaseNamedTuple):
         overloading: Any = overload_method

@@ -8,8 +8,12 @@ from pydantic import Field, model_validator
 
 from procure.settings import NaturalInt, PositiveInt, Settings
 
-Tres = dict[str, Annotated[int, Field(ge=0)]]
+_FAR = 2**40
+"""More seconds, MB or TRES-minutes than any site states; arithmetic stays exact."""
+Tres = dict[str, Annotated[int, Field(ge=0, le=_FAR)]]
 """Amounts of trackable resources by Slurm's names: ``cpu``, ``mem`` (MB), ``node``, ``gres/gpu``, ``gres/gpu:a100``."""
+Moment = Annotated[int, Field(ge=-_FAR, le=_FAR)]
+"""Unix seconds."""
 Weights = dict[str, float]
 Names = tuple[str, ...]
 Mode = Literal["off", "cancel", "requeue", "suspend"]
@@ -188,8 +192,8 @@ class Reservation(Settings):
     """Nodes set aside; times are Unix seconds."""
 
     name: str
-    start: int
-    end: int
+    start: Moment
+    end: Moment
     nodes: str
     flags: Names = ()
     users: Names = ()
@@ -200,8 +204,8 @@ class NodeEvent(Settings):
     """Nodes that took no new jobs (drain) or lost theirs (down) for a time; Unix seconds, no end = to the last."""
 
     nodes: str
-    start: int
-    end: int | None = None
+    start: Moment
+    end: Moment | None = None
     state: Literal["down", "drain"] = "drain"
     reason: str = ""
 
@@ -211,7 +215,7 @@ class Rule(Settings):
 
     kind: str
     subject: str = ""
-    value: str | int | float | tuple[int | float | str, ...] = ""
+    value: str | Moment | float | tuple[Moment | float | str, ...] = ""
     evidence: str = ""
 
 

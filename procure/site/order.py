@@ -129,8 +129,8 @@ def decay(own, at):
     for row in range(work.used.shape[1]):
         work.used[2, row] *= kept
     for i in range(work.now[N_RUNNING]):
-        if work.begun[work.started[i]] < at:
-            charge(own, work.started[i], at)
+        if work.begun[work.by_start[i]] < at:
+            charge(own, work.by_start[i], at)
     fair_shares(own)
     for i in range(work.now[N_QUEUE]):
         set_priority(own, work.queue[i])

@@ -60,7 +60,7 @@ def begin(own, job, n):
         work.running[place] = other
         place -= 1
     work.running[place] = job
-    work.started[n_running] = job
+    work.by_start[n_running] = job
     work.now[N_RUNNING] = n_running + 1
     work.starts[work.now[N_STARTS]] = job
     work.now[N_STARTS] += 1

@@ -52,7 +52,7 @@ def _finish(own, job, end):
     work, jobs, limits = own.work, own.jobs, own.limits
     work.ended[job] = end
     _remove(work.running, work.now[N_RUNNING], job)
-    _remove(work.started, work.now[N_RUNNING], job)
+    _remove(work.by_start, work.now[N_RUNNING], job)
     work.now[N_RUNNING] -= 1
     charge(own, job, end)
     for i in range(limits.first[job], limits.first[job + 1]):

@@ -63,7 +63,7 @@ class Work(NamedTuple):
     queue: np.ndarray  # int64[n_jobs], waiting jobs in order
     other_queue: np.ndarray  # int64[n_jobs], scratch of the sort
     running: np.ndarray  # int64[n_jobs], by the end of their limits
-    started: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
+    by_start: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
     starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
     priority: np.ndarray  # int64[n_jobs]
     accrues: np.ndarray  # int64[n_jobs], s from which age counts; −1 = not yet
