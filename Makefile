@@ -4,13 +4,14 @@ VENV   ?= .venv
 STUDY  ?= pipelines/example.toml
 FARM   ?= local
 FARM_OPTIONS ?=
-COVERAGE ?= 75
+# make test COVERAGE=75 says which lines the tests run, too, and fails below that share; kernels do not count.
+COVERAGE ?=
 OLDEST ?= .venv-oldest
 # The tests of a file share fixtures that take long to make, so a file stays in one process.
 PARALLEL = -n 2 --dist loadfile
 BIN    := $(VENV)/bin
 
-.PHONY: help install sweep test test-slow test-oldest coverage surroundings check docs clean
+.PHONY: help install sweep test test-slow test-oldest surroundings check docs clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -50,11 +51,8 @@ sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the 
 	@echo "Your own jobs: one day to get to know it, many days where queues empty overnight, whole weeks where they do not,"
 	@echo "[futures] where load grows or shifts: docs/tutorial/first-study.md"
 
-test: $(VENV)/.installed-test  ## install and run the default tests
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not slurm"
-
-coverage: $(VENV)/.installed-test  ## the default tests, with the share of lines that they run; kernels do not count
-	$(BIN)/python -m pytest $(PARALLEL) -q -m "not slow and not slurm" --cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
+test: $(VENV)/.installed-test  ## install and run the default tests; COVERAGE=75 measures lines, too
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not slurm" $(if $(COVERAGE),--cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE))
 
 test-slow: $(VENV)/.installed-test $(if $(shell command -v chromium),$(VENV)/.installed-browser)  ## the slower tests, the documentation's commands, Slurm where there is one
 	$(BIN)/python -m pytest $(PARALLEL) -m "slow or slurm"
