@@ -162,7 +162,7 @@ def test_an_interruption_while_importing_is_one_line():
     """Ctrl-C before a command is entered: one line, exit code 130, no traceback."""
     code = (
         "import importlib, os, signal, sys, time\nfrom procure.cli.start import run\n"
-        "def slow(name):\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(10)\n"
+        "def slow(*names):\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(10)\n"
         "importlib.import_module = slow\nrun()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from procure.simulator.kernel import kernel as part
+from procure.simulator.kernel import part
 from procure.site.limits import MINUTES, RUN_MINUTES
 from procure.site.work import ASKED, LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from procure.simulator.kernel import kernel as part
+from procure.simulator.kernel import part
 from procure.site.order import eligible, held, sort_queue
 from procure.site.place import choose
 from procure.site.work import (

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from procure.policies.parameters import NO_FILE, Facts, Parameters, PolicyFile
 from procure.simulator.drive import CompiledPolicy, kernel_loop
-from procure.simulator.kernel import kernel
+from procure.simulator.kernel import kernel, part
 from procure.simulator.state import WAIT, State
 from procure.site.layout import lay_out
 from procure.site.model import Partition, Priority, Site
@@ -37,7 +37,7 @@ from procure.site.work import (
 )
 
 
-@kernel
+@part
 def _remove(jobs, n, job):
     place = 0
     while jobs[place] != job:
@@ -46,7 +46,7 @@ def _remove(jobs, n, job):
         jobs[i] = jobs[i + 1]
 
 
-@kernel
+@part
 def _finish(own, job, end):
     """Free what a job held; its nodes are completing for a while."""
     work, jobs, limits = own.work, own.jobs, own.limits
@@ -77,7 +77,7 @@ def _finish(own, job, end):
         work.now[ASKED] = 1
 
 
-@kernel
+@part
 def _leave(own):
     """Let jobs leave their nodes at last; says whether any did."""
     work, now = own.work, own.work.now[NOW]
@@ -97,7 +97,7 @@ def _leave(own):
     return kept < n
 
 
-@kernel
+@part
 def _see_ended(state, own):
     work = own.work
     while work.now[N_SEEN] < state.n_ended[0]:
@@ -106,28 +106,27 @@ def _see_ended(state, own):
         _finish(own, job, state.now[0])
 
 
-@kernel
+@part
 def _schedule(own, epilog):
     """Run the main scheduler and backfill, if they are due."""
     work, rules = own.work, own.rules
     now = work.now[NOW]
-    if now - work.now[LAST_FULL] >= rules.sched_interval:
-        work.now[LAST_FULL] = work.now[LAST_SCHEDULE] = now
-        work.now[ASKED] = 0
-        main_pass(own, 1)
-    elif work.now[ASKED] and now - work.now[LAST_SCHEDULE] >= rules.batch_delay:
+    full = now - work.now[LAST_FULL] >= rules.sched_interval
+    asked = work.now[ASKED] != 0 and now - work.now[LAST_SCHEDULE] >= rules.batch_delay
+    if full:
+        work.now[LAST_FULL] = now
+    if full or asked:
         work.now[LAST_SCHEDULE] = now
         work.now[ASKED] = 0
-        main_pass(own, 0)
-    elif epilog and not rules.defer:
-        main_pass(own, 0)
-    elif epilog:
+    elif epilog and rules.defer:
         work.now[ASKED] = 1
+    if full or asked or (epilog and not rules.defer):
+        main_pass(own, full)
     if rules.backfill and now - work.now[LAST_BACKFILL] >= rules.bf_interval and work.now[N_QUEUE] > 0:
         backfill(own)
 
 
-@kernel
+@part
 def _new_moment(state, own):
     """Take in what has ended, left and been submitted, and decide what starts at this moment."""
     work, rules = own.work, own.rules
@@ -150,7 +149,7 @@ def _new_moment(state, own):
     _schedule(own, epilog)
 
 
-@kernel
+@part
 def _next_wake(own):
     """Return the next moment at which something is due that is neither a submission nor an end."""
     work, rules = own.work, own.rules
