@@ -158,12 +158,14 @@ def test_interrupted_commands_end_alike(module, function, arguments):
     assert said.splitlines()[-1].startswith("procure: interrupted") and said.count("interrupted") == 1
 
 
-def test_an_interruption_while_importing_is_one_line():
-    """Ctrl-C before a command is entered: one line, exit code 130, no traceback."""
+@pytest.mark.parametrize("module", ["procure.cli.main", "procure.cli.simulate"])
+def test_an_interruption_while_importing_is_one_line(module):
+    """Ctrl-C before the command line is there, or before a command is: one line, exit code 130, no traceback."""
     code = (
-        "import importlib, os, signal, sys, time\nfrom procure.cli.start import run\n"
-        "def slow(*names):\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(10)\n"
-        "importlib.import_module = slow\nrun()\n"
+        "import os, signal, sys, time\nfrom procure.cli.start import run\n"
+        "class Slow:\n    def find_spec(name, *rest):\n"
+        f"        if name == {module!r}:\n            os.kill(os.getpid(), signal.SIGINT)\n            time.sleep(10)\n"
+        "sys.meta_path.insert(0, Slow)\nsys.argv = ['procure', 'simulate', '--help']\nrun()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "procure: interrupted\n")
