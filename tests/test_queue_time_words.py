@@ -28,6 +28,7 @@ from procure.queue_time.features import site_features
 from procure.queue_time.log import read_jobs
 from procure.queue_time.meanings import describe_features, feature_names, meaning
 from procure.queue_time.predict import Request, forecast, situation, widened
+from procure.text import counted, roughly
 from tests.test_queue_time_model import QUICK, busy_site
 
 RUN = CliRunner()
@@ -60,8 +61,77 @@ def said_of(
 ) -> list[str]:
     """What is said where a single topic moves the forecast."""
     monkeypatch.setattr(why, "topics", lambda *_: {topic: 1.0})
+    monkeypatch.setattr(why, "_reconcile", lambda *_: [])
     here = situation(site, request, queue_of(site))
     return why.because(site, here, why.neighbours(here), 600.0, lambda _: None)
+
+
+def near_of(**changes) -> why.Neighbours:  # type: ignore[no-untyped-def]
+    """Twenty starts that waited seven hours with 40 jobs ahead; now 22 are ahead, 21 of them larger."""
+    none = np.zeros(0)
+    near = why.Neighbours(
+        "16 CPUs, 8 h", 0, 0, 20, none, none, none, np.full(20, 25_200.0), 22, 0, 21, 1, {"lately": 40.0}
+    )
+    return replace(near, **changes)
+
+
+def test_a_forecast_that_contradicts_what_was_seen_says_why() -> None:
+    """A start in a minute under waits of hours, or with jobs ahead, is reconciled in one sentence of true figures."""
+    said = {"lately": ["The last 20 jobs to start waited 7 h at the median."]}
+    [other_state] = why._reconcile(near_of(), 55.0, said)
+    assert other_state.startswith(
+        "Of jobs that come in a state such as this one, half start within 55 s by the model"
+    )
+    assert other_state.endswith("those waits were longer.")
+    [fewer] = why._reconcile(near_of(ahead=3), 55.0, said)
+    assert fewer.startswith("Fewer jobs are ahead now than when those came (3 against 40 at the median)")
+    assert fewer.endswith("shorter than their waits.")
+    [more] = why._reconcile(near_of(ahead=90, lately=np.full(20, 60.0)), 7200.0, said)
+    assert more.startswith("More jobs are ahead now than when those came (90 against 40") and "longer" in more
+    [larger] = why._reconcile(near_of(), 55.0, {"ahead": ["22 jobs are ahead of you."]})
+    assert (
+        larger
+        == "Your job may start before those ahead: 21 of them ask for more CPUs or more time than it does."
+    )
+    assert why._reconcile(near_of(lately=np.full(20, 9000.0)), 8000.0, said) == []
+    assert why._reconcile(near_of(), 55.0, {"flow": ["In the last hour 9 jobs came."]}) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.floats(0, 1e7), st.floats(0, 1e7), st.integers(0, 1000), st.integers(0, 1000), st.floats(0, 1000),
+    st.sets(st.sampled_from(["like", "user", "lately", "ahead", "flow"])),
+)  # fmt: skip
+def test_a_sentence_reconciles_where_forecast_and_waits_are_apart(
+    median, waited, ahead, larger, then, said
+) -> None:  # type: ignore[no-untyped-def]
+    """Exactly where stated waits and the forecast differ fourfold, or where jobs are ahead of a start at once."""
+    waits = np.full(5, waited)
+    near = near_of(
+        like=waits, own=waits, lately=waits, ahead=ahead, larger_ahead=min(larger, ahead),
+        ahead_then=dict.fromkeys(("like", "user", "lately"), then),
+    )  # fmt: skip
+    found = why._reconcile(near, median, said)
+    ratio = max(waited, 60) / max(median, 60)
+    apart = bool(said & {"like", "user", "lately"}) and not 1 / 4 < ratio < 4
+    jumps = median < 60 and ahead > 0 and "ahead" in said
+    assert len(found) == (apart or jumps)
+    if found and "are ahead now" in found[0]:
+        assert f"{ahead:,} against {then:,.0f}" in found[0]
+        assert ("Fewer" in found[0]) == (ratio > 1) == (ahead < then) == ("shorter" in found[0])
+
+
+def test_what_happened_to_those_before_is_counted_from_the_log(site) -> None:  # type: ignore[no-untyped-def]
+    """Jobs that were ahead of the last starts, and those ahead now that ask for more, are the job table's."""
+    asked = Request(16, 7000, user="alice", partition="batch")
+    here = situation(site, asked, queue_of(site))
+    near = why.neighbours(here)
+    assert near.larger_ahead == 3  # each of the three that wait asks for 7,200 s
+    history = site.history[site.history["partition"] == "batch"]
+    last = history[history["start_time"].notna()].sort_values("start_time", kind="stable").tail(20)
+    left = history["start_time"].fillna(history["end_time"])
+    ahead = [int(((history["submit_time"] < at) & ~(left < at)).sum()) for at in last["submit_time"]]
+    assert near.ahead_then["lately"] == np.median(ahead)
 
 
 def test_sentences_speak_of_what_moved_the_forecast(site, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -287,6 +357,30 @@ def test_live_asks_what_if_of_now(site, tmp_path, monkeypatch) -> None:  # type:
     done = RUN.invoke(app, [*words, "--what-if", "--format", "json"])
     assert done.exit_code == 0, done.output
     assert len(json.loads(done.stdout)) > 2 and set(asked) == {1_700_000_000}
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 64), st.floats(0, 1e6), st.floats(1, 10)), min_size=1, max_size=6),
+    st.data(),
+)
+def test_the_conclusion_names_the_soonest_way_or_says_that_none_is_much_sooner(rows, data) -> None:  # type: ignore[no-untyped-def]
+    """A way is named where it cuts the median by a fifth, a minute or more; the minutes named are the table's."""
+    table = pd.DataFrame(
+        [
+            {"cpus": c, "requested_time": 64 * 3600 // c, "partition": "", "median": m, "upper_90": m * u}
+            for c, m, u in rows
+        ]
+    ).sort_values("median", ignore_index=True)
+    table["as_asked"] = np.arange(len(table)) == data.draw(st.integers(0, len(table) - 1))
+    said, asked = room.conclude(table), table[table["as_asked"]].iloc[0]
+    saved = asked["median"] - table["median"].min()
+    if saved >= max(60, 0.2 * asked["median"]):
+        assert said.startswith(f"Ask for {counted(int(table['cpus'][0]), 'CPU')}") and roughly(saved) in said
+        assert ("not surely" in said) == (table["upper_90"][0] >= asked["median"])
+    else:
+        assert said.startswith("Ask as you did")
+    assert roughly(table["median"].min()) in said
 
 
 def test_what_if_repeats_the_answer_for_the_job_as_asked(site) -> None:  # type: ignore[no-untyped-def]

@@ -83,6 +83,8 @@ def predict(
         choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue is not None))
         shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
         common.print_table(shown, output, "the same work, soonest first")
+        if output is common.Format.TABLE:
+            common.echo(room.conclude(choices))
         return
     said = answer(site, request, queue, now, seconds)
     if output is common.Format.TABLE:

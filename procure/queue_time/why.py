@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,12 @@ DAY = 86_400
 _LEAST = 0.06
 """A topic that moves the forecast by a smaller share than this of all that moves it is not spoken of."""
 _MOST = 4
+_LAST = 20
+"""The jobs of a partition that started last are so many at most."""
+_ENOUGH = 5
+"""Starts of like jobs in a week, from which on these are spoken of, and not the last five whenever they started."""
+_CONTRADICTS = 4.0
+"""Waits that differ from the forecast by this factor, both at least a minute, need a word on why."""
 _TOPIC_OF_EXPERT = {
     "last_like": "like", "shape": "like", "user_5": "user", "user": "user", "partition_5": "lately", "day": "lately",
     "week": "lately", "month": "lately", "backlog": "ahead", "backlog_moved": "ahead",
@@ -44,8 +50,12 @@ class Neighbours:
     like, last_like, own, lately
         Waits, s: of like jobs that started in the last 7 days; of the last 5 like jobs to start; of the user's last 5,
         and of the partition's last 20.
-    ahead, own_ahead
-        Jobs that wait in the partition, and those of them that are the user's.
+    ahead, own_ahead, larger_ahead
+        Jobs that wait in the partition; those of them that are the user's, and those that ask for more CPUs or more
+        time.
+    ahead_then
+        By topic (``like``, ``user``, ``lately``), the median number of jobs that were ahead of those whose waits are
+        stated, as each was submitted.
     n_partitions
         Partitions known.
     """
@@ -60,7 +70,9 @@ class Neighbours:
     lately: np.ndarray
     ahead: int
     own_ahead: int
+    larger_ahead: int
     n_partitions: int
+    ahead_then: dict[str, float]
 
 
 def neighbours(here: Situation) -> Neighbours:
@@ -74,13 +86,27 @@ def neighbours(here: Situation) -> Neighbours:
 
     def last(group: np.ndarray, n: int) -> np.ndarray:
         rows = np.flatnonzero(begun & group)
-        return log.wait[rows[np.argsort(log.start[rows], kind="stable")[-n:]]].astype(float)
+        return rows[np.argsort(log.start[rows], kind="stable")[-n:]]
 
-    this_week = begun & shape & (log.start >= now - 7 * DAY)
+    def ahead_of(rows: np.ndarray) -> float:
+        if not len(rows):
+            return 0.0
+        at = log.submit[rows[-_LAST:]][:, None]
+        there = (
+            (log.submit < at) & (log.left >= at) & (log.partition == log.partition[rows[-_LAST:]][:, None])
+        )
+        return float(np.median(there.sum(axis=1)))
+
+    this_week = np.flatnonzero(begun & shape & (log.start >= now - 7 * DAY))
+    like, own, lately = last(shape, 5), last(user, 5), last(partition, _LAST)
+    larger = waits & ((log.cpus > log.cpus[me]) | (log.limit > log.limit[me]))
     return Neighbours(
         asked_for(here.request), int((begun & shape).sum()), int(user.sum()) - 1, int((begun & partition).sum()),
-        log.wait[this_week].astype(float), last(shape, 5), last(user, 5), last(partition, 20), int(waits.sum()),
-        int((waits & user).sum()), len(np.unique(log.partition[log.start < NEVER])),
+        log.wait[this_week].astype(float), log.wait[like].astype(float), log.wait[own].astype(float),
+        log.wait[lately].astype(float), int(waits.sum()), int((waits & user).sum()), int(larger.sum()),
+        len(np.unique(log.partition[log.start < NEVER])),
+        {"like": ahead_of(this_week if len(this_week) >= _ENOUGH else like), "user": ahead_of(own),
+         "lately": ahead_of(lately)},
     )  # fmt: skip
 
 
@@ -144,11 +170,46 @@ def because(
         What was seen of the topics that moved the forecast most, then what another request would bring.
     """
     features = {str(name): float(value) for name, value in here.features.iloc[0].items()}
-    said: list[str] = []
+    said: dict[str, list[str]] = {}
     for topic, share in topics(site, here, median).items():
-        if abs(share) >= _LEAST and len(said) < _MOST:
-            said += _SENTENCES[topic](_Seen(here.request, near, features, share > 0))
-    return said + _other_requests(here.request, median, change)
+        if abs(share) < _LEAST or len(said) == _MOST:
+            continue
+        if sentences := _SENTENCES[topic](_Seen(here.request, near, features, share > 0)):
+            said[topic] = sentences
+    found = [sentence for sentences in said.values() for sentence in sentences]
+    return [*found, *_reconcile(near, median, said), *_other_requests(here.request, median, change)]
+
+
+def _reconcile(near: Neighbours, median: float, topics_said: Collection[str]) -> list[str]:
+    """Say in a sentence why the forecast is much shorter or longer than what was seen lets expect."""
+    waits = {"like": _like_waits(near), "user": near.own, "lately": near.lately}
+    waited = {
+        topic: float(np.median(waits[topic])) for topic in waits if topic in topics_said and len(waits[topic])
+    }
+    forecast_s = max(median, 60.0)
+    apart = {topic: max(wait, 60.0) / forecast_s for topic, wait in waited.items()}
+    topic = max(apart, key=lambda one: abs(np.log(apart[one])), default=None)
+    if topic is not None and not 1 / _CONTRADICTS < apart[topic] < _CONTRADICTS:
+        shorter, now, then = apart[topic] > 1, near.ahead, near.ahead_then[topic]
+        if now < then / 2 if shorter else now > 2 * then:
+            return [
+                f"{'Fewer' if shorter else 'More'} jobs are ahead now than when those came ({now:,} against "
+                f"{then:,.0f} at the median), so the forecast is {'shorter' if shorter else 'longer'} than their waits."
+            ]
+        return [_by_the_model(median, "those waits were longer" if shorter else "those waits were shorter")]
+    if median < 60 and near.ahead and "ahead" in topics_said:
+        if 2 * near.larger_ahead >= near.ahead:
+            all_of = "all" if near.larger_ahead == near.ahead else f"{near.larger_ahead:,} of them"
+            return [
+                f"Your job may start before those ahead: {all_of} ask for more CPUs or more time than it does."
+            ]
+        return [_by_the_model(median, "jobs are ahead")]
+    return []
+
+
+def _by_the_model(median: float, although: str) -> str:
+    within = "at once" if median < 2.5 else f"within {roughly(median)}"
+    return f"Of jobs that come in a state such as this one, half start {within} by the model, although {although}."
 
 
 def _other_requests(asked: Request, median: float, change: Callable[[Request], float | None]) -> list[str]:
@@ -206,8 +267,12 @@ def _in_use(seen: _Seen) -> list[str]:
     return [f"{used:,.0f} CPUs are in use, the most seen so far is {most:,.0f}{until}."]
 
 
+def _like_waits(near: Neighbours) -> np.ndarray:
+    return near.like if len(near.like) >= _ENOUGH else near.last_like
+
+
 def _like(seen: _Seen) -> list[str]:
-    if len(seen.near.like) >= 5:
+    if len(seen.near.like) >= _ENOUGH:
         return [f"Jobs like yours ({seen.near.what}) {_waited(seen.near.like)} this week."]
     n = len(seen.near.last_like)
     if n == 0:
