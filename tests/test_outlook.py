@@ -74,7 +74,7 @@ def test_chances_are_counted_over_the_same_futures(swept):
     assert table["expected_wait_time"].tolist() == done.ranking["mean_wait_time"].tolist()[:4]
     assert (table["expected_wait_time"].diff().dropna() >= 0).all()
     told = [line for line in done.notes if "futures jobs on the first package wait" in line]
-    assert len(told) == 1 and ("saturates in none" in told[0] or "times the past's load" in told[0])
+    assert len(told) == 1 and ("saturates in none" in told[0] or "times their mean load" in told[0])
     assert any("resamples of the 5 futures" in line for line in done.notes), done.notes
     every = values.whole.runs_all.sum()
     assert able.sum() < every and f"of all {every} packages it is the best with a chance of" in told[0]

@@ -13,7 +13,14 @@ from procure.settings import LAST_SEED, validated
 from procure.study.futures import write_futures
 from procure.tables import write
 from procure.text import counted
-from procure.workload.futures import CLASSES, Futures, compare_futures, draw_futures, say_futures
+from procure.workload.futures import (
+    CLASSES,
+    Futures,
+    compare_futures,
+    draw_futures,
+    say_futures,
+    with_spreads,
+)
 
 _DEFAULT = Futures()
 
@@ -35,14 +42,17 @@ def futures(
         float, typer.Option(help="Standard deviation of the logarithm of that growth.")
     ] = _DEFAULT.growth_spread,
     load_spread: Annotated[
-        float, typer.Option(help="Standard deviation of the logarithm of a future's load about its growth.")
-    ] = _DEFAULT.load_spread,
-    class_spread: Annotated[
-        float, typer.Option(help="The same of each class's load.")
-    ] = _DEFAULT.class_spread,
+        float | None,
+        typer.Option(
+            help="Standard deviation of the logarithm of a future's load about its growth; default: learnt from the "
+            "log, as the next two."
+        ),
+    ] = None,
+    class_spread: Annotated[float | None, typer.Option(help="The same of each class's load.")] = None,
     user_spread: Annotated[
-        float, typer.Option(help="The same of each user's load; of each request's, where no user is known.")
-    ] = _DEFAULT.user_spread,
+        float | None,
+        typer.Option(help="The same of each user's load; of each request's, where no user is known."),
+    ] = None,
     mix: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,6 +89,7 @@ def futures(
     settings = validated(Futures, values, "futures")
     past = common.read_job_table(jobs)
     common.note(say_futures(past, settings))
+    settings = with_spreads(past, settings)
     drawn = list(draw_futures(past, settings))
     differences = compare_futures(past, drawn, settings)
     write_futures(past, settings, drawn, out)

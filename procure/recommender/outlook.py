@@ -17,6 +17,7 @@ from procure.study import Study
 from procure.text import counted, duration
 from procure.workload.futures import WEEK
 from procure.workload.replay import counted_jobs
+from procure.workload.scale import cpu_seconds
 
 NEAR = 0.05
 """A package is near the best on a workload if it waits at most 5 % longer; waits up to `REGRET_FLOOR` are level."""
@@ -104,7 +105,9 @@ def _of_all(values: PackageValues) -> np.ndarray:
     return filled_waits(values.results[MEAN_WAIT.column], values.packages, able)
 
 
-def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
+def about_futures(
+    study: Study, workloads: dict[str, pd.DataFrame], values: PackageValues, row: int
+) -> list[str]:
     """Say in sentences what the futures hold for the first package; nothing where there are none."""
     found = outlook(values, np.array([row]), of_futures=True).iloc[0]
     if study.futures is None or np.isnan(found["best_chance"]):
@@ -128,11 +131,11 @@ def about_futures(study: Study, values: PackageValues, row: int) -> list[str]:
     full = values.results["saturated"][mine, row] > 0
     if not full.any():
         return [f"{text}; it saturates in none"]
-    load, ahead = study.futures.loads().mean(axis=1).to_numpy(), study.futures.years_ahead()
-    lightest, soonest = load[full].min(), ahead[full].min()
+    load = np.array([cpu_seconds(workloads[case.name]).sum() for case in values.cases])[mine]
+    soonest, lightest = study.futures.years_ahead()[full].min(), load[full].min() / load.mean()
     return [
         f"{text}; it saturates in {full.sum()} of {n}: the queue grows to the end there, the lightest of these having "
-        f"{lightest:.2f} times the past's load, the first {soonest:.1f} years ahead"
+        f"{lightest:.2f} times their mean load, the first {soonest:.1f} years ahead"
     ]
 
 

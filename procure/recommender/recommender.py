@@ -165,7 +165,7 @@ def _notes(
     first, study = int(done.ranking["row"].iloc[0]), results.plan.study
     if done.front is None:
         found += about_waiting(done)
-        found += about_futures(study, values, first)
+        found += about_futures(study, results.plan.workloads, values, first)
         found += about_saturation(study, results.plan.workloads, values, first)
     found += notes.about_results(results)
     if failures:

@@ -16,7 +16,7 @@ from procure.schemas import CLASSES, JOB
 from procure.settings import Folder
 from procure.tables import read, with_clock_of, write
 from procure.workload.classes import class_of
-from procure.workload.futures import Futures, draw_futures
+from procure.workload.futures import Futures, draw_futures, with_spreads
 from procure.workload.past import PAST_NAMES, past_and_parts, scenario_weights
 from procure.workload.scale import as_submitted, scale_load
 
@@ -65,7 +65,7 @@ def write_futures(
         write(table, folder / f"{name}.parquet")
     manifest = {
         "jobs": table_digest(jobs),
-        "settings": settings.model_dump(mode="json", exclude={"folder", "past"}),
+        "settings": with_spreads(jobs, settings).model_dump(mode="json", exclude={"folder", "past"}),
     }
     with whole_file(folder / MANIFEST) as temporary:
         temporary.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")

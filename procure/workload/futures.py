@@ -26,6 +26,7 @@ from procure.workload.scale import (
     cpu_seconds,
     owners,
 )
+from procure.workload.turnover import STATED, Spreads, learn_spreads
 
 DAY, HOUR = 86_400, 3600
 WEEK = 7 * DAY
@@ -58,7 +59,8 @@ class Futures(Settings):
         Standard deviation of the logarithm of the growth a year, and of a future's load about its growth.
     class_spread, user_spread
         The same of each class's load in a future, and of each user's (of each request's, where no user is known), as
-        some will be busier than they were and others less.
+        some will be busier than they were and others less. None, of these and of ``load_spread``: learnt from the log,
+        see `procure.workload.turnover`; `with_spreads` fills them in.
     redraw_run_times
         Draw run times anew from those of the same user and request.
     tz
@@ -69,9 +71,9 @@ class Futures(Settings):
     length: Seconds = 4 * WEEK
     growth: Growth = 1.0
     growth_spread: Annotated[float, Field(ge=0, le=1)] = 0.0
-    load_spread: Annotated[float, Field(ge=0, le=1)] = 0.2
-    class_spread: Annotated[float, Field(ge=0, le=2)] = 0.6
-    user_spread: Annotated[float, Field(ge=0, le=2)] = 1.5
+    load_spread: Annotated[float | None, Field(ge=0, le=1)] = None
+    class_spread: Annotated[float | None, Field(ge=0, le=2)] = None
+    user_spread: Annotated[float | None, Field(ge=0, le=2)] = None
     mix: dict[Class, Growth] = Field(default_factory=dict)
     years: Annotated[float, Field(ge=0, le=20)] = 1.0
     redraw_run_times: bool = False
@@ -90,6 +92,12 @@ class Futures(Settings):
         """Weeks of a future."""
         return self.length // WEEK
 
+    @property
+    def spreads(self) -> Spreads:
+        """The spreads of load, class and user; the stated ones where none is given."""
+        given = (self.load_spread, self.class_spread, self.user_spread)
+        return Spreads(*(stated if one is None else one for one, stated in zip(given, STATED, strict=True)))
+
     def years_ahead(self) -> np.ndarray:
         """Return how many years after the log each future stands, float64[draws]."""
         return (np.arange(self.draws) + 0.5) / self.draws * self.years
@@ -106,7 +114,7 @@ class Futures(Settings):
         rng = np.random.default_rng([self.seed, 0])
         evenly = np.array([NormalDist().inv_cdf((i + 0.5) / self.draws) for i in range(self.draws)])
         drawn = np.exp(
-            self.load_spread * rng.permutation(evenly) + self.growth_spread * ahead * rng.permutation(evenly)
+            self.spreads.load * rng.permutation(evenly) + self.growth_spread * ahead * rng.permutation(evenly)
         )
         drawn /= drawn.mean()
         rates = {name: self.mix.get(name, self.growth) for name in CLASSES}  # type: ignore[call-overload]
@@ -178,6 +186,22 @@ def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
     )  # fmt: skip
 
 
+def with_spreads(jobs: pd.DataFrame, settings: Futures) -> Futures:
+    """Return the settings with the spreads that futures of these jobs are drawn with."""
+    return _settled(read_past(jobs, settings.tz), settings)[0]
+
+
+def _settled(past: _Past, settings: Futures) -> tuple[Futures, int]:
+    """Fill in spreads that are not given; return from how many pairs of weeks they were learnt, too."""
+    if None not in (settings.load_spread, settings.class_spread, settings.user_spread):
+        return settings, 0
+    load = np.add.reduceat(cpu_seconds(past.jobs), past.first[:-1])
+    learnt, n = learn_spreads(past.unit_week, past.unit_class, past.unit_owner, load)
+    names = ("load_spread", "class_spread", "user_spread")
+    missing = {name: one for name, one in zip(names, learnt, strict=True) if getattr(settings, name) is None}
+    return settings.model_copy(update=missing), n
+
+
 def draw_futures(
     jobs: pd.DataFrame, settings: Futures, ahead: np.ndarray | None = None
 ) -> Iterator[pd.DataFrame]:
@@ -216,6 +240,7 @@ def draw_futures(
     weeks of the log.
     """
     past = read_past(jobs, settings.tz)
+    settings, _ = _settled(past, settings)
     years = settings.years_ahead() if ahead is None else ahead
     loads = settings.loads(years).to_numpy()
     _refuse_too_many(past, settings, loads)
@@ -242,9 +267,9 @@ def _refuse_too_many(past: _Past, settings: Futures, loads: np.ndarray) -> None:
 def _draw(
     past: _Past, settings: Futures, load: np.ndarray, begin: int, rng: np.random.Generator, name: str
 ) -> pd.DataFrame:
-    busy = _spread_about_1(settings.class_spread, len(CLASSES), rng)[past.unit_class]
+    busy = _spread_about_1(settings.spreads.by_class, len(CLASSES), rng)[past.unit_class]
     owners, owner = np.unique(past.unit_owner, return_inverse=True)
-    rate = load[past.unit_class] * busy * _spread_about_1(settings.user_spread, len(owners), rng)[owner]
+    rate = load[past.unit_class] * busy * _spread_about_1(settings.spreads.by_user, len(owners), rng)[owner]
     units, dest = [], []
     for week, source in enumerate(_weeks(past, settings.n_weeks, begin, rng)):
         mine = np.flatnonzero(past.unit_week == source)
@@ -353,11 +378,19 @@ def _spread(drawn: np.ndarray) -> dict[str, float]:
 
 def say_futures(jobs: pd.DataFrame, settings: Futures) -> str:
     """Say in one sentence how futures are drawn."""
-    n = len(whole_weeks(local_seconds(jobs, settings.tz)))
-    ahead = settings.years_ahead()
-    load = settings.loads()
+    past = read_past(jobs, settings.tz)
+    settled, pairs = _settled(past, settings)
+    ahead, load, spreads = settled.years_ahead(), settled.loads(), settled.spreads
+    how = "as given"
+    if settled is not settings:
+        how = (
+            f"learnt from {counted(pairs, 'pair')} of weeks four weeks apart"
+            if pairs
+            else "stated: the log is too short to learn them"
+        )
     return (
-        f"{counted(settings.draws, 'future')} of {duration(settings.length)}, drawn from {counted(n, 'week')} of the "
-        f"past, {ahead[0]:.1f} to {ahead[-1]:.1f} years ahead, with {load.min().min():.2f} to {load.max().max():.2f} "
-        "times the load"
+        f"{counted(settings.draws, 'future')} of {duration(settings.length)}, drawn from "
+        f"{counted(len(past.week_begin), 'week')} of the past, {ahead[0]:.1f} to {ahead[-1]:.1f} years ahead, with "
+        f"{load.min().min():.2f} to {load.max().max():.2f} times the load; spreads of load {spreads.load:.2f}, "
+        f"classes {spreads.by_class:.2f} and users {spreads.by_user:.2f}, {how}"
     )
