@@ -171,11 +171,22 @@ def prepare_checked(
     )
     fits, used = fits_empty(rows, kinds), profiles(jobs)[:, rows.row]
     return Prepared(
-        rows, kinds, fits, took, user, due, usage, class_of(jobs)[rows.row], kind_of, *switches(nodes),
-        profiles=used, counts_from=warm_up,
+        rows,
+        kinds,
+        fits,
+        took,
+        user,
+        due,
+        usage,
+        class_of(jobs)[rows.row],
+        kind_of,
+        *switches(nodes),
+        profiles=used,
+        counts_from=warm_up,
         began=int(jobs["submit_time"].min()) if len(jobs) and has_dates(jobs) else None,
-        table=jobs.iloc[rows.row].reset_index(drop=True), nodes=nodes,
-    )  # fmt: skip
+        table=jobs.iloc[rows.row].reset_index(drop=True),
+        nodes=nodes,
+    )
 
 
 def simulate(

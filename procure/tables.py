@@ -262,9 +262,11 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
             row, value = int(again[0]), checked[schema.unique].iloc[again[0]]
             first = int(np.flatnonzero((checked[schema.unique] == value).to_numpy())[0])
             raise CellError(
-                source, row, schema.unique,
+                source,
+                row,
+                schema.unique,
                 f"duplicate {short(value)}, also in row {first + 1}; each {schema.unique} must be unique",
-            )  # fmt: skip
+            )
     return checked
 
 

@@ -104,10 +104,19 @@ def short(value: object, most: int = 60) -> str:
 
 
 _WANTED = {
-    "bool": "true or false", "date": "a date such as 2021-05-04", "decimal": "a number", "dict": "a table",
-    "finite": "a finite number", "float": "a number", "int": "a whole number", "list": "a list",
-    "model": "a table", "path": "a file name", "string": "text in quotes", "tuple": "a list",
-}  # fmt: skip
+    "bool": "true or false",
+    "date": "a date such as 2021-05-04",
+    "decimal": "a number",
+    "dict": "a table",
+    "finite": "a finite number",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "model": "a table",
+    "path": "a file name",
+    "string": "text in quotes",
+    "tuple": "a list",
+}
 _BOUNDS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
 
 

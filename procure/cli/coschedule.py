@@ -175,10 +175,21 @@ def run_command(
         raise ArgumentError("plot", f"{plot} was given; its ending must be .svg")
     with common.named(commands=_TWO):
         found = run_pair(
-            *_two(commands), limit=limit_a, learner=learner, share=share, interval=interval, step=step, n_cpus=cpus,
-            progress=progress, progress_file=progress_file, seconds=seconds, driver=driver, weight=weight, seed=seed,
+            *_two(commands),
+            limit=limit_a,
+            learner=learner,
+            share=share,
+            interval=interval,
+            step=step,
+            n_cpus=cpus,
+            progress=progress,
+            progress_file=progress_file,
+            seconds=seconds,
+            driver=driver,
+            weight=weight,
+            seed=seed,
             tell=common.note,
-        )  # fmt: skip
+        )
     _say_driver(found.driver, found.why)
     if log is not None:
         write(found.log, log)
@@ -229,9 +240,15 @@ def measure_command(
     """
     with common.named(commands=_TWO):
         found = measure_pair(
-            *_two(commands), seconds=seconds, n_cpus=cpus, progress=progress, bandwidth=_shares(bandwidth),
-            driver=driver, weight=weight, tell=common.note,
-        )  # fmt: skip
+            *_two(commands),
+            seconds=seconds,
+            n_cpus=cpus,
+            progress=progress,
+            bandwidth=_shares(bandwidth),
+            driver=driver,
+            weight=weight,
+            tell=common.note,
+        )
     _say_driver(found.driver, found.why)
     if output is common.Format.JSON:
         common.print_json(found.record())

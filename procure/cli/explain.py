@@ -68,9 +68,11 @@ def _print(one: PackageExplanation, study: str) -> None:
         names = {"saved_seconds": "saved", "saved_per_1000_usd": "saved per US$ 1,000"}
         shown = one.marginal.head(_SHOWN).rename(columns=names)
         common.print_table(
-            shown[["type", "usd", *names.values(), "more_jobs"]], common.Format.TABLE,
-            "One more node of each type: mean wait saved per job", dict.fromkeys(names.values(), "s"),
-        )  # fmt: skip
+            shown[["type", "usd", *names.values(), "more_jobs"]],
+            common.Format.TABLE,
+            "One more node of each type: mean wait saved per job",
+            dict.fromkeys(names.values(), "s"),
+        )
 
 
 def _print_differences(explanation: Explanation) -> None:

@@ -35,10 +35,9 @@ TzOption = Annotated[
     str | None, common.zone_option("Zone whose clock the patterns follow, e.g. Europe/Berlin.")
 ]
 ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is the published rule.")]
-_SHOWN = [
-    "period", "confidence", "n_forecasts", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
-    "precision_soft", "recall_soft",
-]  # fmt: skip
+_SHOWN = (
+    "period confidence n_forecasts base_rate auc brier brier_constant worst_tenth precision_soft recall_soft"
+).split()
 
 
 @app.command()

@@ -81,11 +81,19 @@ def futures(
     procure workload futures spring.parquet --years 3 --growth 1.1 --mix gpu=1.3 --tz America/Chicago --out futures
     """
     values = {
-        "draws": draws, "length": length, "growth": growth, "growth_spread": growth_spread, "years": years,
-        "load_spread": load_spread, "class_spread": class_spread, "user_spread": user_spread,
-        "redraw_run_times": redraw_run_times, "tz": tz, "seed": seed,
+        "draws": draws,
+        "length": length,
+        "growth": growth,
+        "growth_spread": growth_spread,
+        "years": years,
+        "load_spread": load_spread,
+        "class_spread": class_spread,
+        "user_spread": user_spread,
+        "redraw_run_times": redraw_run_times,
+        "tz": tz,
+        "seed": seed,
         "mix": dict(_mix(text) for text in mix or []),
-    }  # fmt: skip
+    }
     settings = validated(Futures, values, "futures")
     past = common.read_job_table(jobs)
     common.note(say_futures(past, settings))

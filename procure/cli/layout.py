@@ -96,9 +96,12 @@ def _widths(columns: Sequence[_Column], width: int) -> list[int]:
 def _table(columns: Sequence[_Column], widths: Sequence[int], narrow: bool) -> Table:
     """Make rich's table; narrow: without rules between columns."""
     table = Table(
-        header_style="bold", box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD, show_edge=not narrow,
-        pad_edge=not narrow, padding=(0, 0) if narrow else (0, 1),
-    )  # fmt: skip
+        header_style="bold",
+        box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD,
+        show_edge=not narrow,
+        pad_edge=not narrow,
+        padding=(0, 0) if narrow else (0, 1),
+    )
     for column, width in zip(columns, widths, strict=True):
         table.add_column(
             escape(column.head), justify="right" if column.right else "left", overflow="fold", width=width

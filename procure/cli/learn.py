@@ -121,9 +121,15 @@ def train(
 
     if method is Method.PPO:
         policy = train_ppo(
-            within(table, *day_span(days), zone), servers, out,
-            seed=seed, steps=steps, minutes=minutes, reward=reward, progress=say_steps,
-        )  # fmt: skip
+            within(table, *day_span(days), zone),
+            servers,
+            out,
+            seed=seed,
+            steps=steps,
+            minutes=minutes,
+            reward=reward,
+            progress=say_steps,
+        )
     else:
         settings = Settings(
             generations=generations, minutes=minutes, seed=seed, n_hidden=hidden, processes=processes

@@ -52,7 +52,15 @@ def plan(
             )
         gone.setdefault(int(year), []).append(names)
     found = plan_purchases(
-        study, years, float(budget_per_year), price_fall=price_fall, retire=gone, candidates=candidates, beam=beam,
-        draws=draws, seed=seed, note=common.note,
-    )  # fmt: skip
+        study,
+        years,
+        float(budget_per_year),
+        price_fall=price_fall,
+        retire=gone,
+        candidates=candidates,
+        beam=beam,
+        draws=draws,
+        seed=seed,
+        note=common.note,
+    )
     common.show(found, output)

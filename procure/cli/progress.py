@@ -132,9 +132,13 @@ def _started_bar() -> Any:
     from rich.console import Console
 
     columns = (
-        of_rich.TextColumn("{task.description}", markup=False), of_rich.BarColumn(), of_rich.MofNCompleteColumn(),
-        of_rich.TextColumn("{task.fields[rate]}"), of_rich.TimeElapsedColumn(), of_rich.TimeRemainingColumn(),
-    )  # fmt: skip
+        of_rich.TextColumn("{task.description}", markup=False),
+        of_rich.BarColumn(),
+        of_rich.MofNCompleteColumn(),
+        of_rich.TextColumn("{task.fields[rate]}"),
+        of_rich.TimeElapsedColumn(),
+        of_rich.TimeRemainingColumn(),
+    )
     # What is printed on stdout meanwhile must go to stdout.
     bar = of_rich.Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
     bar.start()

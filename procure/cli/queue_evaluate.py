@@ -19,10 +19,10 @@ from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED
 from procure.workload import followed_by
 from procure.workload.log_settings import LogSettings
 
-_SHOWN = [
-    "split", "method", "deadline_label", "n_test", "mae", "pinball", "within_2x", "deadline_accuracy",
-    "majority_accuracy", "coverage_90", "brier", "brier_base", "worst_gap_by_burst", "worst_gap_by_burst_luck",
-]  # fmt: skip
+_SHOWN = (
+    "split method deadline_label n_test mae pinball within_2x deadline_accuracy majority_accuracy "
+    "coverage_90 brier brier_base worst_gap_by_burst worst_gap_by_burst_luck"
+).split()
 
 
 def evaluate(
@@ -111,10 +111,20 @@ def evaluate(
         later = common.read_jobs(test_log, settings, keep_unfinished="sacct")
         jobs, cut = followed_by(jobs, later.jobs)
     found = evaluation.evaluate(
-        jobs, splits, methods, seed=seed, last=last, test_from=cut, k=k, deadline=seconds,
-        replay=replay, every=every, retrain_every=again,
-        retrain_grown=None if retrain_grown is None else retrain_grown / 100, progress=common.note,
-    )  # fmt: skip
+        jobs,
+        splits,
+        methods,
+        seed=seed,
+        last=last,
+        test_from=cut,
+        k=k,
+        deadline=seconds,
+        replay=replay,
+        every=every,
+        retrain_every=again,
+        retrain_grown=None if retrain_grown is None else retrain_grown / 100,
+        progress=common.note,
+    )
     if report is not None:
         write_report(found, report, seed=seed, tz=tz)
         common.note(f"wrote {report}")

@@ -235,9 +235,14 @@ def _pending_table(
         table.add_column(name)
     for job in waits.to_dict("records"):
         cells = (
-            job["job_id"], str(job["cpus"]), _limit(job["requested_time"]), job["partition"], _so_far(job["waited"]),
-            roughly(job["median"]), "–" if job["lower_90"] is None else _between(job, 90),
-        )  # fmt: skip
+            job["job_id"],
+            str(job["cpus"]),
+            _limit(job["requested_time"]),
+            job["partition"],
+            _so_far(job["waited"]),
+            roughly(job["median"]),
+            "–" if job["lower_90"] is None else _between(job, 90),
+        )
         table.add_row(*(escape(printable(text)) for text in cells))
     if waits.empty:
         table.add_row("none", "", "", "", "", "", "")

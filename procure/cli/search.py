@@ -86,9 +86,17 @@ def search(
     """
     farm_options.check_options(farm, tls, dashboard)
     options = FarmOptions(
-        jobs, cores, memory, walltime, partition, account, tls=tls, folder=load_study(study).folder,
-        interface=interface, dashboard=dashboard,
-    )  # fmt: skip
+        jobs,
+        cores,
+        memory,
+        walltime,
+        partition,
+        account,
+        tls=tls,
+        folder=load_study(study).folder,
+        interface=interface,
+        dashboard=dashboard,
+    )
     with one_interrupt(last=True):
         try:
             found = search_packages(

@@ -69,9 +69,19 @@ def sweep(
         )
         return
     options = FarmOptions(
-        jobs, cores, memory, walltime, partition, account, scheduler_file, tls, wait, plan.study.folder,
-        interface, dashboard,
-    )  # fmt: skip
+        jobs,
+        cores,
+        memory,
+        walltime,
+        partition,
+        account,
+        scheduler_file,
+        tls,
+        wait,
+        plan.study.folder,
+        interface,
+        dashboard,
+    )
     with one_interrupt(last=True):
         try:
             summary = run_sweep(plan, farm, note=common.note, options=options, shard=part)

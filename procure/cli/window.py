@@ -140,8 +140,12 @@ def train(
     network = train_network(
         generate_jobs(3000, seed) if jobs is None else common.read_job_table(jobs),
         make_nodes(25, 4, 10) if nodes is None else read(nodes, NODE),
-        minutes=minutes, steps=steps, length=length, seed=seed, progress=common.note,
-    )  # fmt: skip
+        minutes=minutes,
+        steps=steps,
+        length=length,
+        seed=seed,
+        progress=common.note,
+    )
     write_network(out, network)
     common.note(f"wrote {out}: trained on {network.training['placements']:,} placements")
 
@@ -183,9 +187,15 @@ def compare(
     parameters = validated(Windows, given, "policy window")
     with common.named(method="--methods"):
         comparison = compare_methods(
-            common.read_job_table(jobs), read(nodes, NODE), names, parameters=parameters, steps=steps, most=windows,
-            time_limit=time_limit, progress=common.note,
-        )  # fmt: skip
+            common.read_job_table(jobs),
+            read(nodes, NODE),
+            names,
+            parameters=parameters,
+            steps=steps,
+            most=windows,
+            time_limit=time_limit,
+            progress=common.note,
+        )
     if report is not None:
         about = f"{jobs.name} on {nodes.name}, a window every {duration(length)}"
         write_report(comparison, report, about, driver)

@@ -69,9 +69,13 @@ class Driven:
     def record(self) -> dict[str, Any]:
         """Return what scripts read."""
         return {
-            "donor": self.donor, "guest": self.guest, "driver": self.driver,
-            "n_quota_changes": self.n_quota_changes, "quotas": self.quotas, "interrupted": self.interrupted,
-        }  # fmt: skip
+            "donor": self.donor,
+            "guest": self.guest,
+            "driver": self.driver,
+            "n_quota_changes": self.n_quota_changes,
+            "quotas": self.quotas,
+            "interrupted": self.interrupted,
+        }
 
 
 def run(
@@ -164,10 +168,18 @@ class _Pair:
     """The state of one run; `go` is its clock."""
 
     def __init__(
-        self, donor: Command, guest: Command, limit: float, n_cpus: int, learner: Learner,
-        share: float | None, interval: float, seconds: float | None, tell: Callable[[str], None],
+        self,
+        donor: Command,
+        guest: Command,
+        limit: float,
+        n_cpus: int,
+        learner: Learner,
+        share: float | None,
+        interval: float,
+        seconds: float | None,
+        tell: Callable[[str], None],
         until_donor: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.donor, self.guest, self.limit, self.n_cpus = donor, guest, limit, n_cpus
         self.learner, self.share, self.interval = learner, share, interval
         self.seconds, self.tell, self.until_donor = seconds or np.inf, tell, until_donor
@@ -248,10 +260,15 @@ class _Pair:
         loss = pair_loss(projected_loss(self.limit, limit_left, pace, left), guests)
         self.rows.append(
             {
-                "seconds": self.donor.seconds, "quota": self.quota, "donor_share": shares[0],
-                "guest_share": shares[1], "progress": now, "happiness": float(happy), "loss": None if alone else loss,
+                "seconds": self.donor.seconds,
+                "quota": self.quota,
+                "donor_share": shares[0],
+                "guest_share": shares[1],
+                "progress": now,
+                "happiness": float(happy),
+                "loss": None if alone else loss,
             }
-        )  # fmt: skip
+        )
         self.left = (left, limit_left, happy, loss)
 
     def _pace(self, share: float, rate: float) -> float:
@@ -265,9 +282,13 @@ class _Pair:
     def _look(self) -> np.ndarray:
         memory = [_memory_share(command) for command in (self.donor, self.guest)]
         values = (
-            self.cpu, memory[0], self.guest_cpu, memory[1], self.cpu + self.guest_cpu,
+            self.cpu,
+            memory[0],
+            self.guest_cpu,
+            memory[1],
+            self.cpu + self.guest_cpu,
             self.donor.seconds / self.limit,
-        )  # fmt: skip
+        )
         assert len(values) == len(EDGES) == N_METRICS
         return np.array([*(bin_of(i, value) for i, value in enumerate(values)), mood_of(self.left[2])])
 
@@ -303,11 +324,12 @@ class _Pair:
     def result(self, driver: str, why: str, interrupted: bool) -> Driven:
         told = [
             {
-                "seconds": round(command.seconds, 3), "exit_code": command.exit_code,
+                "seconds": round(command.seconds, 3),
+                "exit_code": command.exit_code,
                 "cpu_share": used / command.seconds / self.n_cpus if command.seconds >= MEASURABLE else None,
             }
             for command, used in zip((self.donor, self.guest), self.used, strict=True)
-        ]  # fmt: skip
+        ]
         columns = ["seconds", "quota", "donor_share", "guest_share", "progress", "happiness", "loss"]
         log = pd.DataFrame(self.rows, columns=columns)
         quotas = [float(row["quota"]) for row in self.rows]

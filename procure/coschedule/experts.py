@@ -26,8 +26,15 @@ METRICS = ("cpu", "mem", "guest_cpu", "guest_mem", "both_cpu", "elapsed")
 """The donor's CPU and memory share, the guest's, the CPU shares together, and the elapsed part of the limit."""
 N_METRICS = len(METRICS)
 EDGES = np.array(
-    [[0.25, 0.5, 0.75], [0.25, 0.5, 0.75], [0.25, 0.5, 0.75], [0.25, 0.5, 0.75], [0.75, 1.0, 1.25], [0.25, 0.5, 0.75]]
-)  # fmt: skip
+    [
+        [0.25, 0.5, 0.75],
+        [0.25, 0.5, 0.75],
+        [0.25, 0.5, 0.75],
+        [0.25, 0.5, 0.75],
+        [0.75, 1.0, 1.25],
+        [0.25, 0.5, 0.75],
+    ]
+)
 """float64[n_metrics, 3], the borders between a metric's bins; a value on a border is in the lower bin."""
 _PREFERRED = {
     "cpu": (0.75, 0.5, 0.25, 0.0),

@@ -69,11 +69,18 @@ def make_learner(mode: str, seed: int, *, step: float = 0.25, trust: float = 0.0
     n, n_quotas = len(experts.metric), len(experts.quotas)
     n_cells = N_CELLS if mode == "ucb" else 1
     return Learner(
-        MODES.index(mode), experts, np.zeros(n), np.zeros(n), np.array([1, 0]),
-        np.random.default_rng(seed).random(N_DRAWS), float(trust),
-        np.zeros((n_cells, n_quotas)), np.zeros((n_cells, n_quotas), np.int64),
-        np.zeros(n_quotas), np.full(n, 1.0 / n),
-    )  # fmt: skip
+        MODES.index(mode),
+        experts,
+        np.zeros(n),
+        np.zeros(n),
+        np.array([1, 0]),
+        np.random.default_rng(seed).random(N_DRAWS),
+        float(trust),
+        np.zeros((n_cells, n_quotas)),
+        np.zeros((n_cells, n_quotas), np.int64),
+        np.zeros(n_quotas),
+        np.full(n, 1.0 / n),
+    )
 
 
 @kernel

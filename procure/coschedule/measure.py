@@ -48,9 +48,12 @@ class Measured:
     def record(self) -> dict[str, Any]:
         """Return what scripts read."""
         return {
-            "driver": self.driver, "rate": self.rate, "overhead": self.contention.overhead,
-            "severity": self.contention.severity, "rows": self.table.to_dict(orient="records"),
-        }  # fmt: skip
+            "driver": self.driver,
+            "rate": self.rate,
+            "overhead": self.contention.overhead,
+            "severity": self.contention.severity,
+            "rows": self.table.to_dict(orient="records"),
+        }
 
 
 def measure(
@@ -123,8 +126,10 @@ def measure(
             for name, values in zip(side, counted, strict=True):
                 row |= {f"{name}_{key}": value for key, value in values.items() if key != "seconds"}
             found.append(row)
-            tell(f"{'alone' if quota is None else f'quota {quota:g}'}: " + ", ".join(
-                f"{name} {row[f'{name}_share']:.1%} of the CPUs" for name in side))  # fmt: skip
+            tell(
+                f"{'alone' if quota is None else f'quota {quota:g}'}: "
+                + ", ".join(f"{name} {row[f'{name}_share']:.1%} of the CPUs" for name in side)
+            )
     return _summarise(pd.DataFrame(found), bandwidth, kind, why)
 
 

@@ -83,9 +83,14 @@ class Command:
         environment = {key: text for key, text in os.environ.items() if key != MARK} | self.box.environment()
         try:
             self._process = subprocess.Popen(
-                self.words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL if quiet else None,
-                env=environment, start_new_session=True, preexec_fn=self._before_exec,
-            )  # fmt: skip
+                self.words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.DEVNULL if quiet else None,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=self._before_exec,
+            )
         except OSError as error:
             raise ArgumentError("commands", f"{self.words[0]}: cannot be started: {error.strerror}") from None
         except subprocess.SubprocessError as error:

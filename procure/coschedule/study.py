@@ -33,12 +33,18 @@ CORES_OF_NODE, MEM_MB_OF_NODE = 8, 30_832
 """Every size is a multiple of 8 cores; 185 GB for 48 cores, so much for 8."""
 PUBLISHED = pd.DataFrame(
     [
-        ("backfilling", 64, 3.5, 53, 4.4), ("backfilling", 128, 1.5, 45, 2.4), ("backfilling", 256, 0.5, 32, 1.4),
-        ("static", 64, 1.7, 90, 4.8), ("static", 128, 0.8, 92, 2.8), ("static", 256, 0.3, 89, 2.0),
-        ("learner", 64, 1.8, 82, 3.5), ("learner", 128, 1.0, 84, 2.0), ("learner", 256, 0.3, 83, 0.9),
+        ("backfilling", 64, 3.5, 53, 4.4),
+        ("backfilling", 128, 1.5, 45, 2.4),
+        ("backfilling", 256, 0.5, 32, 1.4),
+        ("static", 64, 1.7, 90, 4.8),
+        ("static", 128, 0.8, 92, 2.8),
+        ("static", 256, 0.3, 89, 2.0),
+        ("learner", 64, 1.8, 82, 3.5),
+        ("learner", 128, 1.0, 84, 2.0),
+        ("learner", 256, 0.3, 83, 0.9),
     ],
     columns=["policy", "cores", "wait_h", "cpu_percent", "response_h"],
-)  # fmt: skip
+)
 """Table 3."""
 
 

@@ -26,9 +26,12 @@ from procure.schemas import REQUEST
 
 CAUSES = ("cpus", "memory", "gpus", "gpu_type", "policy")
 WORDS = {
-    "cpus": "CPUs", "memory": "memory", "gpus": "GPUs", "gpu_type": "the right GPU type",
+    "cpus": "CPUs",
+    "memory": "memory",
+    "gpus": "GPUs",
+    "gpu_type": "the right GPU type",
     "policy": "held back by the policy",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,18 @@ def find_bottleneck(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Bottleneck:
     seconds = np.zeros((len(moments), len(CAUSES)))
     by_shape = np.zeros((len(shapes), len(CAUSES)))
     fragmented = book(
-        moments, _by_moment(moments, submit, request), _by_moment(moments, start, request),
-        _taken(jobs, nodes, moments), totals, asked, shapes["n_nodes"].to_numpy(np.int64), able, any_type,
-        seconds, by_shape,
-    )  # fmt: skip
+        moments,
+        _by_moment(moments, submit, request),
+        _by_moment(moments, start, request),
+        _taken(jobs, nodes, moments),
+        totals,
+        asked,
+        shapes["n_nodes"].to_numpy(np.int64),
+        able,
+        any_type,
+        seconds,
+        by_shape,
+    )
     cumulative = np.vstack([np.zeros(len(CAUSES)), np.cumsum(seconds, axis=0)[:-1]])
     return Bottleneck(
         dict(zip(CAUSES, seconds.sum(axis=0).tolist(), strict=True)),

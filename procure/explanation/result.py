@@ -151,8 +151,11 @@ def explain(
 def _plain(one: PackageExplanation) -> dict[str, Any]:
     keys = ("package_id", "counts", "price_usd", "totals", "wait", "typical_seconds", "predicted_seconds")
     tables = {
-        "waits": one.waits, "factors": one.factors, "factors_by_subject": one.grouped, "marginal": one.marginal
-    }  # fmt: skip
+        "waits": one.waits,
+        "factors": one.factors,
+        "factors_by_subject": one.grouped,
+        "marginal": one.marginal,
+    }
     bottlenecks = {
         workload: {
             "seconds": bottleneck.seconds,

@@ -300,9 +300,12 @@ def _log(
     folder: Path,
 ) -> RoundLog:
     settings: dict[str, object] = {
-        "method": method, "seed": seed, "batch": rules.batch, "policy": policy,
+        "method": method,
+        "seed": seed,
+        "batch": rules.batch,
+        "policy": policy,
         "packages": study.packages.model_dump(mode="json", exclude={"existing_nodes"}),
-    }  # fmt: skip
+    }
     weights = {workload.name: workload.weight for workload in study.scenarios}
     if any(weight != 1 for weight in weights.values()):
         settings["weights"] = weights

@@ -25,19 +25,31 @@ _OBJECTIVES: dict[str, tuple[str, str] | None] = {
     "reg:absoluteerror": None,
 }
 _NUMBERS = {
-    b"i": struct.Struct(">b"), b"U": struct.Struct(">B"), b"I": struct.Struct(">h"), b"l": struct.Struct(">i"),
-    b"L": struct.Struct(">q"), b"d": struct.Struct(">f"), b"D": struct.Struct(">d"),
-}  # fmt: skip
+    b"i": struct.Struct(">b"),
+    b"U": struct.Struct(">B"),
+    b"I": struct.Struct(">h"),
+    b"l": struct.Struct(">i"),
+    b"L": struct.Struct(">q"),
+    b"d": struct.Struct(">f"),
+    b"D": struct.Struct(">d"),
+}
 _DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
 _LENGTH = struct.Struct(">q")
 _DEEPEST = 12
 _NO_PARENT = 2**31 - 1
 
 _NODE_ARRAYS = {
-    "base_weights": ">f4", "default_left": ">u1", "left_children": ">i4", "loss_changes": ">f4",
-    "parents": ">i4", "right_children": ">i4", "split_conditions": ">f4", "split_indices": ">i4",
-    "split_type": ">u1", "sum_hessian": ">f4",
-}  # fmt: skip
+    "base_weights": ">f4",
+    "default_left": ">u1",
+    "left_children": ">i4",
+    "loss_changes": ">f4",
+    "parents": ">i4",
+    "right_children": ">i4",
+    "split_conditions": ">f4",
+    "split_indices": ">i4",
+    "split_type": ">u1",
+    "sum_hessian": ">f4",
+}
 _CATEGORICAL_ARRAYS = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
 
 

@@ -199,9 +199,12 @@ def read_rows(content: bytes, source: str, encoding_errors: str = "strict") -> p
     if n > MOST_COLUMNS:
         raise TableError(f"{source}: the first line has {n:,} columns; at most {MOST_COLUMNS:,} can be read")
     form: dict[str, Any] = {
-        "sep": separator, "dtype": str, "keep_default_na": False, "skipinitialspace": True,
+        "sep": separator,
+        "dtype": str,
+        "keep_default_na": False,
+        "skipinitialspace": True,
         "encoding_errors": encoding_errors,
-    }  # fmt: skip
+    }
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)

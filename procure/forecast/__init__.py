@@ -9,10 +9,14 @@ __all__ = ["Forecaster", "PatternSettings", "Patterns", "evaluate", "find_patter
 
 add_names(
     {
-        "brier_constant": "Brier score of the base rate", "auc_days_shuffled": "AUC, days shuffled",
-        "auc_outcomes_shuffled": "AUC, outcomes shuffled", "n_forecasts": "forecasts",
-        "n_within": "patterns within", "jobs_per_burst": "jobs per burst",
-        "seasonal_naive": "same hour a week before", "no_change": "no change",
+        "brier_constant": "Brier score of the base rate",
+        "auc_days_shuffled": "AUC, days shuffled",
+        "auc_outcomes_shuffled": "AUC, outcomes shuffled",
+        "n_forecasts": "forecasts",
+        "n_within": "patterns within",
+        "jobs_per_burst": "jobs per burst",
+        "seasonal_naive": "same hour a week before",
+        "no_change": "no change",
     },
     shares=("base_rate", "worst_tenth"),
-)  # fmt: skip
+)

@@ -24,9 +24,16 @@ _MOST, _MOST_OF_LAGS = 20_000, 40_000
 """Of the outcomes known at a fit the last ones; the second where there are several lags."""
 _ROUNDS = 150
 _SETTINGS = {
-    "objective": "binary:logistic", "max_depth": 3, "eta": 0.05, "min_child_weight": 10, "subsample": 0.7,
-    "colsample_bytree": 0.5, "reg_lambda": 5.0, "nthread": 1, "verbosity": 0,
-}  # fmt: skip
+    "objective": "binary:logistic",
+    "max_depth": 3,
+    "eta": 0.05,
+    "min_child_weight": 10,
+    "subsample": 0.7,
+    "colsample_bytree": 0.5,
+    "reg_lambda": 5.0,
+    "nthread": 1,
+    "verbosity": 0,
+}
 
 
 def boosted(patterns: Patterns, forecasts: Forecasts, seed: int = 0) -> np.ndarray:

@@ -63,9 +63,17 @@ def make_forecasts(patterns: Patterns, period: str) -> Forecasts:
     came = b.again[layer] >= 0
     user, size = codes_of(patterns)
     return Forecasts(
-        layer, np.arange(len(b.key)), b.start, expected, np.where(known <= patterns.last, known, NEVER), came,
-        b.key, user[b.key], size[b.key], b.length[layer],
-    )  # fmt: skip
+        layer,
+        np.arange(len(b.key)),
+        b.start,
+        expected,
+        np.where(known <= patterns.last, known, NEVER),
+        came,
+        b.key,
+        user[b.key],
+        size[b.key],
+        b.length[layer],
+    )
 
 
 def codes_of(patterns: Patterns) -> tuple[np.ndarray, np.ndarray]:

@@ -114,8 +114,9 @@ def _shuffled(patterns: Patterns, name: str, mode: str) -> dict[str, float]:
     judged = _judged(patterns, f, name)
     sure, came = confidence_of(patterns, f, mode)[judged], f.came[judged]
     return {
-        "auc_days_shuffled": auc(sure, came), "auc_within_days_shuffled": auc_within(sure, came, f.key[judged]),
-    }  # fmt: skip
+        "auc_days_shuffled": auc(sure, came),
+        "auc_within_days_shuffled": auc_within(sure, came, f.key[judged]),
+    }
 
 
 def judge(sure: np.ndarray, came: np.ndarray, seed: int = 0) -> dict[str, Any]:
@@ -131,10 +132,16 @@ def judge(sure: np.ndarray, came: np.ndarray, seed: int = 0) -> dict[str, Any]:
     brier, constant = float(np.mean((sure - came) ** 2)), base * (1 - base)
     mixed = np.random.default_rng(seed).permutation(came)
     return {
-        "n_forecasts": len(came), "n_hits": int(came.sum()), "base_rate": base, "auc": auc(sure, came),
-        "brier": brier, "brier_constant": constant, "brier_gain": 1 - brier / constant if constant else np.nan,
-        "worst_tenth": worst_tenth(sure, came), "auc_outcomes_shuffled": auc(sure, mixed),
-    }  # fmt: skip
+        "n_forecasts": len(came),
+        "n_hits": int(came.sum()),
+        "base_rate": base,
+        "auc": auc(sure, came),
+        "brier": brier,
+        "brier_constant": constant,
+        "brier_gain": 1 - brier / constant if constant else np.nan,
+        "worst_tenth": worst_tenth(sure, came),
+        "auc_outcomes_shuffled": auc(sure, mixed),
+    }
 
 
 def worst_tenth(sure: np.ndarray, came: np.ndarray) -> float:

@@ -31,17 +31,25 @@ def features(patterns: Patterns, forecasts: Forecasts) -> pd.DataFrame:
     user, _ = codes_of(patterns)
     key_of, user_of = b.key, user[b.key]
     columns: dict[str, np.ndarray] = {
-        "pdf": by_length(f, survival=False), "survival": by_length(f, survival=True),
-        "hazard": logit(hazard(f)), "of_length": found.of_length, "of_user": found.of_user,
-        "of_key": found.of_key, "n_user": found.n_user, "n_key": found.n_key, "overall": found.overall,
-    }  # fmt: skip
+        "pdf": by_length(f, survival=False),
+        "survival": by_length(f, survival=True),
+        "hazard": logit(hazard(f)),
+        "of_length": found.of_length,
+        "of_user": found.of_user,
+        "of_key": found.of_key,
+        "n_user": found.n_user,
+        "n_key": found.n_key,
+        "overall": found.overall,
+    }
     columns |= {f"length_{name}": b.length[layer] for layer, name in enumerate(PERIODS)}
     columns |= _counts("key", key_of, b.start, b.local, patterns)
     columns |= _counts("user", user_of, b.start, b.local, patterns)
     expected = b.local + list(PERIODS.values())[f.layer]
     columns |= {
-        "hour": b.local // 3600 % 24, "weekday": _weekday(b.local), "weekday_then": _weekday(expected),
-    }  # fmt: skip
+        "hour": b.local // 3600 % 24,
+        "weekday": _weekday(b.local),
+        "weekday_then": _weekday(expected),
+    }
     names = [name for name in ("cpus", "limit", "mem", "gpus") if name in patterns.keys]
     columns |= {name: patterns.keys[name].to_numpy(np.float64)[key_of] for name in names}
     if f.layer == len(PERIODS) - 1:
@@ -84,9 +92,11 @@ def _lately(patterns: Patterns, forecasts: Forecasts) -> dict[str, np.ndarray]:
         overall = _share(every, one, f.issued, 28, _USUAL)
         of_user = _share(users, f.user, f.issued, 28, overall)
         found |= {
-            f"{name}_overall_28d": overall, f"{name}_overall_7d": _share(every, one, f.issued, 7, _USUAL),
-            f"{name}_of_user_28d": of_user, f"{name}_of_key_28d": _share(keys, f.key, f.issued, 28, of_user),
-        }  # fmt: skip
+            f"{name}_overall_28d": overall,
+            f"{name}_overall_7d": _share(every, one, f.issued, 7, _USUAL),
+            f"{name}_of_user_28d": of_user,
+            f"{name}_of_key_28d": _share(keys, f.key, f.issued, 28, of_user),
+        }
         if layer < f.layer:
             of_user = _share(users, f.user, f.issued, _EVER, overall)
             found[f"{name}_of_user"] = of_user

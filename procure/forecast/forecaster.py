@@ -179,11 +179,16 @@ class Forecaster:
             parts.append(
                 pd.DataFrame(
                     {
-                        "key": b.key[chosen], "burst": chosen, "expected": expected[due], "spread": spread,
-                        "tolerance": tolerance, "confidence": sure[chosen] ** step, "every": name,
+                        "key": b.key[chosen],
+                        "burst": chosen,
+                        "expected": expected[due],
+                        "spread": spread,
+                        "tolerance": tolerance,
+                        "confidence": sure[chosen] ** step,
+                        "every": name,
                     }
                 )
-            )  # fmt: skip
+            )
         return pd.concat(parts, ignore_index=True)
 
     def _spread(self, layer: int, period: int) -> int:
@@ -220,10 +225,15 @@ class Forecaster:
         limit = int(last["requested_time"].iloc[0]) or np.inf
         table = pd.concat([request] * size, ignore_index=True)
         return table.assign(
-            submit_time=int(row.expected), run_time=round(min(median, limit)), confidence=row.confidence,
-            submit_spread=int(row.spread), run_time_10=round(min(low, limit)), run_time_90=round(min(high, limit)),
-            every=row.every, burst=number,
-        )  # fmt: skip
+            submit_time=int(row.expected),
+            run_time=round(min(median, limit)),
+            confidence=row.confidence,
+            submit_spread=int(row.spread),
+            run_time_10=round(min(low, limit)),
+            run_time_90=round(min(high, limit)),
+            every=row.every,
+            burst=number,
+        )
 
     def _last_job_of(self, burst: int) -> int:
         if not hasattr(self, "_last_row"):
@@ -239,7 +249,6 @@ class Forecaster:
         ].assign(**dict.fromkeys(names, 0))
 
 
-_REQUEST = (
-    "user", "requested_time", "n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node", "gpu_type",
-    "partition", "account",
-)  # fmt: skip
+_REQUEST = tuple(
+    "user requested_time n_nodes cpus_per_node mem_mb_per_node gpus_per_node gpu_type partition account".split()
+)

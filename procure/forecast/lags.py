@@ -43,6 +43,9 @@ def lagged(patterns: Patterns, forecasts: Forecasts) -> Lagged:
         came.append(by_clock.until(b.key, expected + tolerance, expected - tolerance)[0] > 0)
     lags = [*shorter, whole]
     return Lagged(
-        len(lags), np.tile(f.burst, len(lags)), np.repeat(lags, len(f.burst)),
-        np.concatenate([*known, f.known]), np.concatenate([*came, f.came]),
-    )  # fmt: skip
+        len(lags),
+        np.tile(f.burst, len(lags)),
+        np.repeat(lags, len(f.burst)),
+        np.concatenate([*known, f.known]),
+        np.concatenate([*came, f.came]),
+    )

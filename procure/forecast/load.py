@@ -122,15 +122,20 @@ def _rows(first: int, load: np.ndarray, jobs: pd.DataFrame, settings: PatternSet
         parts.append(
             pd.DataFrame(
                 {
-                    "issued": first + HOUR * now, "target": moment, "actual": load[target], "horizon": horizon,
-                    "now": load[now - 1], "day": (total[now] - total[now - 24]) / 24,
+                    "issued": first + HOUR * now,
+                    "target": moment,
+                    "actual": load[target],
+                    "horizon": horizon,
+                    "now": load[now - 1],
+                    "day": (total[now] - total[now - 24]) / 24,
                     "week": (total[now] - total[now - WEEK_HOURS]) / WEEK_HOURS,
                     "day_before": load[np.minimum(target - days, now - 1)],
                     "week_before": load[np.minimum(target - WEEK_HOURS, now - 1)],
-                    "hour": local // HOUR % 24, "weekday": (local // (24 * HOUR) + 4) % 7,
+                    "hour": local // HOUR % 24,
+                    "weekday": (local // (24 * HOUR) + 4) % 7,
                 }
             )
-        )  # fmt: skip
+        )
     rows = pd.concat(parts, ignore_index=True)
     rows["coming"] = _coming(patterns, jobs, rows["issued"].to_numpy(), rows["target"].to_numpy())
     return rows

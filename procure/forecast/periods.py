@@ -198,9 +198,17 @@ class Patterns:
         local = to_local(submit[order], self.settings.tz)
         periods = np.array(list(PERIODS.values()), np.int64)
         n = follow(
-            key, submit[order], local, self.settings.gap, periods, self.settings.tolerance, grown, n_old,
-            self._last_of, found,
-        )  # fmt: skip
+            key,
+            submit[order],
+            local,
+            self.settings.gap,
+            periods,
+            self.settings.tolerance,
+            grown,
+            n_old,
+            self._last_of,
+            found,
+        )
         self.bursts = Bursts(*(np.ascontiguousarray(array[..., :n]) for array in grown))
         self.n_rows += n_new
         self.last = max(self.last, int(submit.max())) if n_new else self.last
@@ -272,9 +280,13 @@ class Patterns:
         frame["below"] = b.root[layer - 1] if layer else np.arange(len(b.key))
         groups = frame.groupby("root")
         found = groups.agg(
-            length=("length", "max"), n_bursts=("start", "size"), n_within=("below", "nunique"),
-            jobs_per_burst=("n_jobs", "median"), since=("start", "min"), last=("start", "max"),
-        )  # fmt: skip
+            length=("length", "max"),
+            n_bursts=("start", "size"),
+            n_within=("below", "nunique"),
+            jobs_per_burst=("n_jobs", "median"),
+            since=("start", "min"),
+            last=("start", "max"),
+        )
         found["burst"] = groups["length"].apply(lambda values: values.index[-1])
         found = found[found["length"] >= fewest].sort_values(
             ["length", "n_bursts"], ascending=False, kind="stable"

@@ -84,9 +84,16 @@ class Forecast(Parameters):
         else:
             raise TableError(f"tz={self.tz} was given, and the times of the jobs are no dates; leave tz out")
         expected = lay_out(
-            state, self.confidence, self.control, self.tolerance, (self.a, self.b), self.eta, self.seed,
-            began=first, tz=tz,
-        )  # fmt: skip
+            state,
+            self.confidence,
+            self.control,
+            self.tolerance,
+            (self.a, self.b),
+            self.eta,
+            self.seed,
+            began=first,
+            tz=tz,
+        )
         return make_hold(state, expected)
 
     def make_with(self, state: State, facts: Facts) -> Policy:

@@ -16,10 +16,10 @@ from procure.page.html import render, write_page
 from procure.text import duration
 from procure.workload.clock import has_dates, local_times
 
-_QUALITY = [
-    "period", "confidence", "n_forecasts", "n_hits", "base_rate", "auc", "brier", "brier_constant", "worst_tenth",
-    "auc_days_shuffled", "auc_within", "auc_within_days_shuffled", "auc_outcomes_shuffled",
-]  # fmt: skip
+_QUALITY = (
+    "period confidence n_forecasts n_hits base_rate auc brier brier_constant worst_tenth "
+    "auc_days_shuffled auc_within auc_within_days_shuffled auc_outcomes_shuffled"
+).split()
 
 
 def write_report(

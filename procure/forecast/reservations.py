@@ -92,10 +92,13 @@ def lay_out(
     """
     jobs = pd.DataFrame(
         {
-            "user": state.user.astype(str), "submit_time": state.submit + began, "requested_time": state.requested,
-            "n_nodes": state.n_nodes, "cpus_per_node": state.cpus,
+            "user": state.user.astype(str),
+            "submit_time": state.submit + began,
+            "requested_time": state.requested,
+            "n_nodes": state.n_nodes,
+            "cpus_per_node": state.cpus,
         }
-    )  # fmt: skip
+    )
     settings = PatternSettings(day_tolerance=tolerance, week_tolerance=3 * tolerance, tz=tz)
     patterns = Patterns(settings)
     burst = patterns.extend(jobs)
@@ -128,11 +131,15 @@ def _of_layer(patterns: Patterns, name: str, mode: str, control: str, seed: int,
     moment = np.where(f.came, again, f.expected) if control == "exact" else f.expected
     return pd.DataFrame(
         {
-            "issued": f.issued - began, "moment": moment - began, "tolerance": tolerance, "sure": sure,
+            "issued": f.issued - began,
+            "moment": moment - began,
+            "tolerance": tolerance,
+            "sure": sure,
             "came": np.where(f.came, again - began, FAR),
-            "key": f.key, "burst": f.burst,
+            "key": f.key,
+            "burst": f.burst,
         }
-    )  # fmt: skip
+    )
 
 
 def _known_size(table: pd.DataFrame, burst: np.ndarray, submit: np.ndarray) -> np.ndarray:

@@ -227,9 +227,16 @@ def quick_wait(day: Day, policy: Parameters) -> float:
     """Return a day's mean wait, s, under a compiled policy: `simulate_day` without what only a report needs."""
     took = day.ready.durations
     world, state = simulator_state.build(
-        day.ready.jobs, day.ready.kinds, day.ready.fits, day.ready.kind_of, took.took,
-        options=policy.options(), user=day.ready.user, full=took.full, limit=took.limit,
-    )  # fmt: skip
+        day.ready.jobs,
+        day.ready.kinds,
+        day.ready.fits,
+        day.ready.kind_of,
+        took.took,
+        options=policy.options(),
+        user=day.ready.user,
+        full=took.full,
+        limit=took.limit,
+    )
     made = policy.make(state)
     drive(world, state, made, name="learned")
     ran = state.start >= 0

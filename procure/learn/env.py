@@ -89,9 +89,15 @@ def make_env(workloads: Sequence[Prepared], reward: str = "wait") -> Any:
             self._next += 1
             took = ready.durations
             self.world, self.state = simulator_state.build(
-                ready.jobs, ready.kinds, ready.fits, ready.kind_of, took.took,
-                user=ready.user, full=took.full, limit=took.limit,
-            )  # fmt: skip
+                ready.jobs,
+                ready.kinds,
+                ready.fits,
+                ready.kind_of,
+                took.took,
+                user=ready.user,
+                full=took.full,
+                limit=took.limit,
+            )
             advance(self.world, self.state)
             self._n = _go_on(self.world, self.state, self._slots, self._seen, self._mask)
             return self._seen.copy(), {}

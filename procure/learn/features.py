@@ -15,10 +15,12 @@ from procure.policies.lines import Lines
 from procure.simulator.kernel import kernel
 from procure.simulator.state import State
 
-FEATURES = (
-    "run_time", "requested", "share", "scarcity", "age", "n_alike", "known", "margin",
-    "queue_run_time", "queue_share", "free_run_time", "free_share",
-)  # fmt: skip
+FEATURES = tuple(
+    (
+        "run_time requested share scarcity age n_alike known margin queue_run_time queue_share "
+        "free_run_time free_share"
+    ).split()
+)
 """Per class, each near −1 … 1: logarithms in units of about a decade, shares as they are.
 
 ``run_time`` expected, ``requested``, ``share`` of the dominant resource of the system, ``scarcity``

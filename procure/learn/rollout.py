@@ -50,9 +50,16 @@ def make_ahead(state: State, own: Scored, horizon: int, every: int) -> Ahead:
     lines = (np.zeros(n_lines, np.int64) for _ in range(2))
     jobs = (np.zeros(n_jobs, np.int64) for _ in range(3))
     return Ahead(  # type: ignore[call-arg]
-        own, horizon, every, shadow, np.zeros((len(ORDERS), n_lines)), *lines, *jobs,
-        np.zeros(len(state.node_list), np.int64), np.array([LEARNED, -every, 0], np.int64),
-    )  # fmt: skip
+        own,
+        horizon,
+        every,
+        shadow,
+        np.zeros((len(ORDERS), n_lines)),
+        *lines,
+        *jobs,
+        np.zeros(len(state.node_list), np.int64),
+        np.array([LEARNED, -every, 0], np.int64),
+    )
 
 
 @kernel

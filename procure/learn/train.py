@@ -94,9 +94,14 @@ def learn_policy(
 
     note("simulating the days under sjf")
     chosen = lay_out_days(
-        jobs, nodes, *day_span(days.days), days.tz,
-        min_jobs=days.min_jobs, max_jobs=days.max_jobs, min_wait=days.min_wait,
-    )  # fmt: skip
+        jobs,
+        nodes,
+        *day_span(days.days),
+        days.tz,
+        min_jobs=days.min_jobs,
+        max_jobs=days.max_jobs,
+        min_wait=days.min_wait,
+    )
     note(f"training on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
     return train_by_search(jobs, nodes, chosen, days.tz, settings, say)
 
@@ -138,9 +143,16 @@ def evaluate_policy(
     """
     days = days or DayFilter(tz=policy.trained.get("tz", "UTC"), max_jobs=3000)
     chosen = lay_out_days(
-        jobs, nodes, *day_span(days.days), days.tz, min_jobs=days.min_jobs, max_jobs=days.max_jobs,
-        min_wait=days.min_wait, history=policy.history, with_exact=True,
-    )  # fmt: skip
+        jobs,
+        nodes,
+        *day_span(days.days),
+        days.tz,
+        min_jobs=days.min_jobs,
+        max_jobs=days.max_jobs,
+        min_wait=days.min_wait,
+        history=policy.history,
+        with_exact=True,
+    )
     seen = sorted({day.name for day in chosen} & set(policy.trained.get("days", ())))
     if seen:
         of_these = counted(len(seen), "of these days", "of these days")

@@ -152,9 +152,13 @@ class Surrogate:
     def archive(self) -> Archive:
         """Return the fitted model as plain data, in XGBoost's format that cannot execute code."""
         head = {
-            "schema": SCHEMA, "kind": self.kind, "seed": self.seed, "profile": self.profile_,
-            "scale": self.scale_, "n_features": self.n_features_,
-        }  # fmt: skip
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "seed": self.seed,
+            "profile": self.profile_,
+            "scale": self.scale_,
+            "n_features": self.n_features_,
+        }
         return Archive(head, trees={"trees": bytes(self.model_.get_booster().save_raw("ubj"))})
 
     def save(self, path: str | Path) -> Path:

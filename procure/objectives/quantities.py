@@ -111,16 +111,25 @@ OBJECTIVES: dict[str, Quantity] = {
         _result("worst-day", "mean_wait_time", "s", "mean wait on the workload where it is longest", "worst"),
         _result("cvar", "mean_wait_time", "s", "mean wait over the worst share of the workloads", "cvar"),
         _result(
-            "regret-max", "mean_wait_time", "share",
-            "largest over the workloads of (wait − the best there)/max(the best there, 60 s)", "regret-max",
+            "regret-max",
+            "mean_wait_time",
+            "share",
+            "largest over the workloads of (wait − the best there)/max(the best there, 60 s)",
+            "regret-max",
         ),
         _result(
-            "rank", "mean_wait_time", "share",
-            "root mean square, over the workloads, of the share of the packages that are better there", "rank",
+            "rank",
+            "mean_wait_time",
+            "share",
+            "root mean square, over the workloads, of the share of the packages that are better there",
+            "rank",
         ),
         _result(
-            "rank-by-class", "mean_wait_time", "share",
-            "as rank, two thirds by the waits of all jobs and a third by those of each class", "rank-by-class",
+            "rank-by-class",
+            "mean_wait_time",
+            "share",
+            "as rank, two thirds by the waits of all jobs and a third by those of each class",
+            "rank-by-class",
         ),
         _result("share-over-1h", "share_over_1h", "share", "share of the jobs that wait over an hour"),
         _result("user-fair-wait", "user_fair_wait_time", "s", "mean over the users of each one's mean wait"),
@@ -131,7 +140,7 @@ OBJECTIVES: dict[str, Quantity] = {
         _cost("cost-per-core-hour", "usd_per_core_hour", "US$/core-hour", "total cost per core-hour used"),
         _cost("energy", "energy_kwh_per_year", "kWh/year", "energy, cooling included"),
     )
-}  # fmt: skip
+}
 """By name, in the order in which help shows them; less is better for each."""
 MEAN_WAIT = OBJECTIVES["mean-wait"]
 

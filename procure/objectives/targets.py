@@ -69,9 +69,12 @@ def parse_target(job_class: str, text: str) -> Target:
     of = Quantity(
         f"{job_class} {' '.join(figure.split())}" + (f" in {n} of {m}" if n else ""),
         column if job_class == ALL else f"{job_class}_{column}",
-        "result", unit, f"{figure} of {'all jobs' if job_class == ALL else f'the class {job_class}'}",
-        "mean" if n is None else "quantile", None if n is None else int(n) / int(m),
-    )  # fmt: skip
+        "result",
+        unit,
+        f"{figure} of {'all jobs' if job_class == ALL else f'the class {job_class}'}",
+        "mean" if n is None else "quantile",
+        None if n is None else int(n) / int(m),
+    )
     return Target(job_class, text, parse(f"{of.name} <= {bound}", {of.name: of}))
 
 

@@ -95,10 +95,12 @@ def _rate_errors(quotes: pd.DataFrame, source: str) -> Iterator[CellError]:
         both = (rates.notna() & of_core.notna()).to_numpy()
         for row in np.flatnonzero(~np.isclose(rates, of_core) & both):
             yield CellError(
-                source, int(row), "spec_rate_node",
+                source,
+                int(row),
+                "spec_rate_node",
                 f"{quotes['spec_rate_node'].iloc[row]:g} for {quotes['cpus'].iloc[row]} CPUs is "
                 f"{of_core.iloc[row]:.4g} each, and spec_rate is {rates.iloc[row]:g}; give one of them",
-            )  # fmt: skip
+            )
         rates = rates.fillna(of_core)
     for row in np.flatnonzero((rates < SPEEDS[0]).to_numpy()):
         what = f"a speed is a number above 0, at least {SPEEDS[0]:g}; {rates.iloc[row]:g} was given"

@@ -28,9 +28,18 @@ HEADINGS = {
 _WORDS = {"cpu": "CPU", "cpus": "CPUs", "gpu": "GPU", "gpus": "GPUs", "rmse": "RMSE", "usd": "US$"}
 
 _ENDINGS = {
-    ", s": "s", " s": "s", "_s": "s", "_seconds": "s", ", US$": "US$", "_usd": "US$", "_gb": "GB", "_mb": "MB",
-    "_kwh_per_year": "kWh/year", ", kWh/year": "kWh/year", ", share": "share",
-}  # fmt: skip
+    ", s": "s",
+    " s": "s",
+    "_s": "s",
+    "_seconds": "s",
+    ", US$": "US$",
+    "_usd": "US$",
+    "_gb": "GB",
+    "_mb": "MB",
+    "_kwh_per_year": "kWh/year",
+    ", kWh/year": "kWh/year",
+    ", share": "share",
+}
 """What names end in, and the unit that it tells."""
 _KEPT_ENDINGS = {"share": "share", "wait": "s"}
 

@@ -20,21 +20,43 @@ from procure.text import duration, printable
 warnings.filterwarnings("ignore", message="Glyph .* missing from")
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#666666",
-)  # fmt: skip
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#666666",
+)
 """Okabe and Ito's palette, which colour-blind readers can tell apart."""
 
 PALETTE = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 
 _TICKS: dict[float, str] = {
-    0: "0", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h",
-    86_400: "1 d", 864_000: "10 d", 8_640_000: "100 d",
-}  # fmt: skip
+    0: "0",
+    1: "1 s",
+    10: "10 s",
+    60: "1 min",
+    600: "10 min",
+    3600: "1 h",
+    36_000: "10 h",
+    86_400: "1 d",
+    864_000: "10 d",
+    8_640_000: "100 d",
+}
 
 _BETWEEN: dict[float, str] = {
-    30: "30 s", 120: "2 min", 300: "5 min", 1200: "20 min", 7200: "2 h", 18_000: "5 h", 172_800: "2 d",
-    432_000: "5 d", 1_728_000: "20 d", 4_320_000: "50 d",
-}  # fmt: skip
+    30: "30 s",
+    120: "2 min",
+    300: "5 min",
+    1200: "20 min",
+    7200: "2 h",
+    18_000: "5 h",
+    172_800: "2 d",
+    432_000: "5 d",
+    1_728_000: "20 d",
+    4_320_000: "50 d",
+}
 
 
 def figure(width: float = 7.2, height: float = 3.2, columns: int = 1) -> tuple[Any, Any]:

@@ -186,8 +186,11 @@ def choose(state, job, place, spared):
     if state.pool and state.n_idle[0] < wanted:
         return False
     free_cpus, free_mem, free_gpus, node_types = (
-        state.free_cpus, state.free_mem, state.free_gpus, state.node_types,
-    )  # fmt: skip
+        state.free_cpus,
+        state.free_mem,
+        state.free_gpus,
+        state.node_types,
+    )
     spare_cpus, spare_mem, spare_gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
     chosen, first, masked, opened = state.chosen, place.first, place.masked, place.open
     n_nodes = free_cpus.size

@@ -12,8 +12,9 @@ from procure.queue_time.metrics import Forecast
 _WEEK = recent.columns("week")[int(np.searchsorted(recent.LEVELS, 0.5))]
 
 
-def guesses(jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, train: np.ndarray, test: np.ndarray
-            ) -> dict[str, Forecast]:  # fmt: skip
+def guesses(
+    jobs: pd.DataFrame, features: pd.DataFrame, wait: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> dict[str, Forecast]:
     """Make every naive forecast for the test rows.
 
     Parameters

@@ -61,9 +61,19 @@ def fit_plain(
     if mean:
         settings = {"objective": "reg:squarederror"}
     return fit_booster(
-        features, target, n_rounds, seed, eta=0.1, max_depth=0, max_leaves=31, grow_policy="lossguide",
-        subsample=1.0, colsample_bytree=1.0, reg_lambda=0.0, **settings,
-    )  # fmt: skip
+        features,
+        target,
+        n_rounds,
+        seed,
+        eta=0.1,
+        max_depth=0,
+        max_leaves=31,
+        grow_policy="lossguide",
+        subsample=1.0,
+        colsample_bytree=1.0,
+        reg_lambda=0.0,
+        **settings,
+    )
 
 
 def fit_booster(
@@ -74,9 +84,17 @@ def fit_booster(
 
     data = xgboost.QuantileDMatrix(features, target, nthread=1)
     parameters = {
-        "max_depth": 5, "eta": 0.06, "min_child_weight": 20, "subsample": 0.7, "colsample_bytree": 0.5,
-        "reg_lambda": 5.0, "tree_method": "hist", "nthread": 1, "verbosity": 0, "seed": seed,
-    }  # fmt: skip
+        "max_depth": 5,
+        "eta": 0.06,
+        "min_child_weight": 20,
+        "subsample": 0.7,
+        "colsample_bytree": 0.5,
+        "reg_lambda": 5.0,
+        "tree_method": "hist",
+        "nthread": 1,
+        "verbosity": 0,
+        "seed": seed,
+    }
     n_trees = np.asarray(settings.get("quantile_alpha", 0.0)).size
     with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
         return _taken(
@@ -113,9 +131,15 @@ def fit_published(features: np.ndarray, target: np.ndarray, n_trees: int = 150) 
     import xgboost
 
     parameters = {
-        "max_depth": 5, "tree_method": "hist", "max_bin": 32, "reg_lambda": 0.0, "min_child_weight": 1,
-        "nthread": 1, "verbosity": 0, "base_score": float(np.mean(target)),
-    }  # fmt: skip
+        "max_depth": 5,
+        "tree_method": "hist",
+        "max_bin": 32,
+        "reg_lambda": 0.0,
+        "min_child_weight": 1,
+        "nthread": 1,
+        "verbosity": 0,
+        "base_score": float(np.mean(target)),
+    }
     data = xgboost.DMatrix(features, target, nthread=1)
     first = xgboost.train(parameters | {"eta": 1.0}, data, 1)
     return _taken(xgboost.train(parameters | {"eta": 0.2}, data, n_trees - 1, xgb_model=first))

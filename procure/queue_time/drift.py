@@ -8,9 +8,12 @@ import pandas as pd
 from procure.text import roughly
 
 WATCHED = {
-    "queue_depth": "jobs in the queue", "cpus_in_use": "CPUs in use", "queued_cpu_seconds": "CPU-hours in the queue",
-    "submitted_24h": "submissions in 24 hours", "log_wait_mean_24h": "typical wait of the last 24 hours' starts",
-}  # fmt: skip
+    "queue_depth": "jobs in the queue",
+    "cpus_in_use": "CPUs in use",
+    "queued_cpu_seconds": "CPU-hours in the queue",
+    "submitted_24h": "submissions in 24 hours",
+    "log_wait_mean_24h": "typical wait of the last 24 hours' starts",
+}
 
 
 def _written(name: str, value: float) -> str:

@@ -33,8 +33,13 @@ COARSE_KS = (5, 10, 20, 40, 57, 80, 110, 150)
 """The numbers of groups among which an evaluation chooses on a validation part of its training rows."""
 
 MONTHLY = {
-    "max_rows": 30_000, "max_pairs": 200_000, "quantile_rounds": 100, "chance_rounds": 100, "eta": 0.12, "members": 1,
-}  # fmt: skip
+    "max_rows": 30_000,
+    "max_pairs": 200_000,
+    "quantile_rounds": 100,
+    "chance_rounds": 100,
+    "eta": 0.12,
+    "members": 1,
+}
 """What a model that is trained again every month saves: older rows, rounds and members."""
 
 Progress = Callable[[str], None]
@@ -180,9 +185,18 @@ def evaluate(
 
 
 def _evaluate_split(
-    found: Evaluation, name: str, group: list[Split], again: list[Split], methods: Sequence[str], seed: int,
-    k: int | None, deadline: float | None, settings: Settings | None, every: float, progress: Progress,
-) -> None:  # fmt: skip
+    found: Evaluation,
+    name: str,
+    group: list[Split],
+    again: list[Split],
+    methods: Sequence[str],
+    seed: int,
+    k: int | None,
+    deadline: float | None,
+    settings: Settings | None,
+    every: float,
+    progress: Progress,
+) -> None:
     test = np.concatenate([split.test for split in group])
     wait, base = found.wait[test], found.wait[group[0].train]
     deadlines = {"mean": float(base.mean()) if deadline is None else float(deadline)}
@@ -275,9 +289,14 @@ def _plain(found: Evaluation, group: list[Split], seed: int) -> np.ndarray:
 
 
 def _ours(
-    found: Evaluation, group: list[Split], seed: int, settings: Settings | None, deadlines: list[float], every: float,
+    found: Evaluation,
+    group: list[Split],
+    seed: int,
+    settings: Settings | None,
+    deadlines: list[float],
+    every: float,
     progress: Progress,
-) -> Forecast:  # fmt: skip
+) -> Forecast:
     """Judge the product as it is used: boosters from before each cut, a mixture that learns as outcomes come in."""
     name, outcomes = group[0].name, Outcomes.of(found.jobs)
     monthly = MONTHLY if name == "rolling" else {}

@@ -188,9 +188,12 @@ def _starts(log: Log, ask: Log) -> Starts:
     """Sort the starts, of all jobs and by each grouping; beside them the groups of the jobs asked about."""
     wait = np.where(log.start < NEVER, log.wait, 0).astype(float)
     values = {
-        "log_wait": np.log1p(wait), "wait": wait, "at": log.start.astype(float), "n": np.ones(log.n),
+        "log_wait": np.log1p(wait),
+        "wait": wait,
+        "at": log.start.astype(float),
+        "n": np.ones(log.n),
         "work": log.work,
-    }  # fmt: skip
+    }
     starts: Starts = {"all": (Events.of(log.start, values), None)}
     for label in GROUPS:
         group = getattr(log, label)

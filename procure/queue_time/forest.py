@@ -18,8 +18,13 @@ _FEW = 500_000
 _LINKS = ("identity", "logistic")
 _MOST_COLUMNS = 100_000
 _NODES = {
-    "left": "<i4", "right": "<i4", "feature": "<i4", "threshold": "<f4", "nan_left": "|u1", "value": "<f4",
-}  # fmt: skip
+    "left": "<i4",
+    "right": "<i4",
+    "feature": "<i4",
+    "threshold": "<f4",
+    "nan_left": "|u1",
+    "value": "<f4",
+}
 """What is known of each node; a leaf is its own child on both sides, an inner node's value the mean of its leaves."""
 _TREES = {"root": "<i4", "output": "<i4"}
 
@@ -84,9 +89,17 @@ class Booster:
         nodes, trees = self.nodes, self.trees
         total = np.tile(self.base, (len(features), 1))
         _compiled_walk()(
-            features, trees["root"], trees["output"], nodes["left"], nodes["right"], nodes["feature"],
-            nodes["threshold"], nodes["nan_left"], nodes["value"], total,
-        )  # fmt: skip
+            features,
+            trees["root"],
+            trees["output"],
+            nodes["left"],
+            nodes["right"],
+            nodes["feature"],
+            nodes["threshold"],
+            nodes["nan_left"],
+            nodes["value"],
+            total,
+        )
         return total
 
     def contributions(self, features: np.ndarray) -> np.ndarray:
@@ -106,9 +119,12 @@ class Booster:
     def to_bytes(self) -> bytes:
         """Write the trees: a line of JSON, and the arrays."""
         head = {
-            "n_features": self.n_features, "base": self.base.tolist(), "link": self.link,
-            "n_nodes": len(self.nodes["left"]), "n_trees": len(self.trees["root"]),
-        }  # fmt: skip
+            "n_features": self.n_features,
+            "base": self.base.tolist(),
+            "link": self.link,
+            "n_nodes": len(self.nodes["left"]),
+            "n_trees": len(self.trees["root"]),
+        }
         parts = [json.dumps(head).encode() + b"\n"]
         parts += [self.nodes[name].astype(dtype).tobytes() for name, dtype in _NODES.items()]
         parts += [self.trees[name].astype(dtype).tobytes() for name, dtype in _TREES.items()]
@@ -132,9 +148,12 @@ def from_bytes(content: bytes, source: str) -> Booster:
             arrays[name] = np.frombuffer(rest, dtype, counts[name], at)
             at += arrays[name].nbytes
         found = Booster(
-            int(head["n_features"]), np.array(head["base"], dtype=np.float64), head["link"],
-            {name: arrays[name] for name in _NODES}, {name: arrays[name] for name in _TREES},
-        )  # fmt: skip
+            int(head["n_features"]),
+            np.array(head["base"], dtype=np.float64),
+            head["link"],
+            {name: arrays[name] for name in _NODES},
+            {name: arrays[name] for name in _TREES},
+        )
         whole = at == len(rest) and _can_be_walked(found)
     except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
         whole = False
@@ -152,11 +171,14 @@ def _can_be_walked(booster: Booster) -> bool:
     leaf = nodes["left"] == own
     inside = all(((nodes[side] > own) & (nodes[side] < n) | leaf).all() for side in ("left", "right"))
     legal = (
-        inside and (nodes["right"][leaf] == own[leaf]).all() and booster.link in _LINKS
+        inside
+        and (nodes["right"][leaf] == own[leaf]).all()
+        and booster.link in _LINKS
         and 1 <= booster.n_features <= _MOST_COLUMNS
         and ((nodes["feature"] >= 0) & (nodes["feature"] < booster.n_features)).all()
-        and ((root >= 0) & (root < n)).all() and ((output >= 0) & (output < len(booster.base))).all()
-    )  # fmt: skip
+        and ((root >= 0) & (root < n)).all()
+        and ((output >= 0) & (output < len(booster.base))).all()
+    )
     return bool(
         legal
         and all(np.isfinite(values).all() for values in (booster.base, nodes["value"], nodes["threshold"]))
@@ -185,15 +207,21 @@ def of_learner(learner: dict[str, Any]) -> Booster:
     if logistic:
         base = np.log(base / (1 - base))
     nodes: dict[str, np.ndarray] = {
-        "left": left, "right": right, "feature": joined("split_indices"), "threshold": threshold,
-        "nan_left": joined("default_left"), "value": value,
-    }  # fmt: skip
+        "left": left,
+        "right": right,
+        "feature": joined("split_indices"),
+        "threshold": threshold,
+        "nan_left": joined("default_left"),
+        "value": value,
+    }
     n_outputs = int(np.max(model["tree_info"])) + 1
     return Booster(
-        int(parameters["num_feature"]), np.broadcast_to(base, max(n_outputs, len(base))).copy(),
-        _LINKS[int(logistic)], {name: nodes[name].astype(dtype) for name, dtype in _NODES.items()},
+        int(parameters["num_feature"]),
+        np.broadcast_to(base, max(n_outputs, len(base))).copy(),
+        _LINKS[int(logistic)],
+        {name: nodes[name].astype(dtype) for name, dtype in _NODES.items()},
         {"root": root.astype(np.int32), "output": np.asarray(model["tree_info"]).astype(np.int32)},
-    )  # fmt: skip
+    )
 
 
 def _means(left: np.ndarray, right: np.ndarray, leaf_value: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -22,10 +22,15 @@ class Meaning:
 
 
 _JOB = {
-    "all": "job", "queue": "job", "partition": "job of the partition", "user": "job of the user", "shape": "like job",
-    "like": "nearly equal job of the user", "narrower": "job that asks for no more CPUs",
+    "all": "job",
+    "queue": "job",
+    "partition": "job of the partition",
+    "user": "job of the user",
+    "shape": "like job",
+    "like": "nearly equal job of the user",
+    "narrower": "job that asks for no more CPUs",
     "shorter": "job with no longer a limit",
-}  # fmt: skip
+}
 """Like jobs: same partition, CPUs to the next power of two, limit within a factor of four, with GPUs or without. Nearly
 equal: same user, partition, CPUs and limit to ten minutes."""
 _TOPIC = {"all": "lately", "partition": "lately", "user": "user", "shape": "like", "like": "like"}

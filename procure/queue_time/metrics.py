@@ -63,9 +63,15 @@ def confusion(wait: np.ndarray, point: np.ndarray, deadline: float) -> dict[str,
         return part / whole if whole else float("nan")
 
     return {
-        "tp": tp, "fp": fp, "fn": fn, "tn": tn, "accuracy": ratio(tp + tn, len(wait)),
-        "precision": ratio(tp, tp + fp), "recall": ratio(tp, tp + fn), "f1": ratio(2 * tp, 2 * tp + fp + fn),
-    }  # fmt: skip
+        "tp": tp,
+        "fp": fp,
+        "fn": fn,
+        "tn": tn,
+        "accuracy": ratio(tp + tn, len(wait)),
+        "precision": ratio(tp, tp + fp),
+        "recall": ratio(tp, tp + fn),
+        "f1": ratio(2 * tp, 2 * tp + fp + fn),
+    }
 
 
 def brier(chance: np.ndarray, happened: np.ndarray) -> float:
@@ -155,13 +161,17 @@ def judge(wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], bas
     quantiles, interval = forecast.quantiles, forecast.interval
     error = np.abs(point - wait)
     common = {
-        "mae": float(error.mean()), "rmse": float(np.sqrt(np.mean(error**2))),
-        "mse_log10": mse_log10(wait, point), "within_2x": within(wait, point, 2),
+        "mae": float(error.mean()),
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "mse_log10": mse_log10(wait, point),
+        "within_2x": within(wait, point, 2),
         "within_3x": within(wait, point, 3),
-        "pinball": pinball(wait, np.repeat(point[:, None], len(LEVELS), 1) if quantiles is None else quantiles),
+        "pinball": pinball(
+            wait, np.repeat(point[:, None], len(LEVELS), 1) if quantiles is None else quantiles
+        ),
         "coverage_90": None if interval is None else float(covered(wait, interval).mean()),
         "median_width_90": None if interval is None else float(np.median(interval[:, 1] - interval[:, 0])),
-    }  # fmt: skip
+    }
     rows = []
     for label, deadline in deadlines.items():
         did = wait <= deadline

@@ -193,9 +193,12 @@ class QueueTimeModel:
         rows, deadline = _pairs(len(wait), self.deadlines, chosen.max_pairs, seed)
         pairs = np.column_stack([matrix[rows], np.log1p(deadline).astype(np.float32)])
         chance = fit_chances(
-            pairs, (wait[rows] <= deadline).astype(float), chosen.chance_rounds, seed,
+            pairs,
+            (wait[rows] <= deadline).astype(float),
+            chosen.chance_rounds,
+            seed,
             **(common | {"min_child_weight": 2 * chosen.least_weight}),
-        )  # fmt: skip
+        )
         return Member(quantile, chance)
 
     def _curve(self, matrix: np.ndarray) -> np.ndarray:

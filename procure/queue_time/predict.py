@@ -43,9 +43,14 @@ class Request:
     def of(cls, job: Any) -> Request:
         """Return what a row of a job table asks for."""
         return cls(
-            int(job.n_nodes * job.cpus_per_node), int(job.requested_time), int(job.mem_mb_per_node),
-            int(job.n_nodes * job.gpus_per_node), int(job.n_nodes), str(job.partition), str(job.user),
-        )  # fmt: skip
+            int(job.n_nodes * job.cpus_per_node),
+            int(job.requested_time),
+            int(job.mem_mb_per_node),
+            int(job.n_nodes * job.gpus_per_node),
+            int(job.n_nodes),
+            str(job.partition),
+            str(job.user),
+        )
 
 
 def check_request(site: SiteModel, request: Request, state: pd.DataFrame | None = None) -> None:
@@ -57,8 +62,10 @@ def check_request(site: SiteModel, request: Request, state: pd.DataFrame | None 
         A job larger than anything seen on the site, a negative amount, or an unknown partition.
     """
     for name, value, unit in (
-        ("cpus", request.cpus, "CPUs"), ("mem", request.mem_mb * request.nodes, "MB"), ("gpus", request.gpus, "GPUs"),
-    ):  # fmt: skip
+        ("cpus", request.cpus, "CPUs"),
+        ("mem", request.mem_mb * request.nodes, "MB"),
+        ("gpus", request.gpus, "GPUs"),
+    ):
         most = site.about["most"][name]
         if value < 0:
             raise TableError(f"{value} {unit} was asked for; an amount cannot be negative")
@@ -124,11 +131,17 @@ def situation(
     history = history[history["submit_time"] <= now]
     request = replace(request, partition=request.partition or usual_partition(site))
     job = {
-        "job_id": "?", "user": request.user, "partition": request.partition,
-        "submit_time": now, "requested_time": request.requested_time, "run_time": 0, "n_nodes": request.nodes,
-        "cpus_per_node": -(-request.cpus // request.nodes), "mem_mb_per_node": request.mem_mb,
+        "job_id": "?",
+        "user": request.user,
+        "partition": request.partition,
+        "submit_time": now,
+        "requested_time": request.requested_time,
+        "run_time": 0,
+        "n_nodes": request.nodes,
+        "cpus_per_node": -(-request.cpus // request.nodes),
+        "mem_mb_per_node": request.mem_mb,
         "gpus_per_node": -(-request.gpus // request.nodes),
-    }  # fmt: skip
+    }
     table = pd.concat([history, pd.DataFrame([job])], ignore_index=True)
     row, log = len(table) - 1, read_jobs(table)
     return Situation(request, now, table, row, log, _features(site, log, np.array([row])))
@@ -234,9 +247,13 @@ def widened(said: Distribution, doubt: float) -> Distribution:
 
 
 def what_if(
-    site: SiteModel, request: Request, state: pd.DataFrame | None = None, deadline: float | None = None,
-    now: int | None = None, doubt: Callable[[Request, Situation], float] = lambda asked, here: 0.0,
-) -> pd.DataFrame:  # fmt: skip
+    site: SiteModel,
+    request: Request,
+    state: pd.DataFrame | None = None,
+    deadline: float | None = None,
+    now: int | None = None,
+    doubt: Callable[[Request, Situation], float] = lambda asked, here: 0.0,
+) -> pd.DataFrame:
     """Rank the same work in other sizes, times and partitions by its expected start.
 
     Sizes keep CPUs × time; the soonest median is first. ``doubt`` tells how much wider than stated each forecast is
@@ -318,9 +335,12 @@ def pending_waits(
         fresh = _features(site, read_jobs(others), last)
         request = Request.of(job)
         about = {
-            "job_id": str(job.job_id), "cpus": request.cpus, "requested_time": request.requested_time,
-            "partition": request.partition, "waited": waited,
-        }  # fmt: skip
+            "job_id": str(job.job_id),
+            "cpus": request.cpus,
+            "requested_time": request.requested_time,
+            "partition": request.partition,
+            "waited": waited,
+        }
         if isinstance(site.model, QueueTimeModel):
             rows.append(about | _read(rest(site.model, submitted.iloc[[place]], fresh, waited)))
         else:

@@ -18,9 +18,12 @@ _BLOCK = 20_000
 PREFIX = "recent_"
 """Of the names of the feature columns, which only `experts` reads: boosters do not see them."""
 KINDS = {
-    "day": ("partition", DAY), "week": ("partition", 7 * DAY), "month": ("partition", 30 * DAY),
-    "shape": ("shape", 7 * DAY), "user": ("user", 30 * DAY),
-}  # fmt: skip
+    "day": ("partition", DAY),
+    "week": ("partition", 7 * DAY),
+    "month": ("partition", 30 * DAY),
+    "shape": ("shape", 7 * DAY),
+    "user": ("user", 30 * DAY),
+}
 """By name: whose jobs (see `log.Log`), and the seconds before the submission in which they started."""
 
 

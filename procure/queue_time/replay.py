@@ -41,9 +41,17 @@ def replay_feature(log: Log, capacity: np.ndarray) -> np.ndarray:
     starts = begun[np.argsort(log.start[begun], kind="stable")]
     ends = begun[np.argsort(log.end[begun], kind="stable")]
     return _replay_all(
-        log.submit.astype(np.int64), log.start, log.end, log.left, log.cpus.astype(np.int64), limit, guess,
-        np.maximum(capacity, 1).astype(np.int64), starts, ends,
-    )  # fmt: skip
+        log.submit.astype(np.int64),
+        log.start,
+        log.end,
+        log.left,
+        log.cpus.astype(np.int64),
+        limit,
+        guess,
+        np.maximum(capacity, 1).astype(np.int64),
+        starts,
+        ends,
+    )
 
 
 def _used_share(log: Log) -> np.ndarray:

@@ -20,14 +20,13 @@ from procure.queue_time.trend import fit_line, judge_trend, steps, windows
 from procure.text import counted, duration
 from procure.workload.clock import has_dates, local_times
 
-_METHODS = [
-    "split", "method", "mae", "rmse", "mse_log10", "within_2x", "within_3x", "pinball", "deadline_accuracy",
-    "majority_accuracy", "coverage_90", "brier", "brier_base",
-]  # fmt: skip
-_DEADLINES = [
-    "split", "method", "deadline_label", "tp", "fp", "fn", "tn", "deadline_accuracy", "precision", "recall",
-    "f1", "majority_accuracy",
-]  # fmt: skip
+_METHODS = (
+    "split method mae rmse mse_log10 within_2x within_3x pinball deadline_accuracy majority_accuracy "
+    "coverage_90 brier brier_base"
+).split()
+_DEADLINES = (
+    "split method deadline_label tp fp fn tn deadline_accuracy precision recall f1 majority_accuracy"
+).split()
 
 
 def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | None = None) -> Path:

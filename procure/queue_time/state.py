@@ -18,27 +18,38 @@ from procure.workload.slurm_text import array_tasks, refuse_many_tasks, slurm_du
 FIELDS = "%i|%u|%P|%T|%r|%C|%D|%m|%b|%l|%V|%S|%Q"
 COMMAND = f'squeue --all --array-unique --format="{FIELDS}"'
 """What writes a state file; without its header line it is read as well."""
-_HEADER = (
-    "JOBID", "USER", "PARTITION", "STATE", "REASON", "CPUS", "NODES", "MIN_MEMORY", "TRES_PER_NODE", "TIME_LIMIT",
-    "SUBMIT_TIME", "START_TIME", "PRIORITY",
-)  # fmt: skip
+_HEADER = tuple(
+    (
+        "JOBID USER PARTITION STATE REASON CPUS NODES MIN_MEMORY TRES_PER_NODE TIME_LIMIT SUBMIT_TIME "
+        "START_TIME PRIORITY"
+    ).split()
+)
 _OPTIONAL = ("REASON", "TRES_PER_NODE", "PRIORITY")
-_ALL = (
-    "JOBID", "JOBID_RAW", "ARRAY_TASK", "ARRAY_JOB", "STATE", "REASON", "USER", "ACCOUNT", "PARTITION", "QOS", "CPUS",
-    "MIN_MEMORY", "TRES_PER_NODE", "NODES", "NODELIST", "NODELIST(REASON)", "START_TIME", "END_TIME", "SUBMIT_TIME",
-    "TIME_LIMIT", "TIME_LEFT", "TIME", "PRIORITY", "WORK_DIR",
-)  # fmt: skip
+_ALL = tuple(
+    (
+        "JOBID JOBID_RAW ARRAY_TASK ARRAY_JOB STATE REASON USER ACCOUNT PARTITION QOS CPUS MIN_MEMORY "
+        "TRES_PER_NODE NODES NODELIST NODELIST(REASON) START_TIME END_TIME SUBMIT_TIME TIME_LIMIT TIME_LEFT "
+        "TIME PRIORITY WORK_DIR"
+    ).split()
+)
 _LAYOUTS = {len(_HEADER): _HEADER, len(_ALL): _ALL}
-_STATES = {"PENDING": True, "PD": True, "RUNNING": False, "R": False, "COMPLETING": False, "CG": False,
-           "SUSPENDED": False, "CONFIGURING": False, "CF": False, "STOPPED": False, "RESIZING": False}  # fmt: skip
-_COLUMNS = [
-    "job_id", "user", "partition", "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node",
-    "mem_mb_per_node", "gpus_per_node", "state", "start_time", "end_time",
-]  # fmt: skip
+_STATES = dict.fromkeys(("PENDING", "PD"), True) | dict.fromkeys(
+    "RUNNING R COMPLETING CG SUSPENDED CONFIGURING CF STOPPED RESIZING".split(), False
+)
+_COLUMNS = (
+    "job_id user partition submit_time requested_time run_time n_nodes cpus_per_node mem_mb_per_node "
+    "gpus_per_node state start_time end_time"
+).split()
 _DIGITS = 9
 _NOT_WAITING = (
-    "JobHeld", "Dependency", "BeginTime", "PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "Reservation",
-)  # fmt: skip
+    "JobHeld",
+    "Dependency",
+    "BeginTime",
+    "PartitionConfig",
+    "PartitionTimeLimit",
+    "PartitionNodeLimit",
+    "Reservation",
+)
 
 
 def read_state(path: Path, tz: str | None = None) -> pd.DataFrame:
@@ -151,14 +162,19 @@ def _rows(cells: dict[str, str], where: str, tz: str | None) -> list[dict[str, o
         )
     per_node = -(-cpus // nodes)
     row = {
-        "user": cells["USER"], "partition": cells["PARTITION"],
+        "user": cells["USER"],
+        "partition": cells["PARTITION"],
         "submit_time": _moment(cells["SUBMIT_TIME"], tz, f"{where}, column SUBMIT_TIME"),
-        "requested_time": int(limit), "run_time": 0, "n_nodes": nodes, "cpus_per_node": per_node,
+        "requested_time": int(limit),
+        "run_time": 0,
+        "n_nodes": nodes,
+        "cpus_per_node": per_node,
         "mem_mb_per_node": int(np.ceil(memory * (per_node if per == "cpu" else 1))),
-        "gpus_per_node": _gpus(cells.get("TRES_PER_NODE", "")), "state": "PENDING" if pending else "RUNNING",
+        "gpus_per_node": _gpus(cells.get("TRES_PER_NODE", "")),
+        "state": "PENDING" if pending else "RUNNING",
         "start_time": None if pending else _moment(cells["START_TIME"], tz, f"{where}, column START_TIME"),
         "end_time": None,
-    }  # fmt: skip
+    }
     return [row | {"job_id": name} for name in (array_tasks(cells["JOBID"]) if pending else [cells["JOBID"]])]
 
 

@@ -27,10 +27,12 @@ _STATE = ("copies", "paces", "errors", "moved", "scale", "curve", "even", "exper
 _COUNTS = ("n_errors", "seen", "until", "share")
 """The arrays and numbers of a `mixture.Mixture`."""
 _TEXT = ("job_id", "user", "partition")
-_NUMBER = (
-    "submit_time", "requested_time", "run_time", "n_nodes", "cpus_per_node", "mem_mb_per_node", "gpus_per_node",
-    "start_time", "end_time",
-)  # fmt: skip
+_NUMBER = tuple(
+    (
+        "submit_time requested_time run_time n_nodes cpus_per_node mem_mb_per_node gpus_per_node start_time "
+        "end_time"
+    ).split()
+)
 
 
 @dataclass
@@ -67,8 +69,12 @@ def save(site: SiteModel, path: Path) -> None:
     """
     arrays, boosters, settings = _parts(site.model)
     head = {
-        "schema": SCHEMA, "method": site.method, "settings": settings, "about": site.about, "trend": site.trend,
-    }  # fmt: skip
+        "schema": SCHEMA,
+        "method": site.method,
+        "settings": settings,
+        "about": site.about,
+        "trend": site.trend,
+    }
     arrays |= {name: np.frombuffer(booster.to_bytes(), np.uint8) for name, booster in boosters.items()}
     write_archive(path, Archive(head, arrays | _history_arrays(site.history)))
 

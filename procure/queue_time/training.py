@@ -82,17 +82,24 @@ def _about(jobs: pd.DataFrame, features: pd.DataFrame, n_rows: int, method: str)
     most = {
         name: float(max(features[f"{name}_in_use"].max(), own.max()))
         for name, own in (
-            ("cpus", cpus), ("mem", jobs["n_nodes"] * jobs["mem_mb_per_node"]),
+            ("cpus", cpus),
+            ("mem", jobs["n_nodes"] * jobs["mem_mb_per_node"]),
             ("gpus", jobs["n_nodes"] * jobs["gpus_per_node"]),
         )
-    }  # fmt: skip
+    }
     starts = jobs["start_time"].dropna()
     end = int(max(jobs["submit_time"].max(), starts.max()))
     return {
-        "method": method, "n_rows": n_rows, "first": int(jobs["submit_time"].min()),
-        "last": int(jobs["submit_time"].max()), "end": end, "trained_until": end,
-        "partitions": sorted(set(jobs["partition"].astype(str))), "most": most, "bounds": bounds(features),
-    }  # fmt: skip
+        "method": method,
+        "n_rows": n_rows,
+        "first": int(jobs["submit_time"].min()),
+        "last": int(jobs["submit_time"].max()),
+        "end": end,
+        "trained_until": end,
+        "partitions": sorted(set(jobs["partition"].astype(str))),
+        "most": most,
+        "bounds": bounds(features),
+    }
 
 
 def _known_until(outcomes: Outcomes) -> float:

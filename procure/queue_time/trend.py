@@ -42,11 +42,13 @@ def windows(jobs: pd.DataFrame, features: pd.DataFrame | None = None) -> pd.Data
     number = (submit - submit.min()) // WINDOW
     frame = pd.DataFrame(
         {
-            "window": number, "wait": wait, "cpus": features["cpus_in_use"].to_numpy(dtype=float),
+            "window": number,
+            "wait": wait,
+            "cpus": features["cpus_in_use"].to_numpy(dtype=float),
             "depth": features["queue_depth"].to_numpy(dtype=float),
             "backlog": features["backlog_seconds"].to_numpy(dtype=float),
         }
-    ).dropna(subset=["wait"])  # fmt: skip
+    ).dropna(subset=["wait"])
     grouped = frame.groupby("window")
     means = grouped[["wait", "cpus", "depth", "backlog"]].mean()
     means.insert(0, "n", grouped.size())
@@ -69,19 +71,25 @@ def steps(frame: pd.DataFrame) -> pd.DataFrame:
     known = now["known_wait"].ffill().fillna(0.0)
     return pd.DataFrame(
         {
-            "window": after["window"], "d_wait": after["wait"] - now["wait"], "d_cpus": after["cpus"] - now["cpus"],
-            "log_wait": np.log1p(known), "log_depth": np.log1p(now["depth"]), "log_backlog": np.log1p(now["backlog"]),
-            "cpus": now["cpus"], "log_last": np.log1p(known.shift(1).fillna(0.0)),
+            "window": after["window"],
+            "d_wait": after["wait"] - now["wait"],
+            "d_cpus": after["cpus"] - now["cpus"],
+            "log_wait": np.log1p(known),
+            "log_depth": np.log1p(now["depth"]),
+            "log_backlog": np.log1p(now["backlog"]),
+            "cpus": now["cpus"],
+            "log_last": np.log1p(known.shift(1).fillna(0.0)),
             "grew": (now["depth"] - before["depth"]).fillna(0.0),
-            "hour_sin": np.sin(2 * np.pi * after["hour"] / 24), "hour_cos": np.cos(2 * np.pi * after["hour"] / 24),
-            "weekend": (after["weekday"] >= 5).astype(float), "hour": after["hour"], "weekday": after["weekday"],
+            "hour_sin": np.sin(2 * np.pi * after["hour"] / 24),
+            "hour_cos": np.cos(2 * np.pi * after["hour"] / 24),
+            "weekend": (after["weekday"] >= 5).astype(float),
+            "hour": after["hour"],
+            "weekday": after["weekday"],
         }
-    )  # fmt: skip
+    )
 
 
-KNOWN = [
-    "log_wait", "log_depth", "log_backlog", "cpus", "log_last", "grew", "hour_sin", "hour_cos", "weekend",
-]  # fmt: skip
+KNOWN = ("log_wait log_depth log_backlog cpus log_last grew hour_sin hour_cos weekend").split()
 """What is known of a step when its window opens."""
 
 
@@ -105,9 +113,11 @@ def fit_chance(train: pd.DataFrame) -> dict[str, Any]:
         )
     fitted = LogisticRegression(C=0.1, max_iter=500).fit((matrix - centre) / scale, rises)
     return {
-        "centre": centre.tolist(), "scale": scale.tolist(), "weights": fitted.coef_[0].tolist(),
+        "centre": centre.tolist(),
+        "scale": scale.tolist(),
+        "weights": fitted.coef_[0].tolist(),
         "intercept": float(fitted.intercept_[0]),
-    }  # fmt: skip
+    }
 
 
 def chance_of_rise(fitted: dict[str, Any], rows: pd.DataFrame) -> np.ndarray:
@@ -160,20 +170,28 @@ def judge_trend(jobs: pd.DataFrame, features: pd.DataFrame | None = None, seed: 
         ours = chance_of_rise(fit_chance(train), table[test]) > 0.5
         actual = table.loc[test, "d_wait"].to_numpy()
         for method, calls, value in (
-            ("published", change > 0, change), ("seasonal_naive", seasonal > 0, seasonal), ("procure", ours, None),
-        ):  # fmt: skip
+            ("published", change > 0, change),
+            ("seasonal_naive", seasonal > 0, seasonal),
+            ("procure", ours, None),
+        ):
             truth = rises[test]
             rows.append(
                 {
-                    "split": split, "method": method, "n_windows": len(table) + 1, "n_test": int(test.sum()),
-                    "balanced_accuracy": balanced_accuracy(truth, calls), "accuracy": float((truth == calls).mean()),
+                    "split": split,
+                    "method": method,
+                    "n_windows": len(table) + 1,
+                    "n_test": int(test.sum()),
+                    "balanced_accuracy": balanced_accuracy(truth, calls),
+                    "accuracy": float((truth == calls).mean()),
                     "p_value": permutation_p(truth, calls, seed),
                     "rmse": None if value is None else float(np.sqrt(np.mean((value - actual) ** 2))),
-                    "tp": int((~calls & ~truth).sum()), "fp": int((~calls & truth).sum()),
-                    "fn": int((calls & ~truth).sum()), "tn": int((calls & truth).sum()),
+                    "tp": int((~calls & ~truth).sum()),
+                    "fp": int((~calls & truth).sum()),
+                    "fn": int((calls & ~truth).sum()),
+                    "tn": int((calls & truth).sum()),
                     "accuracy_as_published": float((~calls).mean()),
                 }
-            )  # fmt: skip
+            )
     return pd.DataFrame(rows)
 
 
@@ -207,7 +225,10 @@ def describe_call(fitted: dict[str, Any]) -> dict[str, Any]:
     now, record = fitted["now"], fitted["record"]
     up = now["chance_up"] > 0.5
     return {
-        "direction": "up" if up else "down", "probability": now["chance_up"] if up else 1 - now["chance_up"],
-        "last_mean_wait": now["last_mean_wait"], "record_calls": record["n_test"],
-        "record_balanced_accuracy": record["balanced_accuracy"], "record_p_value": record["p_value"],
-    }  # fmt: skip
+        "direction": "up" if up else "down",
+        "probability": now["chance_up"] if up else 1 - now["chance_up"],
+        "last_mean_wait": now["last_mean_wait"],
+        "record_calls": record["n_test"],
+        "record_balanced_accuracy": record["balanced_accuracy"],
+        "record_p_value": record["p_value"],
+    }

@@ -37,9 +37,20 @@ def roll(
         while news < len(time) and time[news] < now:
             one, over = row[news], kind[news] != 0
             seen = _learn(
-                spread[one], curve[one], begin[news], end[news], kind[news] == 1, over, waiting, rank[one],
-                weights, paces, prior, scale, seen,
-            )  # fmt: skip
+                spread[one],
+                curve[one],
+                begin[news],
+                end[news],
+                kind[news] == 1,
+                over,
+                waiting,
+                rank[one],
+                weights,
+                paces,
+                prior,
+                scale,
+                seen,
+            )
             if over:
                 waiting -= 1
             if kind[news] == 1:
@@ -55,17 +66,35 @@ def roll(
             at = slice(job, job + 1)
             said[job] = (paces.reshape(-1, 1) * weights).sum(axis=0)
             _combine(
-                raw[job - first : job - first + 1], said[at], moved, is_point, is_moved, top, spread[at], curve[at]
-            )  # fmt: skip
+                raw[job - first : job - first + 1],
+                said[at],
+                moved,
+                is_point,
+                is_moved,
+                top,
+                spread[at],
+                curve[at],
+            )
             waiting += 1
     return n_errors, seen
 
 
 @njit(cache=True)
 def _learn(
-    spread: np.ndarray, curve: np.ndarray, begin: float, end: float, started: bool, over: bool, waiting: int,
-    rank: int, weights: np.ndarray, paces: np.ndarray, prior: np.ndarray, scale: np.ndarray, seen: float,
-) -> float:  # fmt: skip
+    spread: np.ndarray,
+    curve: np.ndarray,
+    begin: float,
+    end: float,
+    started: bool,
+    over: bool,
+    waiting: int,
+    rank: int,
+    weights: np.ndarray,
+    paces: np.ndarray,
+    prior: np.ndarray,
+    scale: np.ndarray,
+    seen: float,
+) -> float:
     """Move the weights by what a job's wait from one age to another, and perhaps its start, costs each expert."""
     slow = DELAY / (DELAY + min(waiting, MOST_DELAY)) / np.sqrt(rank)
     n_levels = len(scale)
@@ -123,9 +152,15 @@ def _offsets(errors: np.ndarray, n_errors: int) -> np.ndarray:
 
 @njit(cache=True)
 def _combine(
-    raw: np.ndarray, weights: np.ndarray, moved: np.ndarray, is_point: np.ndarray, is_moved: np.ndarray, top: float,
-    spread: np.ndarray, curve: np.ndarray,
-) -> None:  # fmt: skip
+    raw: np.ndarray,
+    weights: np.ndarray,
+    moved: np.ndarray,
+    is_point: np.ndarray,
+    is_moved: np.ndarray,
+    top: float,
+    spread: np.ndarray,
+    curve: np.ndarray,
+) -> None:
     """Spread the point experts of each row, move others, and average the middle third of the weight at each level."""
     n_experts, n_levels = raw.shape[1], raw.shape[2]
     for row in range(len(raw)):

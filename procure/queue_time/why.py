@@ -29,9 +29,17 @@ _ENOUGH = 5
 _CONTRADICTS = 4.0
 """Waits that differ from the forecast by this factor, both at least a minute, need a word on why."""
 _TOPIC_OF_EXPERT = {
-    "last_like": "like", "shape": "like", "user_5": "user", "user": "user", "partition_5": "lately", "day": "lately",
-    "week": "lately", "month": "lately", "backlog": "ahead", "backlog_moved": "ahead",
-}  # fmt: skip
+    "last_like": "like",
+    "shape": "like",
+    "user_5": "user",
+    "user": "user",
+    "partition_5": "lately",
+    "day": "lately",
+    "week": "lately",
+    "month": "lately",
+    "backlog": "ahead",
+    "backlog_moved": "ahead",
+}
 _WITHOUT_TOPIC = ("zero", "mean", "broad")
 """Experts that look at nothing of the job; those that stand nowhere here are boosters."""
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -101,13 +109,24 @@ def neighbours(here: Situation) -> Neighbours:
     like, own, lately = last(shape, 5), last(user, 5), last(partition, _LAST)
     larger = waits & ((log.cpus > log.cpus[me]) | (log.limit > log.limit[me]))
     return Neighbours(
-        asked_for(here.request), int((begun & shape).sum()), int(user.sum()) - 1, int((begun & partition).sum()),
-        log.wait[this_week].astype(float), log.wait[like].astype(float), log.wait[own].astype(float),
-        log.wait[lately].astype(float), int(waits.sum()), int((waits & user).sum()), int(larger.sum()),
+        asked_for(here.request),
+        int((begun & shape).sum()),
+        int(user.sum()) - 1,
+        int((begun & partition).sum()),
+        log.wait[this_week].astype(float),
+        log.wait[like].astype(float),
+        log.wait[own].astype(float),
+        log.wait[lately].astype(float),
+        int(waits.sum()),
+        int((waits & user).sum()),
+        int(larger.sum()),
         len(np.unique(log.partition[log.start < NEVER])),
-        {"like": ahead_of(this_week if len(this_week) >= _ENOUGH else like), "user": ahead_of(own),
-         "lately": ahead_of(lately)},
-    )  # fmt: skip
+        {
+            "like": ahead_of(this_week if len(this_week) >= _ENOUGH else like),
+            "user": ahead_of(own),
+            "lately": ahead_of(lately),
+        },
+    )
 
 
 def asked_for(request: Request) -> str:
@@ -356,10 +375,20 @@ def _replay(seen: _Seen) -> list[str]:
 
 
 _SENTENCES = {
-    "ahead": _ahead, "in_use": _in_use, "like": _like, "user": _user, "lately": _lately, "flow": _flow, "usage": _usage,
-    "habits": _habits, "before": _before, "clock": _clock, "request": _request, "replay": _replay,
+    "ahead": _ahead,
+    "in_use": _in_use,
+    "like": _like,
+    "user": _user,
+    "lately": _lately,
+    "flow": _flow,
+    "usage": _usage,
+    "habits": _habits,
+    "before": _before,
+    "clock": _clock,
+    "request": _request,
+    "replay": _replay,
     "priority": lambda seen: [],
-}  # fmt: skip
+}
 
 
 def _waited(waits: np.ndarray) -> str:

@@ -28,9 +28,13 @@ _KINDS = {
     "cpus": "cores",
 }
 _LIKELY = {
-    "price_usd": (300, 5_000_000), "mem_gb": (8, 50_000), "power_w": (50, 50_000), "idle_power_w": (20, 20_000),
-    "licence_usd_per_year": (5, 500_000), "support_usd_per_year": (5, 500_000),
-}  # fmt: skip
+    "price_usd": (300, 5_000_000),
+    "mem_gb": (8, 50_000),
+    "power_w": (50, 50_000),
+    "idle_power_w": (20, 20_000),
+    "licence_usd_per_year": (5, 500_000),
+    "support_usd_per_year": (5, 500_000),
+}
 """What a server may cost, hold or take: where only one reading of ``14.950`` is among these, it is taken, and said."""
 _MODEL = re.compile(
     r"\b([ABHVLTP]\d{1,3}0{0,2}[XS]?|GH200|GB[23]00|MI\d{3}[AX]?|L40S?|RTX\s?(?:PRO\s?)?\w+|GV100|K80|M40|M2090|Max\s?1\d{3})\b",

@@ -10,9 +10,18 @@ from typing import Literal
 from procure.sheets.headings import plain_words
 
 Kind = Literal[
-    "storage", "network", "rack", "installation", "delivery", "warranty", "training", "software", "support",
-    "discount", "other",
-]  # fmt: skip
+    "storage",
+    "network",
+    "rack",
+    "installation",
+    "delivery",
+    "warranty",
+    "training",
+    "software",
+    "support",
+    "discount",
+    "other",
+]
 _WORDS: dict[Kind, str] = {
     "discount": r"discounts? \w*rabatt \w*nachlass remise rebate sconto descuento korting skonto",
     "warranty": r"warranty \w*garantie\w* garantia garanzia \w*gewahrleistung nbd",

@@ -221,9 +221,19 @@ class TableReader:
         )
         self._say("guess", name, "", f"read as a line of the order: {kind}, {said}")
         self.found.lines.append(
-            Line(kind, name.text, vendor.text if vendor is not None else "", 1 if a_node else n, usd,
-                 "node" if a_node else "order", years, percent, self.table.sheet, name.address)
-        )  # fmt: skip
+            Line(
+                kind,
+                name.text,
+                vendor.text if vendor is not None else "",
+                1 if a_node else n,
+                usd,
+                "node" if a_node else "order",
+                years,
+                percent,
+                self.table.sheet,
+                name.address,
+            )
+        )
 
     def _line_price(self, row: list[Cell], price: Cell) -> tuple[Decimal, int] | None:
         reader = self.readers.get("price_usd")

@@ -73,7 +73,7 @@ _NET = re.compile(
     r"(mwst|ust|vat|tax|tva|iva|btw|sales tax)"
     r"|(iva|btw|tva|vat)\.?\s*(esclusa|excluido|excluida|excl|excluded|non comprise))(?=\W|$)",
     re.IGNORECASE,
-)  # fmt: skip
+)
 _GROSS = re.compile(
     r"\b(brutto|gross|ttc|"
     r"(inkl|incl|mit|including|inclusive|incluye|con)\.?\s*(of\s*)?[\d.,]*\s*%?\s*"
@@ -81,7 +81,7 @@ _GROSS = re.compile(
     r"|(iva|btw|tva|vat|tax(es)?|mwst)\.?\s*"
     r"(inclusa|incluido|incluida|inclus|incl|included|comprises?|inbegriffen|enthalten))(?=\W|$)",
     re.IGNORECASE,
-)  # fmt: skip
+)
 
 
 def tax_of(text: str) -> bool | None:
@@ -159,6 +159,8 @@ def _without_words(text: str) -> str:
     text = re.sub(
         r"(\b(per|pro|je|par|por)|/)\s*(node|server|unit|piece|knoten|stück|stk|einheit|nœud|noeud|serveur|nodo|unidad)"
         r"\b\.?|\beach\b",
-        " ", text, flags=re.IGNORECASE,
-    )  # fmt: skip
+        " ",
+        text,
+        flags=re.IGNORECASE,
+    )
     return " ".join(text.replace("\u00a0", " ").replace("\u202f", " ").split())

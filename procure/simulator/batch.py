@@ -12,9 +12,20 @@ from procure.simulator.metrics import measure
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_fit_batch(
-    jobs, kinds, fits_empty, durations, killed, bits, usage, groups, counts_from, existing_kind_of, type_kind_of,
-    counts, out
-):  # fmt: skip
+    jobs,
+    kinds,
+    fits_empty,
+    durations,
+    killed,
+    bits,
+    usage,
+    groups,
+    counts_from,
+    existing_kind_of,
+    type_kind_of,
+    counts,
+    out,
+):
     """Fill ``out`` with the metrics of each package under best-fit bin packing.
 
     Parameters

@@ -272,10 +272,20 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                                 continue
                             seen = free[n]
                             margin = _margin(
-                                left, asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s],
-                                mem_shift, mem_mask, cpu_shift, cpu_mask, gpu_mask,
-                                kind_mem[q], kind_cpu[q], kind_gpu[q],
-                            )  # fmt: skip
+                                left,
+                                asks_mem[s],
+                                asks_cpu[s],
+                                asks_gpu[s],
+                                n_asked[s],
+                                mem_shift,
+                                mem_mask,
+                                cpu_shift,
+                                cpu_mask,
+                                gpu_mask,
+                                kind_mem[q],
+                                kind_cpu[q],
+                                kind_gpu[q],
+                            )
                             if margin < least:
                                 least = margin
                                 where = np.uint32(n)
@@ -291,10 +301,20 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                                 where = min(where, n)
                                 continue
                             margin = _margin(
-                                left, asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s],
-                                mem_shift, mem_mask, cpu_shift, cpu_mask, gpu_mask,
-                                kind_mem[q], kind_cpu[q], kind_gpu[q],
-                            )  # fmt: skip
+                                left,
+                                asks_mem[s],
+                                asks_cpu[s],
+                                asks_gpu[s],
+                                n_asked[s],
+                                mem_shift,
+                                mem_mask,
+                                cpu_shift,
+                                cpu_mask,
+                                gpu_mask,
+                                kind_mem[q],
+                                kind_cpu[q],
+                                kind_gpu[q],
+                            )
                             if margin < least or (margin == least and n < where):
                                 least = margin
                                 where = n
@@ -348,10 +368,20 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
                 if (left & guards) == guards:
                     if not (typed[s] and not fits_empty[s, q]):
                         margin = _margin(
-                            left, asks_mem[s], asks_cpu[s], asks_gpu[s], n_asked[s],
-                            mem_shift, mem_mask, cpu_shift, cpu_mask, gpu_mask,
-                            kind_mem[q], kind_cpu[q], kind_gpu[q],
-                        )  # fmt: skip
+                            left,
+                            asks_mem[s],
+                            asks_cpu[s],
+                            asks_gpu[s],
+                            n_asked[s],
+                            mem_shift,
+                            mem_mask,
+                            cpu_shift,
+                            cpu_mask,
+                            gpu_mask,
+                            kind_mem[q],
+                            kind_cpu[q],
+                            kind_gpu[q],
+                        )
                         if margin < best_margin[s] or (margin == best_margin[s] and n < best_node[s]):
                             best_margin[s] = margin
                             best_node[s] = n

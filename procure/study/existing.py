@@ -147,9 +147,14 @@ def _node(fields: dict[str, str], where: str) -> dict[str, object]:
     gpus, model = _gpus(fields, f"{where} ({name})")
     kind = f"{cpus}c-{mem_mb / 1000:.12g}g" + (f"-{gpus}x{model or 'gpu'}" if gpus else "")
     return {
-        "node_id": name, "kind": kind, "cpus": cpus, "mem_mb": mem_mb, "gpus": gpus, "gpu_type": model,
+        "node_id": name,
+        "kind": kind,
+        "cpus": cpus,
+        "mem_mb": mem_mb,
+        "gpus": gpus,
+        "gpu_type": model,
         "state": fields.get("State", ""),
-    }  # fmt: skip
+    }
 
 
 def _gpus(fields: dict[str, str], where: str) -> tuple[int, str]:
@@ -213,8 +218,10 @@ def _notes(listed: pd.DataFrame, retired: np.ndarray) -> list[str]:
         (retired, "retired"),
     ):
         if which.any():
-            notes.append(f"existing system: {int(which.sum())} of {len(listed)} nodes are {what}: "
-                         f"{name_some(listed.loc[which, 'node_id'].tolist())}")  # fmt: skip
+            notes.append(
+                f"existing system: {int(which.sum())} of {len(listed)} nodes are {what}: "
+                f"{name_some(listed.loc[which, 'node_id'].tolist())}"
+            )
     open_model = (listed["gpus"] > 0) & (listed["gpu_type"] == "") & stays
     if open_model.any():
         names = name_some(listed.loc[open_model, "node_id"].tolist())

@@ -85,9 +85,20 @@ def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> t
     if bench.bits is not None:
         ready, n = bench.ready, bench.n_existing
         best_fit_batch(
-            ready.jobs, ready.kinds, ready.fits, ready.durations.took, ready.durations.killed, bench.bits,
-            ready.usage, ready.groups, ready.counts_from, ready.kind_of[:n], ready.kind_of[n:], counts, out,
-        )  # fmt: skip
+            ready.jobs,
+            ready.kinds,
+            ready.fits,
+            ready.durations.took,
+            ready.durations.killed,
+            bench.bits,
+            ready.usage,
+            ready.groups,
+            ready.counts_from,
+            ready.kind_of[:n],
+            ready.kind_of[n:],
+            counts,
+            out,
+        )
         seconds = time.perf_counter() - began
     else:
         seconds = 0.0

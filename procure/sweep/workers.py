@@ -174,9 +174,14 @@ class _InHand:
                 _same, self._work.shared(key), pure=False, workers=where
             )
         future = self._pool.client.submit(
-            _on_worker, __version__, self._task, self._shared[key], *self._work.arguments(batch),
-            pure=False, workers=where,
-        )  # fmt: skip
+            _on_worker,
+            __version__,
+            self._task,
+            self._shared[key],
+            *self._work.arguments(batch),
+            pure=False,
+            workers=where,
+        )
         self.running[future], self._placed[future] = batch, where
         future.add_done_callback(self._finished.put)
 

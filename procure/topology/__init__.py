@@ -8,7 +8,10 @@ from procure.page.names import add_names
 
 add_names(
     {
-        "aph": "hops", "mean_aph": "mean hops", "median_aph": "median hops", "max_aph": "most hops",
+        "aph": "hops",
+        "mean_aph": "mean hops",
+        "median_aph": "median hops",
+        "max_aph": "most hops",
         "ideal_aph": "ideal hops",
     },
-)  # fmt: skip
+)

@@ -37,9 +37,15 @@ def draw_tree(leaves: pd.DataFrame, out: Path) -> Path:
         if len(pods) > 1:
             axes.plot([centre, x], [3, 2], color=GREY, linewidth=0.8, zorder=1)
         axes.text(
-            x, 2, f"pod {pod}", ha="center", va="center", size=8, color=RED if odd else "black",
+            x,
+            2,
+            f"pod {pod}",
+            ha="center",
+            va="center",
+            size=8,
+            color=RED if odd else "black",
             bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": RED if odd else GREY},
-        )  # fmt: skip
+        )
         for leaf in at[leaves["pod"] == pod]:
             axes.plot([x, leaf], [2, 1], color=GREY, linewidth=0.5, zorder=0)
     if len(pods) > 1:

@@ -165,9 +165,16 @@ def _holders(schedule: pd.DataFrame, nodes: pd.DataFrame) -> list[dict[str, Any]
         leaves = sorted({place for place in places.values() if place is not None})
         holding = _granted(text, str(job_id)) if text else _possible(leaves, n_in_leaf, n_leaves)
         jobs.append(
-            {"id": str(job_id), "start": int(start), "end": int(end), "nodes": list(places), "leaves": leaves,
-             "links": holding, "granted": bool(text)}
-        )  # fmt: skip
+            {
+                "id": str(job_id),
+                "start": int(start),
+                "end": int(end),
+                "nodes": list(places),
+                "leaves": leaves,
+                "links": holding,
+                "granted": bool(text),
+            }
+        )
     return jobs
 
 

@@ -10,7 +10,9 @@ from procure.page.names import add_names
 
 add_names(
     {
-        "mean_cost_code": "mean cost (code)", "mean_cost_paper": "mean cost (paper)",
-        "p95_ms": "95 % solved within, ms", "mean_ms": "mean solving time, ms",
+        "mean_cost_code": "mean cost (code)",
+        "mean_cost_paper": "mean cost (paper)",
+        "p95_ms": "95 % solved within, ms",
+        "mean_ms": "mean solving time, ms",
     },
-)  # fmt: skip
+)

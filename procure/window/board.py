@@ -47,10 +47,18 @@ def lay_out(shape, idle, sizes, seed):
     for _ in range(3):  # neighbouring seeds begin with neighbouring numbers
         draw(rng, 2)
     return Board(
-        sizes, first, np.full(first[-1], -1, np.int64), np.zeros(sizes.size, np.int64),
-        leaf, leaf // shape.leaves, np.full(idle.size, -1, np.int64), np.empty(idle.size, np.int64),
-        np.zeros(shape.pods * shape.leaves, np.int64), np.zeros(shape.pods, np.int64), rng,
-    )  # fmt: skip
+        sizes,
+        first,
+        np.full(first[-1], -1, np.int64),
+        np.zeros(sizes.size, np.int64),
+        leaf,
+        leaf // shape.leaves,
+        np.full(idle.size, -1, np.int64),
+        np.empty(idle.size, np.int64),
+        np.zeros(shape.pods * shape.leaves, np.int64),
+        np.zeros(shape.pods, np.int64),
+        rng,
+    )
 
 
 @compiled

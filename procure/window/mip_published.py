@@ -60,10 +60,12 @@ def solve_mip_published(board: Board, time_limit: float | None = None) -> Solved
     )
     objective = np.concatenate([np.zeros(n * m), cost, np.full(n, -NOT_PLACED)])
     found = milp(
-        objective, integrality=np.ones(z + n), bounds=(0, 1),
+        objective,
+        integrality=np.ones(z + n),
+        bounds=(0, 1),
         constraints=LinearConstraint(matrix, np.concatenate(lows), np.concatenate(highs)),
         options={"mip_rel_gap": 0.0} | ({} if time_limit is None else {"time_limit": time_limit}),
-    )  # fmt: skip
+    )
     if found.x is None or found.x[z:].min() < 0.5:
         raise TableError(f"mip-published: no allocation of all jobs was found: {found.message}")
     starts = np.round(found.x[y:z]).reshape(n, m).argmax(axis=1)

@@ -49,9 +49,13 @@ def _propose(
 ) -> int:
     """Draw a start from the network's probabilities."""
     seen = observe(
-        board.leaf, board.pod, board.line[:n_line], int(board.sizes[removed[i]]),
-        board.sizes[removed[i + 1 :]], network,
-    )  # fmt: skip
+        board.leaf,
+        board.pod,
+        board.line[:n_line],
+        int(board.sizes[removed[i]]),
+        board.sizes[removed[i + 1 :]],
+        network,
+    )
     logits = network.logits(seen)[: min(n_line, POSITIONS)].astype(np.float64)
     weights = np.cumsum(np.exp(logits - logits.max()))
     return min(int(np.searchsorted(weights, rng.random() * weights[-1], side="right")), len(weights) - 1)

@@ -61,9 +61,12 @@ def solve_partition(board: Board, time_limit: float | None = None) -> Solved:
     high = np.concatenate([np.ones(m), counts])
     options = {"mip_rel_gap": 0.0} | ({} if time_limit is None else {"time_limit": time_limit})
     found = milp(
-        cost.ravel(), integrality=np.ones(len(chosen)), bounds=(0, 1),
-        constraints=LinearConstraint(vstack([packing, counting]), low, high), options=options,
-    )  # fmt: skip
+        cost.ravel(),
+        integrality=np.ones(len(chosen)),
+        bounds=(0, 1),
+        constraints=LinearConstraint(vstack([packing, counting]), low, high),
+        options=options,
+    )
     if found.x is None:
         raise TableError(f"mip: no allocation was found: {found.message}")
     used = [np.flatnonzero(row).tolist() for row in np.round(found.x).reshape(len(kinds), m)]

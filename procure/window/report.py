@@ -17,9 +17,13 @@ def write_report(comparison: Comparison, path: str | Path, about: str, driver: s
     """Write the report, whole or not at all; ``about`` says what was compared, ``driver`` what drove the system."""
     text = render(
         Path(__file__).with_name("report.html"),
-        about=about, lines=_answer(comparison.table), c=comparison, driver=driver, chart=_chart(comparison),
+        about=about,
+        lines=_answer(comparison.table),
+        c=comparison,
+        driver=driver,
+        chart=_chart(comparison),
         counted=counted,
-    )  # fmt: skip
+    )
     return write_page(path, text)
 
 

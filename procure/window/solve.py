@@ -95,13 +95,15 @@ def make_solver(method: str) -> Solver:
     if check_method(method) in COMPILED:
         return Solver(method, _compiled_solver(method))
     if method == "mip":
-        return Solver(method, lambda board, window, options: _hold_all(
-            board, solve_partition(board, options.time_limit)
-        ))  # fmt: skip
+        return Solver(
+            method,
+            lambda board, window, options: _hold_all(board, solve_partition(board, options.time_limit)),
+        )
     if method == "mip-published":
-        return Solver(method, lambda board, window, options: _hold_all(
-            board, solve_mip_published(board, options.time_limit)
-        ))  # fmt: skip
+        return Solver(
+            method,
+            lambda board, window, options: _hold_all(board, solve_mip_published(board, options.time_limit)),
+        )
     path = method.partition(":")[2]
     network = read_network(path)
 

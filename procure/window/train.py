@@ -164,7 +164,11 @@ def train_network(
         (layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in layers
     )
     training = {
-        "placements": int(model.num_timesteps), "windows": len(windows), "jobs": len(jobs),
-        "length": length, "seed": seed, "mean_cost_last": -UNIT * float(np.mean(rewards[-5000:] or [np.nan])),
-    }  # fmt: skip
+        "placements": int(model.num_timesteps),
+        "windows": len(windows),
+        "jobs": len(jobs),
+        "length": length,
+        "seed": seed,
+        "mean_cost_last": -UNIT * float(np.mean(rewards[-5000:] or [np.nan])),
+    }
     return Network(about.tree, about.most_nodes, weights, training)

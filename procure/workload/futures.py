@@ -181,9 +181,16 @@ def read_past(jobs: pd.DataFrame, tz: str | None = None) -> _Past:
     week = np.where(begin < weeks[0], -1, np.minimum((begin - weeks[0]) // WEEK, len(weeks) - 1))
     week[begin >= weeks[-1] + WEEK] = -1
     return _Past(
-        base.iloc[order].reset_index(drop=True), local[order], np.append(first, len(base)),
-        held % len(CLASSES), owners(base)[order][first], begin, week, weeks, has_dates(jobs),
-    )  # fmt: skip
+        base.iloc[order].reset_index(drop=True),
+        local[order],
+        np.append(first, len(base)),
+        held % len(CLASSES),
+        owners(base)[order][first],
+        begin,
+        week,
+        weeks,
+        has_dates(jobs),
+    )
 
 
 def with_spreads(jobs: pd.DataFrame, settings: Futures) -> Futures:

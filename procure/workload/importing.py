@@ -125,9 +125,10 @@ def read_log(
         return Imported(jobs, len(jobs), {}, [], warnings=oddities(jobs))
     how, preset = merged(given, path.name)
     rows: dict[str, bool] = {
-        "strict": how.strict, "keep_unfinished": keep_unfinished in (True, how.format),
+        "strict": how.strict,
+        "keep_unfinished": keep_unfinished in (True, how.format),
         "skip_bad_rows": how.skip_bad_rows,
-    }  # fmt: skip
+    }
     if how.format == "csv":
         return read_csv(
             path,
