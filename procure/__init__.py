@@ -15,6 +15,8 @@ What happens when they meet these nodes? (stable)
 When will my job start? (stable)
     `train_queue`, `update_queue`, `predict_queue` with `QueueRequest`, `read_queue`, `evaluate_queue`;
     `save_queue`, `load_queue`.
+Why did jobs wait? (experimental)
+    `account_waits`.
 Which jobs will come? (experimental)
     `find_patterns`, `forecast_jobs`, `evaluate_forecasts`.
 What has a policy learnt to start? (experimental)
@@ -35,6 +37,7 @@ from procure._version import __version__
 from procure.errors import TableError
 
 if TYPE_CHECKING:
+    from procure.account.account import account_waits
     from procure.comparison import compare
     from procure.explanation import explain
     from procure.explorer import search
@@ -92,6 +95,7 @@ _HOME = {
     "PackageRules": "procure.packages",
     "Probe": "procure.sweep.choose_days",
     "QueueRequest": "procure.queue_time.predict:Request",
+    "account_waits": "procure.account.account",
     "check": "procure.tables",
     "check_isolation": "procure.topology.verify:verify",
     "choose_days": "procure.sweep.choose_days",
@@ -155,6 +159,7 @@ __all__ = [
     "QueueRequest",
     "TableError",
     "__version__",
+    "account_waits",
     "check",
     "check_isolation",
     "choose_days",

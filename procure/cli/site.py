@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from procure.cli import common, lazy
+from procure.cli.site_why import why
 from procure.comparison.site_check import site_check
 from procure.policies import catalog
 from procure.run import simulate
@@ -135,3 +136,6 @@ def check(
         common.print_json(found.to_dict(orient="records"))
         return
     common.print_table(found, output, f"{jobs.name} under {policy} on {site}/{NODES}")
+
+
+app.command()(why)

@@ -1,0 +1,322 @@
+"""The account of every hour that jobs waited: by cause, class, account or user, and week."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.account.inferred import Limit, Outage, infer_limits, infer_outages, infer_pause
+from procure.account.layout import (
+    LENGTHS,
+    OWNERS,
+    Laid,
+    lay_out,
+    make_work,
+    started_jobs,
+    with_hours,
+    with_outages,
+)
+from procure.account.sweep import (
+    CAUSES,
+    FRAGMENTED,
+    INFERRED,
+    PAUSE,
+    UNEXPLAINED,
+    Work,
+    sweep,
+)
+from procure.schemas import CLASSES, JOB, NODE
+from procure.site.model import Rule, Site
+from procure.site.store import node_list
+from procure.tables import as_table
+from procure.text import Shown, counted
+from procure.workload.classes import class_of
+
+SAID = {
+    "not_eligible": "not eligible (dependency, begin time, hold)",
+    "above_limit": "above a limit",
+    "full": "nodes are full",
+    "fragmentation": "CPUs free, but not on enough of one node",
+    "memory": "CPUs free, but not the memory",
+    "gpus": "CPUs free, but not the GPUs",
+    "reserved": "reserved for an earlier job",
+    "outage": "capacity was not there",
+    "closed_hours": "hours closed to such jobs",
+    "pause": "the scheduler's pause",
+    "unexplained": "unexplained",
+}
+"""What each cause is called."""
+HARDWARE = ("full", "fragmentation", "memory", "gpus")
+"""Causes that hardware can cut."""
+_GROUPS = 20
+"""User groups that are listed."""
+
+
+@dataclass(frozen=True, repr=False)
+class Account(Shown):
+    """Why jobs waited.
+
+    Attributes
+    ----------
+    causes
+        A row per cause, in the order in which they are tried: ``cause hours share lower upper``. ``lower`` counts
+        the hours for which no other cause would do, ``upper`` those for which it would do, whatever comes first.
+    by_class, by_group, by_week
+        ``class`` (`procure.schemas.CLASSES`), ``group`` (account, else user; the largest 20) or ``week`` (its Monday,
+        of submission) with ``n_jobs hours`` and the hours of each cause.
+    by_job
+        int64[n_jobs, n_causes], s, the jobs that started in order of submission.
+    limits, outages, pause
+        What the log itself shows, see `procure.account.inferred`.
+    notes
+        Sentences on what a reader must know.
+    """
+
+    causes: pd.DataFrame
+    by_class: pd.DataFrame
+    by_group: pd.DataFrame
+    by_week: pd.DataFrame
+    by_job: np.ndarray
+    limits: list[Limit]
+    outages: list[Outage]
+    pause: int
+    n_jobs: int
+    names: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was accounted for."""
+        return f"why {counted(self.n_jobs, 'job')} waited {self.causes['hours'].sum():,.0f} hours"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The causes."""
+        return self.causes
+
+    def shown(self) -> pd.DataFrame:
+        """Return the causes for people, those without hours left out."""
+        kept = self.causes[(self.causes["hours"] > 0) | (self.causes["upper"] > 0)]
+        return kept.assign(
+            cause=kept["cause"].map(SAID),
+            hours=kept["hours"].map("{:,.1f}".format),
+            share=kept["share"].map("{:.1%}".format),
+            lower=kept["lower"].map("{:,.1f}".format),
+            upper=kept["upper"].map("{:,.1f}".format),
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that a committee reads."""
+        of = self.causes.set_index("cause")
+        total = of["hours"].sum()
+        if not total:
+            return "No job waited."
+        cut = sum(of["hours"][name] for name in HARDWARE) / total
+        most = sum(of["upper"][name] for name in ("full",)) / total
+        rest = of["hours"].drop(list(HARDWARE)).sort_values(ascending=False)
+        first = rest.index[0]
+        largest = f"; the largest other part, {rest.iloc[0] / total:.0%}, is: {SAID[first]}"
+        bound = f" (up to {most:.0%} whatever else held them)" if most > cut + 0.005 else ""
+        return (
+            f"Of 100 hours waited, {100 * cut:.0f} were for want of nodes, memory or GPUs{bound}"
+            f"{largest if rest.iloc[0] > 0 else ''}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the account for programs."""
+        return {
+            "n_jobs": self.n_jobs,
+            "hours": float(self.causes["hours"].sum()),
+            "causes": self.causes.to_dict(orient="records"),
+            "by_class": self.by_class.to_dict(orient="records"),
+            "by_group": self.by_group.to_dict(orient="records"),
+            "by_week": self.by_week.to_dict(orient="records"),
+            "limits": [
+                {"user": self.names[one.owner], "resource": one.resource, "value": one.value,
+                 "n_jobs": one.n_jobs, "share": one.share, "chance": one.chance}
+                for one in self.limits
+            ],
+            "outages": [one._asdict() for one in self.outages],
+            "pause": self.pause,
+            "sentence": self.sentence,
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def account_waits(
+    jobs: pd.DataFrame | str | Path,
+    nodes: pd.DataFrame | str | Path | None = None,
+    site: Site | None = None,
+    *,
+    infer: bool = True,
+) -> Account:
+    """Account for every hour that the jobs of a log waited.
+
+    Each second of each wait falls to the first cause that applies: the job is not eligible; its user is at a limit; the
+    nodes that it may use have too few CPUs or GPUs free; they have enough, but not on enough nodes at once
+    (fragmentation), or not with the memory or GPUs beside them; an earlier job that cannot start would need the room
+    at the time that EASY would promise it; capacity was not there; hours are closed to jobs of this length; the
+    scheduler's pause; unexplained.
+
+    Parameters
+    ----------
+    jobs
+        Job table with ``start_time``; ``eligible_time`` and ``node_ids`` are used where they are known.
+    nodes
+        Node table. Without, or where the log does not say on which nodes jobs ran, room is counted in CPUs, memory
+        and GPUs of all nodes together, and fragmentation cannot be seen.
+    site
+        Rules that are known: partitions, and the inferred ``rules`` that an administrator left standing.
+    infer
+        Infer limits, outages and the pause from the log; what the site knows comes first.
+
+    Raises
+    ------
+    TableError
+        No job has a start; there are jobs of several clusters; the nodes do not hold what ran on them.
+
+    Examples
+    --------
+    >>> import procure
+    >>> jobs = procure.generate(seed=1, n_jobs=200)
+    >>> nodes = procure.fat_tree(1, 1, 2, cpus=64, mem_mb=512_000)
+    >>> procure.account_waits(procure.simulate(jobs, nodes, "easy").schedule, nodes).n_jobs
+    200
+    """
+    log = started_jobs(as_table(jobs, JOB))
+    table = None if nodes is None else as_table(nodes, NODE)
+    laid = _with_rules(lay_out(log, table, _partitions(site, table)), site)
+    limits: list[Limit] = []
+    outages: list[Outage] = []
+    if infer:
+        outages = infer_outages(laid)
+        if outages:
+            columns = (np.array(column) for column in list(zip(*outages, strict=True))[:4])
+            node, cpus, begin, end = columns
+            laid = with_outages(laid, node, cpus, begin, end)
+        first = _pass(laid)
+        with_room = first.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
+        limits = infer_limits(laid, first.beside, first.kept, with_room)
+        laid = _with_limits(laid, limits)
+        if not laid.centre.pause:
+            work = _pass(laid) if limits else first
+            laid = laid._replace(centre=laid.centre._replace(pause=infer_pause(work.seconds)))
+    return _summed(laid, _pass(laid), limits, outages)
+
+
+def _pass(laid: Laid) -> Work:
+    work = make_work(laid)
+    sweep(laid.log, laid.groups, laid.centre, work)
+    return work
+
+
+def _partitions(site: Site | None, nodes: pd.DataFrame | None) -> dict[str, list[str]] | None:
+    if site is None or nodes is None:
+        return None
+    return {one.name: node_list(one.nodes, nodes) for one in site.partitions if one.nodes}
+
+
+def _with_limits(laid: Laid, limits: list[Limit]) -> Laid:
+    jobs, cpus = laid.centre.max_jobs.copy(), laid.centre.max_cpus.copy()
+    for one in limits:
+        of = jobs if one.resource == "jobs" else cpus
+        of[one.owner] = min(of[one.owner], one.value)
+    return laid._replace(centre=laid.centre._replace(max_jobs=jobs, max_cpus=cpus))
+
+
+def _with_rules(laid: Laid, site: Site | None) -> Laid:
+    """Bring in the rules of a site that say of themselves how they bind: limits, closed hours, the pause."""
+    if site is None:
+        return laid
+    rules = [rule for rule in site.rules if rule.kind in ("limit", "closed_hours", "pause")]
+    jobs, cpus = laid.centre.max_jobs.copy(), laid.centre.max_cpus.copy()
+    closed = laid.centre.closed.copy()
+    pause = laid.centre.pause
+    for rule in rules:
+        if rule.kind == "pause" and not rule.subject:
+            pause = int(float(str(rule.value)))
+        elif rule.kind == "closed_hours":
+            closed |= _closed(rule)
+        elif rule.kind == "limit":
+            kind, _, rest = rule.subject.partition(" ")
+            name, _, resource = rest.rpartition(" ")
+            of = cpus if resource == "cpus" else jobs
+            for owner in np.flatnonzero(laid.kinds == (OWNERS.index(kind) if kind in OWNERS else -1)):
+                if name in ("*", laid.names[owner]):
+                    of[owner] = min(of[owner], int(float(str(rule.value))))
+    laid = laid._replace(centre=laid.centre._replace(max_jobs=jobs, max_cpus=cpus, pause=pause))
+    return with_hours(laid, closed) if closed.any() else laid
+
+
+def _closed(rule: Rule) -> np.ndarray:
+    """Return bool[n_classes, 168]: the hours of the week that a rule closes to jobs of over so many seconds."""
+    longer = int(rule.subject.rpartition(" ")[2] or 0) if rule.subject else 0
+    hours = rule.value if isinstance(rule.value, tuple) else ()
+    found = np.zeros((len(LENGTHS) + 1, 168), bool)
+    first = int(np.searchsorted(LENGTHS, longer, side="right")) if longer else 0
+    for hour in hours:
+        found[first:, int(float(str(hour))) % 168] = True
+    return found
+
+
+def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) -> Account:
+    jobs, seconds = laid.jobs, work.seconds
+    lower, upper = work.lower.copy(), work.upper.copy()
+    total = int(seconds.sum())
+    notes = []
+    if not laid.has_nodes:
+        notes.append("it is not known on which nodes jobs ran: room is counted over all nodes together")
+    if laid.in_pieces:
+        behind = [cause for cause in range(PAUSE) if INFERRED >> cause & 1]
+        upper[FRAGMENTED] += int(seconds[:, [PAUSE, UNEXPLAINED, *behind]].sum())
+        lower[UNEXPLAINED] = 0
+        notes.append("what was free in pieces too small for a job cannot be told from what is unexplained")
+    if limits:
+        notes.append(
+            f"{counted(len(limits), 'limit')} of users inferred: the most that ran while the next job waited with room"
+        )
+    if outages:
+        days = sum(one.end - one.begin for one in outages) / 86_400
+        notes.append(f"capacity was missing on {days:,.0f} days, as usage shows")
+    causes = pd.DataFrame(
+        {
+            "cause": CAUSES,
+            "hours": seconds.sum(0) / 3600,
+            "share": seconds.sum(0) / max(total, 1),
+            "lower": lower / 3600,
+            "upper": upper / 3600,
+        }
+    )
+    group = next(
+        (jobs[name] for name in ("account", "user") if name in jobs and len(jobs[name].unique()) > 1),
+        pd.Series("", index=jobs.index),
+    )
+    submitted = pd.to_datetime(jobs["submit_time"].astype("int64"), unit="s")
+    week = submitted.dt.to_period("W").dt.start_time.dt.strftime("%Y-%m-%d")
+    classes = pd.Series(np.array(CLASSES, object)[class_of(jobs)], index=jobs.index)
+    by_group = _by(group.astype(str), "group", seconds).sort_values("hours", ascending=False, kind="stable")
+    return Account(
+        causes=causes,
+        by_class=_by(classes, "class", seconds),
+        by_group=by_group.head(_GROUPS).reset_index(drop=True),
+        by_week=_by(week, "week", seconds),
+        by_job=seconds,
+        limits=limits,
+        outages=outages,
+        pause=laid.centre.pause,
+        n_jobs=len(jobs),
+        names=laid.names,
+        notes=tuple(notes),
+    )
+
+
+def _by(key: pd.Series, name: str, seconds: np.ndarray) -> pd.DataFrame:
+    frame = pd.DataFrame(seconds / 3600, columns=list(CAUSES))
+    frame.insert(0, "hours", frame.sum(axis=1))
+    frame.insert(0, "n_jobs", 1)
+    return frame.groupby(key.to_numpy()).sum().rename_axis(name).reset_index()

@@ -1,0 +1,182 @@
+"""What a log shows of the rules that hold its jobs back: limits, capacity that was not there, the scheduler's pause."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from procure.account.layout import Laid, Levels, levels
+from procure.account.sweep import ELIGIBLE_NOW, ENDED, PAUSE, STARTED, SUBMITTED, UNEXPLAINED
+
+LEAST_JOBS = 8
+"""Jobs that must have waited with room before a limit is inferred."""
+LEAST_SHARE = 0.6
+"""Share of the time with room that an owner must have spent at its most."""
+CHANCE = 1e-4
+"""Most probability that chance alone kept as many of an owner's waiting jobs at its most."""
+MOST_BASE = 0.9
+"""A user who is always at its most may be so by a limit: the level alone explains no more than this share."""
+SHORT_WAIT = 1800
+"""s; a wait without another cause that is longer is no pause of the scheduler."""
+DAY = 86_400
+PRESSED = 0.5
+"""Share of a day that usage must press against its most, though more would have had room, to show missing nodes."""
+
+
+class Limit(NamedTuple):
+    """A limit that an owner never exceeded, and at which its jobs waited though there was room."""
+
+    owner: int
+    resource: str  # jobs or cpus
+    value: int
+    n_jobs: int  # that waited with room at the limit
+    n_with_room: int  # that waited with room
+    share: float  # of the time that the owner's next job waited with room
+    chance: float  # that as many were at the most by chance
+
+
+class Outage(NamedTuple):
+    """CPUs that were not there for some days."""
+
+    node: int
+    cpus: int
+    begin: int  # s after the first submission
+    end: int
+    share: float  # of its time during which jobs with room waited while usage pressed against its most
+
+
+def _time_at_most(some: Levels, most: np.ndarray) -> np.ndarray:
+    """Return the share of the time with anything running that each owner spends at its most."""
+    running, full = np.zeros(len(most)), np.zeros(len(most))
+    np.add.at(running, some.whose, some.lasted * (some.level > 0))
+    np.add.at(full, some.whose, some.lasted * (some.level >= most[some.whose]))
+    return full / np.maximum(running, 1)
+
+
+def infer_limits(laid: Laid, beside: np.ndarray, kept: np.ndarray, with_room: np.ndarray) -> list[Limit]:
+    """Infer the limits of users from a pass that knew none.
+
+    A user is limited where it spent its waiting with room at the most that it ever ran, in more of its jobs than the
+    share of time at that level lets expect.
+
+    Parameters
+    ----------
+    laid
+        The log.
+    beside, kept
+        As in `procure.account.sweep.Work`.
+    with_room
+        int64[n_jobs], s that each job waited with room.
+    """
+    log, centre = laid.log, laid.centre
+    user = log.owner[0]
+    if not (user >= 0).any():
+        return []
+    n = len(laid.names)
+    longer = (with_room > SHORT_WAIT) & (user >= 0)
+    n_room = np.bincount(user[longer], minlength=n)
+    found: list[Limit] = []
+    for column, (resource, most, amount) in enumerate(
+        (
+            ("jobs", centre.peak_jobs, np.ones(len(user), np.int64)),
+            ("cpus", centre.peak_cpus, log.cpus),
+        )
+    ):
+        at_most = longer & (kept[:, column] > LEAST_SHARE * with_room) & (kept[:, column] > 0)
+        n_at = np.bincount(user[at_most], minlength=n)
+        share = beside[1 + column] / np.maximum(beside[0], 1)
+        base = np.minimum(_time_at_most(levels(log.start, log.end, user, amount), most), MOST_BASE)
+        # Jobs of one hour wait together, so hours are counted, not jobs.
+        hours = (
+            pd.Series(log.submit[longer] // 3600)
+            .groupby(user[longer])
+            .nunique()
+            .reindex(range(n), fill_value=0)
+        )
+        n_apart = hours.to_numpy(np.int64)
+        chance = binom.sf(n_apart * n_at // np.maximum(n_room, 1) - 1, np.maximum(n_apart, 1), base)
+        for owner in np.flatnonzero((n_at >= LEAST_JOBS) & (share >= LEAST_SHARE) & (chance < CHANCE)):
+            found.append(
+                Limit(
+                    int(owner), resource, int(most[owner]), int(n_at[owner]), int(n_room[owner]),
+                    float(share[owner]), float(chance[owner]),
+                )
+            )  # fmt: skip
+    best: dict[int, Limit] = {}
+    for one in found:  # one limit of a user: the one that explains more, jobs where both do
+        if one.owner not in best or one.share > best[one.owner].share:
+            best[one.owner] = one
+    return [best[owner] for owner in sorted(best)]
+
+
+def infer_pause(seconds: np.ndarray) -> int:
+    """Return the scheduler's usual pause, s: the median of the short waits that have no other cause."""
+    own = seconds[:, PAUSE] + seconds[:, UNEXPLAINED]
+    alone = (own == seconds.sum(1)) & (own <= SHORT_WAIT) & (own > 0)
+    return int(np.median(own[alone])) if alone.sum() >= LEAST_JOBS else 0
+
+
+def infer_outages(laid: Laid) -> list[Outage]:
+    """Infer from usage alone when CPUs of a centre that is seen as one node were missing.
+
+    A day shows missing CPUs where jobs waited that the nominal capacity had room for, throughout, and where usage
+    pressed against its most of that day: the smallest waiting job would not have fitted below it. Two such days in
+    a row are an outage, of the least that was missing on them.
+    """
+    log = laid.log
+    if laid.has_nodes:
+        return []
+    total = laid.total_cpus
+    n_days = int(log.event_at[-1]) // DAY + 1
+    used, least = _levels(laid)
+    at = np.unique(np.concatenate([log.event_at, np.arange(n_days + 1) * DAY]))
+    place = np.searchsorted(log.event_at, at, side="right") - 1
+    used, least = used[place], least[place]
+    lasts = np.diff(np.append(at, at[-1]))
+    day = np.minimum(at // DAY, n_days - 1)
+    most = np.zeros(n_days)
+    np.maximum.at(most, day, used)
+    with_room = np.bincount(day, lasts * (least <= total - used), minlength=n_days) / DAY
+    pressed = np.bincount(day, lasts * (least > most[day] - used) * (least < 1 << 40), minlength=n_days) / DAY
+    shows = (with_room > 0.95) & (pressed > PRESSED) & (most < total)
+    found: list[Outage] = []
+    first = 0
+    while first < n_days:
+        if not shows[first]:
+            first += 1
+            continue
+        last = first
+        while last + 1 < n_days and shows[last + 1]:
+            last += 1
+        if last > first:
+            missing = int(total - most[first : last + 1].max())
+            share = float(pressed[first : last + 1].mean())
+            found.append(Outage(0, missing, first * DAY, (last + 1) * DAY, share))
+        first = last + 1
+    return found
+
+
+def _levels(laid: Laid) -> tuple[np.ndarray, np.ndarray]:
+    """Return after each event the CPUs in use, and the fewest that an eligible waiting job needs (huge if none)."""
+    log = laid.log
+    used, least = np.zeros(len(log.event_at), np.int64), np.zeros(len(log.event_at), np.int64)
+    waiting: list[tuple[int, int]] = []
+    started = np.zeros(len(log.submit), bool)
+    now = 0
+    for i, (event, job) in enumerate(zip(log.event.tolist(), log.about.tolist(), strict=True)):
+        if event == ENDED:
+            now -= int(log.cpus[job])
+        elif (event == SUBMITTED and log.eligible[job] <= log.submit[job]) or event == ELIGIBLE_NOW:
+            heappush(waiting, (int(log.cpus[job]), job))
+        elif event == STARTED:
+            started[job] = True
+            if log.end[job] > log.start[job]:
+                now += int(log.cpus[job])
+        while waiting and started[waiting[0][1]]:
+            heappop(waiting)
+        used[i], least[i] = now, waiting[0][0] if waiting else 1 << 40
+    return used, least

@@ -1,0 +1,430 @@
+"""Tables to the arrays of a pass: jobs that started, groups of like requests, nodes known or inferred."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.account.sweep import (
+    BACK,
+    CAUSES,
+    ELIGIBLE_NOW,
+    ENDED,
+    FAR,
+    LEFT,
+    STARTED,
+    SUBMITTED,
+    TICK,
+    Centre,
+    Groups,
+    Log,
+    Work,
+)
+from procure.errors import TableError
+
+OWNERS = ("user", "account", "partition")
+WEEK, THURSDAY = 604_800, 259_200
+"""s in a week, and from Monday to the first moment of Unix time, a Thursday."""
+OVERBOOKED = 0.05
+"""Share of the CPU-time of a log that may not fit its nodes before the nodes are refused."""
+EXCEEDED = 0.02
+"""Share of its time for which an owner may exceed what counts as its usual most."""
+LENGTHS = (900, 3600, 4 * 3600, 12 * 3600, 86_400)
+"""s; classes of requested time end here."""
+
+
+class Laid(NamedTuple):
+    """A log laid out, and what the account needs to say beside it."""
+
+    log: Log
+    groups: Groups
+    centre: Centre
+    jobs: pd.DataFrame  # those that started, by submission
+    names: list[str]  # of the owners
+    kinds: np.ndarray  # int64[n_owners], which of OWNERS
+    has_nodes: bool  # it is known which nodes each job had
+    in_pieces: bool  # what is free may be in pieces too small, which is not seen
+    total_cpus: int
+
+
+def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the jobs that started and ended, by submission.
+
+    Raises
+    ------
+    TableError
+        None has a start; or the jobs are of several clusters.
+    """
+    if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
+        raise TableError(
+            "the jobs have no start_time, so it is not known how long they waited; for Slurm, "
+            "`procure workload import --print-sacct-command` prints what collects it"
+        )
+    if "cluster" in jobs and (n := jobs["cluster"].nunique()) > 1:
+        names = ", ".join(sorted(jobs["cluster"].astype(str).unique())[:4])
+        raise TableError(f"the jobs are of {n} clusters ({names}); account for one at a time")
+    kept = jobs[jobs["start_time"].notna()].sort_values("submit_time", kind="stable", ignore_index=True)
+    start, submit = kept["start_time"].astype("int64"), kept["submit_time"].astype("int64")
+    eligible = kept["eligible_time"].fillna(submit) if "eligible_time" in kept else submit
+    end = start + kept["run_time"].astype("int64")
+    return kept.assign(
+        start_time=np.maximum(start, submit),
+        end_time=np.maximum(end, start),
+        eligible_time=np.clip(eligible.astype("int64"), submit, np.maximum(start, submit)),
+    )
+
+
+def _nodes_of(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]] | None:
+    """Return each job's nodes as a range of a list of numbers, and their names; None where a job's are not known."""
+    if "node_ids" not in jobs or (jobs["node_ids"].fillna("") == "").any():
+        return None
+    lists = jobs["node_ids"].str.split(",")
+    sizes = lists.str.len().to_numpy(np.int64)
+    if (sizes != jobs["n_nodes"].to_numpy(np.int64)).mean() > OVERBOOKED:
+        return None  # nodes that the log counts otherwise tell nothing of what each gave
+    number, names = pd.factorize(np.concatenate(lists.to_numpy()))
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return first, number.astype(np.int64), [str(name) for name in names]
+
+
+class Levels(NamedTuple):
+    """How much of an amount ran at once, of each owner after each of its changes, and how long."""
+
+    whose: np.ndarray  # int64[m]
+    level: np.ndarray  # int64[m]
+    lasted: np.ndarray  # int64[m], s
+
+
+def levels(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray) -> Levels:
+    """Return the levels of all owners; jobs of no length count nothing, nor do those of nobody (−1)."""
+    kept = (end > start) & (of >= 0)
+    at = np.concatenate([end[kept], start[kept]])
+    change = np.concatenate([-amount[kept], amount[kept]])
+    whose = np.concatenate([of[kept], of[kept]])
+    order = np.lexsort((change > 0, at, whose))
+    at, level, whose = at[order], np.cumsum(change[order]), whose[order]
+    # Each owner's changes add up to 0, so no level carries over to the next.
+    lasted = np.append(np.where(whose[1:] == whose[:-1], np.diff(at), 0), 0)[: len(at)]
+    return Levels(whose, level, lasted)
+
+
+def _peaks(start: np.ndarray, end: np.ndarray, of: np.ndarray, amount: np.ndarray, n: int) -> np.ndarray:
+    """Return the most of an amount that ran at once, of each of ``n`` owners."""
+    found = np.zeros(n, np.int64)
+    some = levels(start, end, of, amount)
+    np.maximum.at(found, some.whose, some.level)
+    return found
+
+
+def usual_most(some: Levels, n: int) -> np.ndarray:
+    """Return the least level of each owner that it exceeds for at most 2 % of the time with anything running."""
+    kept = (some.level > 0) & (some.lasted > 0)
+    whose, level, lasted = (one[kept] for one in some)
+    order = np.lexsort((-level, whose))
+    whose, level, lasted = whose[order], level[order], lasted[order]
+    total = np.bincount(whose, lasted, minlength=n)
+    before = np.cumsum(lasted) - lasted
+    since = before - np.concatenate([[0], np.cumsum(total)])[whose]
+    within = since <= EXCEEDED * total[whose]  # so long does it run above this level
+    found = np.full(n, np.iinfo(np.int64).max)
+    np.minimum.at(found, whose[within], level[within])
+    return np.where(total > 0, found, 0)
+
+
+def _inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, list[str]]) -> pd.DataFrame:
+    """Return a node table of the most that ran on each node at once."""
+    first, number, names = nodes
+    job = np.repeat(np.arange(len(jobs)), np.diff(first))
+    start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
+    columns = {"cpus": "cpus_per_node", "mem_mb": "mem_mb_per_node", "gpus": "gpus_per_node"}
+    peaks = {
+        name: _peaks(start, end, number, jobs[of].to_numpy(np.int64)[job], len(names))
+        for name, of in columns.items()
+    }
+    return pd.DataFrame({"node_id": names, **peaks, "gpu_type": ""})
+
+
+def _by_kind(
+    jobs: pd.DataFrame, given: tuple[np.ndarray, np.ndarray, list[str]], nodes: pd.DataFrame
+) -> pd.DataFrame | None:
+    """Give each node of a log, whose names the table does not know, the smallest kind that holds what ran on it."""
+    peaks = _inferred_nodes(jobs, given)
+    kinds = nodes.sort_values(["cpus", "mem_mb", "gpus"], kind="stable")
+    n_left = np.ones(len(kinds), np.int64)
+    rows = []
+    for _, node in peaks.sort_values(["cpus", "mem_mb"], ascending=False, kind="stable").iterrows():
+        holds = np.flatnonzero(
+            (kinds["cpus"] >= node["cpus"]).to_numpy()
+            & (kinds["mem_mb"] >= node["mem_mb"]).to_numpy()
+            & (kinds["gpus"] >= node["gpus"]).to_numpy()
+            & (n_left > 0)
+        )
+        if not len(holds):
+            return None
+        n_left[holds[0]] = 0
+        rows.append(kinds.iloc[holds[0]].to_dict() | {"node_id": node["node_id"]})
+    return pd.DataFrame([*rows, *kinds[n_left > 0].to_dict(orient="records")])
+
+
+def _one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:
+    """Return a node table of one node that has what all have together, or the most that was used at once."""
+    if nodes is not None:
+        totals = {name: [int(nodes[name].sum())] for name in ("cpus", "mem_mb", "gpus")}
+        return pd.DataFrame({"node_id": ["all"], **totals, "gpu_type": ""})
+    start, end = (jobs[name].to_numpy(np.int64) for name in ("start_time", "end_time"))
+    peaks = {}
+    for name, of in {"cpus": "cpus_per_node", "mem_mb": "mem_mb_per_node", "gpus": "gpus_per_node"}.items():
+        asked = (jobs[of] * jobs["n_nodes"]).to_numpy(np.int64)
+        peaks[name] = _peaks(start, end, np.zeros(len(jobs), np.int64), asked, 1)
+    return pd.DataFrame({"node_id": ["all"], **peaks, "gpu_type": ""})
+
+
+def _check_fit(jobs: pd.DataFrame, table: pd.DataFrame, first: np.ndarray, number: np.ndarray) -> None:
+    """Refuse nodes that do not hold what ran on them."""
+    job = np.repeat(np.arange(len(jobs)), np.diff(first))
+    asked = jobs["cpus_per_node"].to_numpy(np.int64)[job]
+    if len(table) == 1:
+        asked = asked * jobs["n_nodes"].to_numpy(np.int64)[job]
+    lasted = (jobs["end_time"] > jobs["start_time"]).to_numpy()[job]
+    small = lasted & (asked > table["cpus"].to_numpy(np.int64)[number])
+    if small.mean() > OVERBOOKED:
+        row = int(np.flatnonzero(small)[0])
+        raise TableError(
+            f"the nodes do not hold what ran on them: job {jobs['job_id'].iloc[job[row]]} had {asked[row]} CPUs of "
+            f"{table['node_id'].iloc[number[row]]}, which has {table['cpus'].iloc[number[row]]}"
+        )
+    start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
+    some = levels(start, end, number, asked)
+    over = np.maximum(some.level - table["cpus"].to_numpy(np.int64)[some.whose], 0) * some.lasted
+    if over.sum() > OVERBOOKED * (some.level * some.lasted).sum():
+        row = int(some.whose[over.argmax()])
+        most = int(some.level[some.whose == row].max())
+        raise TableError(
+            f"the nodes do not hold what ran on them: {most} CPUs ran at once on "
+            f"{table['node_id'].iloc[row]}, which has {table['cpus'].iloc[row]}"
+        )
+
+
+def _owners(jobs: pd.DataFrame) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """Number users, accounts and partitions along one line; −1 where a job names none, or all name the same."""
+    rows: list[np.ndarray] = []
+    names: list[str] = []
+    kinds: list[int] = []
+    for kind, name in enumerate(OWNERS):
+        text = jobs[name].fillna("").astype(str) if name in jobs else pd.Series("", index=jobs.index)
+        number, distinct = pd.factorize(text.where(text != ""))
+        if kind and len(distinct) < 2:
+            number, distinct = np.full(len(jobs), -1), distinct[:0]
+        rows.append(np.where(number < 0, -1, number + len(names)))
+        names += [str(one) for one in distinct]
+        kinds += [kind] * len(distinct)
+    return np.array(rows, np.int64), names, np.array(kinds, np.int64)
+
+
+def _may_use(groups: pd.DataFrame, table: pd.DataFrame, allowed: np.ndarray | None) -> np.ndarray:
+    """Say which nodes hold a group's request when empty, and are of its partition: bool[n_groups, n_nodes]."""
+    holds = np.ones((len(groups), len(table)), bool)
+    for name, of in {"cpus": "cpus", "mem": "mem_mb", "gpus": "gpus"}.items():
+        holds &= table[of].to_numpy(np.int64) >= groups[name].to_numpy(np.int64)[:, None]
+    types = table["gpu_type"].fillna("").str.casefold().to_numpy()
+    asked = groups["gpu_type"].str.casefold().to_numpy()
+    typed = (asked != "") & (groups["gpus"].to_numpy() > 0)
+    holds &= ~typed[:, None] | (types == asked[:, None]) | (types == "")
+    if allowed is not None:
+        inside = holds & allowed[groups["pool"].to_numpy(np.int64)]
+        holds = np.where(inside.sum(1)[:, None] >= groups["n"].to_numpy()[:, None], inside, holds)
+    nowhere = holds.sum(1) < groups["n"].to_numpy()  # the log has run what the table says cannot
+    holds[nowhere] = True
+    return holds
+
+
+def lay_out(
+    jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str, list[str]] | None = None
+) -> Laid:
+    """Lay a log out.
+
+    Parameters
+    ----------
+    jobs
+        From `started_jobs`.
+    nodes
+        A node table; None = what the log shows: per node where it names nodes, else all together.
+    partitions
+        The nodes of each partition; None = those on which its jobs ran.
+    """
+    n = len(jobs)
+    given = _nodes_of(jobs)
+    if given is not None and nodes is not None and not set(given[2]) <= set(nodes["node_id"]):
+        if not set(given[2]) & set(nodes["node_id"]):
+            nodes = _by_kind(jobs, given, nodes)
+            given = None if nodes is None else given
+        else:
+            missing = sorted(set(given[2]) - set(nodes["node_id"]))
+            raise TableError(
+                f"the nodes do not hold what ran on them: jobs ran on {missing[0]}, which is not in the node table"
+                + (f", nor are {len(missing) - 1} others" if len(missing) > 1 else "")
+            )
+    if given is not None:
+        first, number, names = given
+        if nodes is None:
+            table = _inferred_nodes(jobs, given)
+        else:
+            table = nodes.reset_index(drop=True)
+            number = pd.Index(table["node_id"]).get_indexer(pd.Index(names))[number].astype(np.int64)
+        share = jobs["n_nodes"].to_numpy(np.int64)
+        sizes = np.diff(first)
+        share = np.where(sizes == share, share, sizes)
+    else:
+        table = _one_node(jobs, nodes)
+        first, number, share = np.arange(n + 1), np.zeros(n, np.int64), np.ones(n, np.int64)
+    _check_fit(jobs, table, first, number)
+    alone = given is None
+    scale = jobs["n_nodes"].to_numpy(np.int64) if alone else np.ones(n, np.int64)
+    pool = np.zeros(n, np.int64)
+    allowed = None
+    if not alone and "partition" in jobs:
+        pool, parts = pd.factorize(jobs["partition"].fillna(""))
+        allowed = np.zeros((len(parts), len(table)), bool)
+        allowed[np.repeat(pool, np.diff(first)), number] = True
+        for i, name in enumerate(parts):
+            if partitions and name in partitions:
+                allowed[i] = table["node_id"].isin(partitions[name])
+    asked = pd.DataFrame(
+        {
+            "n": share,
+            "cpus": jobs["cpus_per_node"].to_numpy(np.int64) * scale,
+            "mem": jobs["mem_mb_per_node"].to_numpy(np.int64) * scale,
+            "gpus": jobs["gpus_per_node"].to_numpy(np.int64) * scale,
+            "gpu_type": jobs["gpu_type"].fillna("").to_numpy() if "gpu_type" in jobs and not alone else "",
+            "pool": pool,
+        }
+    )
+    group = asked.groupby(list(asked), sort=False).ngroup().to_numpy(np.int64)
+    distinct = asked[~pd.Series(group).duplicated()]
+    groups = Groups(  # type: ignore[misc]
+        *(distinct[name].to_numpy(np.int64).copy() for name in ("n", "cpus", "mem", "gpus", "pool")),
+        may_use=_may_use(distinct, table, allowed),
+    )
+    owner, names, kinds = _owners(jobs)
+    origin = int(jobs["submit_time"].min())
+    times = [
+        jobs[name].to_numpy(np.int64) - origin
+        for name in ("submit_time", "eligible_time", "start_time", "end_time")
+    ]
+    requested = jobs["requested_time"].to_numpy(np.int64)
+    at, kind, about = _events(*times)
+    cpus = (jobs["cpus_per_node"] * jobs["n_nodes"]).to_numpy(np.int64)
+    log = Log(  # type: ignore[misc]
+        *times,
+        limit=np.where(requested > 0, requested, FAR),
+        cpus=cpus,
+        owner=owner,
+        group=group,
+        length=np.searchsorted(LENGTHS, np.where(requested > 0, requested, FAR)).astype(np.int64),
+        node_first=np.asarray(first, np.int64),
+        node_list=number,
+        event_at=at,
+        event=kind,
+        about=about,
+    )
+    none = np.zeros(0, np.int64)
+    peaks = np.zeros((2, len(names)), np.int64)
+    for row in owner:
+        if (row >= 0).any():
+            peaks[0] += usual_most(levels(times[2], times[3], row, np.ones(n, np.int64)), len(names))
+            peaks[1] += usual_most(levels(times[2], times[3], row, cpus), len(names))
+    unlimited = np.full(len(names), FAR, np.int64)
+    centre = Centre(  # type: ignore[misc]
+        *(table[name].to_numpy(np.int64).copy() for name in ("cpus", "mem_mb", "gpus")),
+        outage_node=none,
+        outage_cpus=none,
+        max_jobs=unlimited,
+        max_cpus=unlimited.copy(),
+        peak_jobs=peaks[0],
+        peak_cpus=peaks[1],
+        closed=np.zeros((len(LENGTHS) + 1, 168), bool),
+        first_hour=(origin + THURSDAY) % WEEK,
+        pause=0,
+    )
+    largest = jobs["cpus_per_node"].max() if nodes is None else nodes["cpus"].max()
+    in_pieces = alone and bool((2 * jobs["cpus_per_node"] <= largest).any())
+    total = int(table["cpus"].sum())
+    return Laid(log, groups, centre, jobs, names, kinds, given is not None, in_pieces, total)
+
+
+def _events(
+    submit: np.ndarray, eligible: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the moments, kinds and jobs of all events; a job of no length has no end, one that is eligible no more."""
+    n = len(submit)
+    job = np.arange(n)
+    runs, later = end > start, eligible > submit
+    at = np.concatenate([end[runs], eligible[later], submit, start])
+    kind = np.repeat([ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED], [runs.sum(), later.sum(), n, n])
+    about = np.concatenate([job[runs], job[later], job, job])
+    order = np.lexsort((about, kind, at))
+    return at[order].astype(np.int64), kind[order].astype(np.int64), about[order].astype(np.int64)
+
+
+def with_events(log: Log, at: np.ndarray, kind: np.ndarray, about: np.ndarray) -> Log:
+    """Add further events to a log."""
+    every = np.concatenate([log.event_at, at]).astype(np.int64)
+    kinds = np.concatenate([log.event, kind]).astype(np.int64)
+    abouts = np.concatenate([log.about, about]).astype(np.int64)
+    order = np.lexsort((kinds, every))
+    return log._replace(event_at=every[order], event=kinds[order], about=abouts[order])
+
+
+def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Laid:
+    """Let CPUs of nodes be gone from ``begin`` to ``end``, s after the first submission."""
+    rows = np.arange(len(node))
+    log = with_events(
+        laid.log,
+        np.concatenate([begin, end]),
+        np.repeat([LEFT, BACK], len(rows)),
+        np.concatenate([rows, rows]),
+    )
+    centre = laid.centre._replace(
+        outage_node=np.asarray(node, np.int64), outage_cpus=np.asarray(cpus, np.int64)
+    )
+    return laid._replace(log=log, centre=centre)
+
+
+def with_hours(laid: Laid, closed: np.ndarray) -> Laid:
+    """Close hours of the week to classes of requested time; each full hour becomes an event."""
+    last = int(laid.log.event_at[-1])
+    ticks = np.arange(3600 - laid.centre.first_hour % 3600, last, 3600)
+    zero = np.zeros(len(ticks), np.int64)
+    return laid._replace(
+        log=with_events(laid.log, ticks, zero + TICK, zero), centre=laid.centre._replace(closed=closed)
+    )
+
+
+def make_work(laid: Laid) -> Work:
+    """Lay out room for a pass over a log."""
+    log, groups, centre = laid.log, laid.groups, laid.centre
+    n, n_groups, n_owners = len(log.submit), len(groups.cpus), len(laid.names)
+    free = np.stack([centre.cpus, centre.mem, centre.gpus, np.zeros_like(centre.cpus)])
+    return Work(
+        free=free,
+        following=np.full(n + 1, n, np.int64),
+        previous=np.full(n + 1, n, np.int64),
+        running=np.zeros(n, np.int64),
+        active=np.zeros(n_groups, np.int64),
+        place=np.zeros(n_groups, np.int64),
+        n_waiting=np.zeros(n_groups, np.int64),
+        room=np.zeros((3, n_groups), np.int64),
+        fitting=np.zeros((4, n_groups), np.int64),
+        jobs_of=np.zeros(n_owners, np.int64),
+        cpus_of=np.zeros(n_owners, np.int64),
+        stretch=np.zeros(n, np.int64),
+        counters=np.zeros(3, np.int64),
+        seconds=np.zeros((n, len(CAUSES)), np.int64),
+        lower=np.zeros(len(CAUSES), np.int64),
+        upper=np.zeros(len(CAUSES), np.int64),
+        seen=np.full(n_owners, -1, np.int64),
+        beside=np.zeros((3, n_owners), np.int64),
+        kept=np.zeros((n, 2), np.int64),
+    )

@@ -1,0 +1,331 @@
+"""One pass over a log's starts, ends and submissions: to which cause each stretch of each wait falls.
+
+Between two events nothing changes, so each waiting job's stretch falls to one cause, the first that applies.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from procure.simulator.kernel import kernel, part
+
+CAUSES = (
+    *("not_eligible", "above_limit", "full", "fragmentation", "memory", "gpus"),
+    *("reserved", "outage", "closed_hours", "pause", "unexplained"),
+)
+"""In the order in which they are tried."""
+ELIGIBLE, LIMIT, FULL, FRAGMENTED, MEMORY, GPUS, RESERVED, OUTAGE, CLOSED, PAUSE, UNEXPLAINED = range(
+    len(CAUSES)
+)
+FAR = 1 << 60
+"""A moment, an amount or a limit that is never reached."""
+ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED, LEFT, BACK, TICK = range(7)
+"""Kinds of events; those of one moment are taken in this order, but for LEFT and BACK, which may come at any place."""
+N_JOBS, N_ACTIVE, N_RUNNING = range(3)
+"""What the counters count."""
+
+
+class Log(NamedTuple):
+    """The jobs that started, by submission; times in s after the first submission."""
+
+    submit: np.ndarray  # int64[n]
+    eligible: np.ndarray  # int64[n]
+    start: np.ndarray  # int64[n]
+    end: np.ndarray  # int64[n]
+    limit: np.ndarray  # int64[n], s that it may run; FAR = no limit
+    cpus: np.ndarray  # int64[n], on all its nodes
+    owner: np.ndarray  # int64[3, n], its user, account and partition: one numbering, −1 = unknown
+    group: np.ndarray  # int64[n], jobs of one group ask for the same and may use the same nodes
+    length: np.ndarray  # int64[n], class of requested time, row of ``closed``
+    node_first: np.ndarray  # int64[n + 1]
+    node_list: np.ndarray  # int64[], on which nodes each ran
+    event_at: np.ndarray  # int64[m], ascending
+    event: np.ndarray  # int64[m], one of the kinds
+    about: np.ndarray  # int64[m], a job, or a row of the outages
+
+
+class Groups(NamedTuple):
+    """What the jobs of a group ask of each node, int64[n_groups], and the nodes that they may use."""
+
+    n_nodes: np.ndarray
+    cpus: np.ndarray
+    mem: np.ndarray
+    gpus: np.ndarray
+    pool: np.ndarray  # partition: a reservation in one keeps nobody out of another
+    may_use: np.ndarray  # bool[n_groups, n_nodes]
+
+
+class Centre(NamedTuple):
+    """Nodes, and the rules that hold jobs back."""
+
+    cpus: np.ndarray  # int64[n_nodes]
+    mem: np.ndarray  # int64[n_nodes]
+    gpus: np.ndarray  # int64[n_nodes]
+    outage_node: np.ndarray  # int64[n_outages]
+    outage_cpus: np.ndarray  # int64[n_outages], CPUs that are not there
+    max_jobs: np.ndarray  # int64[n_owners], that run at once
+    max_cpus: np.ndarray  # int64[n_owners]
+    peak_jobs: np.ndarray  # int64[n_owners], the most that ran at once
+    peak_cpus: np.ndarray  # int64[n_owners]
+    closed: np.ndarray  # bool[n_classes, 168], by hour of the week, UTC, from Monday
+    first_hour: int  # s, the first submission after the beginning of a week
+    pause: int  # s
+
+
+class Work(NamedTuple):
+    """Room for a pass, and what it gives."""
+
+    free: np.ndarray  # int64[4, n_nodes]: CPUs, MB, GPUs, CPUs that are not there
+    following: np.ndarray  # int64[n + 1], waiting jobs as a list
+    previous: np.ndarray  # int64[n + 1]
+    running: np.ndarray  # int64[n], by expected end
+    active: np.ndarray  # int64[n_groups], groups of which some wait
+    place: np.ndarray  # int64[n_groups]
+    n_waiting: np.ndarray  # int64[n_groups]
+    room: np.ndarray  # int64[3, n_groups]: CPUs, MB, GPUs free on nodes that the group may use
+    fitting: np.ndarray  # int64[4, n_groups]: nodes that hold it by CPUs; and memory; and GPUs; and are there
+    jobs_of: np.ndarray  # int64[n_owners], running
+    cpus_of: np.ndarray  # int64[n_owners], running
+    stretch: np.ndarray  # int64[n], s, how long there has been room for a job
+    counters: np.ndarray  # int64[3]
+    seconds: np.ndarray  # int64[n, n_causes], the result
+    lower: np.ndarray  # int64[n_causes], s for which no other cause would do
+    upper: np.ndarray  # int64[n_causes], s for which it would do
+    seen: np.ndarray  # int64[n_owners], the stretch in which a user's next job was looked at
+    beside: (
+        np.ndarray
+    )  # int64[3, n_owners], s with room for the next job: all; at the most jobs; the most CPUs
+    kept: np.ndarray  # int64[n, 2], s that a job waited so: at its user's most jobs, CPUs
+
+
+@part
+def _weigh(groups, centre, work, node, group, sign):
+    """Count a node as it is now in (1), or out of (−1), what a group has."""
+    if not groups.may_use[group, node]:
+        return
+    free = work.free
+    for what in range(3):
+        work.room[what, group] += sign * max(0, free[what, node])
+    if free[0, node] >= groups.cpus[group]:
+        work.fitting[0, group] += sign
+        if free[1, node] >= groups.mem[group]:
+            work.fitting[1, group] += sign
+            if free[2, node] >= groups.gpus[group]:
+                work.fitting[2, group] += sign
+                if free[0, node] - free[3, node] >= groups.cpus[group]:
+                    work.fitting[3, group] += sign
+
+
+@part
+def _change(groups, centre, work, node, group, sign, missing):
+    """Take a share of a group from a node (−1) or give it back (1); ``missing`` CPUs go or come."""
+    for i in range(work.counters[N_ACTIVE]):
+        _weigh(groups, centre, work, node, work.active[i], -1)
+    if group >= 0:
+        work.free[0, node] += sign * groups.cpus[group]
+        work.free[1, node] += sign * groups.mem[group]
+        work.free[2, node] += sign * groups.gpus[group]
+    work.free[3, node] += missing
+    for i in range(work.counters[N_ACTIVE]):
+        _weigh(groups, centre, work, node, work.active[i], 1)
+
+
+@part
+def _join(log, groups, centre, work, job):
+    n, group = log.submit.size, log.group[job]
+    last = work.previous[n]
+    work.following[last], work.previous[job] = job, last
+    work.following[job], work.previous[n] = n, job
+    work.n_waiting[group] += 1
+    if work.n_waiting[group] == 1:
+        work.active[work.counters[N_ACTIVE]] = group
+        work.place[group] = work.counters[N_ACTIVE]
+        work.counters[N_ACTIVE] += 1
+        work.room[:, group] = 0
+        work.fitting[:, group] = 0
+        for node in range(centre.cpus.size):
+            _weigh(groups, centre, work, node, group, 1)
+
+
+@part
+def _quit(log, work, job):
+    group = log.group[job]
+    work.following[work.previous[job]] = work.following[job]
+    work.previous[work.following[job]] = work.previous[job]
+    work.n_waiting[group] -= 1
+    if work.n_waiting[group] == 0:
+        work.counters[N_ACTIVE] -= 1
+        last = work.active[work.counters[N_ACTIVE]]
+        work.active[work.place[group]] = last
+        work.place[last] = work.place[group]
+
+
+@part
+def _expected_end(log, job):
+    return min(log.start[job] + log.limit[job], FAR)
+
+
+@part
+def _run(log, groups, centre, work, job, sign):
+    """Let a job take its nodes (−1) or give them back (1)."""
+    group = log.group[job]
+    for k in range(log.node_first[job], log.node_first[job + 1]):
+        _change(groups, centre, work, log.node_list[k], group, sign, 0)
+    for kind in range(3):
+        owner = log.owner[kind, job]
+        if owner >= 0:
+            work.jobs_of[owner] -= sign
+            work.cpus_of[owner] -= sign * log.cpus[job]
+    n = work.counters[N_RUNNING]
+    if sign < 0:
+        end, at = _expected_end(log, job), n
+        while at > 0 and _expected_end(log, work.running[at - 1]) > end:
+            work.running[at] = work.running[at - 1]
+            at -= 1
+        work.running[at] = job
+        work.counters[N_RUNNING] = n + 1
+        return
+    at = 0
+    while work.running[at] != job:
+        at += 1
+    for i in range(at, n - 1):
+        work.running[i] = work.running[i + 1]
+    work.counters[N_RUNNING] = n - 1
+
+
+@part
+def _causes(log, groups, centre, work, job, now):
+    """Return the causes that keep a job waiting now, a bit each; reservations and the pause are not among them."""
+    found, group = 0, log.group[job]
+    if now < log.eligible[job]:
+        found |= 1 << ELIGIBLE
+    for kind in range(3):
+        owner = log.owner[kind, job]
+        if owner >= 0 and (
+            work.jobs_of[owner] >= centre.max_jobs[owner]
+            or work.cpus_of[owner] + log.cpus[job] > centre.max_cpus[owner]
+        ):
+            found |= 1 << LIMIT
+    n = groups.n_nodes[group]
+    if work.room[0, group] < n * groups.cpus[group] or work.room[2, group] < n * groups.gpus[group]:
+        found |= 1 << FULL
+    elif work.fitting[0, group] < n:
+        found |= 1 << FRAGMENTED
+    elif work.fitting[1, group] < n:
+        found |= 1 << MEMORY
+    elif work.fitting[2, group] < n:
+        found |= 1 << GPUS
+    elif work.fitting[3, group] < n:
+        found |= 1 << OUTAGE
+    hour = ((centre.first_hour + now) // 3600) % 168
+    if centre.closed[log.length[job], hour]:
+        found |= 1 << CLOSED
+    return found
+
+
+NO_ROOM = (1 << FULL) | (1 << FRAGMENTED) | (1 << MEMORY) | (1 << GPUS)
+INFERRED = (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE) | (1 << CLOSED)
+"""Causes that are inferred, or that a scheduler of another kind would not know."""
+
+
+@part
+def _shadow(log, groups, work, head):
+    """Return when, by the limits of what runs, there are CPUs for a job, and how many are then left over."""
+    group = log.group[head]
+    need, pool = log.cpus[head], groups.pool[group]
+    free = work.room[0, group]
+    for i in range(work.counters[N_RUNNING]):
+        job = work.running[i]
+        if groups.pool[log.group[job]] == pool:
+            free += log.cpus[job]
+            if free >= need:
+                return _expected_end(log, job), free - need
+    return FAR, 0
+
+
+@part
+def _beside(log, centre, work, job, dt, stamp):
+    """Note at what levels of its user a job waits with room, and once per user how long that lasts."""
+    owner = log.owner[0, job]
+    if owner < 0:
+        return
+    at_jobs = work.jobs_of[owner] >= centre.peak_jobs[owner]
+    at_cpus = work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
+    work.kept[job, 0] += dt if at_jobs else 0
+    work.kept[job, 1] += dt if at_cpus else 0
+    if work.seen[owner] != stamp:
+        work.seen[owner] = stamp
+        work.beside[0, owner] += dt
+        work.beside[1, owner] += dt if at_jobs else 0
+        work.beside[2, owner] += dt if at_cpus else 0
+
+
+@part
+def _book(centre, work, job, found, dt):
+    """Book a stretch of a job's wait to the first of the causes found, or to the pause and the unexplained."""
+    for cause in range(PAUSE):
+        if (found >> cause) & 1:
+            work.upper[cause] += dt
+    if found != 0:
+        first = 0
+        while not (found >> first) & 1:
+            first += 1
+        work.seconds[job, first] += dt
+        if found == 1 << first:
+            work.lower[first] += dt
+        if (found & ~INFERRED) == 0:
+            work.upper[UNEXPLAINED] += dt
+        work.stretch[job] = 0
+        return
+    paused = min(dt, max(0, centre.pause - work.stretch[job]))
+    work.stretch[job] += dt
+    work.seconds[job, PAUSE] += paused
+    work.seconds[job, UNEXPLAINED] += dt - paused
+    work.upper[PAUSE] += paused
+    work.upper[UNEXPLAINED] += dt
+    work.lower[UNEXPLAINED] += dt - paused
+
+
+@part
+def _account(log, groups, centre, work, now, dt, stamp):
+    """Book the stretch from now to the next event, of each waiting job."""
+    n = log.submit.size
+    job, head, shadow, extra = work.following[n], -1, -1, 0
+    while job != n:
+        found = _causes(log, groups, centre, work, job, now)
+        group = log.group[job]
+        if head >= 0 and (found & NO_ROOM) == 0 and groups.pool[group] == groups.pool[log.group[head]]:
+            if shadow < 0:
+                shadow, extra = _shadow(log, groups, work, head)
+            if now + log.limit[job] > shadow and log.cpus[job] > extra:
+                found |= 1 << RESERVED
+        if head < 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
+            head = job
+        if (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
+            _beside(log, centre, work, job, dt, stamp)
+        _book(centre, work, job, found, dt)
+        job = work.following[job]
+
+
+@kernel
+def sweep(log, groups, centre, work):
+    """Book every wait of a log; ``work`` is modified."""
+    n_events = log.event_at.size
+    for i in range(n_events):
+        now, event, about = log.event_at[i], log.event[i], log.about[i]
+        if event == ENDED:
+            _run(log, groups, centre, work, about, 1)
+        elif event == SUBMITTED:
+            _join(log, groups, centre, work, about)
+        elif event == STARTED:
+            _quit(log, work, about)
+            if log.end[about] > log.start[about]:
+                _run(log, groups, centre, work, about, -1)
+        elif event == LEFT:
+            _change(groups, centre, work, centre.outage_node[about], -1, 0, centre.outage_cpus[about])
+        elif event == BACK:
+            _change(groups, centre, work, centre.outage_node[about], -1, 0, -centre.outage_cpus[about])
+        if i + 1 < n_events and log.event_at[i + 1] > now:
+            _account(log, groups, centre, work, now, log.event_at[i + 1] - now, i)

@@ -1,0 +1,239 @@
+"""The account of waiting: it adds up, equals its slow twin, and finds causes that are known."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_account import CAUSES, naive_account
+
+from procure.account import layout
+from procure.account.account import account_waits
+from procure.account.layout import lay_out, make_work, started_jobs, with_outages
+from procure.account.sweep import sweep
+from procure.errors import TableError
+from procure.run import simulate
+from procure.site.model import Rule, Site
+from procure.tables import JOB, NODE, check, write
+
+DAY = 86_400
+
+
+def case(seed: int, n_jobs: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a log in which jobs start whenever, on nodes that need not hold them all at once."""
+    rng = np.random.default_rng(seed)
+    n_nodes = int(rng.integers(2, 6))
+    nodes = pd.DataFrame(
+        {
+            "node_id": [f"n{i}" for i in range(n_nodes)],
+            "cpus": 8,
+            "mem_mb": 1000,
+            "gpus": rng.choice([0, 2], n_nodes),
+        }
+    )
+    n_of = rng.choice([1, 1, 2], n_jobs)
+    submit = np.sort(rng.integers(0, 3000, n_jobs))
+    wait = rng.choice([0, 0, 50, 400, 900], n_jobs) + rng.integers(0, 30, n_jobs)
+    partition = rng.choice(["a", "b"], n_jobs)
+    jobs = pd.DataFrame(
+        {
+            "job_id": [str(i) for i in range(n_jobs)],
+            "user": rng.choice(["u", "v", "w"], n_jobs),
+            "submit_time": submit,
+            "eligible_time": np.minimum(submit + rng.choice([0, 0, 100], n_jobs), submit + wait),
+            "start_time": submit + wait,
+            "requested_time": rng.choice([0, 300, 1000], n_jobs),
+            "run_time": rng.choice([0, 20, 200, 300], n_jobs),
+            "n_nodes": n_of,
+            "cpus_per_node": rng.choice([1, 3, 8], n_jobs),
+            "mem_mb_per_node": rng.choice([0, 300, 900], n_jobs),
+            "gpus_per_node": 0,
+            "partition": partition,
+            "node_ids": [",".join(rng.choice(nodes["node_id"].to_numpy(), n, replace=False)) for n in n_of],
+        }
+    )
+    return check(jobs, JOB), check(nodes, NODE)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_equals_its_slow_twin(seed, monkeypatch):
+    """Second for second and job for job, with a limit, an outage and a pause."""
+    monkeypatch.setattr(layout, "OVERBOOKED", 1.0)
+    jobs, nodes = case(seed)
+    laid = lay_out(started_jobs(jobs), nodes)
+    origin = int(jobs["submit_time"].min())
+    out = [np.array([one]) for one in (1, 6, 500 - origin, 1500 - origin)]
+    laid = with_outages(laid, *out)
+    limits = laid.centre.max_jobs.copy()
+    limits[laid.names.index("v")] = 2
+    laid = laid._replace(centre=laid.centre._replace(max_jobs=limits, pause=40))
+    work = make_work(laid)
+    sweep(laid.log, laid.groups, laid.centre, work)
+    twin = naive_account(jobs, nodes, {"v": 2}, (("n1", 6, 500, 1500),), pause=40)
+    assert work.seconds.tolist() == [[one[name] for name in CAUSES] for one in twin]
+    if seed < 3:
+        assert (work.seconds.sum(0) > 0).sum() >= 6  # the cases tell causes apart
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6))
+def test_causes_add_up_to_each_wait(seed):
+    """No second is lost or counted twice, and each cause lies within its bounds."""
+    jobs, _ = case(seed, 30)
+    found = account_waits(jobs)
+    by_submission = jobs.sort_values("submit_time", kind="stable")
+    waits = (by_submission["start_time"] - by_submission["submit_time"]).to_numpy(np.int64)
+    assert found.by_job.sum(1).tolist() == waits.tolist()
+    causes = found.causes
+    assert (causes["lower"] <= causes["hours"] + 1e-9).all() and (
+        causes["hours"] <= causes["upper"] + 1e-9
+    ).all()
+    for table in (found.by_class, found.by_group, found.by_week):
+        assert table["hours"].sum() == pytest.approx(causes["hours"].sum())
+        assert table["n_jobs"].sum() == len(jobs)
+
+
+def crowd(n_jobs: int, seed: int = 3, every: int = 200) -> pd.DataFrame:
+    """Return jobs of one node's share each; ``every`` s one is submitted on average."""
+    rng = np.random.default_rng(seed)
+    run = rng.integers(600, 7200, n_jobs)
+    return check(
+        pd.DataFrame(
+            {
+                "job_id": [str(i) for i in range(n_jobs)],
+                "user": rng.choice([f"u{i}" for i in range(6)], n_jobs),
+                "submit_time": 1_600_000_000 + np.sort(rng.integers(0, n_jobs * every, n_jobs)),
+                "requested_time": run,
+                "run_time": run,
+                "n_nodes": 1,
+                "cpus_per_node": rng.choice([1, 2, 4], n_jobs),
+                "mem_mb_per_node": 100,
+            }
+        ),
+        JOB,
+    )
+
+
+def cluster(n: int = 8) -> pd.DataFrame:
+    """Return nodes of four CPUs."""
+    return check(pd.DataFrame({"node_id": [f"n{i}" for i in range(n)], "cpus": 4, "mem_mb": 10_000}), NODE)
+
+
+def share(found, *names: str) -> float:
+    return float(found.causes.set_index("cause")["share"][list(names)].sum())
+
+
+def test_what_easy_makes_wait_is_full_in_pieces_or_reserved():
+    """On a log that EASY made, hardware and reservations explain 98 % of the hours."""
+    nodes = cluster()
+    log = simulate(crowd(1500, every=250), nodes, "easy").schedule
+    found = account_waits(log, nodes)
+    assert found.causes["hours"].sum() > 100
+    assert share(found, "full", "fragmentation", "reserved") > 0.98
+    assert 0 < share(found, "fragmentation") < share(found, "full")
+
+
+def test_a_limit_that_the_log_does_not_state_is_found():
+    """Users who may run three jobs at once wait for nothing else; 98 % of their hours are accounted to it."""
+    jobs = crowd(2500, every=180)
+    start, running = [], {user: [] for user in jobs["user"].unique()}
+    for row in jobs.itertuples():
+        mine = sorted(running[row.user])[-3:]
+        start.append(max(row.submit_time, mine[0]) if len(mine) == 3 else row.submit_time)
+        running[row.user] = [*mine, start[-1] + row.run_time]
+    log = check(jobs.assign(start_time=start), JOB)
+    found = account_waits(log, cluster(100))
+    assert {(one.resource, one.value) for one in found.limits} == {("jobs", 3)}
+    assert len(found.limits) == 6
+    assert share(found, "above_limit") > 0.98
+    known = account_waits(
+        log, cluster(100), Site(rules=(Rule(kind="limit", subject="user * jobs", value=3),)), infer=False
+    )
+    assert known.causes["hours"].tolist() == pytest.approx(found.causes["hours"].tolist())
+    struck = account_waits(log, cluster(100), Site(), infer=False)
+    assert share(struck, "unexplained") == 1
+
+
+def test_a_pause_is_found():
+    """Jobs that start 90 s after submission on idle nodes wait for the scheduler alone."""
+    jobs = crowd(300)
+    log = check(jobs.assign(start_time=jobs["submit_time"] + 90), JOB)
+    found = account_waits(log, cluster(100))
+    assert found.pause == 90
+    assert share(found, "pause") == 1
+
+
+def test_missing_capacity_is_found():
+    """With half of the nodes gone for ten days, the hours waited then are accounted to that within 2 %."""
+    nodes = check(pd.DataFrame({"node_id": [f"n{i}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    jobs = crowd(4000, every=600).assign(cpus_per_node=1)
+    run = simulate(check(jobs, JOB), nodes.iloc[:6].reset_index(drop=True), "fcfs").schedule
+    found = account_waits(run.drop(columns="node_ids"), nodes)
+    assert found.outages and {one.cpus for one in found.outages} == {10}
+    assert found.causes["hours"].sum() > 100
+    assert share(found, "outage") > 0.98
+
+
+def test_closed_hours_are_accounted():
+    """Jobs of over four hours that wait for the evening, by a rule of the site."""
+    first = 1_600_041_600  # a Monday, 00:00 UTC
+    jobs = crowd(200).assign(
+        submit_time=first + 8 * 3600 + np.arange(200), requested_time=20_000, cpus_per_node=1
+    )
+    log = check(jobs.assign(start_time=first + 17 * 3600), JOB)
+    hours = tuple(24 * day + hour for day in range(7) for hour in range(17))
+    rule = Rule(kind="closed_hours", subject="over 14400", value=hours)
+    found = account_waits(log, cluster(100), Site(rules=(rule,)))
+    assert share(found, "closed_hours") == 1
+    short = account_waits(log.assign(requested_time=7000), cluster(100), Site(rules=(rule,)))
+    assert share(short, "closed_hours") == 0
+
+
+def test_pieces_that_are_not_seen_are_a_bound():
+    """Without node names, what would be fragmentation lies between nothing and all that seems to have had room."""
+    nodes = cluster()
+    log = simulate(crowd(1500, every=250), nodes, "easy").schedule
+    seen, blind = (account_waits(one, nodes) for one in (log, log.drop(columns="node_ids")))
+    row = blind.causes.set_index("cause").loc["fragmentation"]
+    assert row["hours"] == 0 <= seen.causes.set_index("cause")["hours"]["fragmentation"] <= row["upper"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda jobs: jobs.drop(columns="start_time"), "no start_time"),
+        (lambda jobs: jobs.assign(cluster=["a", "b"] * (len(jobs) // 2)), "2 clusters"),
+        (lambda jobs: jobs.assign(node_ids="n0", cpus_per_node=32), "had 32 CPUs of n0, which has 4"),
+        (lambda jobs: jobs.assign(node_ids=["n0", "other"] * (len(jobs) // 2)), "ran on other"),
+        (
+            lambda jobs: jobs.assign(node_ids="n0", start_time=jobs["submit_time"].max()),
+            "CPUs ran at once on n0",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(change, says):
+    """No starts, two clusters, nodes that do not hold what ran on them."""
+    jobs = crowd(100)
+    with pytest.raises(TableError, match=says) as error:
+        account_waits(check(change(check(jobs.assign(start_time=jobs["submit_time"]), JOB)), JOB), cluster())
+    assert "\n" not in str(error.value)
+
+
+def test_command(procure, tmp_path):
+    """`procure site why` prints a table, JSON or CSV, and draws a picture."""
+    nodes = cluster()
+    write(simulate(crowd(400, every=250), nodes, "easy").schedule, tmp_path / "jobs.parquet")
+    write(nodes, tmp_path / "nodes.csv")
+    arguments = ["site", "why", tmp_path / "jobs.parquet", "--nodes", tmp_path / "nodes.csv"]
+    code, out, _ = procure(*arguments, "--out", tmp_path / "why.svg", "--format", "json")
+    assert code == 0
+    found = json.loads(out)
+    assert [one["cause"] for one in found["causes"]] == list(CAUSES)
+    assert set(found["causes"][0]) == {"cause", "hours", "share", "lower", "upper"}
+    assert {"class", "hours", "full"} <= set(found["by_class"][0])
+    assert (tmp_path / "why.svg").read_text().startswith("<?xml")
+    code, out, err = procure(*arguments)
+    assert "nodes are full" in out and "Of 100 hours waited" in out and "shorter than four days" in err
+    assert procure(*arguments, "--out", tmp_path / "why.txt")[0] == 2
