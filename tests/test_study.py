@@ -17,6 +17,7 @@ from procure.errors import TableError
 from procure.packages import read_quotes
 from procure.study import Study, load_study
 from procure.study.check import check_study, plan_size, study_text
+from procure.study.rules import sample_of
 from procure.study.workloads import Workload, logged_speed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,7 +58,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert study.folder == tmp_path / "results" / "mine"
     assert study.simulate.policies == ("best-fit",)
     assert not study.simulate.kill_at_limit
-    assert (study.sweep.sample, study.sweep.offset, study.sweep.batch_size) == (10, 0, 0)
+    assert (study.sweep.sample, study.sweep.offset, study.sweep.batch_size) == (None, 0, 0)
     assert (study.model.kind, study.model.feature_set, study.model.folds) == ("xgboost", "composition", 5)
     assert study.evaluate.k == (10, 50, 100, 500, 1000)
     assert study.recommend.k == 50
@@ -145,7 +146,8 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("generate = { seed = 1 }", "generate = {}\nlogged_speed = 0", "logged_speed: .* greater than 0"),
         ("generate = { seed = 1 }", 'generate = {}\nlogged_speed = 1\nlogged_processor = "x"', "at most one"),
         ('name = "day"', 'name = "a/b"', "workloads.1..name: 'a/b' was given"),
-        ("[[workloads]]", "[sweep]\noffset = 10\n[[workloads]]", "offset must be below sample"),
+        ("[[workloads]]", "[sweep]\nsample = 10\noffset = 10\n[[workloads]]", "offset must be below sample"),
+        ("[[workloads]]", "[sweep]\noffset = 1\n[[workloads]]", "offset = 1 needs a sample"),
         (
             "[[workloads]]",
             '[simulate]\npolicies = ["easy", "easy"]\n[[workloads]]',
@@ -257,3 +259,14 @@ def test_template_shows_every_key_and_its_default() -> None:
         for key, value in settings.items():
             # TOML has no word for nothing: where that is the default, an example stands.
             assert defaults[table][key] in (None, [], value), key
+
+
+@pytest.mark.parametrize(("n_distinct", "sample"), [(1_000, 1), (1_001, 10)])
+def test_without_a_sample_all_packages_are_simulated_where_that_takes_minutes(tmp_path, n_distinct, sample):
+    """Two policies: up to 1,000 packages are 2,000 runs; a sample that is set counts."""
+    more = '[simulate]\npolicies = ["easy", "best-fit"]\n'
+    study = load_study(study_file(tmp_path, MINIMAL + more))
+    assert sample_of(study, n_distinct) == sample
+    assert (
+        sample_of(load_study(study_file(tmp_path, MINIMAL + more + "[sweep]\nsample = 3\n")), n_distinct) == 3
+    )

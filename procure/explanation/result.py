@@ -135,10 +135,10 @@ def explain(
             raise ArgumentError("other", f"{other} is the same package as {package_id}")
     note(f"learning from the simulated packages; replaying {'both packages' if other else 'the package'}")
     whole = together(results.cases)
-    predicted = results.learn_if_possible(whole)
+    predicted = results.learn_if_useful(whole)
     notes = []
     if predicted is None:
-        notes.append("too few packages are simulated for a model, so the effect of each feature is unknown")
+        notes.append(f"{results.why_no_model(whole)}, and the effect of each feature is unknown")
     names = [case.name for case in results.cases]
     called = ("this package",) if other is None else ("the first package", "the second")
     for one, which in zip(counts, called, strict=True):

@@ -12,6 +12,9 @@ from procure.models.intervals import Spread
 from procure.models.surrogate import Surrogate
 from procure.progress import track
 
+WORTH = 0.95
+"""A model's error must be below this share of a constant's: nearer to it, the difference may be luck of the folds."""
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -40,6 +43,11 @@ class Predicted:
     rmse_seconds: float
     constant_rmse_seconds: float
     spread: Spread
+
+    @property
+    def beats_constant(self) -> bool:
+        """Whether the model knows more than the mean does; where all waits are equal there is nothing to know."""
+        return self.rmse_seconds <= WORTH * self.constant_rmse_seconds
 
     @property
     def relative_rmse(self) -> float:

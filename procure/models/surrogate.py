@@ -37,6 +37,8 @@ KINDS = tuple(_SETTINGS)
 _TRIED = ("fine", "smooth")
 _SMALLEST = 1e-6
 _TRIAL_ROWS = 20_000
+_FEW_ROWS = 250
+"""``smooth`` asks for leaves of 20 rows: of fewer rows in all it makes hardly any, and predicts nearly a constant."""
 
 
 class Surrogate:
@@ -45,7 +47,8 @@ class Surrogate:
     The trees minimise Tweedie deviance under a log link: waits are zero or positive and spread the
     more the longer they are, and a purchase turns on the short ones; the prediction is still a mean
     in seconds. Two settings of tree size and regularisation are tried by `fit` on (some of) its rows,
-    a fifth of them held out: ``fine`` for a simulator's exact labels, ``smooth`` for noisy ones.
+    a fifth of them held out: ``fine`` for a simulator's exact labels, ``smooth`` for noisy ones. Below 250 rows
+    it is ``fine``.
 
     Parameters
     ----------
@@ -125,8 +128,8 @@ class Surrogate:
         return float(np.exp(parts[0, -1]) * self.scale_), np.exp(parts[:, :-1])
 
     def _choose(self, x: np.ndarray, scaled: np.ndarray) -> str:
-        if len(x) < 50:
-            return "smooth"
+        if len(x) < _FEW_ROWS:
+            return "fine"
         shuffled = np.random.default_rng(self.seed).permutation(len(x))[:_TRIAL_ROWS]
         held, rest = shuffled[: len(shuffled) // 5], shuffled[len(shuffled) // 5 :]
 

@@ -17,10 +17,10 @@ from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Learn, PackageValues, Simulate
 from procure.schemas import COST_UNITS
 from procure.simulator.metrics import METRIC_NAMES
-from procure.study.rules import MOST_WITHOUT_MODEL, can_learn
+from procure.study.rules import MOST_RUN_WHOLE, MOST_WITHOUT_MODEL, can_learn, runs_of
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
 from procure.sweep.trial import simulate_once
-from procure.text import file_name
+from procure.text import file_name, listed
 
 _FEWEST_ROWS = 20
 
@@ -62,9 +62,10 @@ def learn_values(
     verify: bool = True,
     note: Note = silent,
 ) -> None:
-    """Predict what is needed of packages that were not simulated; where too few were, simulate the missing few.
+    """Predict what is needed of packages that were not simulated; where no model is to be had, simulate a short list.
 
-    Models learn from the sweep's sample, as long as that is large enough; what searches have simulated is
+    There is none where too few were simulated to learn from, or where a model is no better than a constant. Models
+    learn from the sweep's sample, as long as that is large enough; what searches have simulated is
     entered after that.
     """
     folds = results.plan.study.model.folds
@@ -87,6 +88,10 @@ def learn_values(
                 note(f"{of.name}: one model per workload, {len(values.cases)}; they are kept for next time")
             if not values.learn(of, learn):
                 raise TableError(few_simulated(whole, folds) + "; simulate more (sweep.sample)")
+        useless = [one.what for one in values.models if not one.useful]
+        if verify and useless and runs_of(results.plan.study, int(missing.sum())) <= MOST_RUN_WHOLE:
+            note(f"no model of {listed(useless)} is better than a constant: simulating the other packages")
+            values.confirm(lambda: np.flatnonzero(missing))
     values.add(every, searched_values(results, list(values.results)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.evaluation.ranking import agreement
-from procure.models import Case, Predicted
+from procure.models import Case
 from procure.objectives import Quantity
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
 from procure.recommender.criteria import MEAN_WAIT, Criteria
@@ -58,31 +58,40 @@ def model_errors(models: Sequence[Model]) -> str:
     """Say how far off the models are out of fold."""
     if not models:
         return "every package that could lead the list is simulated, so no model was needed for its order"
-    doubt = no_better_than_mean([one.predicted for one in models])
+    useful = [one for one in models if one.useful]
+    parts = [_errors(useful)] if useful else []
+    return "; ".join(parts + ([_no_model(models)] if len(useful) < len(models) else []))
+
+
+def _errors(models: Sequence[Model]) -> str:
     if len(models) > 3:
         off = [one.predicted.relative_rmse for one in models]
         return (
             f"{len(off)} models predict what was not simulated: out of fold, their error (RMSE) is "
-            f"{min(off):.0%} to {max(off):.0%} of that of always answering the mean{doubt}"
+            f"{min(off):.0%} to {max(off):.0%} of that of always answering the mean"
         )
-    return (
-        "; ".join(
-            f"out of fold, a prediction of {one.what.replace('-', ' ')} is off by "
-            f"{with_unit(one.predicted.rmse_seconds, one.unit)} (RMSE; always answering the mean: "
-            f"{with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
-            for one in models
-        )
-        + doubt
+    return "; ".join(
+        f"out of fold, a prediction of {one.what.replace('-', ' ')} is off by "
+        f"{with_unit(one.predicted.rmse_seconds, one.unit)} (RMSE; always answering the mean: "
+        f"{with_unit(one.predicted.constant_rmse_seconds, one.unit)})"
+        for one in models
     )
 
 
-def no_better_than_mean(models: Sequence[Predicted]) -> str:
-    """Remark on models that know no more than the mean does; empty if there are none."""
-    bad = [one for one in models if one.rmse_seconds >= one.constant_rmse_seconds > 0]
-    if not bad:
-        return ""
-    which = "the model is" if len(models) == 1 else f"{len(bad)} of them {be(len(bad))}"
-    return f": {which} no better than that, so do not trust the predictions; simulate more packages (sweep.sample)"
+def _no_model(models: Sequence[Model]) -> str:
+    """Say of what there is no model, as it knows hardly more than the mean does."""
+    bad = [one for one in models if not one.useful]
+    of = (
+        f"{len(bad)} of {counted(len(models), 'model')}"
+        if len(models) > 3
+        else " and ".join(one.what.replace("-", " ") for one in bad)
+    )
+    which = (
+        f"{of} {be(len(bad))} hardly better"
+        if len(models) > 3
+        else f"there is no model of {of}: none is better"
+    )
+    return f"{which} than always answering the mean; simulate more packages (sweep.sample)"
 
 
 def confirmation(confirmed: bool, verified: bool, all_simulated: bool) -> str:

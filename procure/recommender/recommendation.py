@@ -68,8 +68,9 @@ class Recommendation(Shown):
 
     @property
     def predicted(self) -> Predicted | None:
-        """What the predictions of the mean wait come from."""
-        return next((one.predicted for one in self.models if one.what == MEAN_WAIT.name), None)
+        """What the predictions of the mean wait come from; None if nothing is predicted, or no model is useful."""
+        found = (one.predicted for one in self.models if one.what == MEAN_WAIT.name and one.useful)
+        return next(found, None)
 
     @property
     def n_verified(self) -> int:

@@ -46,6 +46,11 @@ class Model:
     unit: str
     predicted: Predicted
 
+    @property
+    def useful(self) -> bool:
+        """Whether it knows more than the mean does; what one that is not predicts is not used."""
+        return self.predicted.beats_constant
+
 
 @dataclass
 class PackageValues:
@@ -179,6 +184,8 @@ class PackageValues:
             predicted, self._predicted[_key(of)] = found
             if predicted is not None:
                 self.models.append(Model(of.name, of.unit, predicted))
+                if not self.models[-1].useful:
+                    self._predicted[_key(of)] = np.full(len(self.packages), np.nan)
                 self._spreads[_key(of)] = predicted.spread
                 self._calibrated[_key(of)] = ~np.isnan(predicted.wait)
             return True
@@ -193,6 +200,9 @@ class PackageValues:
             if found[0] is not None:
                 self.models.append(Model(f"{MEAN_WAIT.name}, {case.name}", MEAN_WAIT.unit, found[0]))
                 calibrated &= ~np.isnan(found[0].wait)
+                # Of one workload among several the mean stands for what is not known, so that the others count.
+                if not self.models[-1].useful:
+                    rows[-1] = np.where(np.isnan(found[1]), np.nan, np.nanmean(values))
         self._by_workload[of.column], self._calibrated[of.column] = np.array(rows), calibrated
         return True
 

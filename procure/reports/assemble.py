@@ -131,7 +131,7 @@ def report(
     note("ranking the packages")
     recommendation = recommend(results, k=k, verify=verify, note=note)
     whole = recommendation.case
-    predicted = recommendation.predicted or results.learn_if_possible(whole)
+    predicted = recommendation.predicted or results.learn_if_useful(whole)
     note("judging the model")
     rankings = results.rankings(whole)
     settings = results.plan.study.evaluate
@@ -158,6 +158,7 @@ def report(
             Section("days", "The days", _days(results)),
             Section("front", "What the wait costs", _front(recommendation)),
         ],
+        no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
         policy_option=f" --policy {shlex.quote(policy)}" if policy else "",
         workload_option=f" --workload {shlex.quote(workload)}" if workload else "",

@@ -28,6 +28,7 @@ from procure.study.rules import (
     objective_of,
     offered,
     own_constraints,
+    runs_of,
 )
 from procure.study.study import Study, load_study, read_values, study_name
 from procure.study.workloads import Workload
@@ -55,7 +56,7 @@ def plan_size(study: Study) -> dict[str, Any]:
     except TooManyPackages as error:
         return {"about_packages": int(error.more_than) or None}
     n_sampled = check_sample(study, int(size["n_distinct"]))
-    n_runs = n_sampled * len(study.scenarios) * len(study.simulate.policies)
+    n_runs = runs_of(study, n_sampled)
     return {
         "n_packages": int(size["n_packages"]),
         "n_distinct": int(size["n_distinct"]),

@@ -23,7 +23,7 @@ from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.study.existing import coverage_notes
 from procure.study.futures import read_futures, read_past_parts, table_digest
-from procure.study.rules import check_sample
+from procure.study.rules import check_sample, sample_of
 from procure.study.study import Study
 from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
@@ -59,7 +59,7 @@ class Plan:
     def sampled_rows(self) -> np.ndarray:
         """Rows of the package table that the study simulates: every n-th distinct one."""
         distinct = np.flatnonzero(self.packages["distinct"].to_numpy())
-        return distinct[self.study.sweep.offset :: self.study.sweep.sample]
+        return distinct[self.study.sweep.offset :: sample_of(self.study, len(distinct))]
 
     @cached_property
     def row_of(self) -> pd.Series:

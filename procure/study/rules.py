@@ -16,6 +16,11 @@ from procure.text import counted
 MOST_WITHOUT_MODEL = 200
 """So many packages that a sweep left out are simulated outright where no model can be learnt."""
 
+MOST_RUN_WHOLE = 2_000
+"""So many runs, minutes on two cores, and every package is simulated unless the study says otherwise."""
+
+_USUAL_SAMPLE = 10
+
 
 def own_constraints(study: Study, quotes: pd.DataFrame) -> list[Constraint]:
     """Read the study's own constraints; what does not exist, and a contradiction, are errors."""
@@ -48,9 +53,21 @@ def can_learn(n_simulated: int, folds: int) -> bool:
     return n_simulated >= 2 * folds
 
 
+def runs_of(study: Study, n_packages: int) -> int:
+    """Return how many runs it takes to simulate packages on each workload under each policy of a study."""
+    return n_packages * len(study.scenarios) * len(study.simulate.policies)
+
+
+def sample_of(study: Study, n_distinct: int) -> int:
+    """Return of how many distinct packages one is simulated: what the study says, or 1 where all take minutes."""
+    if study.sweep.sample is not None:
+        return study.sweep.sample
+    return 1 if runs_of(study, n_distinct) <= MOST_RUN_WHOLE else _USUAL_SAMPLE
+
+
 def check_sample(study: Study, n_distinct: int) -> int:
     """Return how many of ``n_distinct`` packages a sweep simulates; none is an error."""
-    n_sampled = len(range(study.sweep.offset, n_distinct, study.sweep.sample))
+    n_sampled = len(range(study.sweep.offset, n_distinct, sample_of(study, n_distinct)))
     if not n_sampled:
         raise TableError(
             f"{study.path}: sweep.offset = {study.sweep.offset} leaves no package to simulate: "
@@ -65,7 +82,7 @@ def check_folds(study: Study, n_sampled: int, n_distinct: int) -> None:
     if not can_learn(n_sampled, folds) and n_distinct - n_sampled > MOST_WITHOUT_MODEL:
         raise TableError(
             f"model.folds = {folds:,}: cross-validation needs {2 * folds:,} simulated packages, and sweep.sample = "
-            f"{study.sweep.sample} simulates {n_sampled:,} of {counted(n_distinct, 'distinct package')}"
+            f"{sample_of(study, n_distinct)} simulates {n_sampled:,} of {counted(n_distinct, 'distinct package')}"
         )
 
 

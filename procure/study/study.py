@@ -84,16 +84,21 @@ class Simulate(Settings):
 
 
 class Sweep(Settings):
-    """Which distinct packages are simulated: ``offset``, ``offset + sample``, ``offset + 2 sample`` …"""
+    """Which distinct packages are simulated: ``offset``, ``offset + sample``, ``offset + 2 sample`` …
 
-    sample: PositiveInt = 10
+    Without a ``sample``, all are where that is few enough runs, else every tenth: `procure.study.rules.sample_of`.
+    """
+
+    sample: PositiveInt | None = None
     offset: NaturalInt = 0
     batch_size: NaturalInt = 0
     max_packages: PositiveInt = MOST_HELD
 
     @model_validator(mode="after")
     def _offset_below_sample(self) -> Sweep:
-        if self.offset >= self.sample:
+        if self.offset and self.sample is None:
+            raise ValueError(f"offset = {self.offset} needs a sample: the first package of every how many?")
+        if self.sample is not None and self.offset >= self.sample:
             raise ValueError(f"offset must be below sample: {self.offset} and {self.sample} were given")
         return self
 

@@ -105,6 +105,22 @@ class StudyResults:
                 return self.learn(case, feature_set, among)
         return None
 
+    def learn_if_useful(self, case: Case) -> Predicted | None:
+        """Learn as `learn_if_possible` does; a model that is no better than a constant is none."""
+        found = self.learn_if_possible(case)
+        return found if found is not None and found.beats_constant else None
+
+    def why_no_model(self, case: Case) -> str:
+        """Say why `learn_if_useful` finds no model of a case: too few packages are simulated, or it knows nothing."""
+        found = self.learn_if_possible(case)
+        if found is None:
+            return few_simulated(case, self.plan.study.model.folds)
+        return (
+            f"{workloads_of(case)}: what was learnt from {counted(int(case.simulated.sum()), 'simulated package')} "
+            f"predicts others hardly better than always answering the mean does (RMSE out of fold "
+            f"{found.rmse_seconds:,.1f} s, the mean's {found.constant_rmse_seconds:,.1f} s), so there is no model"
+        )
+
     def rankings(self, case: Case, feature_sets: Sequence[str] = ()) -> Rankings:
         """Predict by feature sets, default all, the study's first; none where too few packages are simulated."""
         choice, found = self.plan.study.model, Rankings()
