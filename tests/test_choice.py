@@ -525,7 +525,10 @@ def test_a_short_list_is_simulated_whole_where_no_model_is_any_good(tmp_path):
     path = made(tmp_path)
     found = procure.recommend(path, k=3)
     assert found.ranking["simulated"].all() and found.predicted is None
-    assert any("there is no model of mean wait" in note for note in found.notes)
+    assert any("no model was needed for its order" in note for note in found.notes)
+    guessed = procure.recommend(path, k=3, verify=False)
+    assert any("there is no model of mean wait" in note for note in guessed.notes)
+    assert guessed.ranking.loc[~guessed.ranking["simulated"], "mean_wait_time"].isna().all()
     told = procure.explain(path, found.ranking["package_id"].iloc[0], marginal=False)
     assert told.packages[0].factors.empty and "so there is no model" in told.notes[0]
 

@@ -123,10 +123,20 @@ def test_a_report_reads_without_script(browser, pages):
     context.close()
 
 
-def test_the_first_page_is_one_printed_page(browser, pages, tmp_path):
-    """On A4 and on letter, the answer and the bill are a page each, and the evidence begins on the third."""
+def test_the_answer_and_the_bill_share_the_first_printed_page(browser, pages, tmp_path):
+    """On A4 and on letter; nothing of the money is cut on a screen of 768 px."""
+    for width, height in ((718, 1046), (740, 980)):  # px of the paper between its margins
+        page, _, _ = opened(browser, pages["purchase"], viewport={"width": width, "height": height})
+        page.emulate_media(media="print")
+        total = page.locator("#bill tr.total").bounding_box()
+        assert total["y"] + total["height"] < height
+        page.close()
     for paper in ("A4", "Letter"):
         page, _, _ = opened(browser, pages["purchase"])
         made = page.pdf(format=paper)
         assert len(re.findall(rb"/Type\s*/Page\b(?!s)", made)) <= 12
         page.close()
+    page, _, _ = opened(browser, pages["purchase"], viewport={"width": 768, "height": 800})
+    frame = page.locator("#bill .wide").first
+    assert frame.evaluate("one => one.scrollWidth <= one.clientWidth")
+    page.close()

@@ -8,6 +8,7 @@ import warnings
 import zlib
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -70,6 +71,13 @@ def figure(width: float = 7.2, height: float = 3.2, columns: int = 1) -> tuple[A
         one.set_axisbelow(True)
         one.tick_params(labelsize=8)
     return made, axes[0] if columns == 1 else axes
+
+
+def differ(values: Any) -> bool:
+    """Tell whether known values differ, so that a picture of them shows anything."""
+    known = np.asarray(values, dtype="float64")
+    known = known[~np.isnan(known)]
+    return len(known) > 0 and bool(known.min() < known.max())
 
 
 def wait_axis(axes: Any, which: str, low: float, high: float) -> None:

@@ -149,7 +149,8 @@ def _notes(
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
     found = [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
     found += notes.about_criteria(values, criteria)
-    found += [notes.model_errors(done.models)] if criteria.need_runs else []
+    if criteria.need_runs:  # where nothing is left to predict, models are of no account
+        found.append(notes.model_errors(done.models if len(others) else ()))
     if len(values.costs.columns):
         found += cost_notes(results.plan.quotes, results.plan.study.costs, results.plan.existing)
     if done.confirmed or criteria.need_runs:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from procure.comparison.classes import size_class, user_class
 from procure.page.html import sentence
-from procure.page.svg import BLUE, GREY, figure, inline, literal
+from procure.page.svg import BLUE, GREY, differ, figure, inline, literal
 from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.recommendation import Recommendation
@@ -439,7 +439,9 @@ def _cheapest(done: Recommendation) -> int:
 
 
 def bars_chart(bars: dict[str, tuple[float, str]]) -> Markup:
-    """Draw the mean waits that the first page speaks of."""
+    """Draw the mean waits that the first page speaks of; nothing where they are equal."""
+    if not differ([one for one, _ in bars.values()]):
+        return Markup()
     made, axes = figure(4.6, 0.3 + 0.3 * len(bars))
     place = np.arange(len(bars))[::-1]
     seconds = [one for one, _ in bars.values()]

@@ -12,7 +12,19 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from procure.evaluation.ranking import find_hits, order
 from procure.page.names import share
-from procure.page.svg import BLUE, GREY, ORANGE, PALETTE, RED, figure, inline, literal, time_axis, wait_axis
+from procure.page.svg import (
+    BLUE,
+    GREY,
+    ORANGE,
+    PALETTE,
+    RED,
+    differ,
+    figure,
+    inline,
+    literal,
+    time_axis,
+    wait_axis,
+)
 from procure.workload.clock import local_times
 
 _MOST_BINS = 96
@@ -75,7 +87,7 @@ def precision_by_k(
     axes.set(
         xlim=(1, max(len(wait), 2)), ylim=(0, 1.03), xlabel="k, the length of the list", ylabel="precision@k"
     )
-    axes.legend(frameon=False, fontsize=8, loc="upper right", bbox_to_anchor=(1, 0.97))
+    axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right")
     return inline(made, "precision", "Precision at k of the model's ranking and of simpler ones")
 
 
@@ -152,7 +164,9 @@ def _dates(axes: Any, seconds: np.ndarray, tz: str | None) -> np.ndarray:
 
 
 def waits_by_rank(waits: Sequence[float], simulated: Sequence[bool]) -> Markup:
-    """Draw the mean wait down the recommended list."""
+    """Draw the mean wait down the recommended list; nothing where all are equal."""
+    if not differ(waits):
+        return Markup()
     made, axes = figure(7.2, 2.1)
     wait, known = np.asarray(waits, dtype="float64"), np.asarray(simulated, dtype=bool)
     rank = np.arange(1, len(wait) + 1)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from procure.objectives import Quantity
 from procure.page.html import render
 from procure.page.names import servers
-from procure.page.svg import BLUE, GREY, ORANGE, RED, figure, inline, wait_axis
+from procure.page.svg import BLUE, GREY, ORANGE, RED, differ, figure, inline, wait_axis
 
 _MOST_POINTS = 20_000
 _MOST_ROWS = 10
@@ -63,7 +63,12 @@ def _thinned(knee: np.ndarray) -> list[int]:
 def chart(
     front: pd.DataFrame, axes: Sequence[Quantity], values: np.ndarray, simulated: np.ndarray, recommended: int
 ) -> Markup:
-    """Draw the first axis against the second, the third as colour; front, knee and recommendation marked."""
+    """Draw the first axis against the second, the third as colour; front, knee and recommendation marked.
+
+    Nothing where the first axis is the same for all.
+    """
+    if not differ(values[:, 0]):
+        return Markup()
     made, plot = figure(7.2, 3.8)
     step = -(-len(values) // _MOST_POINTS)
     shown = values[::step]

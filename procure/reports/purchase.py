@@ -18,6 +18,7 @@ from procure._version import __version__
 from procure.models import Case, Predicted
 from procure.models.crossfit import correlations
 from procure.page.html import render as render_template
+from procure.page.svg import differ
 from procure.recommender.criteria import Criteria
 from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
@@ -283,7 +284,8 @@ def _judged(
 ) -> dict[str, str]:
     """Draw predictions against what was simulated; nothing where there is neither."""
     drawn = {"scatter": "", "precision": "", "box": ""}
-    if not len(judged):
+    # Where all waits are equal, every order of the packages is as good.
+    if not differ(done.case.wait[judged]):
         return drawn
     case, study = done.case, done.results.plan.study
     wait, share = case.wait[judged], study.evaluate.hit_share
