@@ -27,12 +27,14 @@ from procure.packages.terms import make_offer
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name
 from procure.recommender.summary import records
+from procure.recommender.waiting import about_waiting
 from procure.reports import answer as answering
 from procure.reports import confidence
 from procure.reports.answer import Compared, compared
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
+from procure.sweep.trial import replayed
 from procure.tables import JOB, check, write
 from procure.text import duration
 from procure.workload import generate, import_log
@@ -263,3 +265,55 @@ def test_steps_are_not_counted_among_jobs_that_asked_for_all_memory(tmp_path: Pa
     assert [note for note in notes if "--mem=0" in note] == [
         "1 job asked for all memory of their nodes (--mem=0): what they got is taken"
     ]
+
+
+def test_the_counts_of_packages_are_those_of_the_list(done: Recommendation):
+    """Those that run every job and those that cannot; simulated before, now, predicted, unknown: each once."""
+    [text] = [note for note in done.notes if "distinct package" in note]
+    numbers = [int(one.replace(",", "")) for one in re.findall(r"\d[\d,]*", text)]
+    ranking = done.ranking
+    able = ranking["jobs_left_out"] == 0
+    known, guessed = ranking["simulated"], ranking["mean_wait_time"].notna()
+    assert numbers[:3] == [len(ranking), able.sum(), (~able).sum()]
+    assert numbers[3] + numbers[4] == known.sum() and numbers[4] == ranking["simulated_now"].sum()
+    rest = [int((~known & guessed).sum()), int((~known & ~guessed).sum())]
+    assert numbers[5:] == [n for n in rest if n]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_who_waits_is_what_a_replay_says(done: Recommendation, place: int):
+    """The mean, the 95th percentile, the share over an hour and the class that waits longest, replayed here."""
+    first = replace(done, ranking=done.ranking.iloc[place:].reset_index(drop=True))
+    row = int(first.ranking["row"].iloc[0])
+    if not done.package_values.simulated[row]:
+        assert about_waiting(first) == []
+        return
+    text = about_waiting(first)[0]
+    runs = [
+        replayed(done.results.plan, done.results.counts[row], case.name, done.results.policy)[0]
+        for case in done.results.cases
+    ]
+    waits = [
+        (run.schedule["start_time"] - run.schedule["submit_time"]).dropna().to_numpy(dtype="float64")
+        for run in runs
+    ]
+    n = [len(one) for one in waits]
+    mean = np.average([one.mean() for one in waits], weights=n)
+    late = np.average([(one > 3600).mean() for one in waits], weights=n)
+    assert f"jobs wait {duration(mean)} on average" in text and f"{late:.1%} over an hour" in text
+    longest = re.search(r"waits longest is (\w+): (.*?) on average", text)
+    if longest:
+        by_class = {one["class"]: one["mean_wait_time"] for one in records(first)[0]["by_class"]}
+        assert by_class[longest[1]] == max(by_class.values()) and duration(by_class[longest[1]]) == longest[2]
+
+
+@pytest.mark.slow
+def test_a_report_after_a_search_and_a_short_list(tmp_path: Path):
+    """Packages that a search or the list has simulated in addition have ranks that may not be known."""
+    path = tmp_path / "small.toml"
+    path.write_text(Path(swept()).read_text().replace('"small"', f'"small"\nresults = "{tmp_path}"'))
+    run_sweep(load_plan(load_study(path)), "serial")
+    procure.search(path, runs=20, stable_rounds=0)
+    assert len(procure.recommend(path, k=5).ranking.head(5)) == 5
+    text = procure.report(path, tmp_path / "report.html", k=5).html
+    assert "How sure the list is" in text and "NaN" not in text and "&lt;NA&gt;" not in text
