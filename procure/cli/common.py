@@ -107,6 +107,8 @@ PresetOption = Annotated[
     str | None,
     typer.Option("--preset", help="beocat, ccr, eagle, metacentrum, or the path of a preset .toml file."),
 ]
+LOG = {"format": LogFormatOption, "preset": PresetOption}
+"""Options by field of `procure.workload.LogSettings`; a command adds its zone."""
 JobsOutOption = Annotated[Path, table_option("The job table to write", "--out")]
 LoggedJobsOption = Annotated[
     Path, typer.Option("--jobs", help="Job table, Parquet or CSV (see `procure workload import`).")

@@ -9,7 +9,7 @@ import typer
 from procure.cli import common
 from procure.settings import MOST_PROCESSES
 from procure.sweep.connect import lifetime_arguments
-from procure.sweep.protocol import check_farm
+from procure.sweep.protocol import FarmOptions, check_farm
 
 _QUEUE = "For the farms slurm, pbs, lsf and sge; what is not given is taken from ~/.config/dask/jobqueue.yaml"
 
@@ -66,11 +66,25 @@ TlsOption = Annotated[
 ]
 
 
-def check_options(farm: str, tls: bool | None, dashboard: bool) -> None:
+def check_options(farm: str, workers: FarmOptions) -> None:
     """Refuse what a farm has no use for."""
-    if tls is not None and farm in ("serial", "local"):
+    if workers.tls is not None and farm in ("serial", "local"):
         raise typer.BadParameter(
             f"--farm {farm} stays on this node and has no use for it", param_hint="--tls / --no-tls"
         )
-    if dashboard and (farm == "serial" or "://" in farm):
+    if workers.dashboard and (farm == "serial" or "://" in farm):
         raise typer.BadParameter(f"--farm {farm} has none that procure could open", param_hint="--dashboard")
+
+
+FARM = {
+    "jobs": JobsOption,
+    "cores": CoresOption,
+    "memory": MemoryOption,
+    "walltime": WalltimeOption,
+    "partition": PartitionOption,
+    "account": AccountOption,
+    "interface": InterfaceOption,
+    "tls": TlsOption,
+    "dashboard": DashboardOption,
+}
+"""Options by field of `procure.sweep.FarmOptions`."""

@@ -10,6 +10,7 @@ import typer
 from pydantic import ValidationError
 
 from procure.cli import common, lazy
+from procure.cli.from_settings import options
 from procure.errors import ArgumentError, TableError
 from procure.forecast import PatternSettings, find_patterns
 from procure.forecast import evaluate as evaluate_forecasts
@@ -21,7 +22,7 @@ from procure.settings import LAST_SEED, MOST_COUNTED, problems
 from procure.tables import write
 from procure.text import counted
 from procure.workload.clock import has_dates, moment
-from procure.workload.log_settings import LogFormat, LogSettings
+from procure.workload.log_settings import LogSettings
 
 app = lazy.command_group()
 
@@ -38,11 +39,14 @@ ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is
 _SHOWN = (
     "period confidence n_forecasts base_rate auc brier brier_constant worst_tenth precision_soft recall_soft"
 ).split()
+_LOG = common.LOG | {"tz": TzOption}
 
 
 @app.command()
+@options(how=_LOG)
 def patterns(
     jobs: JobsArgument,
+    *,
     by: ByOption = "user,cpus,limit",
     fewest: Annotated[
         int, typer.Option(min=2, max=MOST_COUNTED, help="Least periods in a row of a pattern that is shown.")
@@ -51,9 +55,7 @@ def patterns(
         int, typer.Option(min=1, max=MOST_COUNTED, help="Most rows; json and csv show all.")
     ] = 20,
     confidence: ConfidenceOption = "hazard",
-    tz: TzOption = None,
-    preset: common.PresetOption = None,
-    log_format: common.LogFormatOption = None,
+    how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """List what recurs by day, week and month: who, how often, since when, of what size, how sure it goes on.
@@ -66,7 +68,7 @@ def patterns(
     procure forecast patterns jobs.parquet --by user,cpus --tz Europe/Berlin --format json
     """
     check_mode(confidence)
-    table, settings = _read(jobs, by, tz, preset, log_format)
+    table, settings = _read(jobs, by, how)
     found = find_patterns(table, settings)
     for text in found.notes:
         common.note(text)
@@ -87,8 +89,10 @@ def patterns(
 
 
 @app.command(name="next")
+@options(how=_LOG)
 def expected(
     jobs: JobsArgument,
+    *,
     at: Annotated[
         str | None, typer.Option(help="Moment: ISO time, or seconds. The last submission without.")
     ] = None,
@@ -97,9 +101,7 @@ def expected(
     least: Annotated[float, typer.Option(min=0, max=1, help="Least confidence.")] = 0.05,
     out: Annotated[Path | None, common.table_option("Job table to write")] = None,
     by: ByOption = "user,cpus,limit",
-    tz: TzOption = None,
-    preset: common.PresetOption = None,
-    log_format: common.LogFormatOption = None,
+    how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Say which jobs are expected next, and how surely.
@@ -111,8 +113,8 @@ def expected(
     procure forecast next jobs.parquet --at 2026-05-01T00:00 --tz Europe/Berlin --days 7 --out coming.parquet
     """
     check_mode(confidence)
-    table, settings = _read(jobs, by, tz, preset, log_format)
-    now = None if at is None else _moment(at, tz, has_dates(table))
+    table, settings = _read(jobs, by, how)
+    now = None if at is None else _moment(at, how.tz, has_dates(table))
     found = forecast_jobs(
         table, days, at=now, confidence=confidence, least=least, settings=settings, note=common.note
     )
@@ -129,14 +131,14 @@ def expected(
 
 
 @app.command()
+@options(how=_LOG)
 def evaluate(
     jobs: JobsArgument,
+    *,
     report: common.ReportOption = None,
     by: ByOption = "user,cpus,limit",
     seed: Annotated[int, typer.Option(max=LAST_SEED, help="Seed of the negative controls.")] = 0,
-    tz: TzOption = None,
-    preset: common.PresetOption = None,
-    log_format: common.LogFormatOption = None,
+    how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge the forecasts of a log, each made with what was known then, against the base rate.
@@ -148,7 +150,7 @@ def evaluate(
     procure forecast evaluate log.swf --format json
     procure forecast evaluate jobs.parquet --tz Europe/Berlin --report forecast.html
     """
-    table, settings = _read(jobs, by, tz, preset, log_format)
+    table, settings = _read(jobs, by, how)
     found = evaluate_forecasts(table, settings, seed=seed, progress=common.note)
     for text in found.notes:
         common.note(text)
@@ -162,21 +164,21 @@ def evaluate(
         common.print_table(frame if output is common.Format.CSV else frame[_SHOWN], output)
 
 
-def _read(
-    path: Path, by: str, tz: str | None, preset: str | None, log_format: LogFormat | None
-) -> tuple[pd.DataFrame, PatternSettings]:
+def _read(path: Path, by: str, how: LogSettings) -> tuple[pd.DataFrame, PatternSettings]:
     try:
-        settings = PatternSettings(by=tuple(name.strip() for name in by.split(",") if name.strip()), tz=tz)
+        settings = PatternSettings(
+            by=tuple(name.strip() for name in by.split(",") if name.strip()), tz=how.tz
+        )
     except ValidationError as error:
         raise ArgumentError("by", "; ".join(problems(error))) from None
-    log = common.read_jobs(path, LogSettings(format=log_format, preset=preset, tz=tz))
+    log = common.read_jobs(path, how)
     if not has_dates(log.jobs):
-        if tz is not None:
+        if how.tz is not None:
             raise ArgumentError(
                 "tz", "the log has no dates: its times are seconds of its own clock, in no zone"
             )
         common.note("the log has no dates: days and weeks are counted from second 0 of its own clock")
-    elif tz is None:
+    elif how.tz is None:
         common.note("days are those of UTC; state the centre's zone with --tz")
     return log.jobs, settings
 

@@ -12,14 +12,15 @@ import pandas as pd
 import typer
 
 from procure.cli import common, lazy
+from procure.cli.from_settings import options
 from procure.learn.days import day_span, within
 from procure.learn.describe import described
 from procure.learn.ppo import train_ppo
 from procure.learn.report import write_report
 from procure.learn.search import Settings
 from procure.learn.store import TrainedPolicy, read_policy, write_policy
-from procure.learn.train import DayFilter, evaluate_policy, learn_policy
-from procure.settings import LARGEST, LAST_SEED, MOST_COUNTED, MOST_PROCESSES
+from procure.learn.train import DayFilter, DaysToJudge, evaluate_policy, learn_policy
+from procure.settings import LARGEST, MOST_COUNTED
 from procure.tables import NODE, read
 from procure.text import counted, plain
 from procure.workload.log_settings import LogSettings
@@ -46,51 +47,31 @@ DaysOption = Annotated[
     ),
 ]
 ZoneOption = Annotated[str | None, common.zone_option("Time zone of the days, e.g. America/Chicago.")]
-MinJobsOption = Annotated[
-    int, typer.Option(min=1, max=MOST_COUNTED, help="Leave days with fewer jobs that fit the nodes out.")
+_DAYS = {"days": DaysOption, "min_jobs": None, "max_jobs": None, "min_wait": None}
+_LOG = common.LOG | {"tz": ZoneOption}
+_HIDDEN = Annotated[
+    int,
+    typer.Option("--hidden", min=0, max=MOST_COUNTED, help="search: hidden units beside the linear score."),
 ]
-MaxJobsOption = Annotated[
-    int, typer.Option(min=1, max=MOST_COUNTED, help="Leave days with more jobs that fit the nodes out.")
-]
-MinWaitOption = Annotated[
-    float, typer.Option(min=0, help="Leave days with a shorter mean wait under sjf out, s.")
-]
+_SEARCH = {"minutes": None, "generations": None, "n_hidden": _HIDDEN, "processes": None, "seed": None}
 
 
 @app.command()
+@options(wanted=_DAYS, search=_SEARCH, how=_LOG)
 def train(
     context: typer.Context,
+    *,
     jobs: JobsOption,
     nodes: NodesOption,
     out: Annotated[Path, typer.Option(help="The trained policy to write, e.g. site.policy.")],
     method: Annotated[Method, typer.Option(help="search, or ppo as published (extra rl).")] = Method.SEARCH,
-    days: DaysOption = None,
-    tz: ZoneOption = None,
-    minutes: Annotated[float, typer.Option(min=0.01, help="Longest training time in minutes.")] = 10.0,
-    generations: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=MOST_COUNTED,
-            help="search: simulations after which it stops; the same number and seed give the same policy.",
-        ),
-    ] = 150,
+    wanted: DayFilter,
+    search: Settings,
     steps: Annotated[
         int, typer.Option(min=1, max=LARGEST, help="ppo: decisions to train on; as published.")
     ] = 300_000,
     reward: Annotated[str, typer.Option(help="ppo: wait or utilization.")] = "wait",
-    hidden: Annotated[
-        int, typer.Option(min=0, max=MOST_COUNTED, help="search: hidden units beside the linear score.")
-    ] = 0,
-    processes: Annotated[
-        int, typer.Option(min=1, max=MOST_PROCESSES, help="search: processes that simulate.")
-    ] = 2,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The same seed gives the same policy.")] = 1,
-    min_jobs: MinJobsOption = 300,
-    max_jobs: MaxJobsOption = 4500,
-    min_wait: MinWaitOption = 300.0,
-    preset: common.PresetOption = None,
-    log_format: common.LogFormatOption = None,
+    how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a policy: whole days are simulated from an empty system under thousands of candidates.
@@ -106,14 +87,13 @@ def train(
     procure learn train --jobs jobs.parquet --nodes nodes.csv --days 2021-03..2021-04 --tz US/Central --out a.policy
     """
     if method is Method.PPO:
-        of_search = ("generations", "hidden", "processes", "min_jobs", "max_jobs", "min_wait")
+        of_search = ("generations", "n_hidden", "processes", "min_jobs", "max_jobs", "min_wait")
         common.refuse_given(context, "it belongs to --method search", *of_search)
     else:
         common.refuse_given(context, "it belongs to --method ppo", "steps", "reward")
     began = time.perf_counter()
-    how = LogSettings(format=log_format, preset=preset, tz=tz)
     table, servers = common.read_jobs(jobs, how).jobs, read(nodes, NODE)
-    zone = tz or "UTC"
+    zone = how.tz or "UTC"
 
     def say_steps(steps: int, wait: float) -> None:
         seconds = time.perf_counter() - began
@@ -121,21 +101,17 @@ def train(
 
     if method is Method.PPO:
         policy = train_ppo(
-            within(table, *day_span(days), zone),
+            within(table, *day_span(wanted.days), zone),
             servers,
             out,
-            seed=seed,
+            seed=search.seed,
+            minutes=search.minutes,
             steps=steps,
-            minutes=minutes,
             reward=reward,
             progress=say_steps,
         )
     else:
-        settings = Settings(
-            generations=generations, minutes=minutes, seed=seed, n_hidden=hidden, processes=processes
-        )
-        wanted = DayFilter(days, zone, min_jobs, max_jobs, min_wait)
-        policy = learn_policy(table, servers, wanted, settings, note=common.note)
+        policy = learn_policy(table, servers, replace(wanted, tz=zone), search, note=common.note)
         write_policy(out, policy)
     _print_trained(policy, out, began, output)
 
@@ -151,16 +127,15 @@ def _print_trained(policy: TrainedPolicy, out: Path, began: float, output: commo
 
 
 @app.command()
+@options(wanted=_DAYS, how=_LOG)
 def evaluate(
     context: typer.Context,
     file: PolicyArgument,
+    *,
     jobs: JobsOption,
     nodes: NodesOption,
-    days: DaysOption = None,
-    tz: ZoneOption = None,
-    min_jobs: MinJobsOption = 300,
-    max_jobs: MaxJobsOption = 3000,
-    min_wait: MinWaitOption = 300.0,
+    wanted: DaysToJudge,
+    how: LogSettings,
     ahead: Annotated[
         int, typer.Option(min=0, max=LARGEST, help="Rollouts: s that the queue is simulated ahead; 0 = none.")
     ] = 0,
@@ -170,8 +145,6 @@ def evaluate(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the figures in FILE, for `describe`; its weights stay.")
     ] = False,
-    preset: common.PresetOption = None,
-    log_format: common.LogFormatOption = None,
     report: common.ReportOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -187,14 +160,12 @@ def evaluate(
     if ahead == 0:
         common.refuse_given(context, "without --ahead there are no rollouts", "every")
     policy = read_policy(file)
-    zone = tz or policy.trained.get("tz", "UTC")
-    how = LogSettings(format=log_format, preset=preset, tz=zone)
-    wanted = DayFilter(days, zone, min_jobs, max_jobs, min_wait)
+    how = how.model_copy(update={"tz": how.tz or policy.trained.get("tz", "UTC")})
     found = evaluate_policy(
         policy,
         common.read_jobs(jobs, how).jobs,
         read(nodes, NODE),
-        wanted,
+        replace(wanted, tz=how.tz or "UTC"),
         rollouts=(ahead, every),
         note=common.note,
     )

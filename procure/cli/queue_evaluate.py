@@ -10,8 +10,9 @@ import pandas as pd
 import typer
 
 from procure.cli import common
+from procure.cli.from_settings import options
 from procure.cli.queue_inputs import cut_of, names_of
-from procure.cli.queue_options import LogArgument, PresetOption, ReplayOption, TzOption
+from procure.cli.queue_options import LOG, LogArgument, ReplayOption
 from procure.queue_time import evaluation
 from procure.queue_time.evaluation import METHODS
 from procure.queue_time.report import write_report
@@ -25,13 +26,15 @@ _SHOWN = (
 ).split()
 
 
+@options(how=LOG)
 def evaluate(
     context: typer.Context,
     log: LogArgument,
+    *,
     split: Annotated[
         list[str] | None, typer.Option(help="random, chronological or rolling; may be given several times.")
     ] = None,
-    log_format: common.LogFormatOption = None,
+    how: LogSettings,
     method: Annotated[
         list[str] | None, typer.Option(help="procure, kmeans-gbt or gbt; all by default. Repeatable.")
     ] = None,
@@ -74,8 +77,6 @@ def evaluate(
         ),
     ] = None,
     replay: ReplayOption = False,
-    preset: PresetOption = None,
-    tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Judge predictions of a log's waits on random, chronological and monthly rolling splits.
@@ -104,11 +105,10 @@ def evaluate(
     if test_log is not None:
         common.refuse_given(context, "--test-log is what is tested on", "test_from")
     seconds = None if deadline is None else float(common.seconds_of(deadline, "--deadline"))
-    settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
-    imported = common.read_jobs(log, settings, keep_unfinished="sacct")
-    jobs, cut = imported.jobs, None if test_from is None else cut_of(test_from, imported, tz)
+    imported = common.read_jobs(log, how, keep_unfinished="sacct")
+    jobs, cut = imported.jobs, None if test_from is None else cut_of(test_from, imported, how.log_tz)
     if test_log is not None:
-        later = common.read_jobs(test_log, settings, keep_unfinished="sacct")
+        later = common.read_jobs(test_log, how, keep_unfinished="sacct")
         jobs, cut = followed_by(jobs, later.jobs)
     found = evaluation.evaluate(
         jobs,
@@ -126,7 +126,7 @@ def evaluate(
         progress=common.note,
     )
     if report is not None:
-        write_report(found, report, seed=seed, tz=tz)
+        write_report(found, report, seed=seed, tz=how.log_tz)
         common.note(f"wrote {report}")
     rows = [row for row in found.rows if row["deadline_label"] != "8h"]  # which only the report shows
     again_after = f"every {retrain_every}" if retrain_every else ""

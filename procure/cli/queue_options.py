@@ -23,3 +23,5 @@ ReplayOption = Annotated[
         "--replay", help="Add a feature: when a replay of the queue under EASY would start the job."
     ),
 ]
+LOG = common.LOG | {"preset": PresetOption, "log_tz": TzOption}
+"""Options by field of `procure.workload.LogSettings`."""

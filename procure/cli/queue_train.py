@@ -10,18 +10,21 @@ import pandas as pd
 import typer
 
 from procure.cli import common
-from procure.cli.queue_options import LogArgument, ModelOption, PresetOption, ReplayOption, TzOption
+from procure.cli.from_settings import options
+from procure.cli.queue_options import LOG, LogArgument, ModelOption, ReplayOption
 from procure.queue_time import store, training
 from procure.queue_time.evaluation import Method
 from procure.settings import LARGEST, MOST_COUNTED
 from procure.workload.log_settings import LogSettings
 
 
+@options(how=LOG)
 def train(
     context: typer.Context,
     log: LogArgument,
+    *,
     out: Annotated[Path, typer.Option(callback=common.in_folder, help="The model file to write.")],
-    log_format: common.LogFormatOption = None,
+    how: LogSettings,
     method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
     k: Annotated[
         int, typer.Option(min=0, max=MOST_COUNTED, help="Groups of kmeans-gbt; 57 as published.")
@@ -34,8 +37,6 @@ def train(
         typer.Option(help="Where a k sweep records finished k, to resume from. [default: OUT.ks]"),
     ] = None,
     replay: ReplayOption = False,
-    preset: PresetOption = None,
-    tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Train a model of a site's waits on its job log.
@@ -50,8 +51,7 @@ def train(
         common.refuse_given(context, "it belongs to --k-sweep", "sweep_log")
     else:
         common.refuse_given(context, "--k-sweep chooses it", "k")
-    settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
-    jobs = common.read_jobs(log, settings, keep_unfinished="sacct").jobs
+    jobs = common.read_jobs(log, how, keep_unfinished="sacct").jobs
     if method == "kmeans-gbt" and k_sweep is not None:
         k = _swept_k(jobs, k_sweep, sweep_log or out.with_name(out.name + ".ks"))
     site = training.train(jobs, method, k, replay=replay)
@@ -76,13 +76,15 @@ def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
     return chosen
 
 
+@options(how=LOG)
 def update(
     log: LogArgument,
+    *,
     model: ModelOption,
     out: Annotated[
         Path | None, typer.Option(help="Where to write; the model file itself by default.")
     ] = None,
-    log_format: common.LogFormatOption = None,
+    how: LogSettings,
     refit: Annotated[
         bool | None,
         typer.Option(
@@ -106,8 +108,6 @@ def update(
             help="In place of 20 %: retrain when the number of known waits has grown by PERCENT, say 50.",
         ),
     ] = None,
-    preset: PresetOption = None,
-    tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Continue a model with newer log rows: its recent past, its intervals, its trend; warn of drift.
@@ -120,8 +120,7 @@ def update(
         if refit is False and given is not None:
             raise typer.BadParameter(f"give either --no-refit or {option}", param_hint=option)
     site = store.load(model)
-    settings = LogSettings(format=log_format, preset=preset, log_tz=tz)
-    newer = common.read_jobs(log, settings, keep_unfinished="sacct")
+    newer = common.read_jobs(log, how, keep_unfinished="sacct")
     site = training.continue_training(
         site, newer.jobs, refit=refit, oldest=oldest, grown=refit_grown, note=common.note
     )

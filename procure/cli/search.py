@@ -2,66 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
 from procure.cli import common, farm_options, study_options
+from procure.cli.from_settings import GIVEN_ONLY, options
 from procure.explorer.propose import AnyMethod
 from procure.explorer.run import search as search_packages
-from procure.settings import LAST_SEED, MOST_COUNTED
 from procure.study import load_study
+from procure.study.study import Search
 from procure.sweep import FarmOptions
 from procure.sweep.farm import one_interrupt
 from procure.tables import write
 from procure.text import counted
 
 
-def search(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST_COUNTED, help="Simulations to spend in all, one package on one workload each."
-        ),
-    ] = None,
-    share: Annotated[
-        float | None,
-        typer.Option(help="Instead of --runs: this share of all packages, on every workload; default 0.01."),
-    ] = None,
+class Asked(Search):
+    """What a call asks for beside the study."""
+
     method: Annotated[
-        AnyMethod | None,
-        typer.Option(
-            help="model; race, the default with \\[futures]: packages that are out get no more runs; or a baseline: "
-            "random, every-tenth (the published rule: every n-th package, a model of their totals), greedy "
+        AnyMethod,
+        Field(
+            description="model; race, the default with \\[futures]: packages that are out get no more runs; or a "
+            "baseline: random, every-tenth (the published rule: every n-th package, a model of their totals), greedy "
             "(exchanges without a model)."
         ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=LAST_SEED, help="Of all random choices.")] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", "--k", min=1, max=MOST_COUNTED, help="Length of the list.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(min=1, max=MOST_COUNTED, help="Least packages of a round.")
-    ] = None,
-    stable_rounds: Annotated[
-        int | None,
-        typer.Option(min=0, max=MOST_COUNTED, help="See the stopping rule; 0 = spend the whole budget."),
-    ] = None,
-    policy: study_options.PolicyOption = None,
-    objective: study_options.ObjectiveOption = None,
-    constraint: study_options.ConstraintOption = None,
+    ]
+    policy: study_options.PolicyOption
+    objective: study_options.ObjectiveOption
+    constraints: study_options.ConstraintOption
+
+
+@options(asked=None, workers=farm_options.FARM)
+def search(
+    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
+    *,
+    asked: Annotated[Asked, GIVEN_ONLY],
     farm: farm_options.FarmOption = "serial",
-    jobs: farm_options.JobsOption = 1,
-    cores: farm_options.CoresOption = None,
-    memory: farm_options.MemoryOption = None,
-    walltime: farm_options.WalltimeOption = None,
-    partition: farm_options.PartitionOption = None,
-    account: farm_options.AccountOption = None,
-    interface: farm_options.InterfaceOption = None,
-    tls: farm_options.TlsOption = None,
-    dashboard: farm_options.DashboardOption = False,
+    workers: FarmOptions,
     out: Annotated[Path | None, common.table_option("Also write every simulated package, ranked")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -84,35 +66,15 @@ def search(
     procure search pipelines/example.toml --method random --runs 250
     procure search pipelines/example.toml --objective p95-wait --constraint 'total_gpus>=20'
     """
-    farm_options.check_options(farm, tls, dashboard)
-    options = FarmOptions(
-        jobs,
-        cores,
-        memory,
-        walltime,
-        partition,
-        account,
-        tls=tls,
-        folder=load_study(study).folder,
-        interface=interface,
-        dashboard=dashboard,
-    )
+    farm_options.check_options(farm, workers)
+    workers = replace(workers, folder=load_study(study).folder)
     with one_interrupt(last=True):
         try:
             found = search_packages(
                 study,
-                runs=runs,
-                share=share,
-                method=method,
-                objective=objective,
-                constraints=constraint,
-                k=k,
-                batch=batch,
-                stable_rounds=stable_rounds,
-                seed=seed,
-                policy=policy,
+                **asked.model_dump(exclude_unset=True, warnings=False),
                 farm=farm,
-                options=options,
+                options=workers,
                 note=common.note,
                 progress=_progress,
             )

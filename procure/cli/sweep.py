@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from procure.cli import common, farm_options
+from procure.cli.from_settings import options
 from procure.study import load_study
 from procure.sweep import FarmOptions, load_plan, run_sweep
 from procure.sweep.farm import one_interrupt
 from procure.sweep.store import study_status
 from procure.text import counted
 
-
-def sweep(
-    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
-    farm: farm_options.FarmOption = "local",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
-    jobs: farm_options.JobsOption = 1,
-    cores: farm_options.CoresOption = None,
-    memory: farm_options.MemoryOption = None,
-    walltime: farm_options.WalltimeOption = None,
-    partition: farm_options.PartitionOption = None,
-    account: farm_options.AccountOption = None,
-    scheduler_file: Annotated[
+_WORKERS = farm_options.FARM | {
+    "scheduler_file": Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="A file that `dask scheduler --scheduler-file` writes, instead of --farm."
         ),
-    ] = None,
-    interface: farm_options.InterfaceOption = None,
-    tls: farm_options.TlsOption = None,
-    dashboard: farm_options.DashboardOption = False,
-    wait: Annotated[
+    ],
+    "wait": Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="Give up after this long without a worker; 0 = never."),
-    ] = 0,
+    ],
+}
+
+
+@options(workers=_WORKERS)
+def sweep(
+    study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
+    *,
+    farm: farm_options.FarmOption = "local",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be computed, and stop.")] = False,
+    workers: FarmOptions,
     shard: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Only shard I of 0 … N−1; then: procure study merge STUDY.toml"),
@@ -56,9 +55,9 @@ def sweep(
     procure sweep pipelines/year.toml --shard 7/32
     """
     part = _shard(shard) if shard else None
-    if scheduler_file is not None and farm != "local":
+    if workers.scheduler_file is not None and farm != "local":
         raise typer.BadParameter("give --farm or --scheduler-file", param_hint="--scheduler-file")
-    farm_options.check_options("tcp://" if scheduler_file else farm, tls, dashboard)
+    farm_options.check_options("tcp://" if workers.scheduler_file else farm, workers)
 
     plan = load_plan(load_study(study))
     for text in plan.notes:
@@ -68,23 +67,10 @@ def sweep(
             _planned(plan, study_status(plan, common.note)), output, f"{study} would compute:"
         )
         return
-    options = FarmOptions(
-        jobs,
-        cores,
-        memory,
-        walltime,
-        partition,
-        account,
-        scheduler_file,
-        tls,
-        wait,
-        plan.study.folder,
-        interface,
-        dashboard,
-    )
+    workers = replace(workers, folder=plan.study.folder)
     with one_interrupt(last=True):
         try:
-            summary = run_sweep(plan, farm, note=common.note, options=options, shard=part)
+            summary = run_sweep(plan, farm, note=common.note, options=workers, shard=part)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"what was computed is kept, and `procure sweep {study}` goes on from there"

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from procure.errors import ArgumentError
 from procure.learn.days import Day, known_at, on_day, quick_wait, thinned
@@ -21,6 +22,7 @@ from procure.learn.scores import PLACES
 from procure.learn.store import TrainedPolicy
 from procure.policies.queue import Skipping
 from procure.progress import silent
+from procure.settings import MOST_PROCESSES, Count, Seed
 from procure.workload.clock import day_bounds
 
 CAUTION = 1.0
@@ -64,13 +66,20 @@ class Settings:
     True
     """
 
-    generations: int = 150
-    minutes: float = 10.0
-    seed: int = 1
+    generations: Annotated[
+        Count,
+        Field(
+            description="search: simulations after which it stops; the same number and seed give the same policy."
+        ),
+    ] = 150
+    minutes: Annotated[float, Field(ge=0.01, description="Longest training time in minutes.")] = 10.0
+    seed: Annotated[Seed, Field(description="The same seed gives the same policy.")] = 1
     n_hidden: int = 0
     population: int = 16
     days: int = 24
-    processes: int = 2
+    processes: Annotated[
+        int, Field(ge=1, le=MOST_PROCESSES, description="search: processes that simulate.")
+    ] = 2
     without: tuple[str, ...] = ()
 
 

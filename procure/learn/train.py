@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import pandas as pd
+from pydantic import Field
 
 from procure.learn.days import day_span, lay_out_days
 from procure.learn.judge import Judgement, evaluate
 from procure.learn.search import Settings, train_by_search
 from procure.learn.store import TrainedPolicy
 from procure.progress import silent
+from procure.settings import Count
 from procure.text import counted
 
 
@@ -40,9 +43,18 @@ class DayFilter:
 
     days: str | None = None
     tz: str = "UTC"
-    min_jobs: int = 300
-    max_jobs: int = 4500
-    min_wait: float = 300.0
+    min_jobs: Annotated[Count, Field(description="Leave days with fewer jobs that fit the nodes out.")] = 300
+    max_jobs: Annotated[Count, Field(description="Leave days with more jobs that fit the nodes out.")] = 4500
+    min_wait: Annotated[
+        float, Field(ge=0, description="Leave days with a shorter mean wait under sjf out, s.")
+    ] = 300.0
+
+
+@dataclass(frozen=True)
+class DaysToJudge(DayFilter):
+    """Which days of a log a policy is judged on: of at most 3,000 jobs."""
+
+    max_jobs: Annotated[Count, Field(description="Leave days with more jobs that fit the nodes out.")] = 3000
 
 
 def learn_policy(
@@ -141,7 +153,7 @@ def evaluate_policy(
     >>> procure.evaluate_policy(procure.read_policy("site.policy"), jobs, nodes, days).days["n_jobs"].to_list()
     [400]
     """
-    days = days or DayFilter(tz=policy.trained.get("tz", "UTC"), max_jobs=3000)
+    days = days or DaysToJudge(tz=policy.trained.get("tz", "UTC"))
     chosen = lay_out_days(
         jobs,
         nodes,

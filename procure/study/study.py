@@ -153,12 +153,23 @@ class Recommend(Settings):
 class Search(Settings):
     """How much an active search may simulate, and when it ends; ``runs``, where given, instead of ``share``."""
 
-    runs: Count | None = None
-    share: Annotated[float, Field(gt=0, le=1)] = 0.01
-    seed: Seed = 1
-    batch: Count = 24
-    k: Count = 50
-    stable_rounds: NaturalInt = 5
+    runs: Annotated[
+        Count | None, Field(description="Simulations to spend in all, one package on one workload each.")
+    ] = None
+    share: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=1,
+            description="Instead of --runs: this share of all packages, on every workload; default 0.01.",
+        ),
+    ] = 0.01
+    seed: Annotated[Seed, Field(description="Of all random choices.")] = 1
+    batch: Annotated[Count, Field(description="Least packages of a round.")] = 24
+    k: Annotated[Count, Field(description="Length of the list.")] = 50
+    stable_rounds: Annotated[
+        NaturalInt, Field(description="See the stopping rule; 0 = spend the whole budget.")
+    ] = 5
 
 
 MOST_WORKLOADS = 10_000
