@@ -40,8 +40,8 @@ class Estimates(Parameters):
         return self
 
     def files(self) -> tuple[str, ...]:
-        """Return the name of the trained policy's file."""
-        return () if self.estimates == NO_FILE else (self.estimates,)
+        """Return the names of the files, the trained policy's among them."""
+        return (*super().files(), *(() if self.estimates == NO_FILE else (self.estimates,)))
 
     def make(self, state: State) -> Policy:
         """Make the policy of one run; what is believed of its jobs is set before any is submitted."""

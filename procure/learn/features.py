@@ -7,11 +7,10 @@ They stand in one line, so that a decision looks at the first of each.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from procure.policies.lines import Lines
 from procure.simulator.kernel import kernel
 from procure.simulator.state import State
 
@@ -58,11 +57,13 @@ def decade(seconds: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(seconds, 1.0) / 3600.0) / LOG_SPAN
 
 
-def make_kin(state: State, lines: Lines, prior: np.ndarray, trust: np.ndarray) -> Kin:
+def make_kin(state: State, lines: Any, prior: np.ndarray, trust: np.ndarray) -> Kin:
     """Lay out what is known of each class before anything is submitted.
 
     Parameters
     ----------
+    lines
+        A `Lines`, or any named tuple with its ``line_of`` and a ``first`` as long.
     prior, trust
         float64[n_jobs], s and jobs; as `procure.learn.run_times.RunTimes` predicts them.
     """

@@ -1,0 +1,99 @@
+"""The order `learned` in composed schedulers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from naive_learn import Twin
+from policy_cases import pool_case, shared_case
+
+from procure.errors import TableError
+from procure.learn.features import AGE, FEATURES
+from procure.learn.policy import UNTRAINED, expected_before
+from procure.learn.store import TrainedPolicy, write_policy
+from procure.policies import catalog
+from procure.policies.queue import Skipping
+from procure.policies.seams_of import with_seams
+from procure.run import prepare, run_prepared
+
+pytestmark = pytest.mark.plain
+
+FEW = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+def written(tmp_path_factory, weights, **arrays):
+    """Write a policy; the name of its file."""
+    path = tmp_path_factory.mktemp("learned") / "site.policy"
+    write_policy(path, TrainedPolicy("search", dict(UNTRAINED.arrays) | {"weights": weights} | arrays))
+    return path.as_posix()
+
+
+def first_fit(file):
+    """Whoever fits, in the order of a policy's file, on the first nodes."""
+    given = {"order": "learned", "file": file}
+    return with_seams(Skipping, given)(**given)
+
+
+@FEW
+@given(seed=st.integers(0, 10**6))
+def test_on_the_first_node_it_equals_the_slow_twin_of_the_policy(seed, tmp_path_factory):
+    """Jobs of one node start when and where the policy's twin starts them, with any weights and any margin."""
+    rng = np.random.default_rng(seed)
+    jobs, nodes = shared_case(rng, 25)
+    jobs["n_nodes"] = 1
+    weights = rng.standard_normal(len(FEATURES))
+    weights[AGE] = -abs(weights[AGE])
+    file = written(tmp_path_factory, weights, trust=np.array([2.0]))
+    ready = prepare(jobs, nodes)
+    composed = run_prepared(ready, first_fit(file))
+    prior = expected_before(ready.jobs, None)
+    arrays = dict(UNTRAINED.arrays) | {"weights": weights, "trust": np.array([2.0])}
+    twin = run_prepared(ready, Twin(arrays, prior))
+    assert composed.start.tolist() == twin.start.tolist()
+    assert composed.node_list.tolist() == twin.node_list.tolist()
+
+
+@FEW
+@given(seed=st.integers(0, 10**6), case=st.sampled_from([pool_case, shared_case]))
+@pytest.mark.parametrize("composed", ["easy:order=ORDER", "easy:order=ORDER,queue_order=ORDER,place=best"])
+def test_ordered_by_the_request_alone_easy_backfills_as_by_sjf(composed, seed, case, tmp_path_factory):
+    """With weight on the requested time alone, EASY starts every job when and where it does in SJF's order."""
+    jobs, nodes = case(np.random.default_rng(seed))
+    file = written(tmp_path_factory, np.eye(len(FEATURES))[FEATURES.index("requested")])
+    ready = prepare(jobs, nodes)
+    learned = run_prepared(ready, f"{composed.replace('ORDER', 'learned')},file={file}")
+    sjf = run_prepared(ready, composed.replace("ORDER", "sjf"))
+    assert learned.start.tolist() == sjf.start.tolist()
+    assert learned.node_list.tolist() == sjf.node_list.tolist()
+
+
+def test_a_long_wait_never_counts_against_a_job(tmp_path_factory):
+    """With weight on the age alone, of either sign, nobody is served behind a job that was submitted later."""
+    jobs, nodes = pool_case(np.random.default_rng(3), 25)
+    jobs["n_nodes"] = 1
+    ready = prepare(jobs, nodes)
+    fcfs = run_prepared(ready, "first-fit").start.tolist()
+    for weight in (1.0, -1.0):
+        file = written(tmp_path_factory, weight * np.eye(len(FEATURES))[AGE])
+        assert run_prepared(ready, first_fit(file)).start.tolist() == fcfs
+
+
+def test_the_file_is_a_parameter_of_the_order(tmp_path_factory):
+    """It is part of the label, is one of the files that the decisions depend on, and belongs to this order only."""
+    file = written(tmp_path_factory, np.ones(len(FEATURES)))
+    spec = catalog.spec(f"easy:order=learned,file={file}")
+    assert spec.label == f"easy:order=learned,file={file}"
+    assert spec.parameters.files() == (file,)
+    assert catalog.spec(f"easy:order=learned,file={file},estimates=none").parameters.files() == (file,)
+    with pytest.raises(TableError, match="no parameter 'file'"):
+        catalog.spec(f"easy:order=sjf,file={file}")
+
+
+def test_a_policy_with_hidden_units_is_no_order(tmp_path_factory):
+    """An order takes a linear policy; the error says how one is trained."""
+    hidden = np.ones((2, len(FEATURES) + 2))
+    file = written(tmp_path_factory, np.ones(len(FEATURES)), hidden=hidden)
+    with pytest.raises(TableError, match=r"no linear policy.*without --hidden"):
+        catalog.spec(f"easy:order=learned,file={file}")
