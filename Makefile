@@ -9,6 +9,9 @@ COVERAGE ?=
 OLDEST ?= .venv-oldest
 # The tests of a file share fixtures that take long to make, so a file stays in one process.
 PARALLEL = -n 2 --dist loadfile
+# What these files prove of small cases holds of the source: by default they run as plain Python, in test-slow compiled.
+PLAIN  := $(shell grep -ls '^pytestmark = pytest.mark.plain' tests/*.py tests/*/*.py)
+MEASURE = $(if $(COVERAGE),--cov=procure)
 BIN    := $(VENV)/bin
 
 .PHONY: help install sweep test test-slow test-oldest surroundings check docs clean
@@ -52,10 +55,11 @@ sweep: $(VENV)/.installed$(if $(filter slurm pbs lsf sge,$(FARM)),-hpc)  ## the 
 	@echo "[futures] where load grows or shifts: docs/tutorial/first-study.md"
 
 test: $(VENV)/.installed-test  ## install and run the default tests; COVERAGE=75 measures lines, too
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not slurm" $(if $(COVERAGE),--cov=procure --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE))
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PARALLEL) $(PLAIN) -m "not slow and not slurm and not compiled" $(MEASURE) $(if $(COVERAGE),--cov-report=)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not slurm and (compiled or not plain)" $(MEASURE) $(if $(COVERAGE),--cov-append --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE))
 
 test-slow: $(VENV)/.installed-test $(if $(shell command -v chromium),$(VENV)/.installed-browser)  ## the slower tests, the documentation's commands, Slurm where there is one
-	$(BIN)/python -m pytest $(PARALLEL) -m "slow or slurm"
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow or slurm or plain"
 
 test-oldest: pyproject.toml  ## the default tests with the oldest versions that pyproject.toml allows, in an environment of their own
 	$(PYTHON) -m venv $(OLDEST)

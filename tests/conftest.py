@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,14 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 # A busy machine is no failure: no test is timed.
 settings.register_profile("procure", deadline=None)
 settings.load_profile("procure")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what compares compiled kernels with plain Python where nothing is compiled."""
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        for item in items:
+            if item.get_closest_marker("compiled"):
+                item.add_marker(pytest.mark.skip(reason="NUMBA_DISABLE_JIT is set"))
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,8 @@ from procure.simulator.state import FAR
 
 DAY, HOUR = 86_400, 3600
 
+pytestmark = pytest.mark.plain
+
 
 def starts(jobs, nodes, policy):
     first = jobs["submit_time"].min()

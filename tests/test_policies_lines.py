@@ -18,6 +18,8 @@ from procure.policies.order import score
 from procure.policies.queue import Skipping, Strict
 from procure.simulator.state import WAIT, waiting
 
+pytestmark = pytest.mark.plain
+
 
 def size(sim, j):
     return max(sim.jobs[j]["cpus"], 1) * sim.jobs[j]["n"]

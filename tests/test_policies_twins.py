@@ -13,6 +13,8 @@ from procure.policies.easy import Easy
 from procure.policies.reserve import behind, make_behind
 from procure.simulator.drive import compiled
 
+pytestmark = pytest.mark.plain
+
 TWINS = {
     "fcfs": lambda: naive.strict(lambda sim, j: 0),
     "lcfs": lambda: naive.strict(lambda sim, j: -j),
@@ -58,7 +60,15 @@ def test_policy_equals_its_slow_twin_on_more_cases(name):
                 compare(name, case, seed, kill)
 
 
-@pytest.mark.parametrize("name", [name for name in catalog.names() if catalog.entry(name).compiled])
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "easy" else pytest.param(name, marks=pytest.mark.slow)
+        for name in catalog.names()
+        if catalog.entry(name).compiled
+    ],
+)
 def test_plain_loop_equals_compiled(name):
     """A policy called from Python gives the schedule of its compiled loop."""
     for seed in range(3):

@@ -18,6 +18,7 @@ from procure.topology.fabric import Fabric, empty_grant
 from procure.topology.fat_tree import FatTree, make_nodes
 from procure.topology.verify import verify
 
+pytestmark = pytest.mark.plain
 ALLOCATORS = ("any", "compact", "tiers", "isolated")
 ORDER_OF_STARTS = job_table(
     job_id=["1", "2", "3", "4"], submit_time=[1, 1, 1, 1], n_nodes=[33, 33, 30, 1],

@@ -19,6 +19,8 @@ from procure.window.problem import Window
 from procure.window.schedule import cost_of_jobs
 from procure.window.solve import solve
 
+pytestmark = pytest.mark.plain
+
 FCFS = [
     *((35077, 93), (35382, 207), (35509, 195), (35123, 36), (32324, 100)),
     *((35506, 399), (36387, 71), (33129, 4), (34388, 251), (36199, 298)),
@@ -87,6 +89,8 @@ def test_windows_equal_their_slow_twin(method):
         assert found == places
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.parametrize("policy", ["closest", "window:steps=20"])
 def test_compiled_equals_called_from_python(policy):
     """Deciding in the compiled loop and from Python, one decision at a time, gives the same schedule."""
@@ -155,11 +159,14 @@ def test_a_window_by_hand():
     assert schedule["node_ids"].tolist() == ["n5,n6,n7", "n1,n2", "n5", "n3,n4", "n1,n2"]
 
 
-def test_the_wait_is_the_same_for_every_method():
+@pytest.mark.parametrize(("n_jobs", "steps"), [(40, 20), pytest.param(150, 0, marks=pytest.mark.slow)])
+def test_the_wait_is_the_same_for_every_method(n_jobs, steps):
     """Who places a window's jobs changes their nodes, never their starts."""
-    jobs, nodes = generate_jobs(150, 8), make_nodes(5, 2, 10)
+    jobs, nodes = generate_jobs(n_jobs, 8), make_nodes(5, 2, 10)
     starts = [
-        simulate(jobs, nodes, f"window:method={method},length=30").schedule["start_time"].tolist()
+        simulate(jobs, nodes, f"window:method={method},length=30,steps={steps}")
+        .schedule["start_time"]
+        .tolist()
         for method in ("seq", "exact", "lns", "sa")
     ]
     assert all(each == starts[0] for each in starts)

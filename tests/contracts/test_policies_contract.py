@@ -13,6 +13,7 @@ from procure.policies import catalog
 from procure.simulator import state as simulator_state
 from procure.simulator.state import WAIT
 
+pytestmark = pytest.mark.plain
 POLICIES = catalog.names()
 FEW = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SEEDS = st.integers(0, 10**6)
