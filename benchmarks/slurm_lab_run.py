@@ -33,6 +33,8 @@ _LEFT_OUT = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 2400
+_LOG = ("SlurmctldDebug=debug", "DebugFlags=Backfill")
+"""So that the log says when each pass of the two schedulers ran and what it found."""
 
 
 def _run(*command: str, check: bool = True, **more: Any) -> str:
@@ -94,7 +96,7 @@ class Lab:
                 lines.append(line)
         if not extra.get("topology.conf"):
             lines = [line for line in lines if not line.startswith("TopologyPlugin")]
-        self.conf.write_text("\n".join([*self.kept, *lines]) + "\n")
+        self.conf.write_text("\n".join([*self.kept, *_LOG, *lines]) + "\n")
         for name in ("gres.conf", "topology.conf"):
             (self.folder / "etc" / name).unlink(missing_ok=True)
             if extra.get(name):
@@ -189,6 +191,7 @@ def run_for_real(scenario: dict[str, Any], folder: Path, out: Path) -> None:
     write_configuration(scenario, out)
     first = int(time.time()) + 2
     (out / "first").write_text(str(first))
+    (out / "load.txt").write_text(" ".join(map(str, os.getloadavg())))
     for each in scenario.get("reservations", []):
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(first + each["start"]))
         words = [f"ReservationName={each['name']}", f"StartTime={when}", f"Nodes={each['nodes']}"]

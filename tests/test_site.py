@@ -173,11 +173,7 @@ def compare_with_twin(feature: str, seed: int, folder: Path) -> None:
     assert (np.array(start) >= 0).any()
 
 
-DIFFERS = pytest.mark.xfail(reason="a dependent of a job that takes no time starts later than in the twin")
-CASES = [pytest.param(name, marks=DIFFERS) if name == "dependencies" else name for name in FEATURES]
-
-
-@pytest.mark.parametrize("feature", CASES)
+@pytest.mark.parametrize("feature", FEATURES)
 def test_policy_slurm_equals_its_slow_twin(feature, tmp_path):
     """On random sites and jobs, every start and every node is the twin's."""
     for seed in range(4):
@@ -185,7 +181,7 @@ def test_policy_slurm_equals_its_slow_twin(feature, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("feature", CASES)
+@pytest.mark.parametrize("feature", FEATURES)
 def test_policy_slurm_equals_its_slow_twin_on_many_cases(feature, tmp_path):
     """The same on many sites per feature: PROCURE_TEST_CASES says how many."""
     for seed in range(100, 100 + MANY):

@@ -111,11 +111,23 @@ def _may_overtake(own, job):
 
 
 @part
+def _list_eligible(own):
+    """List the jobs that may start as a pass begins, in order; what starts during it frees none for this pass."""
+    work = own.work
+    if not work.now[SORTED]:
+        sort_queue(own)
+    n = 0
+    for i in range(work.now[N_QUEUE]):
+        if eligible(own, work.queue[i]):
+            work.other_queue[n] = work.queue[i]
+            n += 1
+    return n
+
+
+@part
 def main_pass(own, full):
     """In order, start each job that finds nodes; the first of a partition that finds none blocks the partition."""
     work, jobs, rules = own.work, own.jobs, own.rules
-    if not work.now[SORTED]:
-        sort_queue(own)
     for i in range(work.partition_blocked.size):
         work.partition_blocked[i] = work.partition_count[i] = 0
     for i in range(work.reservation_blocked.size):
@@ -123,10 +135,8 @@ def main_pass(own, full):
     for word in range(work.blocked.size):
         work.blocked[word] = 0
     rejected_array, depth, n_begun = -1, 0, work.now[N_STARTS]
-    for i in range(work.now[N_QUEUE]):
-        job = work.queue[i]
-        if not eligible(own, job):
-            continue
+    for i in range(_list_eligible(own)):
+        job = work.other_queue[i]
         array, partition, reservation = jobs.array[job], jobs.partition[job], jobs.reservation[job]
         if array >= 0 and array == rejected_array:
             continue
@@ -427,14 +437,10 @@ def _clear(own):
 def backfill(own):
     """In order, give every job the earliest start that breaks no promise to one before it."""
     work, jobs, rules = own.work, own.jobs, own.rules
-    if not work.now[SORTED]:
-        sort_queue(own)
     _clear(own)
     now, tried, n_begun, rejected_array = work.now[NOW], 0, work.now[N_STARTS], -1
-    for i in range(work.now[N_QUEUE]):
-        job = work.queue[i]
-        if not eligible(own, job):
-            continue
+    for i in range(_list_eligible(own)):
+        job = work.other_queue[i]
         if tried >= rules.bf_max_test:
             break
         array, shape = jobs.array[job], own.tables.shape[job]

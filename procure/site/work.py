@@ -61,7 +61,7 @@ class Work(NamedTuple):
     closed: np.ndarray  # int64[n_words], scratch
     blocked: np.ndarray  # int64[n_words], scratch: nodes of blocked partitions
     queue: np.ndarray  # int64[n_jobs], waiting jobs in order
-    other_queue: np.ndarray  # int64[n_jobs], scratch of the sort
+    other_queue: np.ndarray  # int64[n_jobs], scratch of the sort and of a pass
     running: np.ndarray  # int64[n_jobs], by the end of their limits
     by_start: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
     starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
