@@ -5,8 +5,10 @@ sleeps. Real runs need a lab that a starter script has started (munge, MariaDB, 
 machine, with its files in a folder of its own); its daemons are started again with the scenario's configuration.
 
     python benchmarks/slurm_scenarios.py real benchmarks/slurm_scenarios/qos.toml --lab /tmp/lab1 --out runs/qos-1
-    python benchmarks/slurm_scenarios.py simulate benchmarks/slurm_scenarios/qos.toml --out runs/qos-procure
-    python benchmarks/slurm_scenarios.py agree runs
+    python benchmarks/slurm_scenarios.py compare benchmarks/slurm_scenarios/qos.toml runs/qos-*
+
+`compare` prints a row: in each cell one run of Slurm against another, then procure, EASY and best fit against the runs,
+each a mean over all of them, procure's over five phases of Slurm's periodic work as well.
 """
 
 from __future__ import annotations
@@ -107,7 +109,16 @@ def main() -> None:
     real.add_argument("scenario", type=Path)
     real.add_argument("--lab", type=Path, required=True)
     real.add_argument("--out", type=Path, required=True)
+    compared = commands.add_parser("compare")
+    compared.add_argument("scenario", type=Path)
+    compared.add_argument("runs", type=Path, nargs="+")
+    compared.add_argument("--no-head", action="store_true")
     options = parser.parse_args()
+    if options.command == "compare":
+        from slurm_agreement import HEAD, as_markdown, compare
+
+        row = compare(options.scenario, [run for run in options.runs if (run / "sacct.psv").exists()])
+        print(as_markdown(row) if options.no_head else f"{HEAD}\n{as_markdown(row)}")
     if options.command == "real":
         from slurm_lab_run import run_for_real
 

@@ -16,7 +16,6 @@ from procure.site.limits import MINUTES, RUN_MINUTES
 from procure.site.model import Site
 from procure.site.names import DOWN, DRAINED
 
-NEVER = 2**60
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
 
@@ -37,7 +36,6 @@ class NaiveSlurm:
         self.totals = [getattr(layout.nodes, name).tolist() for name in ("cpus", "mem", "gpus")]
         self.free = [list(column) for column in self.totals]
         self.n_on = [0] * self.n_nodes
-        self.completing: list[tuple[int, int]] = []  # (until, node)
         self.used = [0.0] * len(layout.limits.bound)
         self.run_until = [0.0] * len(layout.limits.bound)
         self.spent = [0.0] * len(layout.limits.bound)
@@ -49,8 +47,8 @@ class NaiveSlurm:
         self.accrues = [-1] * self.n_jobs
         started = site.latency.clock
         self.asked = False
-        self.last_schedule = self.last_full = self.last_calc = self.last_backfill = started
-        self.now = started
+        self.last_schedule = self.last_full = self.last_backfill = self.now = started
+        self.last_calc = started + 1
         self.compute_fair_share()
 
     # ------------------------------------------------------------------ the clock
@@ -58,7 +56,8 @@ class NaiveSlurm:
         n_submitted, jobs = 0, self.jobs
         changes = sorted({int(t) for row in self.layout.closed.tolist() for t in row[:2]})
         while n_submitted < self.n_jobs or self.waiting or self.running:
-            times = [self.end[job] for job in self.running] + [until for until, _ in self.completing]
+            late = self.site.latency.job_end
+            times = [t for job in self.running for t in (self.end[job], self.end[job] + late) if t > self.now]
             if n_submitted < self.n_jobs:
                 times.append(jobs["submit"][n_submitted])
             if self.waiting:
@@ -70,12 +69,12 @@ class NaiveSlurm:
                     times.append(self.last_backfill + self.rules.bf_interval)
             times.append(self.last_calc + self.site.priority.calc_period)
             now = self.now = max(self.now + 1, min(times)) if n_submitted else max(0, min(times))
-            if not self.running and not self.completing and n_submitted == self.n_jobs and now > NEVER // 2:
+            idle = not self.running and n_submitted == self.n_jobs
+            if idle and not any(
+                self.jobs["eligible"][job] > now or self.eligible(job) for job in self.waiting
+            ):
                 break
-            for job in [job for job in self.running if self.end[job] <= now]:
-                self.finish(job)
-            epilog = [one for one in self.completing if one[0] <= now]
-            self.completing = [one for one in self.completing if one[0] > now]
+            self.finish_due()
             if any(t == now for t in changes):
                 self.asked = True
             while now - self.last_calc >= self.site.priority.calc_period:
@@ -86,25 +85,24 @@ class NaiveSlurm:
                     self.set_priority(n_submitted)
                 self.asked = True
                 n_submitted += 1
-            self.schedule_if_due(bool(epilog))
-            for job in [job for job in self.running if self.end[job] <= now]:
-                self.finish(job)
+            self.schedule_if_due()
+            self.finish_due()
         return self.start, self.end, self.on_nodes
 
-    def schedule_if_due(self, epilog: bool) -> None:
-        """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay, defer; bf_interval."""
+    def finish_due(self) -> None:
+        for job in [job for job in self.running if self.end[job] + self.site.latency.job_end <= self.now]:
+            self.finish(job)
+
+    def schedule_if_due(self) -> None:
+        """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay; bf_interval."""
         now, rules = self.now, self.rules
         if now - self.last_full >= rules.sched_interval:
-            self.last_full = self.last_schedule = now
+            self.last_full, self.last_schedule = now - (now - self.last_full) % rules.sched_interval, now
             self.asked = False
             self.main(full=True)
         elif self.asked and now - self.last_schedule >= rules.batch_sched_delay:
             self.last_schedule, self.asked = now, False
             self.main(full=False)
-        elif epilog and not rules.defer:
-            self.main(full=False)
-        elif epilog:
-            self.asked = True
         if rules.backfill and now - self.last_backfill >= rules.bf_interval and self.waiting:
             self.last_backfill = now
             self.backfill()
@@ -121,13 +119,9 @@ class NaiveSlurm:
             for free, asked in zip(self.free, self.taken(job, node), strict=True):
                 free[node] += asked
             self.n_on[node] -= 1
-            latency = self.site.latency.job_end
-            if latency:
-                self.completing.append((self.end[job] + latency, node))
         if self.jobs["array"][job] >= 0:
             self.array_running[self.jobs["array"][job]] -= 1
-        if not self.site.latency.job_end:
-            self.asked = True
+        self.asked = True
 
     def taken(self, job: int, node: int):
         if self.jobs["whole"][job]:
@@ -206,7 +200,9 @@ class NaiveSlurm:
         return self.jobs["on_first"][job] < self.jobs["on_first"][job + 1]
 
     def eligible(self, job: int) -> bool:
-        if self.jobs["eligible"][job] > self.now:
+        reservation = self.jobs["reservation"][job]
+        over = reservation >= 0 and self.layout.reservation_end[reservation] <= self.now
+        if self.jobs["eligible"][job] > self.now or over:
             return False
         for i in range(self.jobs["on_first"][job], self.jobs["on_first"][job + 1]):
             other = self.jobs["on"][i]
@@ -281,7 +277,6 @@ class NaiveSlurm:
     def main(self, full: bool) -> None:
         """sched_config, main scheduler: in order, and the first job of a partition that finds no nodes blocks it."""
         rules = self.rules
-        busy = {node for _, node in self.completing}
         blocked_partitions, blocked_reservations = set(), set()
         blocked_nodes: set[int] = set()
         rejected_array, depth = -1, 0
@@ -308,7 +303,7 @@ class NaiveSlurm:
                 if rules.assoc_limit_stop:
                     blocked_partitions.add(partition)
                 continue
-            closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes | busy
+            closed = self.closed_nodes(job, self.now, self.jobs["limit"][job]) | blocked_nodes
             nodes = self.choose(job, closed, self.free, self.n_on)
             if nodes is not None:
                 self.begin(job, nodes)
@@ -329,7 +324,6 @@ class NaiveSlurm:
         """sched_config, backfill: every job in order gets the earliest start that delays no job before it."""
         rules, window_end = self.rules, self.floor(self.now + self.rules.bf_window)
         space = [(self.floor(self.now), window_end, frozenset())]  # (begin, end, nodes that are promised)
-        busy = {node for _, node in self.completing}
         counts: dict[tuple, int] = {}
         tried = started = 0
         rejected_array, array_reserved = -1, {}
@@ -348,7 +342,7 @@ class NaiveSlurm:
                 continue
             only_now = self.may_overtake(job)
             tried += 1
-            found = self.earliest(job, space, busy, only_now)
+            found = self.earliest(job, space, only_now)
             if found is None:
                 continue
             start, nodes, now = found
@@ -392,7 +386,7 @@ class NaiveSlurm:
         """slurm.conf: bf_resolution, of the clock's own seconds."""
         return (at + self.began) // self.rules.bf_resolution * self.rules.bf_resolution - self.began
 
-    def earliest(self, job, space, busy, only_now):
+    def earliest(self, job, space, only_now):
         """Find a start, its nodes and whether it is now: at each change of the promises, when running jobs leave."""
         limit, later = self.jobs["limit"][job], self.now
         changes = sorted({t for row in self.layout.closed.tolist() for t in row[:2]})
@@ -418,8 +412,6 @@ class NaiveSlurm:
                 return None
             start, nodes = found
             start = max(start, at)
-            if start <= self.now and busy & set(nodes):
-                start, later = self.now + 1, 0
             if start <= self.now:
                 chosen = self.choose(job, closed, self.free, self.n_on)
                 return self.now, chosen, True
@@ -494,7 +486,7 @@ class NaiveSlurm:
 
     # ------------------------------------------------------------------ place
     def choose(self, job, closed, free, n_on):
-        """cons_tres: nodes of the lowest weight first; of them the tightest run of neighbours that holds the job."""
+        """cons_tres: the lowest weight, the run of neighbours with the fewest free CPUs, of it the fullest nodes."""
         places = self.layout.places
         place = self.jobs["place"][job]
         groups = range(places.first[place], places.first[place + 1])
@@ -552,13 +544,14 @@ class NaiveSlurm:
         taken: list[int] = []
         while len(taken) < n:
             need = n - len(taken)
-            best = min(
-                runs,
-                key=lambda run: (
-                    weight[run[0]], len(run) < need, len(run) if len(run) >= need else -len(run), run[0],
-                ),
-            )  # fmt: skip
-            taken += best[:need]
+
+            def fit(run, need=need):
+                left = sum(free[0][node] for node in run)
+                enough = len(run) >= need and left >= need * self.jobs["cpus"][job]
+                return (weight[run[0]], not enough, left if enough else -left, run[0])
+
+            best = min(runs, key=fit)
+            taken += sorted(best, key=lambda node: (free[0][node], node))[:need]
             runs.remove(best)
         return sorted(taken)
 

@@ -134,7 +134,7 @@ def _dependencies(rng, settings, jobs, nodes):
 def _reservations(rng, settings, jobs, nodes):
     first = int(jobs["submit_time"].iloc[0])
     settings["reservations"] = (
-        Reservation(name="r", start=first + 60, end=first + 9000, nodes="n0"),
+        Reservation(name="r", start=first + 60, end=first + int(rng.choice([150, 9000])), nodes="n0"),
         Reservation(name="m", start=first + 100, end=first + 400, nodes="n1", flags=("MAINT",)),
     )
     jobs["reservation"] = rng.choice(["", "", "", "r"], len(jobs))

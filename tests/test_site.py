@@ -17,7 +17,7 @@ from site_cases import FEATURES, site_case
 from procure.errors import TableError
 from procure.run import simulate
 from procure.site.layout import constraint_groups, lay_out
-from procure.site.model import Association, Limits, Partition, Qos, Site
+from procure.site.model import Association, Limits, Partition, Qos, Reservation, Site
 from procure.site.policy import Slurm
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
@@ -186,3 +186,26 @@ def test_policy_slurm_equals_its_slow_twin_on_many_cases(feature, tmp_path):
     """The same on many sites per feature: PROCURE_TEST_CASES says how many."""
     for seed in range(100, 100 + MANY):
         compare_with_twin(feature, seed, tmp_path)
+
+
+def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):
+    """A job that its reservation leaves no time for never starts; the others do, and one line counts it."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),),
+        reservations=(Reservation(name="course", start=0, end=100, nodes="n1"),),
+    )
+    nodes = pd.DataFrame({"node_id": ["n1", "n2"], "cpus": 4, "mem_mb": 100})
+    write_site(site, nodes, tmp_path / "site")
+    rows = {"job_id": ["a", "b", "c", "late"], "submit_time": [0, 0, 5, 120], "run_time": [100, 50, 50, 50]}
+    jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=4, mem_mb_per_node=0)
+    jobs.assign(reservation=["course", "course", "", "course"]).to_csv(tmp_path / "jobs.csv", index=False)
+    code, out, err = procure(
+        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule",
+        tmp_path / "schedule.csv", "--format", "json",
+    )  # fmt: skip
+    assert code == 0
+    assert "1 job set aside: reservation course was over before they could start (b)" in err
+    assert "1 job set aside: reservation course was over when it was submitted (late)" in err
+    started = pd.read_csv(tmp_path / "schedule.csv").dropna(subset="start_time")
+    assert started["job_id"].tolist() == ["a", "c"]
+    assert json.loads(out)["n_unrunnable"] == 2

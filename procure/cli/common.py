@@ -148,8 +148,8 @@ def with_site(policy: str, site: Path | None) -> str:
     return f"{policy}{',' if ':' in policy else ':'}site={site.as_posix()}"
 
 
-def note_rejections(policy: str, jobs: pd.DataFrame, nodes: pd.DataFrame) -> None:
-    """Say which jobs a site's rules never let start, by reason; nothing under another policy."""
+def note_rejections(policy: str, schedule: pd.DataFrame, nodes: pd.DataFrame) -> None:
+    """Say which jobs of a schedule a site's rules never let start, by reason; nothing under another policy."""
     if policy.partition(":")[0] != "slurm":
         return
     from procure.policies import catalog  # which imports kernels, as the next: for this policy only
@@ -157,7 +157,7 @@ def note_rejections(policy: str, jobs: pd.DataFrame, nodes: pd.DataFrame) -> Non
 
     parameters = catalog.spec(policy).parameters
     assert isinstance(parameters, Slurm)
-    for reason, ids in rejections(parameters, jobs, nodes).items():
+    for reason, ids in rejections(parameters, schedule, nodes).items():
         more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
         note(f"{counted(len(ids), 'job')} set aside: {reason} ({', '.join(ids[:3])}{more})")
 

@@ -92,9 +92,9 @@ def simulate(
         logged_speed=logged_speed,
         warm_up=common.seconds_of(warm_up, "--warm-up"),
     )
-    common.note_rejections(policy, job_table, node_table)
+    common.note_rejections(policy, run.schedule, node_table)
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
-    if len(unrunnable):
+    if len(unrunnable) and policy.partition(":")[0] != "slurm":
         shown = f"{counted(len(unrunnable), 'job')} set aside, which no node can hold even when it is empty"
         common.note(f"{shown}: {listed(unrunnable.tolist())}")
     if out is not None:

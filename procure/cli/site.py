@@ -130,7 +130,7 @@ def check(
     with common.bad_option("--policy"):
         label = catalog.spec(common.with_site(policy, site)).label
     run = simulate(table, nodes, label)
-    common.note_rejections(label, table, nodes)
+    common.note_rejections(label, run.schedule, nodes)
     found = site_check(table, run, policy)
     if output is common.Format.JSON:
         common.print_json(found.to_dict(orient="records"))

@@ -49,6 +49,8 @@ class CompiledPolicy:
     """What the policy has to say of each job after the run, in queue order: further columns of the schedule."""
     rejected: np.ndarray | None = None
     """bool[n_jobs] in queue order, the jobs that the policy's rules never let start; they are set aside at once."""
+    may_strand: bool = False
+    """True = jobs that wait when nothing runs and nothing will be submitted stay unstarted; else it is an error."""
 
     def __call__(self, state: State) -> tuple[int, np.ndarray]:
         """Decide once."""
@@ -278,7 +280,7 @@ def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None
     else:
         decide = checked(policy, name)
         status, job, nodes = _loop_in_python(world, state, lambda state, own: decide(state), None)
-    if status == OK:
+    if status == OK or (status == STUCK and world.n_heap[0] == 0 and getattr(policy, "may_strand", False)):
         return
     what = f" to start job {job} on nodes {np.asarray(nodes).tolist()}"
     if status in (PACE_OF_WAITING, PACE_TOO_LONG):

@@ -35,6 +35,7 @@ def fair_tree(site: Site, accounts: list[str], users: list[str]) -> tuple[Tree, 
     numpy.ndarray
         int64[n_jobs], the row of each job's user.
     """
+    users = [user or "(none)" for user in users]  # the empty name stands for an account's own row
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for each in site.associations:
         if (each.account, each.user) != ("root", "") and not each.partition:

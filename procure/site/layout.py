@@ -82,6 +82,7 @@ class Layout(NamedTuple):
     tree: Tree
     partition_nodes: np.ndarray  # bool[n_partitions, n_nodes]
     closed: np.ndarray  # int64[n_closed, 4]: start, end, node, and the reservation or `DRAINED` or `DOWN`
+    reservation_end: np.ndarray  # int64[n_reservations + 1], s after the first submission
     rejected: np.ndarray  # bool[n_jobs], can never start
     reasons: dict[str, np.ndarray]  # of the rejected, by reason: rows in queue order
 
@@ -224,6 +225,7 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
         tree,
         known.partition_nodes,
         known.closed(first),
+        np.array([each.end for each in site.reservations] + [first], np.int64) - first,
         rejected,
         reasons,
     )
@@ -261,7 +263,8 @@ def _rejections(
     settled: dict[tuple, str] = {}
     for job in range(len(jobs.n_nodes)):
         asked = (jobs.cpus[job], jobs.mem[job], jobs.gpus[job], jobs.n_nodes[job], jobs.limit[job])
-        key = (*asked, jobs.place[job], class_of[job], known.given_account[job], known.given_qos[job])
+        names = (known.given_account[job], known.given_qos[job], known.given_reservation[job])
+        key = (*asked, jobs.place[job], class_of[job], *names, known.reservation_over[job])
         if key not in settled:
             why = known.refusal(job)
             if not why and not _fits(nodes, places, jobs, job):

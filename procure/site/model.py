@@ -181,7 +181,7 @@ class Latency(Settings):
     """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
 
     job_end: NaturalInt = Field(
-        default=2, description="from the end of a job until its nodes can be used again"
+        default=1, description="from the end of a job until its nodes can be used again"
     )
     clock: int = Field(
         default=-3, le=0, description="when the periodic work began, after the first submission"

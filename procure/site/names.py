@@ -58,6 +58,13 @@ class Known:
             q or self._default_qos(a, u)
             for q, a, u in zip(self.given_qos, self.account, self.user, strict=True)
         ]
+        self.given_reservation = self.text("reservation")
+        ends = {each.name: each.end for each in site.reservations}
+        submitted = jobs["submit_time"].tolist()
+        self.reservation_over = [
+            name in ends and when >= ends[name]
+            for name, when in zip(self.given_reservation, submitted, strict=True)
+        ]
         self.gpu_type = [
             kind.casefold() if n else ""
             for kind, n in zip(self.text("gpu_type"), jobs["gpus_per_node"], strict=True)
@@ -187,7 +194,7 @@ class Known:
     def reservation(self) -> np.ndarray:
         """Return each job's reservation, int64[n_jobs], −1 = none."""
         number = {each.name: n for n, each in enumerate(self.site.reservations)}
-        return np.array([number.get(name, -1) for name in self.text("reservation")], np.int64)
+        return np.array([number.get(name, -1) for name in self.given_reservation], np.int64)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Number the arrays with more than one task; their limits of running tasks."""
@@ -327,11 +334,13 @@ class Known:
             partition.max_nodes is not None and n_nodes > partition.max_nodes
         ):
             return f"partition {partition.name} does not take its number of nodes"
-        reservation = self.text("reservation")[job] if "reservation" in self.jobs else ""
+        reservation = self.given_reservation[job]
         if reservation:
             found = next((each for each in site.reservations if each.name == reservation), None)
             if found is None:
                 return f"reservation {reservation} is not at the site"
+            if self.reservation_over[job]:
+                return f"reservation {reservation} was over when it was submitted"
             if found.users and user not in found.users and account not in found.accounts:
                 return f"reservation {reservation} does not take its user"
         return ""

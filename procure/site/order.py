@@ -11,10 +11,10 @@ from procure.site.work import ASKED, LAST_CALC, N_QUEUE, N_RUNNING, NOW, SORTED
 
 @part
 def eligible(own, job):
-    """Say whether a job's begin time has come and what it depends on has happened."""
+    """Say whether a job's begin time has come, its reservation is not over and what it depends on has happened."""
     work, jobs = own.work, own.jobs
-    now = work.now[NOW]
-    if jobs.eligible[job] > now:
+    now, reservation = work.now[NOW], jobs.reservation[job]
+    if jobs.eligible[job] > now or (reservation >= 0 and own.tables.reservation_end[reservation] <= now):
         return False
     for i in range(jobs.on_first[job], jobs.on_first[job + 1]):
         other = jobs.on[i]
@@ -23,7 +23,7 @@ def eligible(own, job):
         if jobs.on_start[i]:
             if work.begun[other] < 0:
                 return False
-        elif work.ended[other] < 0 or work.ended[other] > now:
+        elif work.ended[other] < 0 or work.ended[other] + own.rules.job_end > now:
             return False
     return True
 

@@ -51,45 +51,58 @@ def _pick_least_loaded(own, n_usable, n, n_chosen, free):
 
 
 @part
-def _better(need, weight, size, place, best_weight, best_size, best_place):
-    """Say whether a run of neighbours is taken before the best so far."""
+def _better(weight, enough, size, best_weight, best_enough, best_size):
+    """Say whether a set of nodes is taken before the best so far: the smallest that is enough, else the largest."""
     if weight != best_weight:
         return weight < best_weight
-    enough, best_enough = size >= need, best_size >= need
     if enough != best_enough:
         return enough
-    if size != best_size:
-        return size < best_size if enough else size > best_size
-    return place < best_place
+    return size < best_size if enough else size > best_size
 
 
 @part
-def _pick_runs(own, n_usable, n, n_chosen):
-    """Take the tightest run of neighbouring nodes of the lowest weight that holds the job, else the longest first."""
-    usable, nodes = own.work.usable, own.nodes
-    first, done = own.work.run_first, own.work.run_done
+def _take_fullest(own, first, end, n, n_chosen):
+    """Take so many nodes of a run, those with the fewest CPUs left (in ``run_left``), ties by row."""
+    usable, left, chosen = own.work.usable, own.work.run_left, own.work.in_choice
+    for k in range(n):
+        best = -1
+        for i in range(first, end):
+            node = usable[i]
+            if not chosen[node // WORD] >> (node % WORD) & 1 and (best < 0 or left[i] < left[best]):
+                best = i
+        _take(own, usable[best], n_chosen + k)
+
+
+@part
+def _pick_runs(own, job, n_usable, n, n_chosen, free):
+    """Take the run of neighbours of the lowest weight with the fewest CPUs left that holds the job, else the most."""
+    usable, nodes, asked = own.work.usable, own.nodes, own.jobs.cpus[job]
+    first, cpus, left = own.work.run_first, own.work.run_done, own.work.run_left
     n_runs = 0
     for i in range(n_usable):
         if i == 0 or usable[i] != usable[i - 1] + 1 or nodes.weight[usable[i]] != nodes.weight[usable[i - 1]]:
             first[n_runs] = i
-            done[n_runs] = 0
+            cpus[n_runs] = 0
             n_runs += 1
+        left[i] = free[0, usable[i]]
+        cpus[n_runs - 1] += left[i]
     first[n_runs] = n_usable
     taken = 0
     while taken < n:
-        need, best = n - taken, -1
+        need, best, best_enough = n - taken, -1, False
         for run in range(n_runs):
-            if done[run]:
+            if cpus[run] < 0:
                 continue
+            enough = first[run + 1] - first[run] >= need and cpus[run] >= need * asked
             if best < 0 or _better(
-                need, nodes.weight[usable[first[run]]], first[run + 1] - first[run], run,
-                nodes.weight[usable[first[best]]], first[best + 1] - first[best], best,
+                nodes.weight[usable[first[run]]], enough, cpus[run], nodes.weight[usable[first[best]]], best_enough,
+                cpus[best],
             ):  # fmt: skip
-                best = run
-        done[best] = 1
-        for i in range(first[best], min(first[best + 1], first[best] + need)):
-            _take(own, usable[i], n_chosen + taken)
-            taken += 1
+                best, best_enough = run, enough
+        cpus[best] = -1
+        n_here = min(need, first[best + 1] - first[best])
+        _take_fullest(own, first[best], first[best + 1], n_here, n_chosen + taken)
+        taken += n_here
 
 
 @part
@@ -110,7 +123,11 @@ def _pick_leaves(own, n_usable, n, n_chosen):
                 if not done[j] and nodes.leaf[usable[j]] == leaf:
                     size += 1
                     seen = seen or j < i
-            if not seen and (best_leaf == -2 or _better(need, 0, size, leaf, 0, best_size, best_leaf)):
+            if not seen and (
+                best_leaf == -2
+                or _better(0, size >= need, size, 0, best_size >= need, best_size)
+                or (size == best_size and leaf < best_leaf)
+            ):
                 best_leaf, best_size = leaf, size
         for _ in range(min(need, best_size)):
             light = -1
@@ -173,7 +190,7 @@ def choose(own, job, closed, free, n_on):
         elif own.rules.tree:
             _pick_leaves(own, n_usable, n, n_chosen)
         else:
-            _pick_runs(own, n_usable, n, n_chosen)
+            _pick_runs(own, job, n_usable, n, n_chosen, free)
         n_chosen += n
         if count < 0:
             break

@@ -158,7 +158,7 @@ def main_pass(own, full):
                 work.partition_blocked[partition] = 1
             continue
         for word in range(work.closed.size):
-            work.closed[word] = work.blocked[word] | work.busy[word]
+            work.closed[word] = work.blocked[word]
         _add_closed(own, job, work.now[NOW], work.closed)
         n = choose(own, job, work.closed, work.free, work.n_on)
         if n > 0:
@@ -330,15 +330,6 @@ def _clash(own, begin_at, end_at, n):
 
 
 @part
-def _is_busy(own, n):
-    for k in range(n):
-        node = own.work.chosen[k]
-        if own.work.busy[node // WORD] >> (node % WORD) & 1:
-            return True
-    return False
-
-
-@part
 def _earliest(own, job, only_now, from_time):
     """Find the earliest start that breaks no promise; its nodes then stand in ``chosen``.
 
@@ -359,8 +350,6 @@ def _earliest(own, job, only_now, from_time):
                 continue
             return 0, 0, at
         start = max(start, at)
-        if start <= now and _is_busy(own, n):
-            start, later = now + 1, 0
         if start <= now:
             return now, choose(own, job, work.closed, work.free, work.n_on), at
         if only_now:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 from pydantic import Field
 
@@ -11,9 +12,9 @@ from procure.policies.parameters import NO_FILE, Facts, Parameters, PolicyFile
 from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.kernel import kernel, part
 from procure.simulator.state import WAIT, State
-from procure.site.layout import lay_out
+from procure.site.layout import Layout, lay_out
 from procure.site.model import Partition, Priority, Site
-from procure.site.order import charge, decay, enqueue, fair_shares
+from procure.site.order import charge, decay, eligible, enqueue, fair_shares
 from procure.site.plan import backfill, main_pass, taken
 from procure.site.store import read_site
 from procure.site.work import (
@@ -32,7 +33,6 @@ from procure.site.work import (
     NEXT_START,
     NOW,
     SEEN_FIRST,
-    WORD,
     own_of,
 )
 
@@ -47,14 +47,13 @@ def _remove(jobs, n, job):
 
 
 @part
-def _finish(own, job, end):
-    """Free what a job held; its nodes are completing for a while."""
+def _finish(own, job):
+    """Free what a job held."""
     work, jobs, limits = own.work, own.jobs, own.limits
-    work.ended[job] = end
     _remove(work.running, work.now[N_RUNNING], job)
     _remove(work.by_start, work.now[N_RUNNING], job)
     work.now[N_RUNNING] -= 1
-    charge(own, job, end)
+    charge(own, job, work.ended[job])
     for i in range(limits.first[job], limits.first[job + 1]):
         row, amount = limits.row[i], limits.amount[i]
         work.used[0, row] -= amount
@@ -64,63 +63,45 @@ def _finish(own, job, end):
         for what in range(3):
             work.free[what, node] += taken(own, job, node, what)
         work.n_on[node] -= 1
-        if own.rules.job_end:
-            work.completing[node] += 1
-            work.busy[node // WORD] |= 1 << (node % WORD)
     if jobs.array[job] >= 0:
         work.array_running[jobs.array[job]] -= 1
-    if own.rules.job_end:
-        n = work.now[N_LEAVING]
-        work.leaving[n, 0], work.leaving[n, 1] = end + own.rules.job_end, job
-        work.now[N_LEAVING] = n + 1
-    else:
-        work.now[ASKED] = 1
-
-
-@part
-def _leave(own):
-    """Let jobs leave their nodes at last; says whether any did."""
-    work, now = own.work, own.work.now[NOW]
-    kept, n = 0, work.now[N_LEAVING]
-    for i in range(n):
-        if work.leaving[i, 0] > now:
-            work.leaving[kept, 0], work.leaving[kept, 1] = work.leaving[i, 0], work.leaving[i, 1]
-            kept += 1
-            continue
-        job = work.leaving[i, 1]
-        for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
-            node = work.on[k]
-            work.completing[node] -= 1
-            if work.completing[node] == 0:
-                work.busy[node // WORD] &= ~(1 << (node % WORD))
-    work.now[N_LEAVING] = kept
-    return kept < n
+    work.now[ASKED] = 1
 
 
 @part
 def _see_ended(state, own):
-    work = own.work
+    """Note what has ended, and free what those held that ended a while ago: Slurm hears of an end late."""
+    work, now = own.work, state.now[0]
+    n = work.now[N_LEAVING]
     while work.now[N_SEEN] < state.n_ended[0]:
         job = state.ended[work.now[N_SEEN]]
         work.now[N_SEEN] += 1
-        _finish(own, job, state.now[0])
+        work.ended[job] = now
+        work.leaving[n] = job
+        n += 1
+    kept = 0
+    for i in range(n):
+        job = work.leaving[i]
+        if work.ended[job] + own.rules.job_end <= now:
+            _finish(own, job)
+        else:
+            work.leaving[kept] = job
+            kept += 1
+    work.now[N_LEAVING] = kept
 
 
 @part
-def _schedule(own, epilog):
+def _schedule(own):
     """Run the main scheduler and backfill, if they are due."""
     work, rules = own.work, own.rules
     now = work.now[NOW]
     full = now - work.now[LAST_FULL] >= rules.sched_interval
     asked = work.now[ASKED] != 0 and now - work.now[LAST_SCHEDULE] >= rules.batch_delay
     if full:
-        work.now[LAST_FULL] = now
+        work.now[LAST_FULL] = now - (now - work.now[LAST_FULL]) % rules.sched_interval
     if full or asked:
         work.now[LAST_SCHEDULE] = now
         work.now[ASKED] = 0
-    elif epilog and rules.defer:
-        work.now[ASKED] = 1
-    if full or asked or (epilog and not rules.defer):
         main_pass(own, full)
     if rules.backfill and now - work.now[LAST_BACKFILL] >= rules.bf_interval and work.now[N_QUEUE] > 0:
         backfill(own)
@@ -134,7 +115,6 @@ def _new_moment(state, own):
     work.now[NOW], work.now[N_SEEN] = now, 0
     work.now[N_STARTS] = work.now[NEXT_START] = 0
     _see_ended(state, own)
-    epilog = _leave(own)
     for change in own.tables.changes:
         if change == now:
             work.now[ASKED] = 1
@@ -146,7 +126,18 @@ def _new_moment(state, own):
         work.now[ASKED] = 1
         if not own.rejected[job]:
             enqueue(own, job)
-    _schedule(own, epilog)
+    _schedule(own)
+
+
+@part
+def _any_may_start(own):
+    """Say whether a waiting job is eligible, or will be when its begin time comes."""
+    work = own.work
+    for i in range(work.now[N_QUEUE]):
+        job = work.queue[i]
+        if own.jobs.eligible[job] > work.now[NOW] or eligible(own, job):
+            return True
+    return False
 
 
 @part
@@ -156,7 +147,7 @@ def _next_wake(own):
     now = work.now[NOW]
     at = work.now[LAST_CALC] + rules.calc_period
     for i in range(work.now[N_LEAVING]):
-        at = min(at, work.leaving[i, 0])
+        at = min(at, work.ended[work.leaving[i]] + rules.job_end)
     if work.now[N_QUEUE] > 0:
         for change in own.tables.changes:
             if change > now:
@@ -167,7 +158,7 @@ def _next_wake(own):
             at = min(at, work.now[LAST_SCHEDULE] + rules.batch_delay)
         if rules.backfill:
             at = min(at, work.now[LAST_BACKFILL] + rules.bf_interval)
-    elif work.now[N_RUNNING] == 0 and work.now[N_LEAVING] == 0:
+    if work.now[N_RUNNING] == 0 and not _any_may_start(own):
         return NEVER
     return max(at, now + 1)
 
@@ -239,7 +230,9 @@ class Slurm(Parameters):
     def _made(self, state: State, jobs: pd.DataFrame, nodes: pd.DataFrame, began: int) -> CompiledPolicy:
         site = self.rules(jobs)
         layout = lay_out(site, nodes, jobs.assign(exclusive="1") if self.exclusive else jobs)
-        return CompiledPolicy(decide, slurm_loop, own_of(site, layout, began), rejected=layout.rejected)
+        return CompiledPolicy(
+            decide, slurm_loop, own_of(site, layout, began), rejected=layout.rejected, may_strand=True
+        )
 
 
 def _tables_of(state: State) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -261,16 +254,32 @@ def _tables_of(state: State) -> tuple[pd.DataFrame, pd.DataFrame]:
     return jobs, nodes
 
 
-def rejections(policy: Slurm, jobs: pd.DataFrame, nodes: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the jobs that a site's rules never let start, by reason: their ids.
+def rejections(policy: Slurm, schedule: pd.DataFrame, nodes: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the jobs of a schedule that never started, by reason: their ids.
+
+    The site refused them, or they still wait when all others have ended, as they would under Slurm.
 
     Parameters
     ----------
     policy
         With its site.
-    jobs, nodes
-        Checked tables.
+    schedule
+        What it gave, with empty starts.
+    nodes
+        A checked table.
     """
-    ordered = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
-    reasons = lay_out(policy.rules(ordered), nodes, ordered).reasons
-    return {why: ordered["job_id"].iloc[rows].tolist() for why, rows in reasons.items()}
+    ordered = schedule.sort_values("submit_time", kind="stable", ignore_index=True)
+    layout = lay_out(policy.rules(ordered), nodes, ordered)
+    found = {why: rows.tolist() for why, rows in layout.reasons.items()}
+    for row in np.flatnonzero(ordered["start_time"].isna().to_numpy() & ~layout.rejected):
+        found.setdefault(_why_stranded(layout, ordered, int(row)), []).append(int(row))
+    return {why: ordered["job_id"].iloc[rows].tolist() for why, rows in found.items()}
+
+
+def _why_stranded(layout: Layout, ordered: pd.DataFrame, row: int) -> str:
+    jobs = layout.jobs
+    if jobs.reservation[row] >= 0:
+        return f"reservation {ordered['reservation'].iloc[row]} was over before they could start"
+    if jobs.on_first[row] < jobs.on_first[row + 1]:
+        return "what they depend on never started"
+    return "limits on minutes were used up, or a job before them in the queue never starts"

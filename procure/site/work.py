@@ -22,7 +22,6 @@ class Rules(NamedTuple):
     partition_depth: int
     sched_interval: int
     batch_delay: int
-    defer: int
     limit_stops: int
     bf_interval: int
     bf_window: int
@@ -55,9 +54,7 @@ class Work(NamedTuple):
     future: np.ndarray  # int64[3, n_nodes], the same with running jobs taken away, for one test
     n_on: np.ndarray  # int64[n_nodes], jobs on each node
     future_on: np.ndarray  # int64[n_nodes]
-    completing: np.ndarray  # int64[n_nodes], jobs that have ended but not yet left the node
-    leaving: np.ndarray  # int64[n_leaving, 2], until when and which job, in order
-    busy: np.ndarray  # int64[n_words], completing nodes
+    leaving: np.ndarray  # int64[n_jobs], jobs that have ended and still hold their nodes, in order
     closed: np.ndarray  # int64[n_words], scratch
     blocked: np.ndarray  # int64[n_words], scratch: nodes of blocked partitions
     queue: np.ndarray  # int64[n_jobs], waiting jobs in order
@@ -93,7 +90,8 @@ class Work(NamedTuple):
     window_end: np.ndarray  # int64[1]
     usable: np.ndarray  # int64[n_nodes], scratch of a choice
     run_first: np.ndarray  # int64[n_nodes + 1]
-    run_done: np.ndarray  # int64[n_nodes]
+    run_done: np.ndarray  # int64[n_nodes], or the CPUs left of each run
+    run_left: np.ndarray  # int64[n_nodes], CPUs left of each usable node
     chosen: np.ndarray  # int64[n_nodes]
     in_choice: np.ndarray  # int64[n_words]
     class_at: (
@@ -113,6 +111,7 @@ class Tables(NamedTuple):
 
     group_words: np.ndarray  # int64[n_groups, n_words]
     partition_words: np.ndarray  # int64[n_partitions, n_words]
+    reservation_end: np.ndarray  # int64[n_reservations + 1], s
     changes: np.ndarray  # int64[n_changes], s at which nodes close or open, in order
     shape: np.ndarray  # int64[n_jobs], jobs of one shape are alike to backfill
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
@@ -156,7 +155,7 @@ def rules_of(site: Site, began: int, tree: int) -> Rules:
     s, p = site.scheduler, site.priority
     return Rules(
         int(s.backfill), s.default_queue_depth, s.partition_job_depth, s.sched_interval, s.batch_sched_delay,
-        int(s.defer), int(s.assoc_limit_stop), s.bf_interval, s.bf_window, s.bf_resolution, s.bf_max_job_test,
+        int(s.assoc_limit_stop), s.bf_interval, s.bf_window, s.bf_resolution, s.bf_max_job_test,
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
         int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share), p.max_age, p.calc_period,
@@ -185,24 +184,25 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
     now = ints(16)
-    now[NOW] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_CALC] = now[LAST_BACKFILL] = site.latency.clock
+    now[NOW] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_BACKFILL] = site.latency.clock
+    now[LAST_CALC] = site.latency.clock + 1  # the thread of priorities begins after the schedulers'
     now[PASS] = 1
     tree = layout.tree
     work = Work(
-        totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_nodes), ints(n_jobs, 2), ints(n_words),
-        ints(n_words), ints(n_words), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
+        totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(int(jobs.n_nodes.sum())),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
         ints(n_slices), ints(n_slices, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
-        ints(n_nodes), ints(n_words), ints(int(shape.max()) + 1, 2), now,
+        ints(n_nodes), ints(n_nodes), ints(n_words), ints(int(shape.max()) + 1, 2), now,
     )  # fmt: skip
     changes = np.unique(layout.closed[:, :2])
     tables = Tables(
-        words(layout.places.nodes), words(layout.partition_nodes), changes, shape, decay_table(site),
-        np.arange(len(tree.path)),
+        words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes, shape,
+        decay_table(site), np.arange(len(tree.path)),
     )  # fmt: skip
     return Own(
         rules_of(site, began, int(len(np.unique(layout.nodes.leaf)) > 1)),
