@@ -12,6 +12,8 @@ from procure.schemas import CLASSES
 from procure.simulator.class_waits import Groups, measure_groups
 from procure.simulator.metrics import INDEX, METRIC_NAMES
 
+pytestmark = pytest.mark.plain
+
 ROW = st.tuples(st.integers(0, 400), st.integers(-1, 9000), st.integers(0, 3), st.integers(0, 2))
 
 

@@ -12,6 +12,8 @@ from procure.coschedule.study import system, workflows
 from procure.errors import TableError
 from procure.run import simulate
 
+pytestmark = pytest.mark.plain
+
 FEW = range(16)
 VARIANTS = (
     {"interval": 5},

@@ -33,6 +33,8 @@ from procure.learn.search import SJF, Settings, _race, objective_of, search, tra
 from procure.learn.store import SCHEMA, TrainedPolicy, read_policy, write_policy
 from procure.run import prepare, run_prepared, simulate
 
+pytestmark = pytest.mark.plain
+
 FEW = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 DAY = 86_400
 

@@ -19,6 +19,8 @@ from procure.learn.store import TrainedPolicy, read_policy
 from procure.run import prepare, run_prepared
 from procure.simulator.state import WAIT, waiting
 
+pytestmark = pytest.mark.plain
+
 FEW = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 

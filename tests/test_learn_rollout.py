@@ -20,6 +20,8 @@ from procure.policies.lines import follow_queue
 from procure.run import prepare, run_prepared
 from procure.simulator.state import waiting
 
+pytestmark = pytest.mark.plain
+
 FEW = settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
@@ -122,6 +124,8 @@ def test_the_simulation_ahead_equals_a_slow_one(seed, case, horizon):
     assert n_compared or len(jobs) < 2
 
 
+@pytest.mark.slow
+@pytest.mark.compiled
 @FEW
 @given(seed=st.integers(0, 10**6))
 def test_from_python_it_decides_as_compiled(seed):

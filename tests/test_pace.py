@@ -14,6 +14,8 @@ from procure.simulator.drive import CompiledPolicy, PolicyError, kernel_loop
 from procure.simulator.pace import ask_pace
 from procure.simulator.state import FAR, PACE_MOST, PACE_ONE, WAIT, waiting
 
+pytestmark = pytest.mark.plain
+
 N_FEW, N_MANY = 60, 1000
 PACES = (0, 0, PACE_ONE // 3, PACE_ONE // 2, PACE_ONE, PACE_ONE * 7 // 5, 3 * PACE_ONE, 1, 250_001)
 
@@ -268,7 +270,9 @@ def test_what_cannot_be_is_an_error():
                 return pausing(state)[0]
 
             return CompiledPolicy(
-                decide, lambda *given: kernel_loop.py_func(*given[:2], decide, given[2]), ()
+                decide,
+                lambda *given: getattr(kernel_loop, "py_func", kernel_loop)(*given[:2], decide, given[2]),
+                (),
             )
 
     with pytest.raises(PolicyError, match="jobs wait or are paused"):

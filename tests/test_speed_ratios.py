@@ -20,6 +20,8 @@ from procure.sweep import trial
 from procure.workload.speed import logged_processor_speed, published_rates
 from procure.workload.speed_ratios import rate_warnings, ratio_text, speed_notes, speed_ratios
 
+pytestmark = pytest.mark.plain
+
 
 def quotes(rates, cpus=(24, 32, 64), column="spec_rate", **more):
     n = len(rates)

@@ -27,6 +27,8 @@ from procure.topology.slurm_topology import attach, parse_slurm_topology
 from procure.topology.tiers import allocate_tiers
 from procure.topology.verify import verify
 
+pytestmark = pytest.mark.plain
+
 # The shape in which Slurm 22.05 prints a tree of three levels: no real names, no real addresses.
 SHOW_TOPOLOGY = """\
 SwitchName=s0 Level=0 LinkSpeed=1 Nodes=c[1-2]

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 
+pytestmark = pytest.mark.plain
+
 CONF = "SwitchName=s[0] Nodes=n[1-2]\nSwitchName=s1 Nodes=n[3-4]\nSwitchName=p Switches=s[0-1]\n"
 
 

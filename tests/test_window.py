@@ -16,6 +16,8 @@ from procure.window.cost import PROFILES, hop_cost
 from procure.window.problem import Window, read_window, write_window
 from procure.window.solve import COMPILED, solve
 
+pytestmark = pytest.mark.plain
+
 STUDY = FatTree(25, 4, 10)
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -18,6 +18,8 @@ from procure.window.problem import Window
 from procure.window.solve import solve
 from procure.window.train import make_room, train_network
 
+pytestmark = pytest.mark.plain
+
 TREE = FatTree(3, 2, 10)
 WINDOW = Window(TREE, np.arange(5, 50), ("a", "b", "c"), [12, 4, 9])
 

@@ -185,7 +185,9 @@ def compare(
         progress(f"{name} on {len(jobs):,} jobs")
         runs[name] = run_policy(policy, jobs, nodes, options)
     table, ranking = _table(runs, int(nodes["cpus"].astype(int).sum()))
-    repeated = _parts(jobs, nodes, named, slices, seeds, options, progress)
+    repeated = _parts(
+        jobs, named, (slices, seeds), lambda one, some: run_policy(one, some, nodes, options), progress
+    )
     tests, p_values, caveat = _tests(repeated, labels[0])
     killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
     names = ["mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu", "resource_usage"]
@@ -235,13 +237,12 @@ def _stacked(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _parts(
     jobs: pd.DataFrame,
-    nodes: pd.DataFrame,
     policies: Mapping[str, AnyPolicy],
-    length: str | None,
-    seeds: int,
-    options: Mapping[str, Any],
+    repeated: tuple[str | None, int],
+    run: Callable[[AnyPolicy, pd.DataFrame], Run],
     progress: Callable[[str], None],
 ) -> pd.DataFrame:
+    length, seeds = repeated
     if length is None and seeds == 0:
         return pd.DataFrame()
     rows = []
@@ -251,7 +252,7 @@ def _parts(
             workload = parts.shaken(piece, seed) if seed else piece
             progress(f"{part}, seed {seed}: {len(workload):,} jobs")
             for name, policy in policies.items():
-                metrics = run_policy(policy, workload, nodes, options).metrics
+                metrics = run(policy, workload).metrics
                 rows.append({"part": part, "seed": seed, "policy": name} | metrics)
     if not rows:
         raise TableError(f"no {length} of the workload has {parts.FEWEST_JOBS} jobs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -169,6 +169,7 @@ def evaluate(
     rows = np.flatnonzero(~np.isnan(found.wait))
     if last is not None:
         rows = rows[rows >= len(jobs) - last]
+    how = _How(seed, k, settings, every, progress)
     for name in splits:
         made = make_splits(name, jobs, found.wait, rows, seed, test_from)
         for split_name in dict.fromkeys(split.name for split in made):
@@ -178,25 +179,29 @@ def evaluate(
             if split_name == "chronological":
                 most = (settings or Settings()).max_rows
                 again = _trained_again(found, group, rows, retrain_every, retrain_grown, most)
-            _evaluate_split(
-                found, split_name, group, again, methods, seed, k, deadline, settings, every, progress
-            )
+            _evaluate_split(found, group, again, methods, deadline, how)
     return found
+
+
+class _How(NamedTuple):
+    """What `evaluate` was told of seeds and models."""
+
+    seed: int
+    k: int | None
+    settings: Settings | None
+    every: float
+    progress: Progress
 
 
 def _evaluate_split(
     found: Evaluation,
-    name: str,
     group: list[Split],
     again: list[Split],
     methods: Sequence[str],
-    seed: int,
-    k: int | None,
     deadline: float | None,
-    settings: Settings | None,
-    every: float,
-    progress: Progress,
+    how: _How,
 ) -> None:
+    name, k, seed = group[0].name, how.k, how.seed
     test = np.concatenate([split.test for split in group])
     wait, base = found.wait[test], found.wait[group[0].train]
     deadlines = {"mean": float(base.mean()) if deadline is None else float(deadline)}
@@ -207,11 +212,11 @@ def _evaluate_split(
             train = group[0].train
             curve = sweep_k(found.features.iloc[train], found.wait[train], COARSE_KS, seed + 1)
             found.curves[name], k = curve, best_k(curve)
-            progress(f"{name}: k = {k} on a validation part of the training rows")
+            how.progress(f"{name}: k = {k} on a validation part of the training rows")
         if method == "procure":
-            forecasts[method] = _ours(found, again, seed, settings, list(deadlines.values()), every, progress)
+            forecasts[method] = _ours(found, again, list(deadlines.values()), how)
         else:
-            forecasts[method] = _theirs(found, group, method, seed, k or 0, progress)
+            forecasts[method] = _theirs(found, group, method, seed, k or 0, how.progress)
     naive = [guesses(found.jobs, found.features, found.wait, split.train, split.test) for split in group]
     for guess in naive[0]:
         forecasts[guess] = Forecast(np.concatenate([part[guess].point for part in naive]))
@@ -288,27 +293,19 @@ def _plain(found: Evaluation, group: list[Split], seed: int) -> np.ndarray:
     return np.concatenate(points)
 
 
-def _ours(
-    found: Evaluation,
-    group: list[Split],
-    seed: int,
-    settings: Settings | None,
-    deadlines: list[float],
-    every: float,
-    progress: Progress,
-) -> Forecast:
+def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _How) -> Forecast:
     """Judge the product as it is used: boosters from before each cut, a mixture that learns as outcomes come in."""
     name, outcomes = group[0].name, Outcomes.of(found.jobs)
     monthly = MONTHLY if name == "rolling" else {}
-    chosen = settings or Settings(seed=seed, **monthly)  # type: ignore[arg-type]
+    chosen = how.settings or Settings(seed=how.seed, **monthly)  # type: ignore[arg-type]
     if group[0].cut is None:
-        return _at_random(found, group[0], chosen, deadlines, progress)
+        return _at_random(found, group[0], chosen, deadlines, how.progress)
     rows: list[np.ndarray] = []
     parts: list[Stated] = []
     mixture = None
     cuts = [float(split.cut or 0) for split in group] + [float(outcomes.submit[group[-1].test[-1]] + 1)]
     for split, cut, ends in zip(group, cuts[:-1], cuts[1:], strict=True):
-        _say(split, "procure", progress)
+        _say(split, "procure", how.progress)
         own = (
             chosen if mixture is None else replace(chosen, holdout=0.0)
         )  # it goes on with the first one's mixture
@@ -317,7 +314,7 @@ def _ours(
         asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
         raw = model.experts(found.features.iloc[asked])
         beyond = model.beyond(found.features.iloc[asked])
-        parts.append(mixture.roll(outcomes.take(asked), raw, beyond, model.top, ends, every))
+        parts.append(mixture.roll(outcomes.take(asked), raw, beyond, model.top, ends, how.every))
         rows.append(asked)
     stated = Stated(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Stated)))
     found.stated[name] = (np.concatenate(rows), stated)

@@ -86,20 +86,9 @@ class Booster:
         return total
 
     def _sum_compiled(self, features: np.ndarray) -> np.ndarray:
-        nodes, trees = self.nodes, self.trees
         total = np.tile(self.base, (len(features), 1))
-        _compiled_walk()(
-            features,
-            trees["root"],
-            trees["output"],
-            nodes["left"],
-            nodes["right"],
-            nodes["feature"],
-            nodes["threshold"],
-            nodes["nan_left"],
-            nodes["value"],
-            total,
-        )
+        trees, nodes = (self.trees[name] for name in _TREES), (self.nodes[name] for name in _NODES)
+        _compiled_walk()(features, tuple(trees), tuple(nodes), total)
         return total
 
     def contributions(self, features: np.ndarray) -> np.ndarray:
@@ -252,8 +241,10 @@ def _compiled_walk() -> Callable[..., None]:
     return compiled
 
 
-def _walk(features, root, output, left, right, feature, threshold, nan_left, value, total):
+def _walk(features, trees, nodes, total):
     """Add what each tree says of each row to its sum; rows in blocks that stay in the processor's cache."""
+    root, output = trees
+    left, right, feature, threshold, nan_left, value = nodes
     block = 256
     for first in range(0, len(features), block):
         last = min(first + block, len(features))
