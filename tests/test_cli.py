@@ -18,6 +18,8 @@ from procure.cli.common import Format, print_table
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.sweep.results import workloads_of
+from procure.tables import write
+from procure.workload import generate
 from procure.workload.speed_ratios import speed_notes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,12 +46,6 @@ def test_every_command_shows_an_example(name):
     assert "Example" in shown.output
 
 
-def procure(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
-    """Run the command as a user does."""
-    command = [sys.executable, "-m", "procure.cli.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd or ROOT)
-
-
 def test_help_imports_nothing_heavy():
     """`procure --help` loads neither pandas nor numpy, numba, pyarrow, dask or xgboost."""
     script = (
@@ -71,13 +67,14 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "message"), BAD, ids=[" ".join(a)[:40] for a, _, _ in BAD])
-def test_bad_input_is_one_error(arguments, code, message):
+def test_bad_input_is_one_error(arguments, code, message, procure, monkeypatch):
     """Bad usage exits with 2, failure with 1; stderr holds the reason and no traceback, stdout nothing."""
-    done = procure(*arguments)
-    assert done.returncode == code
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    monkeypatch.chdir(ROOT)
+    ended, out, said = procure(*arguments)
+    assert ended == code
+    assert message in said
+    assert "Traceback" not in said
+    assert out == ""
 
 
 JOBS = "job_id,submit_time,run_time,cpus_per_node\n1,0,60,1\n2,5,60,1\n"
@@ -200,16 +197,15 @@ def test_titles_and_notes_name_three_of_many_workloads():
 
 
 def test_json_stands_alone_on_stdout(tmp_path):
-    """With --format json stdout is one JSON document; what else is said goes to stderr."""
+    """With --format json stdout is one JSON document, in a process of its own; what else is said goes to stderr."""
     nodes = tmp_path / "nodes.csv"
     nodes.write_text("node_id,kind,cpus,mem_mb,gpus\nn1,k,64,256000,0\n")
-    done = procure(
-        "workload", "generate", "--n-jobs", "200", "--seed", "1", "--out", "jobs.parquet", cwd=tmp_path
+    write(generate(1, 200), tmp_path / "jobs.parquet")
+    command = [sys.executable, "-m", "procure.cli.main", "simulate", "--jobs", "jobs.parquet"]
+    done = subprocess.run(
+        [*command, "--nodes", "nodes.csv", "--format", "json"], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    done = procure(
-        "simulate", "--jobs", "jobs.parquet", "--nodes", "nodes.csv", "--format", "json", cwd=tmp_path
-    )
     record = json.loads(done.stdout)
     assert record["n_completed"] + record["n_unrunnable"] == record["n_jobs"] == 200
     assert record["utilization_gpu"] is None

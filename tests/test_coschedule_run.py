@@ -19,14 +19,19 @@ import pytest
 import typer
 
 from procure.cli.coschedule import TwoCommands, run_command
-from procure.coschedule.drive import run
+from procure.coschedule import drive
 from procure.coschedule.groups import Duty, GroupV1, GroupV2, choose_boxes, folder_v1
 from procure.coschedule.measure import measure
 from procure.coschedule.plot import draw
 from procure.coschedule.processes import Command, Progress, allocation
+from procure.coschedule.settings import Driving, Measuring
 from procure.errors import ArgumentError, TableError
 
 SPIN = [sys.executable, "-c", "while True: pass"]
+
+
+def run(donor, guest, **settings):
+    return drive.run(donor, guest, Driving(**settings))
 
 
 def usable() -> list[str]:
@@ -154,7 +159,7 @@ def test_a_donor_in_danger_takes_its_cores_back(mark):
 
 def test_measure_fits_the_contention_of_two_commands():
     """The shares of a quota are measured, and an overhead is fitted."""
-    found = measure(SPIN, SPIN, seconds=1, n_cpus=1, quotas=(0.5,))
+    found = measure(SPIN, SPIN, Measuring(seconds=1, n_cpus=1, quotas=(0.5,)))
     assert found.rate == "cpu_seconds"
     assert found.table["quota"].isna().tolist() == [True, True, False]
     assert found.table["b_share"].iloc[2] <= 0.5 + 0.08
@@ -178,9 +183,9 @@ def test_measure_fits_the_contention_of_two_commands():
         (lambda: run(["./no-such-command"], SPIN, limit=5), "no-such-command: cannot be started"),
         (lambda: run(["sleep", "100"], ["./no-such-command"], limit=5, interval=0.1), "cannot be started"),
         (lambda: run([__file__], SPIN, limit=5), "cannot be started"),
-        (lambda: measure(SPIN, SPIN, seconds=0), "1 s or more"),
-        (lambda: measure(SPIN, SPIN, quotas=(1.0,)), "leaves one command nothing"),
-        (lambda: measure(["false"], SPIN, seconds=1, n_cpus=1), "exit code 1"),
+        (lambda: measure(SPIN, SPIN, Measuring(seconds=0)), "1 s or more"),
+        (lambda: measure(SPIN, SPIN, Measuring(quotas=(1.0,))), "leaves one command nothing"),
+        (lambda: measure(["false"], SPIN, Measuring(seconds=1, n_cpus=1)), "exit code 1"),
     ],
 )
 def test_bad_input_is_one_error_and_leaves_nothing_running(call, said):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,11 +10,12 @@ import typer
 from typer.core import TyperCommand
 
 from procure.cli import common, lazy
+from procure.cli.from_settings import options
 from procure.coschedule.drive import run as run_pair
-from procure.coschedule.groups import NORMAL_WEIGHT
 from procure.coschedule.measure import measure as measure_pair
 from procure.coschedule.plot import draw
 from procure.coschedule.regret import regret as measure_regret
+from procure.coschedule.settings import Driving, Measuring
 from procure.coschedule.study import GAP, system, workflows
 from procure.errors import ArgumentError
 from procure.files import whole_file
@@ -110,28 +112,18 @@ _TWO = "-- A -- B"
 CommandsArgument = Annotated[
     list[str], typer.Argument(metavar="-- A [ARG]... -- B [ARG]...", help="Two commands, each after --.")
 ]
-CpusOption = Annotated[
+_CPUS = Annotated[
     int | None,
     typer.Option(
+        "--cpus",
         min=1,
         max=MOST_COUNTED,
         help="CPUs of the allocation, both are pinned to; none = all that we may use.",
     ),
 ]
-ProgressOption = Annotated[
-    str | None,
-    typer.Option(help="Regular expression in the output that tells progress: (done)/(total), or (percent)."),
-]
-DriverOption = Annotated[
-    str, typer.Option(help="auto, v2 or v1 (control groups), or duty (stop and continue in turn).")
-]
-WeightOption = Annotated[
-    int,
-    typer.Option(
-        max=MOST_COUNTED,
-        help="Of both among everything else that runs here, 1 to 10000; control groups only.",
-    ),
-]
+_LIMIT = Annotated[float, typer.Option("--limit-a", help="Seconds that the donor, the first, may take.")]
+_SHARING = {"n_cpus": _CPUS} | dict.fromkeys(("progress", "driver", "weight"))
+_OF_RUN = ("learner", "share", "interval", "step", "progress_file", "seconds", "seed")
 
 
 def _say_driver(kind: str, why: str) -> None:
@@ -141,22 +133,11 @@ def _say_driver(kind: str, why: str) -> None:
 
 
 @app.command("run", cls=TwoCommands)
+@options(settings={"limit": _LIMIT} | _SHARING | dict.fromkeys(_OF_RUN))
 def run_command(
     commands: CommandsArgument,
-    limit_a: Annotated[float, typer.Option(help="Seconds that the donor, the first, may take.")],
-    learner: Annotated[str, typer.Option(help="How the quota is chosen: ucb, ips, ix or paper.")] = "ucb",
-    share: Annotated[float | None, typer.Option(help="A fixed quota for the guest instead, 0 to 1.")] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between choices.")] = 1.0,
-    step: Annotated[float, typer.Option(help="Between the quotas that can be chosen.")] = 0.25,
-    cpus: CpusOption = None,
-    progress: ProgressOption = None,
-    progress_file: Annotated[
-        Path | None, typer.Option(help="A file that the donor keeps its progress in.")
-    ] = None,
-    seconds: Annotated[float | None, typer.Option(help="End both after this many seconds.")] = None,
-    driver: DriverOption = "auto",
-    weight: WeightOption = NORMAL_WEIGHT,
-    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the learner's random numbers.")] = 0,
+    *,
+    settings: Driving,
     log: Annotated[Path | None, common.table_option("Write a row per interval here")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw quota and CPU shares over time here, .svg.")] = None,
     output: common.FormatOption = common.Format.TABLE,
@@ -174,22 +155,7 @@ def run_command(
     if plot is not None and plot.suffix != ".svg":
         raise ArgumentError("plot", f"{plot} was given; its ending must be .svg")
     with common.named(commands=_TWO):
-        found = run_pair(
-            *_two(commands),
-            limit=limit_a,
-            learner=learner,
-            share=share,
-            interval=interval,
-            step=step,
-            n_cpus=cpus,
-            progress=progress,
-            progress_file=progress_file,
-            seconds=seconds,
-            driver=driver,
-            weight=weight,
-            seed=seed,
-            tell=common.note,
-        )
+        found = run_pair(*_two(commands), settings, tell=common.note)
     _say_driver(found.driver, found.why)
     if log is not None:
         write(found.log, log)
@@ -216,16 +182,14 @@ def run_command(
 
 
 @app.command("measure", cls=TwoCommands)
+@options(settings={"seconds": None} | _SHARING)
 def measure_command(
     commands: CommandsArgument,
-    seconds: Annotated[float, typer.Option(help="Seconds of each measurement; there are five.")] = 60.0,
-    cpus: CpusOption = None,
-    progress: ProgressOption = None,
+    *,
+    settings: Measuring,
     bandwidth: Annotated[
         str | None, typer.Option(help="Percent of the memory bandwidth that each draws alone, A,B, if known.")
     ] = None,
-    driver: DriverOption = "auto",
-    weight: WeightOption = NORMAL_WEIGHT,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Measure what sharing costs two commands: each alone, then both at quotas 0.25, 0.5 and 0.75 of the second.
@@ -239,16 +203,8 @@ def measure_command(
     procure coschedule measure --format json --bandwidth 90,40 -- ./a.sh -- ./b.sh
     """
     with common.named(commands=_TWO):
-        found = measure_pair(
-            *_two(commands),
-            seconds=seconds,
-            n_cpus=cpus,
-            progress=progress,
-            bandwidth=_shares(bandwidth),
-            driver=driver,
-            weight=weight,
-            tell=common.note,
-        )
+        how = replace(settings, bandwidth=_shares(bandwidth))
+        found = measure_pair(*_two(commands), how, tell=common.note)
     _say_driver(found.driver, found.why)
     if output is common.Format.JSON:
         common.print_json(found.record())

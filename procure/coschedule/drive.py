@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import psutil
 
 from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.experts import EDGES, IN_DANGER, N_METRICS, bin_of, mood_of
-from procure.coschedule.groups import NORMAL_WEIGHT, as_subreaper, check_share, choose_boxes
+from procure.coschedule.groups import as_subreaper, check_share, choose_boxes
 from procure.coschedule.learner import (
     TRUST,
     Learner,
@@ -27,6 +26,7 @@ from procure.coschedule.learner import (
     projected_loss,
 )
 from procure.coschedule.processes import Command, Progress, allocation, interruptible, undisturbed
+from procure.coschedule.settings import Driving
 from procure.errors import ArgumentError
 from procure.progress import silent
 
@@ -81,20 +81,7 @@ class Driven:
 def run(
     donor: Sequence[str],
     guest: Sequence[str],
-    *,
-    limit: float,
-    learner: str = "ucb",
-    share: float | None = None,
-    interval: float = 1.0,
-    step: float = 0.25,
-    n_cpus: int | None = None,
-    progress: str | None = None,
-    progress_file: Path | None = None,
-    seconds: float | None = None,
-    until_donor: bool = False,
-    driver: str = "auto",
-    weight: int = NORMAL_WEIGHT,
-    seed: int = 0,
+    settings: Driving,
     tell: Callable[[str], None] = silent,
 ) -> Driven:
     """Run a donor and, inside its CPUs, a guest; returns when both have ended.
@@ -106,25 +93,8 @@ def run(
     ----------
     donor, guest
         Commands as lists of words.
-    limit
-        s that the donor may take.
-    learner, step, seed
-        As in `procure.coschedule.learner.make_learner`; ``full`` needs losses that nobody can measure.
-    share
-        A fixed quota instead.
-    interval
-        s between choices.
-    n_cpus
-        CPUs of the allocation; without, all that we may use.
-    progress, progress_file
-        How the donor tells its progress (`procure.coschedule.processes.Progress`); without, only its
-        limit is known: it is taken to need all of it.
-    seconds
-        End both after so long.
-    until_donor
-        End the guest when the donor ends, instead of leaving it the CPUs.
-    driver, weight
-        As in `procure.coschedule.groups.choose_boxes`.
+    settings
+        See `Driving`.
     tell
         Called with a line of text at every choice.
 
@@ -134,20 +104,20 @@ def run(
         A bad argument, a command that cannot be started, or no right to what ``driver`` asks for; then
         nothing is left running.
     """
-    if not limit > 0:
-        raise ArgumentError("limit_a", f"a limit of {limit} s was given; it is passed already")
-    if not interval >= 0.1:
-        raise ArgumentError("interval", f"{interval} s was given; 0.1 s or more is allowed")
-    if learner == "full":
+    if not settings.limit > 0:
+        raise ArgumentError("limit_a", f"a limit of {settings.limit} s was given; it is passed already")
+    if not settings.interval >= 0.1:
+        raise ArgumentError("interval", f"{settings.interval} s was given; 0.1 s or more is allowed")
+    if settings.learner == "full":
         raise ArgumentError("learner", "full needs the loss of every quota, which only a simulation knows")
-    if share is not None:
-        check_share(share)
-    says, cpus = Progress(progress, progress_file), allocation(n_cpus)
-    mind = make_learner(learner, seed, step=step, trust=TRUST)
-    boxes = choose_boxes(driver, weight)
+    if settings.share is not None:
+        check_share(settings.share)
+    says, cpus = Progress(settings.progress, settings.progress_file), allocation(settings.n_cpus)
+    mind = make_learner(settings.learner, settings.seed, step=settings.step, trust=TRUST)
+    boxes = choose_boxes(settings.driver, settings.weight)
     first = Command(donor, boxes[0], cpus, says)
     second = Command(guest, boxes[1], cpus)
-    pair = _Pair(first, second, limit, len(cpus), mind, share, interval, seconds, tell, until_donor)
+    pair = _Pair(first, second, settings, len(cpus), mind, tell)
     as_subreaper(boxes[0].kind == "duty")
     interrupted = False
     try:
@@ -171,18 +141,14 @@ class _Pair:
         self,
         donor: Command,
         guest: Command,
-        limit: float,
+        settings: Driving,
         n_cpus: int,
         learner: Learner,
-        share: float | None,
-        interval: float,
-        seconds: float | None,
         tell: Callable[[str], None],
-        until_donor: bool,
     ) -> None:
-        self.donor, self.guest, self.limit, self.n_cpus = donor, guest, limit, n_cpus
-        self.learner, self.share, self.interval = learner, share, interval
-        self.seconds, self.tell, self.until_donor = seconds or np.inf, tell, until_donor
+        self.donor, self.guest, self.n_cpus, self.learner, self.tell = donor, guest, n_cpus, learner, tell
+        self.limit, self.share, self.interval = settings.limit, settings.share, settings.interval
+        self.seconds, self.until_donor = settings.seconds or np.inf, settings.until_donor
         self.quota, self.level, self.changes, self.expected = 0.0, 0, 0, 0.0
         self.context: np.ndarray | None = None
         self.cpu, self.guest_cpu, self.rate = 0.0, 1.0, 0.0  # alone: shares, and progress per second

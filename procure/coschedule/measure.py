@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from procure.coschedule.contention import Contention, fit
-from procure.coschedule.groups import NORMAL_WEIGHT, as_subreaper, check_share, choose_boxes
+from procure.coschedule.groups import as_subreaper, check_share, choose_boxes
 from procure.coschedule.processes import Command, Progress, allocation, interruptible, undisturbed
+from procure.coschedule.settings import Measuring
 from procure.errors import ArgumentError, TableError
 from procure.progress import silent
 
-QUOTAS = (0.25, 0.5, 0.75)
 SETTLE = 0.5
 """s after which counting begins, so that starting a command is not measured."""
 
@@ -59,14 +59,7 @@ class Measured:
 def measure(
     first: Sequence[str],
     second: Sequence[str],
-    *,
-    seconds: float = 60.0,
-    quotas: Sequence[float] = QUOTAS,
-    n_cpus: int | None = None,
-    progress: str | None = None,
-    bandwidth: tuple[float, float] | None = None,
-    driver: str = "auto",
-    weight: int = NORMAL_WEIGHT,
+    settings: Measuring | None = None,
     tell: Callable[[str], None] = silent,
 ) -> Measured:
     """Measure two commands: the first as donor, the second as guest; each is started again when it ends.
@@ -77,37 +70,39 @@ def measure(
 
     Parameters
     ----------
-    seconds
-        How long to count for each row.
-    bandwidth
-        Shares of the memory bandwidth that both draw alone, 0 to 1, if known; the severity is fitted
-        only then.
-    n_cpus, progress, driver, weight
-        As in `procure.coschedule.drive.run`; the pattern is read in the output of both.
+    settings
+        See `Measuring`.
+    tell
+        Called with a line of text after each measurement.
 
     Raises
     ------
     ArgumentError
         A bad argument, a command that cannot be started, or no right to what ``driver`` asks for.
     """
+    settings = settings or Measuring()
+    seconds = settings.seconds
     if not seconds >= 1:
         raise ArgumentError("seconds", f"{seconds} s was given; 1 s or more is allowed")
-    for each in quotas:
+    for each in settings.quotas:
         check_share(each)
         if each in (0.0, 1.0):
             raise ArgumentError(
                 "quotas", f"a quota of {each} leaves one command nothing; between 0 and 1 is allowed"
             )
-    cpus = allocation(n_cpus)
-    plan: list[float | None] = [None, None, *quotas]
+    cpus = allocation(settings.n_cpus)
+    plan: list[float | None] = [None, None, *settings.quotas]
     found: list[dict[str, Any]] = []
     kind, why = "", ""
     with interruptible():
         for i, quota in enumerate(plan):
-            boxes = choose_boxes(driver, weight)
+            boxes = choose_boxes(settings.driver, settings.weight)
             kind, why = boxes[0].kind, boxes[2]
             words = [first, second] if quota is not None else [first if i == 0 else second]
-            pair = [_Again(line, box, cpus, progress) for line, box in zip(words, boxes[:2], strict=False)]
+            pair = [
+                _Again(line, box, cpus, settings.progress)
+                for line, box in zip(words, boxes[:2], strict=False)
+            ]
             shares = [1.0] if quota is None else [1.0 - quota, quota]
             as_subreaper(kind == "duty")
             try:
@@ -130,7 +125,7 @@ def measure(
                 f"{'alone' if quota is None else f'quota {quota:g}'}: "
                 + ", ".join(f"{name} {row[f'{name}_share']:.1%} of the CPUs" for name in side)
             )
-    return _summarise(pd.DataFrame(found), bandwidth, kind, why)
+    return _summarise(pd.DataFrame(found), settings.bandwidth, kind, why)
 
 
 def _summarise(raw: pd.DataFrame, bandwidth: tuple[float, float] | None, kind: str, why: str) -> Measured:
