@@ -41,8 +41,8 @@ from procure.tables import as_table, check
 from procure.text import Shown, counted, with_unit
 from procure.workload.classes import class_of
 from procure.workload.clock import has_dates
+from procure.workload.gpu_models import run_times_on
 from procure.workload.replay import check_warm_up
-from procure.workload.speed import scale_run_time
 
 _UNITS = {metric.name: metric.unit for metric in METRICS if metric.unit != "0 or 1"}
 _UNITS |= {"utilization_nodes": "share"}
@@ -155,10 +155,12 @@ def prepare_checked(
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
     rows = job_arrays(jobs, bits)
     kinds, kind_of, speeds = node_kinds(nodes, bits)
-    run_time = jobs["run_time"].to_numpy(np.int64)
-    scaled = [scale_run_time(run_time, logged_speed, speed) for speed in speeds]
-    if all((other == scaled[0]).all() for other in scaled[1:]):  # one speed, or the ratio 1.0 everywhere
-        scaled, kinds = scaled[:1], kinds._replace(speed=np.zeros_like(kinds.speed))
+    scaled = [run_times_on(jobs, logged_speed, speed, model) for speed, model in speeds]
+    # Rows that are equal become one: nearly always there is one speed, and GPUs do not change run times.
+    distinct = list({row.tobytes(): None for row in scaled})
+    row_of = np.array([distinct.index(row.tobytes()) for row in scaled])
+    scaled = [np.frombuffer(row, np.int64) for row in distinct]
+    kinds = kinds._replace(speed=row_of[kinds.speed].astype(np.uint32))
     took = durations(rows, scaled, kill_at_limit)
     user = pd.factorize(jobs["user"])[0][rows.row].astype(np.int64)
     due = np.full(len(jobs), FAR, np.int64)

@@ -166,7 +166,12 @@ JOB = Schema(
         _int("cpus_per_node", "CPUs", "CPUs asked for on each node"),
         _int("mem_mb_per_node", "MB", "memory asked for on each node", required=False, default=0),
         _int("gpus_per_node", "GPUs", "GPUs asked for on each node", required=False, default=0),
-        _str("gpu_type", "GPU model asked for; empty = any", required=False, default=""),
+        _str(
+            "gpu_type", "GPU models that will do, such as v100|H100; empty = any", required=False, default=""
+        ),
+        _str(
+            "gpu_speeds", "how many times faster it is on which GPU model: H100=3.1|L40S=1.4", required=False
+        ),
         _str("partition", "partition or queue; empty = unknown", required=False, default=""),
         _str("account", "account or group", required=False),
         _str("qos", "quality of service", required=False),

@@ -11,7 +11,7 @@ import typer
 from procure.cli import common, lazy
 from procure.errors import TableError
 from procure.study import Plan, load_plan, load_study
-from procure.study.check import check_study, study_notes, study_text
+from procure.study.check import check_study, gpu_models, gpu_notes, study_notes, study_text
 from procure.sweep import store
 from procure.sweep.tls import dask_options
 from procure.text import be, counted
@@ -55,7 +55,8 @@ def check_(
     procure study check pipelines/example.toml --format json
     """
     loaded, size = check_study(path)
-    for text in study_notes(loaded):
+    missing = gpu_models(loaded)
+    for text in [*study_notes(loaded), *gpu_notes(loaded, missing)]:
         common.note(text)
     workloads, policies = [each.name for each in loaded.workloads], list(loaded.simulate.policies)
     people = output is not common.Format.JSON
@@ -67,6 +68,8 @@ def check_(
         "policies": ", ".join(policies) if people else policies,
         **size,
     }
+    if not people:
+        record["gpu_models"] = missing.to_dict(orient="records")
     common.print_record(record, output, f"{path}: no problem found")
 
 

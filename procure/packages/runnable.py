@@ -43,16 +43,21 @@ def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
     -------
     bool array, shape (types, shapes)
         True where CPUs, memory and GPUs suffice and, if the request asks for GPUs and both sides name
-        a GPU model, the names are equal.
+        a GPU model, it is one of those that will do.
     """
 
     def enough(has: str, asked: str) -> np.ndarray:
         return types[has].to_numpy()[:, None] >= shapes[asked].to_numpy()[None, :]
 
     has, asked = (
-        table["gpu_type"].astype(str).str.casefold().to_numpy(dtype=str) for table in (types, shapes)
+        [
+            frozenset(part.strip().casefold() for part in str(text).split("|")) - {""}
+            for text in table["gpu_type"]
+        ]
+        for table in (types, shapes)
     )
-    same = (has[:, None] == asked[None, :]) | (has == "")[:, None] | (asked == "")[None, :]
+    pairs = {(a, b): not a or not b or bool(a & b) for a in set(has) for b in set(asked)}
+    same = np.array([[pairs[a, b] for b in asked] for a in has], dtype=bool).reshape(len(has), len(asked))
     same |= shapes["gpus_per_node"].to_numpy()[None, :] == 0
     return (
         enough("cpus", "cpus_per_node")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,13 @@ from procure.objectives import Quantity
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
+from procure.study.plan import Plan
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
 from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits
-from procure.text import be, counted, duration, with_unit
+from procure.text import be, counted, duration, listed, with_unit
 from procure.workload.describe import multi_node_notes
+from procure.workload.gpu_models import gpu_types
 
 
 def coverage(whole: Case, rule: str, n_before: int, n_searched: int, n_now: int, others: pd.Series) -> str:
@@ -203,12 +206,28 @@ def _none_able(results: StudyResults) -> str:
         return "no package runs every job, though each job is run by some package"
     order = ("gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes")
     top = max(lost, key=lambda shape: [shape[name] for name in order])
+    models = sorted(
+        {shape["gpu_type"] for shape in lost if shape["gpus_per_node"] > 0 and _no_such_gpu(plan, shape)}
+    )
+    of_model = (
+        f"; nobody offers the GPU model of some: {listed(models)} (procure study check shows how to map them)"
+        if models
+        else ""
+    )
     return (
         f"no package runs every job; every package leaves out {left_out:,} of "
         f"{counted(sum(case.n_jobs for case in results.cases), 'job')}, the most demanding on "
         f"{counted(top['n_nodes'], 'node')} with {counted(top['cpus_per_node'], 'CPU')}, "
-        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {counted(top['gpus_per_node'], 'GPU')} each"
+        f"{top['mem_mb_per_node'] / 1000:,.1f} GB and {counted(top['gpus_per_node'], 'GPU')} each{of_model}"
     )
+
+
+def _no_such_gpu(plan: Plan, shape: dict[Any, Any]) -> bool:
+    """Tell whether a request names only GPU models that no quote and no existing node has."""
+    asked = set(gpu_types(shape["gpu_type"]))
+    tables = [plan.quotes, *([] if plan.existing is None else [plan.existing])]
+    there = [name for table in tables for name in table.loc[table["gpus"] > 0, "gpu_type"].str.casefold()]
+    return bool(asked) and "" not in there and not asked & set(there)
 
 
 def about_results(results: StudyResults) -> list[str]:

@@ -50,8 +50,11 @@ class Kinds(NamedTuple):
 
 
 def gpu_type_bits(*columns: pd.Series) -> dict[str, int]:
-    """Give every GPU type that the tables name one bit; case does not matter, the empty name means any."""
-    names = sorted({name.casefold() for column in columns for name in column.unique()} - {""})
+    """Give every GPU type that the tables name one bit; case does not matter, the empty name means any.
+
+    A job may name several that will do: ``v100|H100``.
+    """
+    names = sorted({name for column in columns for text in column.unique() for name in _types(text)})
     if len(names) > 62:
         raise TableError(f"{len(names)} GPU types are named; at most 62 can be told apart")
     return {name: 1 << bit for bit, name in enumerate(names)}
@@ -66,8 +69,13 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
     return number
 
 
+def _types(text: object) -> set[str]:
+    return {part.strip().casefold() for part in str(text).split("|")} - {""}
+
+
 def _masks(names: pd.Series, bits: dict[str, int]) -> np.ndarray:
-    return names.str.casefold().map({"": int(ANY_TYPE)} | bits).fillna(int(ANY_TYPE)).to_numpy(np.int64)
+    masks = {text: sum(bits[name] for name in _types(text)) or int(ANY_TYPE) for text in names.unique()}
+    return names.map(masks).to_numpy(np.int64)
 
 
 def profiles(jobs: pd.DataFrame) -> np.ndarray:
@@ -121,7 +129,7 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
     )
 
 
-def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.ndarray, list[Any]]:
+def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.ndarray, list[tuple[Any, str]]]:
     """Group nodes that are alike.
 
     Returns
@@ -131,10 +139,17 @@ def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.nda
     numpy.ndarray
         uint32[n_nodes], the kind of each node, in table order.
     list
-        The distinct speeds, as given; ``Kinds.speed`` counts along it.
+        The distinct speeds, as given, each with a GPU type; ``Kinds.speed`` counts along it.
     """
     speeds = nodes["speed"] if "speed" in nodes else pd.Series(np.nan, index=nodes.index)
-    speed_row, distinct = pd.factorize(speeds, use_na_sentinel=False)
+    models = nodes["gpu_type"].str.casefold().where(nodes["gpus"] > 0, "")
+    speed_number, distinct_speeds = pd.factorize(speeds, use_na_sentinel=False)
+    model_number, distinct_models = pd.factorize(models)
+    speed_row, distinct = pd.factorize(speed_number * len(distinct_models) + model_number)
+    pairs = [
+        (distinct_speeds[one // len(distinct_models)], str(distinct_models[one % len(distinct_models)]))
+        for one in distinct
+    ]
     columns = pd.DataFrame(
         {
             "cpus": nodes["cpus"].to_numpy(np.int64),
@@ -150,7 +165,7 @@ def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.nda
         *(first[name].to_numpy(np.int64) for name in ("cpus", "mem", "gpus", "types")),
         first["speed"].to_numpy(np.uint32),
     )
-    return kinds, kind_of.astype(np.uint32), list(distinct)
+    return kinds, kind_of.astype(np.uint32), pairs
 
 
 def switches(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

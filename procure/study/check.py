@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,8 @@ from procure.study.rules import (
 )
 from procure.study.study import Study, load_study, read_values, study_name
 from procure.study.workloads import Workload
+from procure.text import counted
+from procure.workload.gpu_models import asked_gpu_models
 
 TEMPLATE = Path(__file__).parent / "study_template.toml"
 Result = TypeVar("Result")
@@ -102,6 +105,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     size: dict[str, Any] | None = None
     if table is not None:
         _try(lines, lambda: own_constraints(study, table))
+        _try(lines, lambda: _check_gpu_models(study, table))
         _try(lines, lambda: objective_of(study.objective, table))
         _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
@@ -120,6 +124,71 @@ def _check_workload(study: Study, workload: Workload, quotes: pd.DataFrame | Non
     jobs = read_workload(workload)
     for policy in study.simulate.policies:
         refuse_multi_node(jobs, policy)
+
+
+def offered_gpu_models(study: Study, quotes: pd.DataFrame) -> list[str]:
+    """Return the GPU models of what is quoted and of the nodes that stay, as they are written there."""
+    existing = study.read_existing_nodes()
+    tables = [quotes, *([] if existing is None else [existing])]
+    names = pd.concat([table.loc[table["gpus"] > 0, "gpu_type"] for table in tables])
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def gpu_models(study: Study) -> pd.DataFrame:
+    """Count the jobs of each GPU model that the study's logs ask for and nobody offers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As `procure.workload.gpu_models.asked_gpu_models`, over all workloads.
+    """
+    offered = offered_gpu_models(study, study.read_quotes())
+    jobs = [read_workload(one) for one in study.workloads]
+    columns = ["gpu_type", "gpus_per_node", "n_nodes", "run_time"]
+    return asked_gpu_models(pd.concat([one[columns] for one in jobs]), offered, study.gpu_models)
+
+
+def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
+    """Say which GPU models of the logs nobody offers, and what to write where no mapping lets their jobs run."""
+    lost = missing[missing["runs_on"].str.len() == 0]
+    if lost.empty:
+        return []
+    offered = offered_gpu_models(study, study.read_quotes())
+    named = ", ".join(
+        f"{row.model} ({counted(row.n_jobs, 'job')}, {row.gpu_hours:,.0f} GPU hours)"
+        for row in lost.itertuples()
+    )
+    return [
+        f"nobody offers the GPU models that these jobs ask for, so no package runs them: {named}; say in the study "
+        "where they may run, and how many times faster than in the log:",
+        *(line for model in lost["model"] for line in _mapping_to_fill_in(model, offered)),
+    ]
+
+
+def _mapping_to_fill_in(model: str, offered: list[str]) -> list[str]:
+    """Write the table of a study that maps a GPU model to all that are offered, each as fast as in the log."""
+    key = f"gpu_models.{json.dumps(model)}"
+    names = [json.dumps(one) for one in offered]
+    return [
+        f"[{key}]",
+        f"runs_on = [{', '.join(names)}]",
+        f"[{key}.speed]",
+        *(f"{name} = 1.0" for name in names),
+    ]
+
+
+def _check_gpu_models(study: Study, quotes: pd.DataFrame) -> None:
+    """Refuse a mapping to, or a speed on, a GPU that nobody offers."""
+    offered = offered_gpu_models(study, quotes)
+    there = {one.casefold() for one in offered}
+    for name, model in study.gpu_models.items():
+        for key, named in (("runs_on", model.runs_on), ("speed", tuple(model.speed))):
+            for one in named:
+                if one.casefold() not in there and one.casefold() != name.casefold():
+                    raise TableError(
+                        f"gpu_models.{name}.{key}: no quote and no existing node has GPUs of model {one!r}; "
+                        f"offered: {', '.join(offered) or 'none'}"
+                    )
 
 
 def study_notes(study: Study) -> list[str]:

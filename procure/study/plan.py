@@ -31,6 +31,7 @@ from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
+from procure.workload.gpu_models import map_gpu_models
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
 OF_POLICY = "policy "
@@ -186,14 +187,16 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
 def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:
     """Read a study's workloads, or draw the futures of their jobs taken together; by name."""
     if study.futures is None:
-        return {workload.name: read_workload(workload, note) for workload in study.workloads}
+        return {
+            one.name: map_gpu_models(read_workload(one, note), study.gpu_models) for one in study.workloads
+        }
     past = read_past_jobs(study, note)
     note(say_futures(past, study.futures))
     before = read_past_parts(past, study.futures, study.workloads[0].warm_up) if study.futures.past else {}
     found = before | read_futures(past, study.futures)
     for name, scenario in zip(found, study.scenarios, strict=True):
         _check_warm_up(name, found[name], scenario.warm_up)
-    return found
+    return {name: map_gpu_models(jobs, study.gpu_models) for name, jobs in found.items()}
 
 
 def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.DataFrame:
@@ -207,7 +210,9 @@ def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.Dat
             "[futures] need workloads that were logged at one speed, for they are taken as one past"
         )
     whole = [one.model_copy(update={"begin": "empty", "warm_up": 0}) for one in study.workloads]
-    past = merge([read_workload(one, note) for one in whole], drop_repeated=True)
+    past = merge(
+        [map_gpu_models(read_workload(one, note), study.gpu_models) for one in whole], drop_repeated=True
+    )
     return with_clock_of(past, past.sort_values("submit_time", kind="stable", ignore_index=True))
 
 

@@ -39,6 +39,7 @@ from procure.settings import (
 from procure.study.existing import read_existing
 from procure.study.futures import StudyFutures, read_settings
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
+from procure.workload.gpu_models import GpuModel
 from procure.workload.speed_ratios import speed_notes
 
 
@@ -196,6 +197,7 @@ class Study(Settings):
     costs: Costs = Costs()
     futures: StudyFutures | None = None
     targets: dict[str, str] = Field(default_factory=dict)
+    gpu_models: dict[str, GpuModel] = Field(default_factory=dict)
     _path: Path = PrivateAttr(default=Path("study.toml"))
 
     @field_validator("workloads")

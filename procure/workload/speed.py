@@ -79,13 +79,17 @@ def scale_run_time(run_time: np.ndarray, logged_speed: Speed, node_speed: Speed)
     >>> procure.scale_run_time(np.array([100]), "5", "10").tolist()
     [50]
     """
-    seconds = np.asarray(run_time, dtype=np.int64)
     logged, node = exact_speed(logged_speed, "logged speed"), exact_speed(node_speed, "node speed")
+    return scale_by(run_time, Fraction(1) if logged is None or node is None else logged / node)
+
+
+def scale_by(run_time: np.ndarray, ratio: Fraction) -> np.ndarray:
+    """Return ⌈run time × ratio⌉ in whole seconds, int64; a negative run time, and a result beyond int64, are errors."""
+    seconds = np.asarray(run_time, dtype=np.int64)
     if seconds.size and seconds.min() < 0:
         raise TableError(f"run time {int(seconds.min())} s is negative")
-    if logged is None or node is None or logged == node or not seconds.size:
+    if ratio == 1 or not seconds.size:
         return seconds.copy()
-    ratio = logged / node
     largest = int(seconds.max()) * ratio.numerator + ratio.denominator
     if math.ceil(int(seconds.max()) * ratio) >= 2**63:
         raise TableError(f"run time {int(seconds.max())} s × {float(ratio):g} is too large")

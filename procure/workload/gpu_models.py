@@ -1,0 +1,181 @@
+"""GPU models: which of them will do for a job, and how much faster it is on each."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, field_validator
+
+from procure.errors import TableError
+from procure.settings import Settings
+from procure.workload.speed import Speed, exact_speed, scale_by, scale_run_time
+
+ANY = "any"
+"""In a study's ``[gpu_models]``: the jobs that ask for GPUs and name no model."""
+
+_DIGITS = 6
+
+
+class GpuModel(Settings):
+    """Where jobs that ask for one GPU model may run besides, and how many times faster than on their own.
+
+    ``share`` of the run time shrinks with the GPU's speed, the rest stays as it is.
+    """
+
+    runs_on: Annotated[tuple[str, ...], Field(max_length=62)] = ()
+    speed: dict[str, float] = Field(default_factory=dict)
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    @field_validator("speed")
+    @classmethod
+    def _above_zero(cls, speed: dict[str, float]) -> dict[str, float]:
+        for model, factor in speed.items():
+            try:
+                exact_speed(factor, model)
+            except TableError as error:
+                raise ValueError(str(error)) from None
+        return speed
+
+    @field_validator("runs_on")
+    @classmethod
+    def _plain(cls, runs_on: tuple[str, ...]) -> tuple[str, ...]:
+        for model in runs_on:
+            if not model or re.search("[|=]", model):
+                raise ValueError(f"{model!r} was given; a GPU model is named without '|' and '='")
+        return runs_on
+
+    def times_faster(self, model: str) -> float:
+        """Return how many times faster a whole job is on a model, by Amdahl's law."""
+        factor = next((one for name, one in self.speed.items() if name.casefold() == model.casefold()), 1.0)
+        return 1 / (1 - self.share + self.share / factor)
+
+
+def gpu_types(text: str) -> list[str]:
+    """Return the GPU models that will do, without regard to case: ``v100|H100``; empty = any."""
+    return [one for one in (part.strip().casefold() for part in str(text).split("|")) if one]
+
+
+@functools.lru_cache(4096)
+def gpu_speeds(text: str) -> dict[str, Fraction]:
+    """Read how many times faster a job is on GPU models: ``H100=3.1|L40S=1.4``; what is not named is 1.
+
+    Raises
+    ------
+    TableError
+        A part is no model with a number above 0.
+    """
+    found = {}
+    for part in filter(None, (one.strip() for one in text.split("|"))):
+        model, is_there, factor = part.partition("=")
+        speed = exact_speed(factor, f"gpu_speeds, {model}") if is_there else None
+        if speed is None:
+            raise TableError(f"gpu_speeds: {part!r} was given; write MODEL=TIMES, e.g. H100=3.1|L40S=1.4")
+        found[model.strip().casefold()] = speed
+    return found
+
+
+def map_gpu_models(jobs: pd.DataFrame, models: Mapping[str, GpuModel]) -> pd.DataFrame:
+    """Say in a job table where jobs may run besides the GPU model that they ask for, and how fast.
+
+    Parameters
+    ----------
+    jobs
+        A job table.
+    models
+        By the model that jobs ask for, or `ANY`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table with ``gpu_type`` such as ``v100|H100`` and ``gpu_speeds`` such as ``H100=3.1``; the same table
+        where nothing changes. A table that was mapped before stays as it is.
+    """
+    asked = jobs["gpu_type"].where(jobs["gpus_per_node"] > 0).str.strip().str.casefold()
+    names = {"" if name.casefold() == ANY else name.casefold(): name for name in models}
+    mapped = asked.isin(names)
+    if "gpu_speeds" in jobs:
+        mapped &= jobs["gpu_speeds"].fillna("") == ""
+    if not mapped.any():
+        return jobs
+    types = {
+        key: "|".join(dict.fromkeys([*([name] if key else []), *models[name].runs_on]))
+        for key, name in names.items()
+    }
+    speeds = {
+        key: "|".join(
+            f"{model}={models[name].times_faster(model):.{_DIGITS}g}" for model in models[name].speed
+        )
+        for key, name in names.items()
+    }
+    kept = jobs["gpu_speeds"].fillna("") if "gpu_speeds" in jobs else pd.Series("", index=jobs.index)
+    return jobs.assign(
+        gpu_type=jobs["gpu_type"].mask(mapped, asked.map(types)),
+        gpu_speeds=kept.mask(mapped, asked.map(speeds)).astype(jobs["gpu_type"].dtype),
+    )
+
+
+def run_times_on(jobs: pd.DataFrame, logged: Speed, node: Speed, model: str) -> np.ndarray:
+    """Return how long each job runs on a node of a speed with GPUs of a model, int64 s, in table order.
+
+    Jobs without GPUs, and those whose ``gpu_speeds`` do not name the model, run as `scale_run_time` says.
+    """
+    run_time = jobs["run_time"].to_numpy(np.int64)
+    found = scale_run_time(run_time, logged, node)
+    if "gpu_speeds" not in jobs or not model:
+        return found
+    there, here = exact_speed(logged, "logged speed"), exact_speed(node, "node speed")
+    ratio = Fraction(1) if there is None or here is None else there / here
+    texts = jobs["gpu_speeds"].fillna("").where(jobs["gpus_per_node"] > 0, "")
+    for text in texts.unique():
+        factor = gpu_speeds(str(text)).get(model.casefold())
+        if factor is not None:
+            mine = (texts == text).to_numpy(bool)
+            found[mine] = scale_by(run_time[mine], ratio / factor)
+    return found
+
+
+def asked_gpu_models(
+    jobs: pd.DataFrame, offered: Collection[str], models: Mapping[str, GpuModel]
+) -> pd.DataFrame:
+    """Count the jobs of each GPU model that a log asks for and that is not on offer.
+
+    Parameters
+    ----------
+    jobs
+        A job table, not mapped.
+    offered
+        The GPU models that quotes and existing nodes name.
+    models
+        As in `map_gpu_models`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model n_jobs gpu_hours runs_on``, most hours first, then by name. ``runs_on`` lists the offered models on
+        which the mapping lets these jobs run; where it is empty, no package runs them.
+    """
+    there = {one.casefold(): one for one in offered if one}
+    with_gpus = jobs[jobs["gpus_per_node"] > 0]
+    hours = with_gpus["run_time"] * with_gpus["n_nodes"] * with_gpus["gpus_per_node"] / 3600
+    names = with_gpus["gpu_type"].str.casefold()
+    held = with_gpus.assign(gpu_hours=hours, model=names)[(names != "") & ~names.isin(there)]
+    table = (
+        held.groupby("model", sort=True)
+        .agg(n_jobs=("model", "size"), gpu_hours=("gpu_hours", "sum"))
+        .reset_index()
+    )
+    mapping = {name.casefold(): model for name, model in models.items()}
+    runs_on = [
+        [one for one in (mapping[model].runs_on if model in mapping else ()) if one.casefold() in there]
+        for model in table["model"]
+    ]
+    table = table.assign(gpu_hours=table["gpu_hours"].round(1), runs_on=runs_on)
+    return table.sort_values(
+        ["gpu_hours", "model"], ascending=[False, True], kind="stable", ignore_index=True
+    )

@@ -1,0 +1,183 @@
+"""GPU models: where jobs may run that ask for another one, and how long they take there."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import procure
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.tables import JOB, NODE, check, write
+from procure.workload.gpu_models import GpuModel, asked_gpu_models, gpu_speeds, map_gpu_models, run_times_on
+
+QUOTES = """name,category,cpus,mem_gb,gpus,gpu_type,price_usd
+Cpu,compute,16,64,0,,5000
+Fast,gpu,16,64,4,H100,20000
+Slow,gpu,16,64,4,L40S,10000
+"""
+STUDY = """name = "gpus"
+quotes = "quotes.csv"
+[packages]
+budget_usd = 60_000
+[[workloads]]
+name = "log"
+jobs = "jobs.csv"
+"""
+MAPPED = '[gpu_models]\ntesla_v100 = { runs_on = ["H100", "L40S"], speed = { H100 = 4, L40S = 1.5 } }\n'
+
+
+def gpu_jobs(n: int = 40, model: str = "tesla_v100") -> pd.DataFrame:
+    return check(
+        pd.DataFrame(
+            {
+                "job_id": [str(i) for i in range(n)], "submit_time": np.arange(n) * 60, "run_time": 4000,
+                "cpus_per_node": 2, "gpus_per_node": [1, 0] * (n // 2), "gpu_type": [model, ""] * (n // 2),
+            }
+        ),
+        JOB,
+    )  # fmt: skip
+
+
+def study(folder: Path, more: str = "", jobs: pd.DataFrame | None = None) -> Path:
+    (folder / "quotes.csv").write_text(QUOTES)
+    write(gpu_jobs() if jobs is None else jobs, folder / "jobs.csv")
+    (folder / "study.toml").write_text(STUDY + more)
+    return folder / "study.toml"
+
+
+def nodes(*models: str) -> pd.DataFrame:
+    names = [f"n{i}" for i in range(len(models))]
+    return check(
+        pd.DataFrame({"node_id": names, "cpus": 16, "mem_mb": 1000, "gpus": 4, "gpu_type": models}), NODE
+    )
+
+
+def test_a_job_runs_on_any_model_that_will_do_and_as_long_as_it_takes_there():
+    """Asked for V100: on the H100 a quarter of the time, on the L40S two thirds, never on the A100."""
+    model = GpuModel(runs_on=("H100", "L40S"), speed={"H100": 4, "L40S": 1.5})
+    jobs = map_gpu_models(gpu_jobs(), {"Tesla_V100": model})
+    assert jobs["gpu_type"].iloc[0] == "Tesla_V100|H100|L40S" and jobs["gpu_type"].iloc[1] == ""
+    for name, seconds in (("h100", 1000), ("L40S", 2667), ("tesla_v100", 4000)):
+        run = procure.simulate(jobs, nodes(name), "fcfs").schedule
+        took = (run["end_time"] - run["start_time"])[jobs["gpus_per_node"] > 0]
+        assert (took == seconds).all(), name
+    run = procure.simulate(jobs, nodes("A100"), "fcfs").schedule
+    assert run.loc[jobs["gpus_per_node"] > 0, "start_time"].isna().all()
+    both = procure.simulate(jobs, nodes("A100", "H100"), "best-fit").schedule
+    assert set(both.loc[jobs["gpus_per_node"] > 0, "node_ids"]) == {"n1"}
+
+
+def test_a_share_of_the_run_time_shrinks():
+    """By Amdahl's law: at a share of one half, four times the speed is 1.6 times."""
+    jobs = map_gpu_models(
+        gpu_jobs(), {"tesla_v100": GpuModel(runs_on=("H100",), speed={"H100": 4}, share=0.5)}
+    )
+    assert gpu_speeds(jobs["gpu_speeds"].iloc[0]) == {"h100": Fraction(8, 5)}
+
+
+def test_jobs_that_name_no_model_scale_as_any():
+    """They run everywhere; a node that states no model leaves run times as logged."""
+    jobs = map_gpu_models(gpu_jobs(model=""), {"any": GpuModel(speed={"H100": 2})})
+    assert run_times_on(jobs, None, None, "H100").tolist() == [2000, 4000] * 20
+    assert run_times_on(jobs, None, None, "").tolist() == [4000] * 40
+
+
+def test_a_table_that_was_mapped_stays():
+    """And one where nothing is to map is the same table."""
+    models = {"tesla_v100": GpuModel(runs_on=("H100",), speed={"H100": 4})}
+    once = map_gpu_models(gpu_jobs(), models)
+    pd.testing.assert_frame_equal(map_gpu_models(once, models), once)
+    jobs = gpu_jobs(model="k80")
+    assert map_gpu_models(jobs, models) is jobs
+
+
+@given(
+    run_time=st.integers(0, 10**7), factor=st.integers(1, 999), logged=st.sampled_from([None, "2.1"]),
+    speed=st.sampled_from([None, "0.3", "7"]),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_run_times_are_exact_and_rounded_up_once(run_time, factor, logged, speed):
+    """⌈run time × logged speed / (node speed × times faster)⌉, not rounded in between."""
+    jobs = gpu_jobs(2).assign(run_time=run_time, gpu_speeds=f"H100={factor / 100}")
+    ratio = Fraction(1) if logged is None or speed is None else Fraction(logged) / Fraction(speed)
+    found = run_times_on(jobs, logged, speed, "h100")
+    assert found.tolist() == [
+        math.ceil(run_time * ratio / Fraction(factor, 100)),
+        math.ceil(run_time * ratio),
+    ]
+
+
+def test_packages_that_can_run_jobs_are_those_that_the_simulation_runs(tmp_path: Path):
+    """With the mapping no job is left out, and faster GPUs shorten the waits."""
+    path = study(tmp_path, MAPPED)
+    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
+    ranking = procure.recommend(path, k=3, resamples=0).ranking
+    has_gpus = ranking["package_id"].str.contains("Fast|Slow")
+    assert has_gpus.any() and (ranking["jobs_left_out"] == np.where(has_gpus, 0, 20)).all()
+
+
+def test_study_check_lists_the_models_that_nobody_offers(tmp_path: Path):
+    """With jobs, GPU hours and where they may run; without a mapping with one to fill in, which can be read."""
+    path = study(tmp_path)
+    said = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
+    assert said.exit_code == 0, said.output
+    [row] = json.loads(said.stdout)["gpu_models"]
+    assert row == {"model": "tesla_v100", "n_jobs": 20, "gpu_hours": 22.2, "runs_on": []}
+    assert "tesla_v100 (20 jobs, 22 GPU hours)" in said.stderr
+    path.write_text(STUDY + said.stderr[said.stderr.index("[gpu_models") :])
+    again = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
+    assert json.loads(again.stdout)["gpu_models"][0]["runs_on"] == ["H100", "L40S"]
+    assert "nobody offers" not in again.stderr
+
+
+def test_recommend_names_the_models_that_no_package_has(tmp_path: Path):
+    """As the reason why every package leaves jobs out."""
+    path = study(tmp_path)
+    CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"])
+    notes = " ".join(procure.recommend(path, k=1, resamples=0).notes)
+    assert (
+        "nobody offers the GPU model of some: tesla_v100 (procure study check shows how to map them)" in notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("v100 = { speed = { H200 = 2 } }", "gpu_models.v100.speed: no quote .*'H200'"),
+        ('v100 = { runs_on = ["A100"] }', "gpu_models.v100.runs_on: no quote .*'A100'; offered: H100, L40S"),
+        ("v100 = { speed = { H100 = 0 } }", "a speed is a number above 0"),
+        ("v100 = { share = 1.5 }", "gpu_models.v100.share"),
+        ('v100 = { runs_on = ["a|b"] }', "a GPU model is named without"),
+    ],
+)  # fmt: skip
+def test_a_wrong_mapping_is_named_by_its_key(tmp_path: Path, more: str, says: str):
+    """Nothing is simulated."""
+    from procure.study.check import check_study
+
+    with pytest.raises(TableError, match=says):
+        check_study(study(tmp_path, f"[gpu_models]\n{more}\n"))
+
+
+@pytest.mark.parametrize("text", ["H100", "H100=fast", "H100=0", "=2|H100"])
+def test_a_table_whose_speeds_cannot_be_read_is_refused(text: str):
+    """With what was given."""
+    with pytest.raises(TableError, match="gpu_speeds"):
+        gpu_speeds(text)
+
+
+def test_models_are_listed_by_gpu_hours():
+    """Those on offer are not; case does not matter."""
+    jobs = pd.concat([gpu_jobs(4, "K80"), gpu_jobs(2, "p100").assign(n_nodes=9), gpu_jobs(2, "h100")])
+    found = asked_gpu_models(jobs, ["H100"], {"K80": GpuModel(runs_on=("H100",))})
+    assert found["model"].tolist() == ["p100", "k80"] and found["runs_on"].tolist() == [[], ["H100"]]
+    assert found["gpu_hours"].tolist() == [10.0, 2.2]
