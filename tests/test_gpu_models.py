@@ -181,3 +181,4 @@ def test_models_are_listed_by_gpu_hours():
     found = asked_gpu_models(jobs, ["H100"], {"K80": GpuModel(runs_on=("H100",))})
     assert found["model"].tolist() == ["p100", "k80"] and found["runs_on"].tolist() == [[], ["H100"]]
     assert found["gpu_hours"].tolist() == [10.0, 2.2]
+    assert asked_gpu_models(gpu_jobs(2, ""), [], {}).empty

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
@@ -105,7 +106,8 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     size: dict[str, Any] | None = None
     if table is not None:
         _try(lines, lambda: own_constraints(study, table))
-        _try(lines, lambda: _check_gpu_models(study, table))
+        if study.gpu_models:
+            _try(lines, lambda: _check_gpu_models(study, table))
         _try(lines, lambda: objective_of(study.objective, table))
         _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
@@ -150,7 +152,7 @@ def gpu_models(study: Study) -> pd.DataFrame:
 
 def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
     """Say which GPU models of the logs nobody offers, and what to write where no mapping lets their jobs run."""
-    lost = missing[missing["runs_on"].str.len() == 0]
+    lost = missing[np.array([not models for models in missing["runs_on"]], dtype=bool)]
     if lost.empty:
         return []
     offered = offered_gpu_models(study, study.read_quotes())
