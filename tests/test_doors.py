@@ -30,6 +30,8 @@ from procure.text import printable
 from procure.topology.fat_tree import make_nodes
 from tests.test_queue_time_model import QUICK, busy_site
 
+pytestmark = pytest.mark.plain
+
 ROOT = Path(procure.__file__).parent
 EVIL = "=\x1b]0;own\x07\x1b[31m\x9b31m\u202e\r@x"
 """A formula, an OSC, a CSI, a C1 control, the mark that turns writing round, and what overwrites a line."""

@@ -307,7 +307,7 @@ def test_stated_fallbacks():
     mixed = jobs.sample(frac=1, random_state=1)
     assert find_patterns(mixed).table().equals(find_patterns(jobs).table())
     nobody = find_patterns(jobs.assign(user=""))
-    assert nobody.notes == ["the log knows no user; jobs are told apart by cpus, limit"]
+    assert nobody.notes == ["the log knows no user; jobs are distinguished by cpus, limit"]
     with pytest.raises(TableError, match="knows nothing of partition"):
         find_patterns(jobs, PatternSettings(by=("partition",)))
     with pytest.raises(TableError, match="before the last one seen"):

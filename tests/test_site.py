@@ -22,6 +22,8 @@ from procure.site.policy import Slurm
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
 
+pytestmark = pytest.mark.plain
+
 MANY = int(os.environ.get("PROCURE_TEST_CASES", "30"))
 
 CONF = """ClusterName=lab

@@ -10,6 +10,8 @@ import pytest
 
 from procure.window.report import _answer
 
+pytestmark = pytest.mark.plain
+
 INSTANCE = {
     "tree": {"pods": 2, "leaves": 2, "nodes": 4},
     "idle": [0, 1, 4, 5, 6, 7, 8, 9, 12],
@@ -69,7 +71,7 @@ def test_compare_and_its_report(files, tmp_path, procure):
     report = tmp_path / "w.html"
     code, out, err = procure(
         "window", "compare", "--jobs", jobs, "--nodes", nodes, "--methods", "seq,sa,exact,lns",
-        "--report", report, "--format", "json",
+        "--windows", 4, "--steps", 50, "--report", report, "--format", "json",
     )  # fmt: skip
     assert code == 0, err
     rows = {row["method"]: row for row in json.loads(out)}

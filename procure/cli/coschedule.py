@@ -142,7 +142,7 @@ def run_command(
     plot: Annotated[Path | None, typer.Option(help="Draw quota and CPU shares over time here, .svg.")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Run a donor and, inside its CPUs, a guest, at a quota that is set anew every interval.
+    """Run a donor and, inside its CPUs, a guest, at a quota that is chosen at every interval.
 
     What the commands print goes to standard error. Ctrl-C ends both; the log is written all the same. Our
     options may also stand at the very end, unless another -- ends the second command.

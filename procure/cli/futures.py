@@ -63,7 +63,7 @@ def futures(
         float, typer.Option(help="The system's life, over which the futures are spread.")
     ] = _DEFAULT.years,
     redraw_run_times: Annotated[
-        bool, typer.Option("--redraw-run-times", help="Draw run times anew within user and request.")
+        bool, typer.Option("--redraw-run-times", help="Redraw run times within user and request.")
     ] = False,
     tz: Annotated[str, common.zone_option("Zone of the local clock.")] = "UTC",
     seed: Annotated[
@@ -71,7 +71,7 @@ def futures(
     ] = _DEFAULT.seed,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
-    """Draw futures: whole weeks of a log anew, bursts of a user left out or repeated, load grown by class.
+    """Draw futures: resampled weeks of a log, bursts of a user left out or repeated, load grown by class.
 
     Nothing is made up: every job is one of the log, at its hour of its day of the week. Prints CPU-hours a week, by
     week, class and hour, of the past and of the futures (mean, and 5 % and 95 % quantiles).

@@ -139,9 +139,7 @@ def evaluate(
     ahead: Annotated[
         int, typer.Option(min=0, max=LARGEST, help="Rollouts: s that the queue is simulated ahead; 0 = none.")
     ] = 0,
-    every: Annotated[
-        int, typer.Option(min=1, max=LARGEST, help="Rollouts: s after which is chosen anew.")
-    ] = 600,
+    every: Annotated[int, typer.Option(min=1, max=LARGEST, help="Rollouts: s between choices.")] = 600,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the figures in FILE, for `describe`; its weights stay.")
     ] = False,

@@ -34,4 +34,4 @@ def features(
         names = site.model.names
     found = describe_features(names)
     shown = found.drop(columns="about") if output is common.Format.TABLE else found
-    common.print_table(shown, output, "what is known of a job at its submission")
+    common.print_table(shown, output, "features of a job at its submission")

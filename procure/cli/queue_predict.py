@@ -70,7 +70,7 @@ def predict(
     if queue is None:
         date = f", {utc_text(now)}" if now > FIRST_DATE else ""
         common.note(
-            f"assuming that it is the end of the model's log{date}; --state or --live tells the queue as it is"
+            f"assuming that it is the end of the model's log{date}; --state or --live gives the present queue"
         )
     elif queue.empty and state is not None:
         common.note(f"{state} lists no jobs: assuming an empty queue at the end of the model's log")

@@ -225,7 +225,7 @@ class Patterns:
             )
         if missing := [name for name in self.settings.by if name not in known]:
             self.notes.append(
-                f"the log knows no {', '.join(missing)}; jobs are told apart by {', '.join(known)}"
+                f"the log knows no {', '.join(missing)}; jobs are distinguished by {', '.join(known)}"
             )
         self.settings = self.settings.model_copy(update={"by": known})
 

@@ -44,7 +44,8 @@ class Forecast(Parameters):
         description="by which a falls after a hit below it, and both rise after a miss from b on",
     )
     control: ControlName = Field(
-        "learnt", description="exact: the future itself, an upper bound; shuffled: confidences dealt out anew"
+        "learnt",
+        description="exact: the future itself, an upper bound; shuffled: confidences permuted among the forecasts",
     )
     seed: int = Field(0, ge=0, le=LAST_SEED, description="of the shuffling")
     tz: str = Field(

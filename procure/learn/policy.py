@@ -111,7 +111,7 @@ class Learned(Parameters):
         le=LARGEST,
         description="s that the queue is simulated ahead to choose between orders; 0 = no rollouts",
     )
-    every: int = Field(600, ge=1, le=LARGEST, description="with ahead: s after which is chosen anew")
+    every: int = Field(600, ge=1, le=LARGEST, description="with ahead: s between choices of the order")
 
     @field_validator("file")
     @classmethod

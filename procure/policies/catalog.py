@@ -251,6 +251,6 @@ def refuse_on_packages(policy: str) -> None:
     """Refuse a policy that needs to know where in a network each node is: no quote tells that."""
     if spec(policy).parameters.needs_tree:
         raise TableError(
-            f"policy {policy} needs the leaf and the pod of each node, which no quote tells; `procure compare` and "
+            f"policy {policy} needs the leaf and the pod of each node, which no quote gives; `procure compare` and "
             "`procure simulate` know them from a node table"
         )

@@ -57,7 +57,7 @@ _PLAIN = {
     "queue_mean_age": ("mean time that the waiting jobs have waited", "s", "ahead"),
     "backlog_seconds": ("CPU-seconds that wait or run, by the most CPUs seen in use", "s", "ahead"),
     "expected_backlog": (
-        "time that the partition's CPUs need for the work ahead, if jobs run as of late", "s", "ahead"),
+        "time that the partition's CPUs need for the work ahead, if jobs run as they did recently", "s", "ahead"),
     "user_limit_used": ("share of their limits that the user's last 5 jobs used", "share", "habits"),
     "limit_used": ("share of their limits that the last 100 jobs used", "share", "habits"),
     "user_log_run": ("mean run time of the user's last 5 jobs", "ln(1 + s)", "habits"),
