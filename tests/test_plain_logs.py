@@ -53,7 +53,7 @@ def test_a_preset_is_hinted(tmp_path, procure):
         ("; Version: 2.2\n1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n", "--log-format swf"),
         ("1 0 7 3600 16 -1 -1 16 7200 2000 1 3 1 -1 -1 -1 -1 -1\n", "--log-format swf"),
         ("JobID|User|Submit\n1|a|2\n", "--log-format sacct"),
-        ("a;b;c\n1;2;3\n", "--format csv"),
+        ("a;b;c\n1;2;3\n", "--log-format csv"),
         ("nothing that is known\n", ""),
     ],
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import Field
 
-from procure.learn.days import day_span, lay_out_days
+from procure.learn.days import Day, day_span, lay_out_days
 from procure.learn.judge import Judgement, evaluate
 from procure.learn.search import Settings, train_by_search
 from procure.learn.store import TrainedPolicy
@@ -105,15 +105,7 @@ def learn_policy(
         note(f"generation {generation}, {seconds:.0f} s: best objective {objective:.4f}")
 
     note("simulating the days under sjf")
-    chosen = lay_out_days(
-        jobs,
-        nodes,
-        *day_span(days.days),
-        days.tz,
-        min_jobs=days.min_jobs,
-        max_jobs=days.max_jobs,
-        min_wait=days.min_wait,
-    )
+    chosen = _laid_out(jobs, nodes, days)
     note(f"training on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
     return train_by_search(jobs, nodes, chosen, days.tz, settings, say)
 
@@ -154,20 +146,16 @@ def evaluate_policy(
     [400]
     """
     days = days or DaysToJudge(tz=policy.trained.get("tz", "UTC"))
-    chosen = lay_out_days(
-        jobs,
-        nodes,
-        *day_span(days.days),
-        days.tz,
-        min_jobs=days.min_jobs,
-        max_jobs=days.max_jobs,
-        min_wait=days.min_wait,
-        history=policy.history,
-        with_exact=True,
-    )
+    chosen = _laid_out(jobs, nodes, days, history=policy.history, with_exact=True)
     seen = sorted({day.name for day in chosen} & set(policy.trained.get("days", ())))
     if seen:
         of_these = counted(len(seen), "of these days", "of these days")
         note(f"careful: trained on {of_these}, first {seen[0]}: not a fair judgement")
     note(f"judging on {counted(len(chosen), 'day')}, {chosen[0].name} to {chosen[-1].name}")
     return evaluate(policy, chosen, ahead=rollouts[0], every=rollouts[1])
+
+
+def _laid_out(jobs: pd.DataFrame, nodes: pd.DataFrame, days: DayFilter, **options: Any) -> list[Day]:
+    bounds: dict[str, Any] = {"min_jobs": days.min_jobs, "max_jobs": days.max_jobs, "min_wait": days.min_wait}
+    first, last = day_span(days.days)
+    return lay_out_days(jobs, nodes, first, last, days.tz, **bounds, **options)

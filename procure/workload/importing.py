@@ -83,7 +83,7 @@ def guess(path: str | Path) -> str:
         return "--log-format sacct"
     separator = max(",;\t", key=lines[0].count)
     preset = fitting_preset(name.strip(' "\ufeff') for name in lines[0].split(separator))
-    return f"--preset {preset}" if preset else "--format csv" if separator in lines[0] else ""
+    return f"--preset {preset}" if preset else "--log-format csv" if separator in lines[0] else ""
 
 
 def read_log(
