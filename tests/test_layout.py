@@ -13,7 +13,17 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "procure"
 MOST_ROOT_MODULES, MOST_FLOORS = 10, 9
 DOTTED = re.compile(r"procure(\.\w+){2,}(:\w+)?")
-OPTIONAL = ("account", "coschedule", "forecast", "learn", "queue_time", "site", "topology", "window")
+OPTIONAL = (
+    "account",
+    "coschedule",
+    "fitting",
+    "forecast",
+    "learn",
+    "queue_time",
+    "site",
+    "topology",
+    "window",
+)
 """The rooms that plug in."""
 
 

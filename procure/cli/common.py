@@ -128,6 +128,10 @@ ReportOption = Annotated[
 ]
 
 
+_BY_SITE = ("slurm", "rules", "as-logged")
+"""Policies that go by a site."""
+
+
 def read_system(jobs: Path, nodes: Path | None, site: Path | None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read a job table, and the node table that is named, else the site's; neither is bad usage."""
     if nodes is None and site is None:
@@ -142,8 +146,8 @@ def read_system(jobs: Path, nodes: Path | None, site: Path | None) -> tuple[pd.D
 
 
 def with_site(policy: str, site: Path | None) -> str:
-    """Give policy slurm the site folder, where it has none."""
-    if site is None or policy.partition(":")[0] != "slurm" or "site=" in policy:
+    """Give a policy that goes by a site its folder, where it has none."""
+    if site is None or policy.partition(":")[0] not in _BY_SITE or "site=" in policy:
         return policy
     return f"{policy}{',' if ':' in policy else ':'}site={site.as_posix()}"
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 from procure.cli import common, lazy
+from procure.cli.site_fit import fit
 from procure.cli.site_why import why
 from procure.comparison.site_check import site_check
+from procure.fitting.store import REST
 from procure.policies import catalog
 from procure.run import simulate
 from procure.site import show as showing
 from procure.site.collect import collect as collect_commands
 from procure.site.collect import shell_lines
+from procure.site.model import Site
 from procure.site.store import NODES, read_site, write_site
 from procure.site.understand import read_slurm
 from procure.text import counted
@@ -117,25 +121,44 @@ def show(site: SiteArgument, output: common.FormatOption = common.Format.TABLE) 
 def check(
     site: SiteArgument,
     jobs: common.LoggedJobsOption,
-    policy: Annotated[str, typer.Option(help="Which policy replays the log.")] = "slurm",
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Which policies replay the log, separated by commas. [default: slurm; of a site that `procure site "
+            "fit` wrote: easy,rules,as-logged]"
+        ),
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Replay a log under the site's rules, beside what the log says of its waits.
 
     Examples:
     procure site check site/ --jobs jobs.parquet
+    procure site check site/ --jobs later.parquet --policy easy,rules,as-logged --format json
     """
     table = common.read_job_table(jobs)
-    nodes = read_site(site).nodes
+    found = read_site(site)
+    nodes = found.nodes
+    names = catalog.split_list(policy or _policies_of(site, found.rules))
     with common.bad_option("--policy"):
-        label = catalog.spec(common.with_site(policy, site)).label
-    run = simulate(table, nodes, label)
-    common.note_rejections(label, run.schedule, nodes)
-    found = site_check(table, run, policy)
+        labels = [catalog.spec(common.with_site(name, site)).label for name in names]
+    checks = []
+    for name, label in zip(names, labels, strict=True):
+        run = simulate(table, nodes, label)
+        common.note_rejections(label, run.schedule, nodes)
+        checks.append(site_check(table, run, name))
+    checked = pd.concat(checks, ignore_index=True)
     if output is common.Format.JSON:
-        common.print_json(found.to_dict(orient="records"))
+        common.print_json(checked.to_dict(orient="records"))
         return
-    common.print_table(found, output, f"{jobs.name} under {policy} on {site}/{NODES}")
+    common.print_table(checked, output, f"{jobs.name} under {', '.join(names)} on {site}/{NODES}")
 
 
+def _policies_of(folder: Path, rules: Site) -> str:
+    """Return the policies by which a site's folder is checked where none is named."""
+    fitted = (folder / REST).is_file() or not rules.partitions
+    return "easy,rules,as-logged" if fitted else "slurm"
+
+
+app.command()(fit)
 app.command()(why)

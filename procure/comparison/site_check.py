@@ -30,7 +30,8 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
     -------
     pandas.DataFrame
         One row per class: ``policy class n_jobs logged_mean simulated_mean logged_median simulated_median
-        rank_correlation share_within distance``; waits in s, ``distance`` the Wasserstein distance of log(1 + wait).
+        logged_p90 simulated_p90 mean_error rank_correlation share_within distance``; waits in s, ``mean_error`` of
+        absolute differences, ``distance`` the Wasserstein distance of log(1 + wait).
 
     Raises
     ------
@@ -71,6 +72,9 @@ def _row(part: pd.DataFrame) -> dict[str, float]:
         "simulated_mean": simulated.mean(),
         "logged_median": logged.median(),
         "simulated_median": simulated.median(),
+        "logged_p90": logged.quantile(0.9),
+        "simulated_p90": simulated.quantile(0.9),
+        "mean_error": (logged - simulated).abs().mean(),
         "rank_correlation": logged.corr(simulated, method="spearman") if varied else np.nan,
         "share_within": ((logged - simulated).abs() <= WITHIN).mean(),
         "distance": float(wasserstein_distance(np.log1p(logged), np.log1p(simulated)))

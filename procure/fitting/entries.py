@@ -1,0 +1,16 @@
+"""What this room adds to the catalog."""
+
+from procure.policies.entries import Entry
+
+RULES = Entry(
+    "procure.fitting.policy:Rules",
+    "easy, held back by the rules that a log shows: limits, closed hours, pauses (site=FOLDER)",
+    True,
+    True,
+)
+AS_LOGGED = Entry(
+    "procure.fitting.policy:AsLogged",
+    "rules, and holds as boosted trees have learnt them from the log (site=FOLDER)",
+    True,
+    True,
+)

@@ -1,0 +1,349 @@
+"""Fit a site to a log: rules and a learned rest, each kept only where replays of unseen parts come closer to it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.account.account import Account, account_waits
+from procure.account.layout import OWNERS, started_jobs
+from procure.account.sweep import CLOSED, ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
+from procure.errors import TableError
+from procure.fitting.fidelity import Fidelity, fidelity
+from procure.fitting.learn import learn_rest, waits_of
+from procure.fitting.model import Rest, no_rest
+from procure.fitting.store import REST, write_rest
+from procure.fitting.windows import infer_windows
+from procure.progress import step
+from procure.run import simulate
+from procure.schemas import JOB, NODE
+from procure.site.model import Rule, Site
+from procure.site.store import write_site
+from procure.tables import as_table
+from procure.text import Shown, counted
+
+SHORTEST = 4 * 86_400
+"""s; a shorter log shows no rule that goes by days, and has no part to try a rule on."""
+FEWEST = 200
+"""Jobs that a fit needs."""
+FOLDS = ((0.55, 0.75), (0.75, 1.0))
+"""What is learnt on the jobs before the first share is tried on those up to the second."""
+SCALES = (1.0, 0.9, 0.8, 0.6)
+GAIN = 0.005
+"""A rule must bring replays closer by this share."""
+MOST_LEARNT = 60_000
+"""Jobs, the last ones, from which the rest is learnt."""
+LEAST_OF_NAME = 30
+"""Jobs that a user, partition or account must have for a pause of its own."""
+HELD = [ELIGIBLE, LIMIT, RESERVED, OUTAGE, CLOSED, PAUSE, UNEXPLAINED]
+"""Causes during which there was room."""
+
+
+class _Learnt(NamedTuple):
+    """What is tried: rules, and a rest."""
+
+    rules: tuple[Rule, ...]
+    rest: Rest
+
+
+class _Options(NamedTuple):
+    """How the rest is learnt and used."""
+
+    of_room: bool  # of the time with room; else of the whole wait
+    scale: float
+    by_release: bool
+
+
+@dataclass(frozen=True, repr=False)
+class Fitted(Shown):
+    """A site as a log shows it.
+
+    Attributes
+    ----------
+    site, nodes
+        The rules as lines of ``site.toml``, and the node table.
+    rest
+        The learned rest; without trees where none came closer to the log.
+    table
+        A row per rule: ``kind subject value evidence``.
+    tried
+        How far replays of parts that were not learnt from were from the log: ``policy part mean_error distance
+        rank_correlation``.
+    notes
+        Sentences.
+    """
+
+    site: Site
+    nodes: pd.DataFrame
+    rest: Rest
+    table: pd.DataFrame
+    tried: pd.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """How much was found."""
+        return f"{counted(len(self.table), 'rule')} that the log shows"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fit for programs."""
+        return {
+            "rules": [rule.model_dump(mode="json") for rule in self.site.rules],
+            "learned_rest": bool(len(self.rest.trees.root)),
+            "tried": self.tried.to_dict(orient="records"),
+            "notes": list(self.notes),
+        }
+
+    def write(self, folder: str | Path) -> Path:
+        """Write the site's folder: ``site.toml``, ``nodes.csv``, and ``rest.npz`` where a rest was learnt."""
+        path = write_site(self.site, self.nodes, folder)
+        if len(self.rest.trees.root):
+            write_rest(self.rest, path)
+        else:
+            (path / REST).unlink(missing_ok=True)
+        return path
+
+
+def fit_site(
+    jobs: pd.DataFrame | str | Path, nodes: pd.DataFrame | str | Path, site: Site | None = None
+) -> Fitted:
+    """Infer from a log the rules under which its jobs started, and learn what no rule explains.
+
+    Rules are pauses (of all, of partitions, of users), limits of users and closed hours; the rest is a hold that
+    boosted trees predict of each job as it is submitted. Both are learnt on the first part of the log, twice, and
+    tried by replaying the part that follows from an empty system: a rule is kept if the mean over mean error,
+    distance and rank correlation comes closer to the log than without it, and none of the three is further than
+    EASY's. What is kept is then learnt again on the whole log.
+
+    Parameters
+    ----------
+    jobs
+        Job table with ``start_time``, of at least four days and 200 jobs.
+    nodes
+        Node table.
+    site
+        Known rules, to which the inferred ones are added; inferred ones of before are replaced.
+
+    Raises
+    ------
+    TableError
+        No start times, too short a log, several clusters, or nodes that do not hold what ran on them.
+    """
+    table, system = as_table(jobs, JOB), as_table(nodes, NODE)
+    log = started_jobs(table)
+    span = int(log["submit_time"].max() - log["submit_time"].min())
+    if span < SHORTEST or len(log) < FEWEST:
+        raise TableError(
+            f"the log has {counted(len(log), 'job')} submitted within {span / 86_400:.1f} days; rules are inferred "
+            f"from at least {FEWEST} jobs and {SHORTEST // 86_400} days"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        return _fit(log, system, site or Site(), Path(folder))
+
+
+def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> Fitted:
+    account = account_waits(log, system)
+    parts = [
+        (log.iloc[: int(a * len(log))], log.iloc[int(a * len(log)) : int(b * len(log))]) for a, b in FOLDS
+    ]
+    parts = [tuple(part.reset_index(drop=True) for part in pair) for pair in parts]  # type: ignore[misc]
+    accounts = [account_waits(first, system) for first, _ in parts]
+
+    def tried(learnt: Sequence[_Learnt], policy: str) -> list[Fidelity]:
+        found = []
+        for one, (_, later) in zip(learnt, parts, strict=True):
+            write_site(Site(rules=one.rules), system, folder)
+            write_rest(one.rest, folder)
+            label = policy if policy == "easy" else f"{policy}:site={folder.as_posix()}"
+            found.append(fidelity(later, simulate(later, system, label).schedule))
+        return found
+
+    with step("replaying under EASY"):
+        easy = tried([_Learnt((), no_rest())] * len(parts), "easy")
+    kinds: list[str] = []
+    best, seen = 1.0, easy
+    for kind, infer in _KINDS.items():
+        with step(f"trying rules: {kind}"):
+            some = [
+                _rules([*kinds, kind], first, one) for (first, _), one in zip(parts, accounts, strict=True)
+            ]
+            if not any(infer(first, one) for (first, _), one in zip(parts, accounts, strict=True)):
+                continue
+            found = tried([_Learnt(one, no_rest()) for one in some], "rules")
+            score = _score(found, easy)
+            if score < best * (1 - GAIN) and _no_worse(found, easy):
+                kinds, best, seen = [*kinds, kind], score, found
+    held = [kind for kind in kinds if not kind.startswith("pause")]
+    options, rested = _choose_rest(parts, accounts, system, held, easy, seen, tried)
+    rules = _rules(kinds, log, account)
+    rest = no_rest() if options is None else _learn(log, account, system, options)
+    rows = [
+        {"policy": policy, "part": f"{a:.0%} to {b:.0%}", **one._asdict()}
+        for policy, found in (("easy", easy), ("rules", seen), ("as-logged", rested))
+        for (a, b), one in zip(FOLDS, found, strict=True)
+    ]
+    notes = _notes(kinds, options)
+    fitted = site.model_copy(update={"rules": (*(r for r in site.rules if r.kind not in _INFERRED), *rules)})
+    shown = pd.DataFrame(
+        [rule.model_dump() for rule in rules], columns=["kind", "subject", "value", "evidence"]
+    )
+    return Fitted(fitted, system, rest, shown, pd.DataFrame(rows), notes)
+
+
+def _choose_rest(
+    parts: list[Any],
+    accounts: list[Account],
+    system: pd.DataFrame,
+    held: list[str],
+    easy: list[Fidelity],
+    seen: list[Fidelity],
+    tried: Callable[[Sequence[_Learnt], str], list[Fidelity]],
+) -> tuple[_Options | None, list[Fidelity]]:
+    """Return how the rest comes closest to the parts that follow, and how close; None where the rules do."""
+    best: tuple[float, _Options | None, list[Fidelity]] = ((1 - GAIN) * _score(seen, easy), None, seen)
+    firsts = [first for first, _ in parts]
+    rules = [_rules(held, *pair) for pair in zip(firsts, accounts, strict=True)]
+    for of_room in (False, True):
+        with step(f"learning the rest from {'the time with room' if of_room else 'whole waits'}"):
+            rests = [
+                _learn(first, account, system, _Options(of_room, 1.0, False))
+                for first, account in zip(firsts, accounts, strict=True)
+            ]
+            for options in _ways(of_room):
+                changed = [
+                    _Learnt(rule, rest._replace(scale=options.scale, by_release=options.by_release))
+                    for rule, rest in zip(rules, rests, strict=True)
+                ]
+                found = tried(changed, "as-logged")
+                score = _score(found, easy)
+                if score < best[0] and _no_worse(found, easy):
+                    best = score, options, found
+    return best[1], best[2]
+
+
+def _ways(of_room: bool) -> Iterator[_Options]:
+    for by_release in (False, True):
+        for scale in SCALES:
+            yield _Options(of_room, scale, by_release)
+
+
+def _learn(log: pd.DataFrame, account: Account, system: pd.DataFrame, options: _Options) -> Rest:
+    recent = log.tail(MOST_LEARNT).reset_index(drop=True)
+    target = account.by_job[:, HELD].sum(1)[-len(recent) :] if options.of_room else waits_of(recent)
+    rest = learn_rest(recent, int(system["cpus"].sum()), target, options.scale)
+    return rest._replace(by_release=options.by_release)
+
+
+def _score(found: list[Fidelity], easy: list[Fidelity]) -> float:
+    return float(np.mean([one.against(other) for one, other in zip(found, easy, strict=True)]))
+
+
+def _no_worse(found: list[Fidelity], easy: list[Fidelity]) -> bool:
+    """Say whether none of the three measures is further than EASY's, in the mean over the parts."""
+    ratios = np.array([one.ratios(other) for one, other in zip(found, easy, strict=True)])
+    return bool((ratios.mean(0) <= 1).all())
+
+
+def _rules(kinds: list[str], log: pd.DataFrame, account: Account) -> tuple[Rule, ...]:
+    return tuple(rule for kind in kinds for rule in _KINDS[kind](log, account))
+
+
+def _pause(log: pd.DataFrame, account: Account) -> list[Rule]:
+    """Return everybody's pause: the median of the time that jobs waited with room."""
+    held = account.by_job[:, HELD].sum(1)
+    evidence = f"median time with room of {len(held):,} jobs; quartiles {_quartiles(held)} s"
+    return [Rule(kind="pause", value=int(np.median(held)), evidence=evidence)]
+
+
+def _pauses_of(key: str) -> Callable[[pd.DataFrame, Account], list[Rule]]:
+    def infer(log: pd.DataFrame, account: Account) -> list[Rule]:
+        """Return the pause of each user, partition or account with enough jobs."""
+        if key not in log:
+            return []
+        held = pd.Series(account.by_job[:, HELD].sum(1))
+        given = log[key].fillna("").astype(str)
+        if len(given.unique()) < 2:
+            return []
+        found = []
+        for name, one in held.groupby(given.to_numpy()):
+            if len(one) >= LEAST_OF_NAME and name:
+                evidence = (
+                    f"median time with room of {len(one):,} jobs; quartiles {_quartiles(one.to_numpy())} s"
+                )
+                rule = Rule(kind="pause", subject=f"{key} {name}", value=int(one.median()), evidence=evidence)
+                found.append(rule)
+        return found
+
+    return infer
+
+
+def _quartiles(values: np.ndarray) -> str:
+    low, high = np.percentile(values, [25, 75])
+    return f"{low:,.0f} to {high:,.0f}"
+
+
+def _limits(log: pd.DataFrame, account: Account) -> list[Rule]:
+    return [
+        Rule(
+            kind="limit",
+            subject=f"{OWNERS[0]} {account.names[one.owner]} {one.resource}",
+            value=one.value,
+            evidence=f"{one.n_jobs:,} of {one.n_with_room:,} jobs that waited over half an hour with room did so at "
+            f"this most; by chance {one.chance:.1g}",
+        )
+        for one in account.limits
+    ]
+
+
+def _windows(log: pd.DataFrame, account: Account) -> list[Rule]:
+    """Return the closed hours; of several classes the one that says most."""
+    start = log["start_time"].to_numpy(np.int64)
+    held = account.by_job[:, [PAUSE, UNEXPLAINED, CLOSED]].sum(1)
+    windows = infer_windows(log["requested_time"].to_numpy(np.int64), start - held, start, 0)
+    found = []
+    for one in sorted(windows, key=lambda one: one.chance)[:1]:
+        hours = tuple(24 * day + hour for day in range(7) for hour in one.hours)
+        found.append(
+            Rule(
+                kind="closed_hours",
+                subject=f"over {one.longer}",
+                value=hours,
+                evidence=f"{one.share:.1%} of the starts of jobs that waited with room, where {one.expected:.1%} of "
+                f"that waiting was; by chance {one.chance:.1g}; hours of the week, UTC, from Monday",
+            )
+        )
+    return found
+
+
+_KINDS: dict[str, Callable[[pd.DataFrame, Account], list[Rule]]] = {
+    "pause": _pause,
+    "pause by partition": _pauses_of("partition"),
+    "pause by account": _pauses_of("account"),
+    "pause by user": _pauses_of("user"),
+    "limits": _limits,
+    "closed hours": _windows,
+}
+_INFERRED = ("pause", "limit", "closed_hours")
+
+
+def _notes(kinds: list[str], options: _Options | None) -> tuple[str, ...]:
+    notes = []
+    if not kinds:
+        notes.append("no rule brought a replay of unseen jobs closer to the log: policy rules is EASY")
+    if options is None:
+        notes.append(
+            "no learned rest was closer to unseen jobs than the rules, and no further than EASY: as-logged is rules"
+        )
+    else:
+        what = "the time that jobs waited with room" if options.of_room else "the whole wait"
+        notes.append(
+            f"the rest predicts {what}, its logarithm times {options.scale:g}"
+            + ("; jobs are served in the order in which their holds end" if options.by_release else "")
+        )
+    return tuple(notes)

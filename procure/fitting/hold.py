@@ -1,0 +1,138 @@
+"""The hold-back of inferred rules: limits, closed hours, the scheduler's pause, and the learned rest."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from procure.fitting.trees import Trees, walk
+from procure.fitting.watch import Watch, begin, come, finish
+from procure.policies.lines import DECISION, N_FILLED
+from procure.simulator.kernel import part
+from procure.simulator.seams import hold, order
+
+HOUR = 3600
+MOMENT, N_ENDED, N_SUBMITTED, N_OUTSIDE = range(4)
+
+
+@order
+class ByRelease(NamedTuple):
+    """The job whose hold ends first."""
+
+    release: np.ndarray  # int64[n_jobs], s, of `Inferred`
+
+    def score(self, state, job):
+        """Return a job's score: the lowest is served first."""
+        return self.release[job]
+
+
+@hold
+class Inferred(NamedTuple):
+    """Who is held back, and until when."""
+
+    watch: Watch
+    trees: Trees
+    scale: float  # of the logarithm of the predicted hold
+    longest: float  # log(1 + s), no hold is longer
+    pause: np.ndarray  # int64[n_jobs], s after submission before which a job does not start
+    max_jobs: np.ndarray  # int64[n_users]
+    max_cpus: np.ndarray  # int64[n_users]
+    length: np.ndarray  # int64[n_jobs], row of ``closed``
+    closed: np.ndarray  # bool[n_classes, 168]
+    any_closed: bool
+    low: np.ndarray  # float64[n_features], the range in which was learnt
+    high: np.ndarray  # float64[n_features]
+    release: np.ndarray  # int64[n_jobs], s; filled as jobs are submitted
+    row: np.ndarray  # float64[n_features], room
+    notes: np.ndarray  # int64[4]
+    lines: Any  # of those who may start
+    queue: Any  # of those who may hold the reservation
+
+    def apart(self, state):
+        """Hold each job back by itself."""
+        return (np.arange(len(state.submit)),)
+
+    def follow(self, state):
+        """Bring the counts up to now, predict the holds of what came, and pass over whoever is held."""
+        notes, now = self.notes, state.now[0]
+        if notes[MOMENT] != now:
+            notes[MOMENT], notes[N_ENDED] = now, 0
+        while notes[N_ENDED] < state.n_ended[0]:
+            finish(self.watch, state.ended[notes[N_ENDED]])
+            notes[N_ENDED] += 1
+        while notes[N_SUBMITTED] < state.n_submitted[0]:
+            job = notes[N_SUBMITTED]
+            notes[N_SUBMITTED] += 1
+            come(self.watch, job, self.row)
+            self.release[job] = release_of(self, job)
+            pass_over(self, state, self.lines, job)
+            pass_over(self, state, self.queue, job)
+        for i in range(self.lines.counters[N_FILLED]):
+            pass_over(self, state, self.lines, self.lines.first[self.lines.filled[i]])
+        for i in range(self.queue.counters[N_FILLED]):
+            pass_over(self, state, self.queue, self.queue.first[self.queue.filled[i]])
+
+    def admits(self, state, job, reserved):
+        """Say whether nothing holds a job."""
+        return not is_held(self, state, job)
+
+    def started(self, state, job):
+        """Take note of a start."""
+        begin(self.watch, job, state.now[0])
+
+    def waits(self, state):
+        """Ask to be called when the next hold ends, or the hour does where hours are closed."""
+        now, end = state.now[0], state.submit.size
+        wake = -1
+        job = state.next_waiting[end]
+        while job != end:
+            at = self.release[job]
+            if at <= now and self.any_closed and is_closed(self, job, now):
+                at = now + HOUR - (self.watch.clock + now) % HOUR
+            if at > now and (wake < 0 or at < wake):
+                wake = at
+            job = state.next_waiting[job]
+        state.wake[0] = wake
+
+
+@part
+def release_of(own, job):
+    """Return until when a job is held, from the features in ``row``."""
+    held = own.pause[job]
+    if own.trees.root.size > 0:
+        outside = False
+        for i in range(own.row.size):
+            outside = outside or own.row[i] < own.low[i] or own.row[i] > own.high[i]
+        own.notes[N_OUTSIDE] += 1 if outside else 0
+        # Of what was not seen before no more is known than at the edge.
+        for i in range(own.row.size):
+            own.row[i] = min(max(own.row[i], own.low[i]), own.high[i])
+        predicted = own.scale * walk(own.trees, own.row)
+        held = max(held, np.int64(np.expm1(min(max(predicted, 0.0), own.longest))))
+    return own.watch.submit[job] + held
+
+
+@part
+def is_closed(own, job, now):
+    """Say whether the hour is closed to a job."""
+    return own.closed[own.length[job], ((own.watch.clock + now) // HOUR) % 168]
+
+
+@part
+def is_held(own, state, job):
+    """Say whether a hold, a limit or a closed hour keeps a job."""
+    now, user = state.now[0], own.watch.user[job]
+    if own.release[job] > now:
+        return True
+    counts = own.watch.counts
+    if counts[1, user] >= own.max_jobs[user] or counts[0, user] + own.watch.cpus[job] > own.max_cpus[user]:
+        return True
+    return own.any_closed and is_closed(own, job, now)
+
+
+@part
+def pass_over(own, state, lines, job):
+    """Refuse a job in the decision that is about to begin, if it is held."""
+    if is_held(own, state, job):
+        lines.refused[lines.line_of[job]] = lines.counters[DECISION] + 1

@@ -1,0 +1,103 @@
+"""What a fit keeps: rules as lines of ``site.toml``, and the learned rest as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.account.layout import LENGTHS
+from procure.fitting.trees import Trees, no_trees
+from procure.site.model import Rule
+
+FAR = 1 << 60
+KEYS = ("user", "partition", "account")
+
+
+class Rest(NamedTuple):
+    """The learned rest: trees that predict log(1 + hold), and what they were told of users, partitions and accounts."""
+
+    trees: Trees
+    low: np.ndarray  # float64[n_features], the range of each feature in the training part
+    high: np.ndarray
+    names: tuple[np.ndarray, np.ndarray, np.ndarray]  # str, of users, partitions, accounts
+    means: tuple[np.ndarray, np.ndarray, np.ndarray]  # float64, mean log(1 + wait), drawn to that of all
+    mean: float
+    recent: float  # log(1 + wait) at the end of the training part
+    scale: float
+    longest: float  # log(1 + s), no hold is longer
+    by_release: bool = False  # jobs are served in the order in which their holds end
+
+    def means_of(self, jobs: pd.DataFrame) -> np.ndarray:
+        """Return float64[n_jobs, 3]: the mean of each job's user, partition and account; of all where unknown."""
+        found = np.full((len(jobs), 3), self.mean)
+        for i, key in enumerate(KEYS):
+            if key in jobs and len(self.names[i]):
+                known = pd.Series(self.means[i], index=self.names[i])
+                found[:, i] = (
+                    jobs[key].fillna("").astype(str).map(known).fillna(self.mean).to_numpy(np.float64)
+                )
+        return found
+
+
+def no_rest() -> Rest:
+    """Return a rest that holds nobody."""
+    none = np.zeros(0)
+    names = (np.zeros(0, str),) * 3
+    return Rest(no_trees(), none, none, names, (none, none, none), 0.0, 0.0, 0.0, 0.0)
+
+
+def number(value: object) -> float:
+    """Return a rule's value as a number."""
+    return float(str(value))
+
+
+def limits_of(rules: Iterable[Rule], names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the most jobs and CPUs that each user runs at once; a rule's subject is ``user NAME jobs|cpus``."""
+    jobs, cpus = np.full(len(names), FAR, np.int64), np.full(len(names), FAR, np.int64)
+    for rule in rules:
+        kind, _, rest = rule.subject.partition(" ")
+        if rule.kind != "limit" or kind != "user":
+            continue
+        name, _, resource = rest.rpartition(" ")
+        of = cpus if resource == "cpus" else jobs
+        bound = (names == name) | (name == "*")
+        of[bound] = np.minimum(of[bound], int(number(rule.value)))
+    return jobs, cpus
+
+
+def closed_hours(rules: Iterable[Rule]) -> np.ndarray:
+    """Return bool[n_classes, 168]: hours of the week, UTC, closed to a class of requested time (subject ``over S``)."""
+    found = np.zeros((len(LENGTHS) + 1, 168), bool)
+    for rule in rules:
+        if rule.kind == "closed_hours" and isinstance(rule.value, tuple):
+            longer = int(rule.subject.rpartition(" ")[2] or 0)
+            first = int(np.searchsorted(LENGTHS, longer, side="right")) if longer else 0
+            for hour in rule.value:
+                found[first:, int(number(hour)) % 168] = True
+    return found
+
+
+def pauses_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> np.ndarray:
+    """Return how long after its submission each job starts at the earliest, int64[n_jobs], s.
+
+    A rule ``pause`` without a subject is everybody's; of one with ``user``, ``partition`` or ``account`` and a name
+    the more special stands above it.
+    """
+    found = np.zeros(len(jobs), np.int64)
+    pauses = [rule for rule in rules if rule.kind == "pause"]
+    for rule in pauses:
+        if not rule.subject:
+            found[:] = int(number(rule.value))
+    for key in ("partition", "account", "user"):
+        known = {
+            rule.subject.partition(" ")[2]: int(number(rule.value))
+            for rule in pauses
+            if rule.subject.partition(" ")[0] == key
+        }
+        if known and key in jobs:
+            own = jobs[key].fillna("").astype(str).map(known)
+            found = np.where(own.notna(), own.fillna(0), found).astype(np.int64)
+    return found

@@ -1,0 +1,209 @@
+"""Rules that a log shows, the learned rest, and the policies that go by them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from naive_fitting import naive_easy, naive_features
+
+from procure.account.layout import started_jobs
+from procure.errors import TableError
+from procure.fitting.fidelity import Fidelity, fidelity
+from procure.fitting.fit import fit_site
+from procure.fitting.learn import features_of, learn_rest, waits_of
+from procure.fitting.store import REST, read_rest, write_rest
+from procure.fitting.trees import of_booster, walk
+from procure.fitting.watch import FEATURES
+from procure.fitting.windows import infer_windows
+from procure.run import simulate
+from procure.site.model import Rule, Site
+from procure.site.store import read_site, write_site
+from procure.tables import JOB, NODE, check, write
+
+DAY = 86_400
+MONDAY = 1_600_041_600
+
+
+def log_of(n_jobs: int, seed: int = 1, span: int = 10 * DAY) -> pd.DataFrame:
+    """Return jobs of whole one-CPU nodes that start a while after submission, as long as their user lets expect."""
+    rng = np.random.default_rng(seed)
+    user = rng.integers(0, 5, n_jobs)
+    submit = MONDAY + np.sort(rng.integers(0, span, n_jobs))
+    run = rng.integers(0, 3000, n_jobs)
+    return check(
+        pd.DataFrame(
+            {
+                "job_id": [str(i) for i in range(n_jobs)],
+                "user": [f"u{one}" for one in user],
+                "submit_time": submit,
+                "start_time": submit + 5 + 10**user * rng.integers(1, 3, n_jobs) // 2,
+                "requested_time": run + rng.choice([0, 60, 4000], n_jobs) + 1,
+                "run_time": run,
+                "n_nodes": rng.choice([1, 2, 3], n_jobs),
+                "cpus_per_node": 1,
+                "mem_mb_per_node": 100,
+            }
+        ),
+        JOB,
+    )
+
+
+def nodes_of(n: int) -> pd.DataFrame:
+    return check(pd.DataFrame({"node_id": [f"n{i}" for i in range(n)], "cpus": 1, "mem_mb": 1000}), NODE)
+
+
+def test_features_equal_their_slow_twin():
+    """What was seen as each job was submitted, of all features."""
+    jobs = started_jobs(log_of(150, span=DAY // 4))
+    means = np.random.default_rng(2).random((len(jobs), 3))
+    rows = features_of(jobs, means, 20)
+    twin = naive_features(jobs, means, 20)
+    for i, name in enumerate(FEATURES):
+        assert rows[:, i] == pytest.approx([one[name] for one in twin]), name
+
+
+def test_trees_predict_as_xgboost_does():
+    """The walk over arrays gives XGBoost's own predictions."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((300, len(FEATURES)))
+    booster = xgboost.train({"max_depth": 4}, xgboost.DMatrix(rows, label=rows[:, 3] * 5 + rows[:, 7]), 20)
+    trees = of_booster(booster)
+    own = getattr(walk, "py_func", walk)
+    got = [own(trees, row) for row in rows[:50]]
+    assert got == pytest.approx(booster.predict(xgboost.DMatrix(rows[:50])), abs=1e-4)
+
+
+def test_policy_rules_equals_its_slow_twin(tmp_path):
+    """EASY with pauses, a limit and closed hours, second by second."""
+    rng = np.random.default_rng(4)
+    jobs = log_of(60, span=3000).assign(n_nodes=rng.choice([1, 2, 4], 60))
+    jobs = check(
+        jobs.assign(run_time=rng.integers(1, 400, 60), requested_time=rng.choice([400, 1000], 60)), JOB
+    )
+    closed = Rule(kind="closed_hours", subject="over 900", value=(0,))
+    rules = (
+        Rule(kind="pause", value=7),
+        Rule(kind="pause", subject="user u1", value=90),
+        Rule(kind="limit", subject="user u2 jobs", value=1),
+        closed,
+    )
+    write_site(Site(rules=rules), nodes_of(6), tmp_path)
+    ran = simulate(jobs, nodes_of(6), f"rules:site={tmp_path}").schedule
+
+    origin = int(jobs["submit_time"].min())
+
+    def held(row, now, rows):
+        mine = [r for r in rows if r["user"] == row["user"] and r["start"] is not None]
+        running = [r for r in mine if r["start"] <= now < r["start"] + r["run_time"]]
+        pause = 90 if row["user"] == "u1" else 7
+        hour = (origin + now - MONDAY) // 3600 % 168
+        return (
+            now < row["submit_time"] + pause
+            or (row["user"] == "u2" and len(running) >= 1)
+            or (row["requested_time"] > 900 and hour == 0)
+        )
+
+    own = jobs.assign(submit_time=jobs["submit_time"] - origin)
+    assert (ran["start_time"] - origin).tolist() == naive_easy(own, 6, held)
+
+
+def test_without_a_site_both_are_easy():
+    """Without rules nobody is held back."""
+    jobs, nodes = log_of(200, span=DAY // 2), nodes_of(5)
+    starts = [
+        simulate(jobs, nodes, name).schedule["start_time"].tolist() for name in ("easy", "rules", "as-logged")
+    ]
+    assert starts[0] == starts[1] == starts[2]
+
+
+def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
+    """Users whose jobs wait 1 to 10,000 s with room: fitted to the first part, the replay of the last is far closer."""
+    jobs, nodes = log_of(1500), nodes_of(60)
+    early, late = jobs.iloc[:900].reset_index(drop=True), jobs.iloc[900:].reset_index(drop=True)
+    found = fit_site(early, nodes)
+    assert {rule.kind for rule in found.site.rules} == {"pause"}
+    assert all(rule.evidence for rule in found.site.rules)
+    found.write(tmp_path / "site")
+    assert read_site(tmp_path / "site").rules == found.site
+    easy, rules, rest = (
+        fidelity(late, simulate(late, nodes, policy).schedule)
+        for policy in ("easy", f"rules:site={tmp_path / 'site'}", f"as-logged:site={tmp_path / 'site'}")
+    )
+    for one in (rules, rest):
+        assert one.no_worse(easy) and one.distance < 0.2 * easy.distance and one.rank_correlation > 0.8
+    write(late, tmp_path / "late.parquet")
+    code, out, _ = procure(
+        "site", "check", tmp_path / "site", "--jobs", tmp_path / "late.parquet", "--format", "json"
+    )
+    assert code == 0
+    rows = [row for row in json.loads(out) if row["class"] == "all"]
+    assert [row["policy"] for row in rows] == ["easy", "rules", "as-logged"]
+    assert [row["distance"] for row in rows] == pytest.approx([one.distance for one in (easy, rules, rest)])
+    assert [row["mean_error"] for row in rows] == pytest.approx(
+        [one.mean_error for one in (easy, rules, rest)]
+    )
+    struck = found.site.model_copy(update={"rules": ()})
+    write_site(struck, nodes, tmp_path / "site")
+    again = simulate(late, nodes, f"rules:site={tmp_path / 'site'}").schedule
+    assert fidelity(late, again) == easy
+
+
+def test_where_nothing_helps_the_policies_are_easy():
+    """A log that EASY made shows no rule that brings a replay closer."""
+    jobs, nodes = log_of(600, span=5 * DAY), nodes_of(6)
+    found = fit_site(simulate(jobs, nodes, "easy").schedule, nodes)
+    assert not found.site.rules and not len(found.rest.trees.root)
+
+
+def test_a_rest_is_written_and_read(tmp_path):
+    """What was learnt is read as it was; a damaged file, or trees that leave their arrays, are refused."""
+    jobs = started_jobs(log_of(300))
+    rest = learn_rest(jobs, 60, waits_of(jobs), 0.9)
+    write_rest(rest, tmp_path)
+    again = read_rest(tmp_path)
+    assert again.means_of(jobs).tolist() == rest.means_of(jobs).tolist()
+    assert again.trees.feature.tolist() == rest.trees.feature.tolist() and again.scale == 0.9
+    write_rest(rest._replace(trees=rest.trees._replace(left=rest.trees.left + 10**6)), tmp_path)
+    with pytest.raises(TableError, match="damaged"):
+        read_rest(tmp_path)
+    (tmp_path / REST).write_bytes(b"nothing")
+    with pytest.raises(TableError, match="damaged"):
+        read_rest(tmp_path)
+
+
+def test_closed_hours_are_found():
+    """Jobs of over four hours that start between 17 and 19 o'clock only, and shorter ones at once."""
+    rng = np.random.default_rng(0)
+    submit = np.sort(rng.integers(0, 60 * DAY, 2000))
+    requested = rng.choice([3600, 5 * 3600], 2000)
+    evening = submit // DAY * DAY + 17 * 3600 + rng.integers(0, 7200, 2000)
+    evening = np.where(evening > submit, evening, evening + DAY)
+    start = np.where(requested > 4 * 3600, evening, submit + rng.integers(700, 4000, 2000))
+    found = {one.longer: one for one in infer_windows(requested, submit, start, 0)}
+    assert not set(found[4 * 3600].hours) & {17, 18} and len(found[4 * 3600].hours) >= 12
+    even = submit + rng.integers(700, 4000, 2000)
+    assert infer_windows(requested, submit, even, 0) == []
+
+
+def test_fidelity():
+    """Figures that are known: two jobs in the other order, 10 and 30 s off."""
+    jobs = pd.DataFrame({"submit_time": [0, 0, 0], "start_time": [10, 20, 30]})
+    got = fidelity(jobs, pd.DataFrame({"start_time": [20, 10, 30]}))
+    assert got == pytest.approx(Fidelity(20 / 3, 0.0, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "says"),
+    [
+        (lambda jobs: jobs.drop(columns="start_time"), "no start_time"),
+        (lambda jobs: jobs[jobs["submit_time"] < MONDAY + 3 * DAY], "3.0 days"),
+        (lambda jobs: jobs.assign(cpus_per_node=40), "do not hold what ran on them"),
+    ],
+)
+def test_bad_input_is_one_line(jobs, says):
+    """No starts, a log of three days, nodes that are too small."""
+    with pytest.raises(TableError, match=says) as error:
+        fit_site(check(jobs(log_of(800)), JOB), nodes_of(30))
+    assert "\n" not in str(error.value)
