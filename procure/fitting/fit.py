@@ -228,9 +228,10 @@ def _choose_rest(
 
 
 def _ways(of_room: bool) -> Iterator[_Options]:
-    for by_release in (False, True):
-        for scale in SCALES:
-            yield _Options(of_room, scale, by_release)
+    for scale in SCALES:
+        yield _Options(of_room, scale, False)
+    for scale in SCALES[1:3]:
+        yield _Options(of_room, scale, True)
 
 
 def _learn(log: pd.DataFrame, account: Account, system: pd.DataFrame, options: _Options) -> Rest:
