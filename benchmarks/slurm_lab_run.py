@@ -29,7 +29,7 @@ _KEPT = re.compile(
 )
 _LEFT_OUT = re.compile(
     r"\s*(#|ControlMachine|ControlAddr|FrontEndName|Job(?:Comp|Credential)\w+|SlurmSched\w+|UsePAM|Waittime|VSize\w+|"
-    r"DebugFlags|Propagate|FirstJobId)",
+    r"DebugFlags|SlurmctldDebug|SlurmdDebug|Propagate|FirstJobId)",
     re.IGNORECASE,
 )
 _LONGEST = 2400
@@ -100,7 +100,10 @@ class Lab:
         for name in ("gres.conf", "topology.conf"):
             (self.folder / "etc" / name).unlink(missing_ok=True)
             if extra.get(name):
-                (self.folder / "etc" / name).write_text(re.sub(r"Count=(\d+)", self._devices, extra[name]))
+                text = re.sub(
+                    r"(Name=gpu)$", rf"\1 Count={self._gpus(conf)}", extra[name], flags=re.MULTILINE
+                )
+                (self.folder / "etc" / name).write_text(re.sub(r"Count=(\d+)", self._devices, text))
         sql = ("mariadb", "--no-defaults", "-S", str(self.folder / "run/mysql.sock"), "-u", "root", "-e")
         _run(*sql, "drop database if exists slurm_acct_db; create database slurm_acct_db")
         shutil.rmtree(self.folder / "state" / "ctld")
@@ -132,6 +135,11 @@ class Lab:
 
         self._wait("the nodes", ready)
         return nodes
+
+    @staticmethod
+    def _gpus(conf: str) -> int:
+        """Return how many GPUs the nodes of a configuration have, which gres.conf may leave out."""
+        return max((int(n) for n in re.findall(r"Gres=gpu(?::\w+)?:(\d+)", conf)), default=0)
 
     def _devices(self, match: re.Match[str]) -> str:
         """Give so many GPUs a device file each, of which slurmd must find one."""

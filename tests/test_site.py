@@ -15,12 +15,14 @@ from naive_slurm import NaiveSlurm
 from site_cases import FEATURES, site_case
 
 from procure.errors import TableError
-from procure.run import simulate
+from procure.run import prepare, simulate
 from procure.site.layout import constraint_groups, lay_out
 from procure.site.model import Association, Limits, Partition, Qos, Reservation, Site
 from procure.site.policy import Slurm
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
+from procure.sweep.runner import Bench, simulate_batch
+from procure.tables import JOB, NODE, check
 
 pytestmark = pytest.mark.plain
 
@@ -211,3 +213,56 @@ def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):
     started = pd.read_csv(tmp_path / "schedule.csv").dropna(subset="start_time")
     assert started["job_id"].tolist() == ["a", "c"]
     assert json.loads(out)["n_unrunnable"] == 2
+
+
+def test_bought_nodes_join_partitions_and_get_features(tmp_path):
+    """A node that no partition lists joins those that its type's name is given for; the listed stay where they are."""
+    site = Site(
+        partitions=(Partition(name="general", nodes="n1", default=True), Partition(name="gpu", nodes="n2")),
+        new_nodes={"compute": ("general",), "gpu": ("general", "gpu")},
+        new_features={"gpu": ("a100", "new")},
+    )
+    ids = ["n1", "n2", "ComputeNode1-001", "GPUNode2-001", "Login-001"]
+    kinds = ["node", "node", "ComputeNode1", "GPUNode2", "Login"]
+    nodes = check(pd.DataFrame({"node_id": ids, "kind": kinds, "cpus": 4, "mem_mb": 100}), NODE)
+    row = {"job_id": ["a"], "submit_time": [0], "requested_time": [60], "run_time": [1]}
+    jobs = pd.DataFrame(row).assign(n_nodes=1, cpus_per_node=1, mem_mb_per_node=0, constraint="a100")
+    layout = lay_out(site, nodes, check(jobs, JOB))
+    assert layout.partition_nodes.tolist() == [
+        [True, False, True, True, False],
+        [False, True, False, True, False],
+    ]
+    assert layout.places.nodes[0].tolist() == [False, False, False, True, False]
+    wrong = site.model_copy(update={"new_nodes": {"gpu": ("none",)}})
+    write_site(wrong, nodes.head(2), tmp_path)
+    with pytest.raises(TableError, match="new_nodes lets gpu join partition none, which is not defined"):
+        read_site(tmp_path)
+
+
+def test_a_sweep_judges_packages_under_the_rules(tmp_path):
+    """A package's waits in a sweep under policy slurm are those of one simulation of its nodes."""
+    site = Site(
+        partitions=(Partition(name="general", nodes="n1", default=True),),
+        new_nodes={"compute": ("general",)},
+    )
+    kept = pd.DataFrame({"node_id": ["n1"], "kind": ["node"], "cpus": 4, "mem_mb": 1000})
+    types = pd.DataFrame(
+        {
+            "node_id": ["ComputeNode-001", "Login-001"],
+            "kind": ["ComputeNode", "Login"],
+            "cpus": 8,
+            "mem_mb": 1000,
+        }
+    )
+    write_site(site, check(kept, NODE), tmp_path)
+    rows = {"job_id": [str(n) for n in range(20)], "submit_time": range(20), "run_time": 100}
+    jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=4, mem_mb_per_node=0)
+    jobs, policy = check(jobs, JOB), f"slurm:site={tmp_path.as_posix()}"
+    ready = prepare(jobs, check(pd.concat([kept, types], ignore_index=True), NODE))
+    found, _ = simulate_batch(Bench("w", policy, ready, 1, None), ["p"], np.array([[2, 3]]))
+    bought = pd.concat([kept, types.iloc[[0, 0, 1, 1, 1]]], ignore_index=True)
+    bought["node_id"] = [f"{name}-{n}" if n else name for n, name in enumerate(bought["node_id"])]
+    alone = simulate(jobs, check(bought, NODE), policy)
+    assert found["status"].tolist() == ["ok"], found["reason"].tolist()
+    assert found["mean_wait_time"].iloc[0] == pytest.approx(alone.metrics["mean_wait_time"])
+    assert not alone.schedule["node_ids"].str.contains("Login").any()

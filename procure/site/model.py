@@ -247,7 +247,7 @@ class Site(Settings):
     reservations: tuple[Reservation, ...] = ()
     events: tuple[NodeEvent, ...] = ()
     new_nodes: dict[str, Names] = Field(
-        default={}, description="partitions that bought nodes join, by category or type of the quote"
+        default={}, description="partitions that bought nodes join, by the beginning of their type's name"
     )
     new_features: dict[str, Names] = Field(default={}, description="features that they get, likewise")
     rules: tuple[Rule, ...] = ()

@@ -17,7 +17,8 @@ CANCEL, REQUEUE = 1, 2
 UNLIMITED = 365 * 86_400
 """s; what Slurm's backfill takes where neither job nor partition has a limit: a year."""
 _MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": REQUEUE}
-_ARRAY = re.compile(r"(.+)_(\d+)$")
+_ARRAY = re.compile(r"([\d-]+)_(\d+)$")
+"""Slurm writes the tasks of array 17 as 17_0, 17_1 …; a word before the number makes no array."""
 
 
 class Known:
@@ -26,10 +27,7 @@ class Known:
     def __init__(self, site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> None:
         """Look up each job's partition, account and QOS."""
         self.site, self.nodes, self.jobs = site, nodes, jobs
-        self.features = self._column(nodes, "features")
-        self.partition_nodes = np.array(
-            [nodes["node_id"].isin(node_list(each.nodes, nodes)).to_numpy() for each in site.partitions], bool
-        )
+        self.features, self.partition_nodes = self._joined()
         number = {each.name: n for n, each in enumerate(site.partitions)}
         default = next((n for n, each in enumerate(site.partitions) if each.default), -1)
         if default < 0 and len(site.partitions) == 1:
@@ -69,6 +67,26 @@ class Known:
             kind.casefold() if n else ""
             for kind, n in zip(self.text("gpu_type"), jobs["gpus_per_node"], strict=True)
         ]
+
+    def _joined(self) -> tuple[list[str], np.ndarray]:
+        """Return the features of the nodes and the nodes of each partition, with those that bought nodes get."""
+        site, nodes = self.site, self.nodes
+        members = np.array(
+            [nodes["node_id"].isin(node_list(each.nodes, nodes)).to_numpy() for each in site.partitions], bool
+        )
+        features = self._column(nodes, "features")
+        bought = ~members.any(axis=0)
+        kinds = [kind.casefold() for kind in self._column(nodes, "kind")]
+        number = {each.name: n for n, each in enumerate(site.partitions)}
+        for begins, names in site.new_nodes.items():
+            here = bought & np.array([kind.startswith(begins.casefold()) for kind in kinds])
+            for name in names:
+                members[number[name]] |= here
+        for begins, more in site.new_features.items():
+            for node in np.flatnonzero(bought):
+                if kinds[node].startswith(begins.casefold()):
+                    features[node] = ",".join(filter(None, [features[node], *more]))
+        return features, members
 
     @staticmethod
     def _column(frame: pd.DataFrame, name: str) -> list[str]:

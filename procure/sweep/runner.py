@@ -112,7 +112,10 @@ def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[fl
     ready, n = bench.ready, bench.n_existing
     rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), counts)])
     try:
-        ready = replace(ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows])
+        table = None if ready.nodes is None else ready.nodes.iloc[rows].reset_index(drop=True)
+        ready = replace(
+            ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows], nodes=table
+        )
         found = run_prepared(ready, bench.policy)
     except Exception as error:  # a policy may raise anything; one run is not worth a sweep
         return 0.0, f"{type(error).__name__}: {error}"
