@@ -12,10 +12,25 @@ from procure.errors import ArgumentError
 
 CORES = (64, 128, 256)
 PROFILES = {
-    64: {"montage": (0.35, 45, 10), "blast": (0.71, 96, 44), "statistics": (0.69, 26, 5), "synthetic": (0.49, 99, 95)},
-    128: {"montage": (0.32, 33, 7), "blast": (0.72, 95, 45), "statistics": (0.70, 16, 1), "synthetic": (0.50, 99, 93)},
-    256: {"montage": (0.29, 21, 5), "blast": (0.70, 91, 42), "statistics": (0.72, 10, 1), "synthetic": (0.48, 92, 92)},
-}  # fmt: skip
+    64: {
+        "montage": (0.35, 45, 10),
+        "blast": (0.71, 96, 44),
+        "statistics": (0.69, 26, 5),
+        "synthetic": (0.49, 99, 95),
+    },
+    128: {
+        "montage": (0.32, 33, 7),
+        "blast": (0.72, 95, 45),
+        "statistics": (0.70, 16, 1),
+        "synthetic": (0.50, 99, 93),
+    },
+    256: {
+        "montage": (0.29, 21, 5),
+        "blast": (0.70, 91, 42),
+        "statistics": (0.72, 10, 1),
+        "synthetic": (0.48, 92, 92),
+    },
+}
 """Table 2 under Slurm: run time in h, CPU % and memory %, by the cores of the system."""
 SIZES = {
     "montage": (8, 16, 32, 64),

@@ -16,10 +16,22 @@ from procure.sheets.rows import EXAMPLE
 from procure.tables import write
 
 _EXAMPLE = {
-    "name": EXAMPLE, "category": "compute", "cpus": "64", "mem_gb": "768", "gpus": "0", "price_usd": "14950.00",
-    "vendor": "Vendor", "processor": "AMD EPYC 9354", "power_w": "780", "idle_power_w": "250", "rack_units": "1",
-    "mandatory": "false", "valid_until": "2027-03-31", "quote_number": "Q-1", "source": "data sheet",
-}  # fmt: skip
+    "name": EXAMPLE,
+    "category": "compute",
+    "cpus": "64",
+    "mem_gb": "768",
+    "gpus": "0",
+    "price_usd": "14950.00",
+    "vendor": "Vendor",
+    "processor": "AMD EPYC 9354",
+    "power_w": "780",
+    "idle_power_w": "250",
+    "rack_units": "1",
+    "mandatory": "false",
+    "valid_until": "2027-03-31",
+    "quote_number": "Q-1",
+    "source": "data sheet",
+}
 _LINE_COLUMNS = {
     "kind": "storage, network, rack, installation, delivery, warranty, training, software, support, discount or other",
     "name": "what it is",
