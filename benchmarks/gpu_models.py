@@ -1,9 +1,9 @@
 """Which GPUs to buy, with and without the GPUs' speeds: `python benchmarks/gpu_models.py --data FOLDER`.
 
-15,000 jobs of a GPU centre (``gpu_jobs/dirlab_helios_data_training.csv.xz`` of the folder: users, GPUs, CPUs, nodes, run
-times; submissions are the cumulated intervals), taken to ask for one model, `LOGGED`. On offer are two others and a node
-without GPUs, at made-up prices: the dear GPU at `TIMES_DEARER` the price of the cheap one. The study is simulated
-with the dear GPU at several speeds against the cheap one.
+15,000 jobs of a GPU centre (``gpu_jobs/dirlab_helios_data_training.csv.xz`` of the folder: users, GPUs, CPUs, nodes,
+run times; submissions are the cumulated intervals), taken to ask for one model, `LOGGED`. On offer are two others and a
+node without GPUs, at made-up prices: the dear GPU costs 2.5 times the cheap one. The study is simulated with the dear
+GPU at several speeds against the cheap one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from procure.sweep import load_plan, run_sweep
 from procure.tables import JOB, check, write
 
 LOGGED = "v100"
-CHEAP, DEAR, TIMES_DEARER = 60_000, 150_000, 2.5
+CHEAP, DEAR = 60_000, 150_000
 SPEEDS = (1.0, 2.0, 2.5, 3.0, 4.0)
 QUOTES = f"""name,category,cpus,mem_gb,gpus,gpu_type,price_usd,max_count
 Cpu,compute,64,512,0,,12000,20
