@@ -23,7 +23,7 @@ import pandas as pd
 from forward_choice import DAY, HORIZON, replay
 
 from procure import load_plan, load_study
-from procure.recommender import forward as rules
+from procure.recommender import candidates
 from procure.study.plan import read_past_jobs
 from procure.workload.clock import day_bounds
 from procure.workload.futures import draw_futures
@@ -32,15 +32,15 @@ ZONES = {"beocat": claims.CHICAGO, "wagap": claims.PRAGUE, "hpc2n": claims.STOCK
 WRITE = {"beocat": claims.beocat, "wagap": claims.wagap_study, "hpc2n": claims.hpc2n_study}
 
 
-def field_of(path: Path, zone: str, known: str, n: int) -> tuple[rules._Candidates, pd.DataFrame]:
+def field_of(path: Path, zone: str, known: str, n: int) -> tuple[candidates.Candidates, pd.DataFrame]:
     """Draw candidates as of a day, and read the log."""
     study = load_study(path)
     jobs = read_past_jobs(study, lambda text: None)
     plan = replace(
         load_plan(study.model_copy(update={"futures": None})), workloads={study.workloads[0].name: jobs}
     )
-    before = rules._between(jobs, 0, day_bounds(known, zone)[0])
-    return rules._draw_candidates(plan, study.simulate.policies[0], before, n, seed=1), jobs
+    before = candidates.between(jobs, 0, day_bounds(known, zone)[0])
+    return candidates.draw_candidates(plan, study.simulate.policies[0], before, n, seed=1), jobs
 
 
 def main() -> None:
@@ -96,7 +96,7 @@ def main() -> None:
                     began = time.process_time()
                     field, jobs = field_of(path, zone, known, n)
                     study = load_study(path)
-                    before = rules._between(jobs, 0, day_bounds(cut, zone)[0])
+                    before = candidates.between(jobs, 0, day_bounds(cut, zone)[0])
                     before.attrs = dict(jobs.attrs)
                     settings = study.futures.model_copy(
                         update={"years": 0.0, "draws": arguments.draws} | asked

@@ -24,7 +24,7 @@ import pandas as pd
 
 from procure import load_plan, load_study
 from procure.objectives.aggregate import REGRET_FLOOR, class_shares, rank_shares
-from procure.recommender import forward as rules
+from procure.recommender import candidates
 from procure.run import run_prepared
 from procure.schemas import CLASSES
 from procure.study.plan import read_past_jobs
@@ -39,7 +39,7 @@ HALVES = 30
 Waits = dict[str, np.ndarray]
 
 
-def replay(field: rules._Candidates, jobs: pd.DataFrame, n_days: int) -> Waits:
+def replay(field: candidates.Candidates, jobs: pd.DataFrame, n_days: int) -> Waits:
     """Replay jobs on every package: s waited, float64[packages, days, classes], and jobs, int64[days, classes]."""
     bench = field.lay_out(jobs)
     ready, n = bench.ready, bench.n_existing
@@ -62,14 +62,14 @@ def simulate(path: Path, cuts: list[str], n: int, n_second: int, draws: int) -> 
     jobs = read_past_jobs(study, lambda text: None)
     name, zone = study.workloads[0].name, claims.CHICAGO
     plan = replace(load_plan(study.model_copy(update={"futures": None})), workloads={name: jobs})
-    known = rules._between(jobs, 0, day_bounds(KNOWN, zone)[0])
-    field = rules._draw_candidates(plan, study.simulate.policies[0], known, n, seed=1)
+    known = candidates.between(jobs, 0, day_bounds(KNOWN, zone)[0])
+    field = candidates.draw_candidates(plan, study.simulate.policies[0], known, n, seed=1)
     first = int(jobs["submit_time"].min())
     days = 1 + (int(jobs["submit_time"].max()) - first) // DAY
     found = replay(field, jobs, days) | {"first": np.array(first)}
-    few = rules._Candidates(field.plan, field.policy, field.ids[:n_second], field.counts[:n_second])
+    few = candidates.Candidates(field.plan, field.policy, field.ids[:n_second], field.counts[:n_second])
     for cut in cuts:
-        before = rules._between(jobs, 0, day_bounds(cut, zone)[0])
+        before = candidates.between(jobs, 0, day_bounds(cut, zone)[0])
         before.attrs = dict(jobs.attrs)
         asked = study.futures.model_copy(update={"years": 0.0, "draws": draws})
         drawn = [replay(few, one, HORIZON) for one in draw_futures(before, asked)]

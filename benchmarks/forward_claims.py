@@ -31,7 +31,7 @@ from scipy.stats import binomtest, ttest_rel
 from procure import import_log, load_plan, load_study, simulate
 from procure.evaluation.ranking import at_k, find_hits, order
 from procure.objectives.aggregate import RANK_POWER
-from procure.recommender import forward as rules
+from procure.recommender import candidates
 from procure.recommender.forward import forward
 from procure.recommender.outlook import NEAR
 from procure.recommender.parts import plan_purchases
@@ -212,7 +212,7 @@ def races(arguments: argparse.Namespace) -> None:
     study = load_study(path)
     plan = load_plan(study)
     plain = load_plan(study.model_copy(update={"futures": None}))
-    field = rules._draw_candidates(
+    field = candidates.draw_candidates(
         plain, "best-fit", read_past_jobs(study, print), arguments.packages, seed=1
     )
     kept, began = path.with_suffix(f".{len(field.ids)}.npy"), time.process_time()
@@ -268,16 +268,16 @@ def odd_days(arguments: argparse.Namespace) -> None:
     for cut in arguments.cut:
         at = day_bounds(cut, CHICAGO)[0]
         until = at + study.futures.length
-        seen = rules._between(jobs, 0, until)
-        field = rules._draw_candidates(plain, "best-fit", seen, arguments.packages, seed=1)
-        after = rules._between(jobs, at - warm_up, until)
+        seen = candidates.between(jobs, 0, until)
+        field = candidates.draw_candidates(plain, "best-fit", seen, arguments.packages, seed=1)
+        after = candidates.between(jobs, at - warm_up, until)
         after.attrs = dict(jobs.attrs)
         bench = field.lay_out(after, warm_up)
         submit = bench.ready.jobs.submit
         counts = submit >= bench.ready.counts_from
         odd = (submit - bench.ready.counts_from) // 86_400 % 2 == 1
         waits = np.array([_wait_by_days(bench, one, counts, odd) for one in field.counts]).T
-        ratios = [rules._ratio(b, int(a.argmin())) for a, b in (waits, waits[::-1])]
+        ratios = [candidates.ratio_of(b, int(a.argmin())) for a, b in (waits, waits[::-1])]
         rows.append({"cell": f"{path.stem}.{cut}", "odd_days_ratio": float(np.sqrt(np.prod(ratios)))})
         print(f"{cut}: {len(field.ids)} packages, the best of the odd days on the even ones and the other way round: "
               f"{ratios[0]:.2f}, {ratios[1]:.2f} times the best", flush=True)  # fmt: skip

@@ -22,7 +22,9 @@ import pandas as pd
 
 from procure import load_plan, load_study
 from procure.objectives.aggregate import REGRET_FLOOR
+from procure.recommender import candidates, choosing
 from procure.recommender import forward as rules
+from procure.recommender.race import by_rank
 from procure.run import run_prepared
 from procure.study.plan import read_past_jobs
 from procure.sweep.runner import Bench
@@ -37,7 +39,9 @@ N_SAMPLE, N_HEAD = 40, 10
 class Hindsight:
     """Total waits of packages over the odd and the even days of some jobs, s; or lower bounds of them."""
 
-    def __init__(self, field: rules._Candidates, jobs: pd.DataFrame, warm_up: int, by_parity: bool) -> None:
+    def __init__(
+        self, field: candidates.Candidates, jobs: pd.DataFrame, warm_up: int, by_parity: bool
+    ) -> None:
         self.field, self.jobs, self.warm_up, self.by_parity = field, jobs, warm_up, by_parity
         self.first = int(jobs["submit_time"].min())
         self.whole = self.lay_out(None)
@@ -50,7 +54,7 @@ class Hindsight:
         """Lay out the jobs of the first days after the warm-up; None = all."""
         jobs = self.jobs
         if days is not None:
-            jobs = rules._between(jobs, self.first, self.first + self.warm_up + days * DAY)
+            jobs = candidates.between(jobs, self.first, self.first + self.warm_up + days * DAY)
             jobs.attrs = dict(self.jobs.attrs)
         return self.field.lay_out(jobs, self.warm_up)
 
@@ -127,7 +131,7 @@ class Hindsight:
         counts = submit >= self.whole.ready.counts_from
         total = np.where(self.is_exact[:, None], self.total, np.inf)
         wait = (total / [(counts & odd).sum(), (counts & ~odd).sum()]).T
-        return tuple(rules._ratio(b, int(a.argmin())) for a, b in (wait, wait[::-1]))
+        return tuple(candidates.ratio_of(b, int(a.argmin())) for a, b in (wait, wait[::-1]))
 
 
 def buy(path: Path, cut: str, n: int, runs: int) -> None:
@@ -137,20 +141,20 @@ def buy(path: Path, cut: str, n: int, runs: int) -> None:
     name, length = study.workloads[0].name, study.futures.length
     plan = replace(load_plan(study.model_copy(update={"futures": None})), workloads={name: jobs})
     at = day_bounds(cut, claims.CHICAGO)[0]
-    field = rules._draw_candidates(plan, "best-fit", rules._between(jobs, 0, at + length), n, seed=1)
-    before, after = rules._between(jobs, 0, at), rules._between(jobs, at - warm_up, at + length)
+    field = candidates.draw_candidates(plan, "best-fit", candidates.between(jobs, 0, at + length), n, seed=1)
+    before, after = candidates.between(jobs, 0, at), candidates.between(jobs, at - warm_up, at + length)
     before.attrs, after.attrs = dict(jobs.attrs), dict(jobs.attrs)
     settings = study.futures.model_copy(update={"years": 0.0})
-    chosen = rules._by_futures(
-        field, list(draw_futures(before, settings)), warm_up, runs, print, {"futures": rules.by_rank}
+    chosen = choosing.by_futures(
+        field, list(draw_futures(before, settings)), warm_up, runs, print, {"futures": by_rank}
     )
     raced, futures_took = chosen[0].raced, time.process_time() - began
     some = np.arange(len(field.ids))[:runs]
     past = Hindsight(field, before, warm_up, by_parity=False).find(some[:0], some)
     waited = np.where(past.is_exact, past.mean(), np.inf)
-    chosen.append(rules._Choice("past", int(waited.argmin()), len(some)))
+    chosen.append(choosing.Choice("past", int(waited.argmin()), len(some)))
     past_took = time.process_time() - began
-    chosen += [*rules._by_days(field, before, settings.tz, runs), *rules._naive(field)]
+    chosen += [*choosing.by_days(field, before, settings.tz, runs), *choosing.naive(field)]
     days_took = time.process_time() - began
     came = Hindsight(field, after, warm_up, by_parity=True)
     came.find(np.array(list(dict.fromkeys(one.row for one in chosen))), np.arange(len(field.ids)))
@@ -176,7 +180,9 @@ def buy(path: Path, cut: str, n: int, runs: int) -> None:
           f"past, days, hindsight: {np.round(took)} s", flush=True)  # fmt: skip
 
 
-def judge(cut: str, field: rules._Candidates, came: Hindsight, chosen: list[rules._Choice]) -> pd.DataFrame:
+def judge(
+    cut: str, field: candidates.Candidates, came: Hindsight, chosen: list[choosing.Choice]
+) -> pd.DataFrame:
     """Return rows as `procure.recommender.forward` does; what needs all packages to the end is missing."""
     wait = np.where(came.is_exact, came.mean(), np.inf)
     best = int(wait.argmin())
@@ -190,7 +196,7 @@ def judge(cut: str, field: rules._Candidates, came: Hindsight, chosen: list[rule
         {
             "cut": cut, "rule": [one.rule for one in chosen], "package_id": field.ids[rows],
             "mean_wait_time": wait[rows], "best_package_id": field.ids[best], "best_mean_wait_time": wait[best],
-            "ratio": [rules._ratio(wait, row) for row in rows], "n_judged": len(wait),
+            "ratio": [candidates.ratio_of(wait, row) for row in rows], "n_judged": len(wait),
             "n_runs": [one.n_runs for one in chosen], "saturated": runs["saturated"].to_numpy(),
             "best_chance": stated[0], "near_chance": stated[1], "low_wait_time": stated[2],
             "high_wait_time": stated[3],

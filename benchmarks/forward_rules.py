@@ -28,7 +28,7 @@ from scipy.stats import rankdata
 
 from procure import load_plan, load_study
 from procure.objectives.aggregate import REGRET_FLOOR, aggregate, pooled_mean, pooled_shares, rank_shares
-from procure.recommender import forward as rules
+from procure.recommender import candidates
 from procure.recommender.race import features_of, predict_waits
 from procure.study.plan import read_past_jobs
 from procure.workload.clock import day_bounds
@@ -56,10 +56,10 @@ def simulate(path: Path, cut: str, n: int, spread: dict[str, float], out: Path) 
     until = min(at + settings.length, NOT_LOOKED_AT)
     plain = load_plan(study.model_copy(update={"futures": None}))
     plan = replace(plain, workloads={study.workloads[0].name: jobs})
-    field = rules._draw_candidates(
-        plan, study.simulate.policies[0], rules._between(jobs, 0, until), n, seed=1
+    field = candidates.draw_candidates(
+        plan, study.simulate.policies[0], candidates.between(jobs, 0, until), n, seed=1
     )
-    before, after = rules._between(jobs, 0, at), rules._between(jobs, at - warm_up, until)
+    before, after = candidates.between(jobs, 0, at), candidates.between(jobs, at - warm_up, until)
     before.attrs, after.attrs = dict(jobs.attrs), dict(jobs.attrs)
     every = np.arange(len(field.ids))
     futures = [field.runs(field.lay_out(one, warm_up), every) for one in draw_futures(before, settings)]

@@ -13,8 +13,12 @@ from test_replay import queue
 from test_replay import study_file as replay_file
 
 from procure import recommend
+from procure.objectives import OBJECTIVES
+from procure.recommender.chances import draw_periods
 from procure.recommender.criteria import MEAN_WAIT
-from procure.recommender.outlook import DRAWN_IN, best_and_near, outlook
+from procure.recommender.filling import filled_waits
+from procure.recommender.outlook import best_and_near, chances_of, outlook
+from procure.recommender.summary import records
 from procure.study import load_plan, load_study
 from procure.sweep import run_sweep
 from procure.tables import write
@@ -77,34 +81,36 @@ def test_chances_are_counted_over_the_same_futures(swept):
     assert len(told) == 1 and ("saturates in none" in told[0] or "times their mean load" in told[0])
     assert any("resamples of the 5 futures" in line for line in done.notes), done.notes
     every = values.whole.runs_all.sum()
-    assert able.sum() < every and f"of all {every} packages it is the best with a chance of" in told[0]
+    assert (
+        able.sum() < every
+        and f"of all {every} packages it is the best by mean-wait with a chance of" in told[0]
+    )
     assert f"({able.sum()} simulated, the others as a model of these has them)" in told[0]
     # The range of the wait in another such time is said once, with the share that backtests give it.
     assert [line for line in done.notes if "mean wait lies between" in line] == []
     assert "(90 % by backtests)" in told[0] and done.confidence.another_day is None
 
 
-def test_chances_over_futures_are_of_waits_that_differ_as_months_do(swept):
-    """How far each is behind goes towards its median, by the normal quantiles of 80 and 95 %, then is counted."""
+def test_chances_over_futures_are_those_of_periods_drawn_from_them(swept):
+    """By the objective asked for; packages that were not simulated are among those that may be better."""
     values = recommend(swept, k=4).package_values
-    waits = values.results[MEAN_WAIT.column]
-    kept, able = waits.copy(), np.flatnonzero(values.whole.runs_all)
-    rng = np.random.default_rng(1)
-    waits[:, able] = np.exp(np.linspace(9, 10, len(able)) + rng.normal(0, 1, (5, len(able))))
-    share, best, near = 0.8416212 / 1.6448536, [], []
-    behind = np.log(waits[:, able] / waits[:, able].min(axis=1)[:, None])
-    for future in behind:
-        drawn = [
-            float(np.median(one)) * (1 - share) + share * far
-            for one, far in zip(behind.T, future, strict=True)
-        ]
-        best.append([one <= min(drawn) + 1e-9 for one in drawn])
-        near.append([one <= min(drawn) + np.log(1.05) for one in drawn])
+    able = np.flatnonzero(values.whole.runs_all)
+    filled = filled_waits(values.results[MEAN_WAIT.column], values.packages, values.whole.runs_all)
+    look = draw_periods(filled, None, able)
+    best, near = look.best_and_near(able)
     found = outlook(values, able, of_futures=True)
-    assert found["best_chance"].tolist() == np.mean(best, axis=0).tolist()
-    assert found["near_chance"].tolist() == np.mean(near, axis=0).tolist()
-    assert found["best_chance"].tolist() != outlook(values, able)["best_chance"].tolist()
-    waits[:] = kept
+    known = ~np.isnan(values.results[MEAN_WAIT.column][:, able]).any(axis=0)
+    assert (
+        found["best_chance"][known].tolist() == best[known].tolist()
+        and found["best_chance"][~known].isna().all()
+    )
+    assert found["near_chance"][known].tolist() == near[known].tolist()
+    assert chances_of(OBJECTIVES["gpu-p95-wait"]).name == "gpu-p95-wait"
+    assert chances_of(OBJECTIVES["rank-by-class"]) == chances_of(OBJECTIVES["price"]) == MEAN_WAIT
+    done = recommend(swept, k=4, objective="share-over-1h", resamples=0)
+    assert records(done)[0]["chance_of"] == "share-over-1h"
+    assert any("it is the best by share-over-1h with a chance" in line for line in done.notes)
+    assert records(recommend(swept, k=4, resamples=0))[0]["chance_of"] == "mean-wait"
 
 
 @pytest.mark.parametrize("level", [0.0, 90.0])
@@ -113,22 +119,14 @@ def test_packages_that_wait_alike_stay_tied(level):
     rng = np.random.default_rng(0)
     wait = np.full((20, 30), level)
     wait[17:] = rng.lognormal(8, 1, (3, 30))
-    best, near = best_and_near(wait, np.arange(30), DRAWN_IN)
+    best, near = best_and_near(wait, np.arange(30))
     assert best[:17].all() and near[:17].all() and best[17:].sum(axis=1).tolist() == [1, 1, 1]
-
-
-def test_a_package_that_is_known_in_part_is_drawn_to_what_is_known_of_it():
-    """A package twice as slow as the best wherever it ran takes the best place from nobody."""
-    wait = np.tile([1000.0, 2000.0], (20, 1)) * np.random.default_rng(0).lognormal(0, 1, (20, 1))
-    wait[:4, 1] = np.nan
-    best, near = best_and_near(wait, np.arange(2), 0.01)
-    assert best[:, 0].all() and near[:, 0].all() and not near[:, 1].any()
 
 
 def test_near_is_more_than_best():
     """A package 3 % behind on each future is never the best, always near; one 8 % behind is neither."""
     wait = np.array([[1000.0], [5000.0], [300.0]]) * [1.0, 1.03, 1.08, np.nan]
-    best, near = best_and_near(wait, np.arange(4), DRAWN_IN)
+    best, near = best_and_near(wait, np.arange(4))
     assert best.all(axis=0).tolist() == [True, False, False, False] == best.any(axis=0).tolist()
     assert near.all(axis=0).tolist() == [True, True, False, False] == near.any(axis=0).tolist()
 

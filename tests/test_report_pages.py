@@ -27,6 +27,7 @@ from procure.page.html import as_json, render
 from procure.page.pdf import write_pdf
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name, most_robust
+from procure.recommender.surer import Surer
 from procure.reports import Report
 from procure.reports import answer as answering
 from procure.reports.answer import Compared, compared
@@ -100,17 +101,24 @@ def test_the_first_page_is_short_whatever_it_names(
     """
     done, against, loads = everything(made, n_types, name)
     monkeypatch.setattr(answering, "_loads", lambda done: loads)
+    few = {"n_jobs": 1152, "share_of_jobs": 0.009, "share_of_waiting": 0.74, "share_of_demand": None}
+    monkeypatch.setattr(answering, "concentration", lambda done, row: few)
+    surer = Surer(2, "A=1", (0.5, 0.2), (1.11, 3.11), 1300.0)
+    monkeypatch.setattr(answering, "find_surer", lambda done: surer)
     names = [", ".join(f"{n} × {name}{n}" for n in range(n_types))] * 6
     page = answering.answer(done, against, names)
     assert (page.robust, page.cheapest) == (2, 1)
-    assert len(page.others) == 2 and page.changes and "cannot tell it from" in page.sure[0]
-    assert len(page.brings) == 3 or (name != "Type" and len(page.brings) == 2)
+    assert len(page.others) == 2 and page.changes
+    assert page.sure[0].startswith("rank 2 is as good and surer")
+    assert "over an hour" in page.brings[1] and len(page.brings) >= 2
+    if name == "Type":
+        assert any("1,152 jobs of one request" in line for line in page.brings)
     best = {"price_usd": 990_000, "simulated": False}
     text = part(
         render(
             Path(answering.__file__).with_name("first_page.html"), answer=page, bars=answering.bars_chart(page.bars),
             title=page.title, package=page.package, best=best, case=done.case, budget_usd=1_000_000,
-            today="2026-11-22", period="2024-03-07 to 2024-03-31",
+            today="2026-11-22", judged_on="20 futures", period="2024-03-07 to 2024-03-31",
         ),
         "answer",
     )  # fmt: skip

@@ -132,7 +132,11 @@ def test_packages_that_cannot_be_told_apart_are_not_called_equal(done: Recommend
     """The sentence gives the range of their waits, so that nobody takes them for equally good."""
     assert done.confidence is not None
     table = pd.DataFrame(
-        {"package_id": done.ranking["package_id"].head(4), "alike": [True, True, False, True]}
+        {
+            "package_id": done.ranking["package_id"].head(4),
+            "alike": [True, True, False, True],
+            "share_first": 0.25,
+        }
     )
     waits = done.ranking["mean_wait_time"].to_numpy().copy()
     waits[:4] = [6720.0, 9000.0, 9100.0, 24_900.0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
 import pandas as pd
 
 from procure.models.intervals import SHARE
+from procure.objectives import Quantity
 from procure.objectives.aggregate import REGRET_FLOOR
+from procure.recommender.chances import NEAR, STATED, Outlook, draw_periods, learn_drift
 from procure.recommender.criteria import MEAN_WAIT
 from procure.recommender.filling import filled_waits
 from procure.recommender.race import FEWEST_KEPT
@@ -16,21 +16,14 @@ from procure.recommender.values import PackageValues
 from procure.study import Study
 from procure.text import counted, duration
 from procure.workload.futures import WEEK
+from procure.workload.past import PAST_NAMES
 from procure.workload.replay import counted_jobs
 from procure.workload.scale import cpu_seconds
 
-NEAR = 0.05
-"""A package is near the best on a workload if it waits at most 5 % longer; waits up to `REGRET_FLOOR` are level."""
 
-
-STATED = (0.2, 0.8)
-"""Quantiles of the waits on futures between which the next weeks' wait is stated to lie with 90 %. Futures differ more
-than the months that came did; on cuts before May (docs/claims/forward.md) these held what came for 96 % of packages."""
-DRAWN_IN = NormalDist().inv_cdf(STATED[1]) / NormalDist().inv_cdf((1 + SHARE) / 2)
-"""What `STATED` says of how far months differ, as a share of how far futures do; chances are counted with it."""
-
-
-def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -> pd.DataFrame:
+def outlook(
+    values: PackageValues, rows: np.ndarray, of_futures: bool = False, of: Quantity = MEAN_WAIT
+) -> pd.DataFrame:
     """Say how some packages do over the workloads, the same for all of them.
 
     Parameters
@@ -39,77 +32,108 @@ def outlook(values: PackageValues, rows: np.ndarray, of_futures: bool = False) -
         Of packages; what is predicted or unknown is missing in their rows.
     of_futures
         The workloads are futures, and not days that were.
+    of
+        What chances are of: `chances_of` the objective.
 
     Returns
     -------
     pandas.DataFrame
         A row each: ``expected_wait_time`` (the mean wait over all jobs of all workloads, s, simulated or predicted);
-        ``outlook_low``, ``outlook_high`` (the stated 90 % range of its mean wait on another such workload, s: the
-        quantiles `STATED` of those on futures, 5 % and 95 % of those on days);
-        ``best_chance``, ``near_chance`` (shares of the workloads on which it is the best of all packages that run
-        every job, alone or tied, and near it, futures drawn in: `best_and_near`; those that were not simulated count
-        by what a model predicts of them, where there are ten to learn from);
-        ``saturation_chance``.
+        ``outlook_low``, ``outlook_high`` (the stated 90 % range of its mean wait on another such workload, s: of the
+        periods drawn from futures, see `draw_periods`, and its own mean; 5 % and 95 % of those on days);
+        ``best_chance``, ``near_chance`` (to be the best of all packages that run every job, alone or tied, and near
+        it, by ``of``: shares of the drawn periods, or of the days; those that were not simulated count by what a model
+        predicts of them, where there are ten to learn from); ``saturation_chance``.
     """
     mine = values.of_futures > 0  # the past is no chance
     wait = values.results[MEAN_WAIT.column][mine][:, rows]
     known = ~np.isnan(wait).any(axis=0)
-    is_best, is_near = best_and_near(_of_all(values)[mine], rows, DRAWN_IN if of_futures else 1.0)
+    expected = values.value(MEAN_WAIT)[0][rows]
+    if of_futures:
+        look = _periods(values, rows, of)
+        best, near = look.best_and_near(rows)
+        low, high = (look if of == MEAN_WAIT else _periods(values, rows, MEAN_WAIT)).ranges(rows, expected)
+    else:
+        is_best, is_near = best_and_near(_of_all(values, of)[mine], rows, floor_of(of))
+        best, near = is_best.mean(axis=0), is_near.mean(axis=0)
+        low, high = np.quantile(np.where(known, wait, 0.0), ((1 - SHARE) / 2, (1 + SHARE) / 2), axis=0)
     unknown = np.full_like(values.results[MEAN_WAIT.column], np.nan)
     saturated = values.results.get("saturated", unknown)[mine][:, rows]
-    shares = STATED if of_futures else ((1 - SHARE) / 2, (1 + SHARE) / 2)
-    tails = np.quantile(np.where(known, wait, 0.0), shares, axis=0)
     able = values.whole.runs_all[rows]
     columns = {
-        "outlook_low": tails[0],
-        "outlook_high": tails[1],
-        "best_chance": (is_best & able).mean(axis=0),
-        "near_chance": (is_near & able).mean(axis=0),
+        "outlook_low": low,
+        "outlook_high": high,
+        "best_chance": np.where(able, best, 0.0),
+        "near_chance": np.where(able, near, 0.0),
         "saturation_chance": saturated.mean(axis=0),
     }
     table = pd.DataFrame({name: np.where(known, column, np.nan) for name, column in columns.items()})
-    table.insert(0, "expected_wait_time", values.value(MEAN_WAIT)[0][rows])
+    table.insert(0, "expected_wait_time", expected)
     return table
 
 
-def best_and_near(wait: np.ndarray, rows: np.ndarray, drawn_in: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Return on which workloads some packages are the best, alone or tied, and near it, bool[workloads, rows] each.
+def chances_of(objective: Quantity) -> Quantity:
+    """Return what chances are stated of: the objective, where it has a value on each workload; else the mean wait."""
+    single = objective.source == "result" and not objective.by_rank and objective.how != "regret-max"
+    return objective if single else MEAN_WAIT
 
-    Waits up to `REGRET_FLOOR` are level.
+
+def floor_of(of: Quantity) -> float:
+    """Return up to which figure packages are level: a minute, or a hundredth."""
+    return REGRET_FLOOR if of.unit == "s" else 0.01
+
+
+def _periods(values: PackageValues, rows: np.ndarray, of: Quantity) -> Outlook:
+    """Draw periods that come of a quantity, for packages that run every job."""
+    names, mine = [case.name for case in values.cases], values.of_futures > 0
+    every = _of_all(values, of)
+    parts = np.array([every[names.index(name)] for name in PAST_NAMES[1:] if name in names])
+    past = every[names.index(PAST_NAMES[0])] if PAST_NAMES[0] in names else None
+    floor = floor_of(of)
+    drift = learn_drift(parts, every[mine], floor) if len(parts) else STATED
+    return draw_periods(every[mine], past, rows, drift, floor)
+
+
+def best_and_near(
+    figures: np.ndarray, rows: np.ndarray, floor: float = REGRET_FLOOR
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return on which workloads some packages are the best, alone or tied, and near it, bool[workloads, rows] each.
 
     Parameters
     ----------
-    wait
-        Of all packages, s, float64[workloads, packages]; NaN where unknown.
-    drawn_in
-        How far a package is behind the best of a workload is first moved towards its median over the workloads, in
-        logarithms, so that this share of the distance is left. Futures are drawn wide, for a choice that is safe on all
-        of them: counted as they are, each has another best, and every package is the best more seldom than it turns
-        out to be.
+    figures
+        Of all packages, float64[workloads, packages]; NaN where unknown.
+    floor
+        Figures up to it are level.
     """
-    log = pd.DataFrame(np.log(np.maximum(wait, REGRET_FLOOR)))
-    behind = log.sub(log.min(axis=1), axis=0)
-    behind = behind.median() + drawn_in * (behind - behind.median())
-    least = behind.min(axis=1) + 1e-9  # ties are not lost to rounding
-    mine = behind[rows]
-    return mine.le(least, axis=0).to_numpy(), mine.le(least + np.log1p(NEAR), axis=0).to_numpy()
+    level = pd.DataFrame(np.maximum(figures, floor))
+    least = level.min(axis=1) * (1 + 1e-9)  # ties are not lost to rounding
+    mine = level[rows]
+    return mine.le(least, axis=0).to_numpy(), mine.le(least * (1 + NEAR), axis=0).to_numpy()
 
 
-def _of_all(values: PackageValues) -> np.ndarray:
-    """Return the wait of all packages that run every job on each workload, simulated or predicted, s; NaN of others.
+def _of_all(values: PackageValues, of: Quantity) -> np.ndarray:
+    """Return a figure of all packages that run every job on each workload, simulated or predicted; NaN of others.
 
     Whoever counts the simulated packages only finds a package the best too often: among the many others some are
-    better on each future.
+    better on each future. Figures other than times are not predicted.
     """
-    able = values.whole.runs_all
-    return filled_waits(values.results[MEAN_WAIT.column], values.packages, able)
+    able, held = values.whole.runs_all, values.results[of.column]
+    if of.unit == "s":
+        return filled_waits(held, values.packages, able)
+    return np.where(able, held, np.nan)
 
 
 def about_futures(
-    study: Study, workloads: dict[str, pd.DataFrame], values: PackageValues, row: int
+    study: Study,
+    workloads: dict[str, pd.DataFrame],
+    values: PackageValues,
+    row: int,
+    objective: Quantity = MEAN_WAIT,
 ) -> list[str]:
     """Say in sentences what the futures hold for the first package; nothing where there are none."""
-    found = outlook(values, np.array([row]), of_futures=True).iloc[0]
+    of = chances_of(objective)
+    found = outlook(values, np.array([row]), True, of).iloc[0]
     if study.futures is None or np.isnan(found["best_chance"]):
         return []
     mine, able = values.of_futures > 0, values.whole.runs_all
@@ -126,7 +150,8 @@ def about_futures(
         f"over {past}the {n} futures jobs on the first package wait {duration(found['expected_wait_time'])} on "
         f"average, and in one such period that comes {duration(found['outlook_low'])} to "
         f"{duration(found['outlook_high'])} (90 % by backtests); "
-        f"{among} it is the best with a chance of {best:.0%}, and within 5 % of the best with one of {near:.0%}{others}"
+        f"{among} it is the best by {of.name} with a chance of {best:.0%}, and within 5 % of the best with one of "
+        f"{near:.0%}{others}"
     )
     full = values.results["saturated"][mine, row] > 0
     if not full.any():

@@ -147,7 +147,9 @@ def _notes(
 ) -> list[str]:
     results, criteria, values, whole = done.results, done.criteria, done.package_values, done.case
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
-    found = [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
+    # Who waits, and which other package is as good, comes first: the rest is where that comes from.
+    found = about_waiting(done) if done.front is None else []
+    found += [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
     found += notes.about_criteria(values, criteria)
     if criteria.need_runs:  # where nothing is left to predict, models are of no account
         found.append(notes.model_errors(done.models if len(others) else ()))
@@ -165,8 +167,7 @@ def _notes(
     found += notes.ties(values, criteria, among, done.k if done.front is None else 0)
     first, study = int(done.ranking["row"].iloc[0]), results.plan.study
     if done.front is None:
-        found += about_waiting(done)
-        found += about_futures(study, results.plan.workloads, values, first)
+        found += about_futures(study, results.plan.workloads, values, first, criteria.objective)
         found += about_saturation(study, results.plan.workloads, values, first)
     found += notes.about_results(results)
     if failures:

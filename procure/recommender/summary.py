@@ -8,7 +8,7 @@ import pandas as pd
 from procure.packages.runnable import count_matrix
 from procure.recommender.confidence import FEWEST_DAYS
 from procure.recommender.criteria import Criteria
-from procure.recommender.outlook import outlook
+from procure.recommender.outlook import chances_of, outlook
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.waiting import waiting_records
 
@@ -35,7 +35,9 @@ def records(done: Recommendation) -> list[dict[str, object]]:
         for one, count, total in zip(top[keep].to_dict(orient="records"), counts, found, strict=True)
     ]
     of_futures = done.results.plan.study.futures is not None
-    look = outlook(done.package_values, top["row"].to_numpy(), of_futures)
+    of = chances_of(criteria.objective)
+    look = outlook(done.package_values, top["row"].to_numpy(), of_futures, of)
+    look["chance_of"] = of.name
     if len(done.package_values.cases) < FEWEST_DAYS and not of_futures:
         # One workload is one draw: the resamples of its bursts say how often a package comes out best, not how near.
         look["near_chance"] = np.nan

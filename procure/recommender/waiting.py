@@ -10,6 +10,7 @@ import pandas as pd
 from procure.models.case import Case
 from procure.objectives.targets import Target
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.surer import find_surer
 from procure.schemas import CLASSES
 from procure.simulator.metrics import METRIC_NAMES
 from procure.sweep.results import StudyResults
@@ -151,16 +152,25 @@ def about_waiting(done: Recommendation) -> list[str]:
     if not done.package_values.simulated[row]:
         return []
     waits = waits_of(done, np.array([row]))
-    found = [_about_all(of_all(done, waits, 0), by_class(done, waits, 0))]
-    held = concentration(done, row)
+    first = _about_all(of_all(done, waits, 0), by_class(done, waits, 0))
+    other = find_surer(done)
+    found = [first if other is None else f"{first}; {other.sentence()}"]
+    found += few_make_most(concentration(done, row))
+    return found + [_about_target(one) for one in against_targets(done, row)]
+
+
+def few_make_most(held: dict[str, Any], brief: bool = False) -> list[str]:
+    """Warn where one user, and where one request, makes most: of the demand, and of the waiting."""
+    found = []
     if held["share_of_demand"] is not None and held["share_of_demand"] >= FEW_MAKE_MOST:
         found.append(f"one user ({held['user']}) holds {held['share_of_demand']:.0%} of the demand")
     if held["share_of_waiting"] >= FEW_MAKE_MOST and held["share_of_jobs"] < FEW_MAKE_MOST:
+        share = "" if brief else f", {held['share_of_jobs']:.1%} of all,"
         found.append(
-            f"{counted(held['n_jobs'], 'job')} of one request, {held['share_of_jobs']:.1%} of all, {_make(held)} "
-            f"{held['share_of_waiting']:.0%} of the waiting on the first package"
+            f"{counted(held['n_jobs'], 'job')} of one request{share} {_make(held)} {held['share_of_waiting']:.0%} "
+            "of the waiting"
         )
-    return found + [_about_target(one) for one in against_targets(done, row)]
+    return found
 
 
 def _make(held: dict[str, Any]) -> str:

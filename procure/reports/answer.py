@@ -17,10 +17,15 @@ from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name, most_robust, stability, waits_under_loads
+from procure.recommender.surer import find_surer
+from procure.recommender.waiting import concentration, few_make_most
 from procure.reports.bill import bill
+from procure.schemas import CLASSES
+from procure.simulator.class_waits import LONG_WAIT
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed
 from procure.text import counted, duration
+from procure.workload.classes import class_of
 from procure.workload.replay import counted_jobs
 
 _TRIED = 10
@@ -64,6 +69,19 @@ class Compared:
             for name, part in jobs.groupby(classes, observed=True, sort=True)
         ]
         return pd.DataFrame(rows)
+
+    def over_an_hour(self) -> float:
+        """Return the share of the jobs that wait over an hour."""
+        jobs = self.jobs[self.jobs["wait"].notna()]
+        return _mean(jobs["wait"] > LONG_WAIT, _weight(jobs))
+
+    def waits_longest(self) -> tuple[str, float] | None:
+        """Name the class of `procure.schemas.CLASSES` with the longest mean wait, s; None where there is only one."""
+        jobs = self.jobs[self.jobs["wait"].notna()]
+        found = {
+            CLASSES[place]: _mean(part["wait"], _weight(part)) for place, part in jobs.groupby(class_of(jobs))
+        }
+        return max(found.items(), key=lambda one: one[1]) if len(found) > 1 else None
 
     def gains_most(self) -> str | None:
         """Name the size class whose jobs save most waiting, each on average; None where none saves any."""
@@ -130,8 +148,7 @@ def compared(done: Recommendation) -> Compared:
     else the middle one of the simulated packages that run every job.
     """
     results = done.results
-    what = "futures" if results.plan.study.futures is not None else "workloads"
-    of = results.cases[0].name if len(results.cases) == 1 else f"the {len(results.cases)} {what}"
+    of = _taken_together(results)
     jobs = _counted(results)
     first = results.counts[int(done.ranking["row"].iloc[0])]
     table = jobs.assign(wait=_waits_on(results, first, jobs))
@@ -149,6 +166,15 @@ def compared(done: Recommendation) -> Compared:
     middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
     before = _waits_on(results, results.counts[middle], jobs)
     return Compared(of, "on a middling package of the same budget", table.assign(before=before))
+
+
+def _taken_together(results: StudyResults) -> str:
+    n, futures = len(results.cases), results.plan.study.futures
+    if n == 1:
+        return results.cases[0].name
+    if futures is None:
+        return f"the {n} workloads"
+    return f"{'past and' if futures.past else 'the'} {futures.draws} futures"
 
 
 def _counted(results: StudyResults) -> pd.DataFrame:
@@ -188,6 +214,10 @@ class Cuts:
         The most bars of the picture.
     gains
         Whether it says which jobs gain most.
+    classes
+        Whether it says which class waits longest, and why another package is surer.
+    few
+        Whether it warns of few jobs that make most of the waiting.
     """
 
     ranks: bool = False
@@ -195,6 +225,8 @@ class Cuts:
     told: Callable[[float], str] = duration
     bars: int = 4
     gains: bool = True
+    classes: bool = True
+    few: bool = True
 
 
 @dataclass(frozen=True)
@@ -349,12 +381,14 @@ CUTS = (
     Cuts(True, 99, roughly),
     Cuts(True, 5, roughly),
     Cuts(True, 5, briefly),
-    Cuts(True, 5, briefly, bars=3),
-    Cuts(True, 5, briefly, bars=2),
-    Cuts(True, 3, briefly, bars=2),
-    Cuts(True, 2, briefly, bars=2),
-    Cuts(True, 1, briefly, bars=2),
+    Cuts(True, 5, briefly, gains=False),
+    Cuts(True, 5, briefly, bars=3, gains=False),
+    Cuts(True, 5, briefly, bars=2, gains=False),
+    Cuts(True, 3, briefly, bars=2, gains=False),
+    Cuts(True, 2, briefly, bars=2, gains=False),
     Cuts(True, 1, briefly, bars=2, gains=False),
+    Cuts(True, 1, briefly, bars=1, gains=False, classes=False),
+    Cuts(True, 1, briefly, bars=1, gains=False, classes=False, few=False),
 )
 """From the whole page to the shortest; the first that is short enough is taken."""
 
@@ -366,11 +400,18 @@ def _brings(done: Recommendation, against: Compared, cuts: Cuts) -> list[str]:
         lines.append(f"{int(first['jobs_left_out']):,} of {done.case.n_jobs:,} jobs cannot run")
     where = f" over {cut(against.workload, 4)}" if len(done.results.cases) > 1 else ""
     most = f"under {told(here['p95'])}" if here["p95"] > 0 else "not at all"
-    text = f"jobs wait {told(here['mean'])} on average{where}, 95 % of them {most}"
+    long = f"{against.over_an_hour():.1%} over an hour"
+    them = "" if cuts.ranks else "of them "
+    text = f"jobs wait {told(here['mean'])} on average{where}, 95 % {them}{most}, {long}"
+    worst = against.waits_longest() if cuts.classes else None
+    if worst is not None:
+        text += f"; {worst[0]} longest, {told(worst[1])}"
     if "before_mean" in here:
         other = against.against.removesuffix(" of the same budget") if cuts.ranks else against.against
         text += f"; {other}, {told(here['before_mean'])} and {told(here['before_p95'])}"
     lines.append(text)
+    if cuts.few and here["mean"] > 0:
+        lines += few_make_most(concentration(done, int(first["row"])), cuts.ranks)[:1]
     if cuts.gains and (gains := against.gains_most()) is not None:
         lines.append(f"jobs of {gains.replace('-', ' to ')} CPU{'' if gains == '1' else 's'} gain most")
     return lines
@@ -388,7 +429,10 @@ def _loads(done: Recommendation) -> pd.DataFrame | None:
 
 def _sure(done: Recommendation, loads: pd.DataFrame | None, cuts: Cuts) -> list[str]:
     parts, sure = [], done.confidence
-    if sure is not None and len(sure.table) > 1 and sure.table["alike"].notna().all():
+    other = find_surer(done)
+    if other is not None:
+        parts.append(other.briefly(cuts.classes))
+    elif sure is not None and len(sure.table) > 1 and sure.table["alike"].notna().all():
         n = int(sure.table["alike"].sum())
         parts.append(_alike(done, n, cuts) if n > 1 else "better than every other package looked at")
     if loads is not None and loads.shape[1] > 1:

@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.evaluation.ranking import cheapest_per_cpu, evaluate_case
-from procure.explanation.package import PackageExplanation, explain_package, longest_waiting
+from procure.explanation.package import PackageExplanation, explain_package, most_telling
 from procure.explanation.wording import (
     comparison_sentences,
     marginal_sentences,
@@ -186,7 +186,7 @@ def _explanations(done: Recommendation, predicted: Predicted | None) -> list[Pac
     results, ranking = done.results, done.ranking
     if not len(ranking) or int(ranking["jobs_left_out"].iloc[0]) >= done.case.n_jobs:
         return []
-    replayed = [longest_waiting(results.cases)]
+    replayed = [most_telling(results)]
     return [
         explain_package(
             results,

@@ -27,8 +27,9 @@ from procure.reports.answer import Answer, Compared, bars_chart, cut, first_type
 from procure.reports.bill import bill, ended, totals, with_second
 from procure.study import Plan
 from procure.tables import as_csv
-from procure.text import duration
+from procure.text import counted, duration
 from procure.workload.clock import has_dates
+from procure.workload.past import PAST_NAMES
 from procure.workload.replay import counted_jobs
 from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
 
@@ -111,7 +112,8 @@ def render(
         # Scripts look for these ids in every report.
         "absent": [(one.id, one.title) for one in sections if not one.html and one.id in ("why", "front")],
         "evidence": [*_FIRST, *((one.id, one.title) for one in held), *_last(plan.existing)],
-        "period": _period(plan, names, zones),
+        "period": _period(plan, _submitted(plan, names), zones),
+        "judged_on": _judged_on(done),
         "today": f"{date.today()}",
         "data": page_data(done),
         "done": done,
@@ -240,6 +242,19 @@ def _unstated(quotes: pd.DataFrame) -> list[str]:
     ]
 
 
+def _submitted(plan: Plan, names: list[str]) -> list[str]:
+    """Name the workloads that somebody submitted: of futures only the past."""
+    return names if plan.study.futures is None else [name for name in names if name == PAST_NAMES[0]]
+
+
+def _judged_on(done: Recommendation) -> str:
+    """Say what the packages were simulated on; jobs that were made up are not counted."""
+    futures = done.results.plan.study.futures
+    if futures is None:
+        return counted(done.case.n_jobs, "job")
+    return counted(futures.draws, "future")
+
+
 def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
     """Say from which day to which the jobs that count were submitted; empty where a log has no dates."""
     ends = []
@@ -252,6 +267,8 @@ def _period(plan: Plan, names: list[str], zones: dict[str, str | None]) -> str:
             datetime.fromtimestamp(int(end), zone).date()
             for end in (jobs["submit_time"].min(), jobs["submit_time"].max())
         ]
+    if not ends:
+        return ""
     first, last = min(ends), max(ends)
     return f"{first:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > first else "")
 
