@@ -174,5 +174,5 @@ def test_futures_are_judged_by_rank_and_not_by_the_mean_that_one_of_them_makes()
         said == ["futures: 30 runs"] and by_rank.n_runs + by_mean.n_runs > 30
     )  # what both asked for ran once
     assert (by_rank.rule, by_rank.row, by_mean.rule, by_mean.row) == ("futures", 0, "futures-mean", 1)
-    assert by_rank.stated[0] > 0.7 and by_mean.stated[1] < 0.3
+    assert by_rank.stated[0] > 0.7 and by_mean.stated[1] < 0.5
     assert by_rank.stated[2] < 100 and by_rank.stated[3] >= waits[:, 0].mean()

@@ -9,8 +9,10 @@ import typer
 
 from procure import tables
 from procure.cli import common
+from procure.comparison.owners import say_owners, what_each_got
 from procure.policies import catalog
 from procure.policies.catalog import DEFAULT
+from procure.policies.owners import read_owners
 from procure.run import simulate as run_simulation
 from procure.settings import MOST_COUNTED
 from procure.text import counted, limit_note, listed
@@ -97,6 +99,9 @@ def simulate(
     if len(unrunnable) and policy.partition(":")[0] != "slurm":
         shown = f"{counted(len(unrunnable), 'job')} set aside, which no node can hold even when it is empty"
         common.note(f"{shown}: {listed(unrunnable.tolist())}")
+    owners = read_owners(getattr(catalog.spec(policy).parameters, "owners", ""))
+    for line in say_owners(what_each_got(run.schedule, node_table, owners)) if owners else []:
+        common.note(line)
     if out is not None:
         tables.write(run.schedule, out)
         common.note(f"schedule written to {out}")

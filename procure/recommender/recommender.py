@@ -22,7 +22,7 @@ from procure.recommender.learning import Note, learn_values, simulator, values_o
 from procure.recommender.outlook import about_futures, about_saturation
 from procure.recommender.rank import confirm_list, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
-from procure.recommender.waiting import about_waiting
+from procure.recommender.waiting import about_owners, about_waiting
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
 from procure.sweep.trial import try_everywhere
@@ -169,6 +169,7 @@ def _notes(
     if done.front is None:
         found += about_futures(study, results.plan.workloads, values, first, criteria.objective)
         found += about_saturation(study, results.plan.workloads, values, first)
+        found += about_owners(results, first)
     found += notes.about_results(results)
     if failures:
         runs = counted(done.n_failed, "confirming run")

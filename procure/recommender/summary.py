@@ -11,6 +11,7 @@ from procure.recommender.criteria import Criteria
 from procure.recommender.outlook import chances_of, outlook
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.waiting import waiting_records
+from procure.sweep.results import StudyResults
 
 
 def counts_of(packages: pd.DataFrame, quotes: pd.DataFrame) -> list[dict[str, int]]:
@@ -118,3 +119,13 @@ def budget_by_category(packages: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataF
             "share": mean.to_numpy() / total if total else np.nan,
         }
     )
+
+
+def taken_together(results: StudyResults) -> str:
+    """Name all workloads of a study in a few words."""
+    n, futures = len(results.cases), results.plan.study.futures
+    if n == 1:
+        return results.cases[0].name
+    if futures is None:
+        return f"the {n} workloads"
+    return f"{'past and' if futures.past else 'the'} {futures.draws} futures"

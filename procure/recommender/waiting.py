@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from procure.comparison.owners import say_owners, what_each_got
 from procure.models.case import Case
 from procure.objectives.targets import Target
 from procure.recommender.recommendation import Recommendation
@@ -171,6 +172,16 @@ def few_make_most(held: dict[str, Any], brief: bool = False) -> list[str]:
             "of the waiting"
         )
     return found
+
+
+def about_owners(results: StudyResults, row: int) -> list[str]:
+    """Say what each group that owns nodes gets of a package, against what it paid; nothing where there are none."""
+    owners = results.plan.study.owners
+    if not owners:
+        return []
+    case = max(results.cases, key=lambda one: (one.name == PAST_NAMES[0], one.n_jobs))
+    run, nodes = replayed(results.plan, results.counts[row], case.name, results.policy)
+    return [f"on {case.name}, {line}" for line in say_owners(what_each_got(run.schedule, nodes, owners))]
 
 
 def _make(held: dict[str, Any]) -> str:

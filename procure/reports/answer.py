@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from procure.policies import catalog
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name, most_robust, stability, waits_under_loads
+from procure.recommender.summary import taken_together
 from procure.recommender.surer import find_surer
 from procure.recommender.waiting import concentration, few_make_most
 from procure.reports.bill import bill
@@ -148,7 +150,7 @@ def compared(done: Recommendation) -> Compared:
     else the middle one of the simulated packages that run every job.
     """
     results = done.results
-    of = _taken_together(results)
+    of = taken_together(results)
     jobs = _counted(results)
     first = results.counts[int(done.ranking["row"].iloc[0])]
     table = jobs.assign(wait=_waits_on(results, first, jobs))
@@ -166,15 +168,6 @@ def compared(done: Recommendation) -> Compared:
     middle = able[np.argsort(done.case.wait[able], kind="stable")[len(able) // 2]]
     before = _waits_on(results, results.counts[middle], jobs)
     return Compared(of, "on a middling package of the same budget", table.assign(before=before))
-
-
-def _taken_together(results: StudyResults) -> str:
-    n, futures = len(results.cases), results.plan.study.futures
-    if n == 1:
-        return results.cases[0].name
-    if futures is None:
-        return f"the {n} workloads"
-    return f"{'past and' if futures.past else 'the'} {futures.draws} futures"
 
 
 def _counted(results: StudyResults) -> pd.DataFrame:
@@ -284,12 +277,12 @@ def answer(done: Recommendation, against: Compared, names: list[str]) -> Answer:
     robust, excess = (None, np.zeros(1)) if loads is None else most_robust(loads)
     if robust and excess[0] - excess[robust] <= _WORTH_NAMING:
         robust = 0
-    lines = bill(done)
+    lines, few = bill(done), concentration(done, int(done.ranking["row"].iloc[0]))
     for cuts in CUTS:
         page = Answer(
             cut(done.results.plan.study.name, 5),
             first_types(lines, cuts.types),
-            tuple(_brings(done, against, cuts)),
+            tuple(_brings(done, against, cuts, few)),
             tuple(_sure(done, loads, cuts)),
             tuple(_others(done, names, robust or 0, float(excess[robust or 0]), cheapest, cuts)),
             tuple(_changes(loads, cuts)),
@@ -382,7 +375,6 @@ CUTS = (
     Cuts(True, 5, roughly),
     Cuts(True, 5, briefly),
     Cuts(True, 5, briefly, gains=False),
-    Cuts(True, 5, briefly, bars=3, gains=False),
     Cuts(True, 5, briefly, bars=2, gains=False),
     Cuts(True, 3, briefly, bars=2, gains=False),
     Cuts(True, 2, briefly, bars=2, gains=False),
@@ -393,7 +385,9 @@ CUTS = (
 """From the whole page to the shortest; the first that is short enough is taken."""
 
 
-def _brings(done: Recommendation, against: Compared, cuts: Cuts) -> list[str]:
+def _brings(
+    done: Recommendation, against: Compared, cuts: Cuts, few: dict[str, Any] | None = None
+) -> list[str]:
     first, here, told = done.ranking.iloc[0], _waits(against.jobs[against.jobs["wait"].notna()]), cuts.told
     lines = []
     if first["jobs_left_out"]:
@@ -410,8 +404,7 @@ def _brings(done: Recommendation, against: Compared, cuts: Cuts) -> list[str]:
         other = against.against.removesuffix(" of the same budget") if cuts.ranks else against.against
         text += f"; {other}, {told(here['before_mean'])} and {told(here['before_p95'])}"
     lines.append(text)
-    if cuts.few and here["mean"] > 0:
-        lines += few_make_most(concentration(done, int(first["row"])), cuts.ranks)[:1]
+    lines += few_make_most(few, cuts.ranks)[:1] if cuts.few and few is not None else []
     if cuts.gains and (gains := against.gains_most()) is not None:
         lines.append(f"jobs of {gains.replace('-', ' to ')} CPU{'' if gains == '1' else 's'} gain most")
     return lines

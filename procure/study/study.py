@@ -21,6 +21,7 @@ from procure.packages.expand import MOST_HELD
 from procure.packages.order import OrderLines, order_lines
 from procure.packages.quote_file import OfferReading, read_quote_file
 from procure.policies import catalog
+from procure.policies.owners import written
 from procure.progress import silent
 from procure.settings import (
     MOST_COUNTED,
@@ -173,6 +174,8 @@ class Search(Settings):
     ] = 5
 
 
+UNOWNED = "first-fit"
+"""The policy of a study with owners that names none."""
 MOST_WORKLOADS = 10_000
 """Workloads of a study: a day each of 27 years."""
 MOST_MADE = 3_000_000
@@ -198,6 +201,7 @@ class Study(Settings):
     futures: StudyFutures | None = None
     targets: dict[str, str] = Field(default_factory=dict)
     gpu_models: dict[str, GpuModel] = Field(default_factory=dict)
+    owners: dict[str, float] = Field(default_factory=dict)
     _path: Path = PrivateAttr(default=Path("study.toml"))
 
     @field_validator("workloads")
@@ -234,6 +238,20 @@ class Study(Settings):
     def _targets_can_be_read(cls, targets: dict[str, str]) -> dict[str, str]:
         parse_targets(targets)
         return targets
+
+    @model_validator(mode="after")
+    def _owners_first(self) -> Study:
+        """Let the policies go by the owners of nodes."""
+        if not self.owners:
+            return self
+        named = self.simulate.policies if "policies" in self.simulate.model_fields_set else (UNOWNED,)
+        held = {"hold": "owners", "owners": written(self.owners)}
+        try:
+            labels = tuple(catalog.spec(name, held).label for name in named)
+        except TableError as error:
+            raise ValueError(f"owners: {error}") from None
+        self.__dict__["simulate"] = self.simulate.model_copy(update={"policies": labels})
+        return self
 
     @property
     def objective(self) -> str:
