@@ -45,7 +45,7 @@ class OwnersFirst(NamedTuple):
 
     def apart(self, state):
         """Jobs of one request and group are refused alike."""
-        return (self.group,)
+        return (self.group, state.shape)
 
     def admits(self, state, job, reserved):
         """Open a job's own nodes, everybody's, and those of groups of which nobody waits; say whether these do."""
