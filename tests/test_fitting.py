@@ -109,6 +109,18 @@ def test_policy_rules_equals_its_slow_twin(tmp_path):
     assert (ran["start_time"] - origin).tolist() == naive_easy(own, 6, held)
 
 
+def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
+    """An inferred limit keeps no job out for ever."""
+    jobs, nodes = log_of(100, span=DAY // 8), nodes_of(6)
+    write_site(Site(rules=(Rule(kind="limit", subject="user * cpus", value=2),)), nodes, tmp_path)
+    ran = simulate(jobs, nodes, f"rules:site={tmp_path}").schedule
+    assert ran["start_time"].notna().all()
+    for row in ran[(ran["n_nodes"] == 3) & (ran["run_time"] > 0)].itertuples():
+        mine = ran[(ran["user"] == row.user) & (ran["job_id"] != row.job_id) & (ran["run_time"] > 0)]
+        together = (mine["start_time"] < row.end_time) & (row.start_time < mine["end_time"])
+        assert not together.any()
+
+
 def test_without_a_site_both_are_easy():
     """Without rules nobody is held back."""
     jobs, nodes = log_of(200, span=DAY // 2), nodes_of(5)

@@ -13,7 +13,7 @@ from procure.simulator.kernel import part
 from procure.simulator.seams import hold, order
 
 HOUR = 3600
-MOMENT, N_ENDED, N_SUBMITTED, N_OUTSIDE = range(4)
+N_SUBMITTED, N_OUTSIDE = range(2)
 
 
 @order
@@ -45,7 +45,8 @@ class Inferred(NamedTuple):
     high: np.ndarray  # float64[n_features]
     release: np.ndarray  # int64[n_jobs], s; filled as jobs are submitted
     row: np.ndarray  # float64[n_features], room
-    notes: np.ndarray  # int64[4]
+    has_ended: np.ndarray  # bool[n_jobs], as far as the counts know
+    notes: np.ndarray  # int64[2]
     lines: Any  # of those who may start
     queue: Any  # of those who may hold the reservation
 
@@ -55,12 +56,12 @@ class Inferred(NamedTuple):
 
     def follow(self, state):
         """Bring the counts up to now, predict the holds of what came, and pass over whoever is held."""
-        notes, now = self.notes, state.now[0]
-        if notes[MOMENT] != now:
-            notes[MOMENT], notes[N_ENDED] = now, 0
-        while notes[N_ENDED] < state.n_ended[0]:
-            finish(self.watch, state.ended[notes[N_ENDED]])
-            notes[N_ENDED] += 1
+        notes = self.notes
+        for i in range(state.n_ended[0]):
+            job = state.ended[i]
+            if not self.has_ended[job]:
+                self.has_ended[job] = True
+                finish(self.watch, job)
         while notes[N_SUBMITTED] < state.n_submitted[0]:
             job = notes[N_SUBMITTED]
             notes[N_SUBMITTED] += 1
@@ -126,7 +127,10 @@ def is_held(own, state, job):
     if own.release[job] > now:
         return True
     counts = own.watch.counts
-    if counts[1, user] >= own.max_jobs[user] or counts[0, user] + own.watch.cpus[job] > own.max_cpus[user]:
+    # A job that is larger than its user's limit runs alone: the limit was inferred from others.
+    if counts[1, user] > 0 and (
+        counts[1, user] >= own.max_jobs[user] or counts[0, user] + own.watch.cpus[job] > own.max_cpus[user]
+    ):
         return True
     return own.any_closed and is_closed(own, job, now)
 

@@ -168,7 +168,8 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int, site: Site, rest: Re
         high=high,
         release=np.full(n, -1, np.int64),
         row=np.zeros(len(FEATURES)),
-        notes=np.array([-1, 0, 0, 0], np.int64),
+        has_ended=np.zeros(n, bool),
+        notes=np.zeros(2, np.int64),
         lines=None,
         queue=None,
     )
