@@ -15,7 +15,7 @@ from procure.recommender.race import features_of
 from procure.run import run_prepared
 from procure.schemas import CLASSES
 from procure.study import Plan
-from procure.sweep.runner import Bench, make_bench, simulate_batch
+from procure.sweep.runner import Bench, make_bench, ready_of_package, simulate_batch
 from procure.workload.past import N_PARTS, part_bounds, waits_by_part
 
 
@@ -60,14 +60,11 @@ class Candidates:
 
     def past_by_part(self, on: Bench, rows: np.ndarray) -> np.ndarray:
         """Replay the past once a package; return its waits, s, float64[1 + parts, 1 + classes, rows]."""
-        ready, n = on.ready, on.n_existing
+        ready = on.ready
         found, submit = np.empty((1 + N_PARTS, 1 + len(CLASSES), len(rows))), ready.jobs.submit
         bounds = part_bounds(submit, ready.counts_from)
         for i, row in enumerate(rows):
-            nodes = np.repeat(np.arange(n, len(ready.kind_of)), self.counts[row])
-            nodes = np.concatenate([np.arange(n), nodes])
-            mine = {name: getattr(ready, name)[nodes] for name in ("kind_of", "leaf", "pod")}
-            start = run_prepared(replace(ready, **mine), on.policy).start
+            start = run_prepared(ready_of_package(on, self.counts[row]), on.policy).start
             wait = np.where(start >= 0, start - submit, -1)
             found[:, :, i] = waits_by_part(submit, wait, ready.job_class, bounds)
         return found

@@ -108,14 +108,19 @@ def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> t
     return _result_rows(bench, package_ids, out, reasons), seconds
 
 
-def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[float, str]:
+def ready_of_package(bench: Bench, counts: np.ndarray) -> Prepared:
+    """Return what a run of one package needs: the existing nodes, then as many of each type as it holds."""
     ready, n = bench.ready, bench.n_existing
     rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), counts)])
+    table = None if ready.nodes is None else ready.nodes.iloc[rows].reset_index(drop=True)
+    return replace(
+        ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows], nodes=table
+    )
+
+
+def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[float, str]:
     try:
-        table = None if ready.nodes is None else ready.nodes.iloc[rows].reset_index(drop=True)
-        ready = replace(
-            ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows], nodes=table
-        )
+        ready = ready_of_package(bench, counts)
         found = run_prepared(ready, bench.policy)
     except Exception as error:  # a policy may raise anything; one run is not worth a sweep
         return 0.0, f"{type(error).__name__}: {error}"

@@ -1,0 +1,174 @@
+"""Ask the slow twin of policy slurm, at each pass that a real Slurm's log tells of, what it would start.
+
+At each pass the twin is given what really ran and waited, so that a difference is one of rules alone.
+
+    python benchmarks/slurm_passes.py benchmarks/slurm_scenarios/backfill.toml runs/backfill-1
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import copy
+import csv
+import datetime
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from slurm_agreement import read_run, site_of
+from slurm_scenarios import load
+
+from procure.site.layout import lay_out
+from procure.workload.slurm_text import expand_nodes
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from naive_slurm import NaiveSlurm
+
+_ID = r"JobId=(\S+?)(?:\((\S+?)\))?"
+_LINES = (
+    ("submit", re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\S+)()()")),
+    ("main", re.compile(r"Running job scheduler for (full|default)()()")),
+    ("backfill", re.compile(r"_attempt_backfill: (beginning)()()")),
+    ("start", re.compile(rf"sched: Allocate {_ID} NodeList=(\S+)")),
+    ("start", re.compile(rf"_start_job: Started {_ID} in \S+ on (\S+)")),
+    ("end", re.compile(rf"_job_complete: {_ID} done()")),
+)
+_KEPT = (
+    "waiting", "running", "start", "end", "free", "n_on", "used", "run_until", "charged", "array_running", "on_nodes",
+    "accrues",
+)  # fmt: skip
+_NEVER = 2**50
+
+
+def read_log(path: Path, first: int) -> list[tuple[float, str, tuple[str, ...]]]:
+    """Return what happened: seconds after ``first``, what, and its words."""
+    found = []
+    for line in path.read_text(errors="replace").splitlines():
+        for what, pattern in _LINES:
+            match = pattern.search(line)
+            if match and line.startswith("["):
+                at = datetime.datetime.fromisoformat(line[1 : line.index("]")]).timestamp() - first
+                found.append((at, what, match.groups()))
+    return found
+
+
+class Passes:
+    """The twin, led through the log of a real run."""
+
+    def __init__(self, twin: NaiveSlurm, job_of: dict[str, int], node_names: list[str]) -> None:
+        """Begin with an empty system; no job ends but by the log."""
+        self.twin, self.job_of = twin, job_of
+        self.row = {name: n for n, name in enumerate(node_names)}
+        self.twin.end = [_NEVER] * twin.n_jobs
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.open: tuple[str, float, dict[int, list[int]]] | None = None
+        self.actual: dict[int, list[int]] = {}
+
+    def go_to(self, at: float) -> None:
+        """Move the clock, and compute priorities when they are due."""
+        twin, period = self.twin, self.twin.site.priority.calc_period
+        twin.now = math.floor(at)
+        while twin.now - twin.last_calc >= period:
+            twin.decay(twin.last_calc + period)
+
+    def begin_pass(self, kind: str, full: bool, at: float) -> None:
+        """Note what the twin would start, and leave its state as it was."""
+        self.close()
+        self.go_to(at)
+        twin = self.twin
+        kept = {name: copy.deepcopy(getattr(twin, name)) for name in _KEPT}
+        if kind == "main":
+            twin.main(full=full)
+        else:
+            twin.backfill()
+        started = [job for job in range(twin.n_jobs) if twin.start[job] >= 0 and kept["start"][job] < 0]
+        self.open = (kind, at, {job: sorted(twin.on_nodes[job]) for job in started})
+        self.actual = {}
+        for name, value in kept.items():
+            setattr(twin, name, value)
+
+    def close(self) -> None:
+        """Compare the open pass with what Slurm started in it, and start that."""
+        if self.open is None:
+            return
+        kind, at, expected = self.open
+        self.counts[f"{kind} passes"] += 1
+        self.counts[f"{kind} passes alike"] += set(expected) == set(self.actual)
+        self.counts[f"{kind} starts"] += len(self.actual)
+        self.counts[f"{kind} starts alike"] += len(set(expected) & set(self.actual))
+        self.counts[f"{kind} starts alike, same nodes"] += sum(
+            expected.get(job) == nodes for job, nodes in self.actual.items()
+        )
+        now, self.twin.now = self.twin.now, math.floor(at)
+        for job, nodes in self.actual.items():
+            self.twin.begin(job, nodes)
+            self.twin.end[job] = _NEVER
+        self.twin.now, self.open = now, None
+
+    def take(self, at: float, what: str, words: tuple[str, ...]) -> None:
+        """Take one line of the log in."""
+        twin = self.twin
+        if what in ("main", "backfill"):
+            self.begin_pass(what, words[0] == "full", at)
+            return
+        job = self.job_of.get(words[1] or words[0], self.job_of.get(words[0]))
+        if what == "submit":
+            tasks = [row for name, row in self.job_of.items() if name.split("_")[0] == words[0]]
+            for row in dict.fromkeys(tasks):
+                if row not in twin.waiting and twin.start[row] < 0 and not twin.layout.rejected[row]:
+                    twin.waiting.append(row)
+                    twin.now = math.floor(at)
+                    twin.set_priority(row)
+        elif what == "start" and job is not None and twin.start[job] < 0:
+            self.actual[job] = sorted(self.row[name] for name in expand_nodes(words[2]))
+        elif what == "end":
+            self.close()
+            if job in twin.running:
+                self.go_to(at)
+                twin.end[job] = twin.now
+                twin.finish(job)
+
+
+def passes(scenario: dict[str, Any], folder: Path, clock: int) -> pd.Series:
+    """Return how many passes and starts there were, and in how many the twin agrees."""
+    run = read_run(folder, scenario)
+    began = int(run.jobs["submit_time"].min())
+    site, nodes = site_of(scenario, int((folder / "first").read_text()))
+    site = site.model_copy(update={"latency": site.latency.model_copy(update={"clock": clock})})
+    ordered = run.jobs.sort_values("submit_time", kind="stable", ignore_index=True)
+    twin = NaiveSlurm(site, lay_out(site, nodes, ordered), ordered["run_time"], began)
+    row_of = {name: row for row, name in enumerate(ordered["job_id"])}
+    job_of: dict[str, int] = {}
+    with (folder / "sacct.psv").open() as file:
+        for row in csv.DictReader(file, delimiter="|"):
+            task = row["JobID"].partition("_")[2]
+            name = f"{row['JobName']}_{task}" if task.isdigit() else row["JobName"]
+            if name in row_of:
+                job_of[row["JobIDRaw"]] = job_of[row["JobID"]] = row_of[name]
+    led = Passes(twin, job_of, nodes["node_id"].tolist())
+    for at, what, words in read_log(folder / "slurmctld.log", began):
+        led.take(at, what, words)
+    led.close()
+    return pd.Series(led.counts)
+
+
+def main() -> None:
+    """Print the counts of each run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scenario", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("--clock", type=int, default=-3, help="latency.clock of these runs")
+    options = parser.parse_args()
+    for folder in options.runs:
+        print(folder.name)
+        print(passes(load(options.scenario), folder, options.clock).to_string())
+
+
+if __name__ == "__main__":
+    main()
