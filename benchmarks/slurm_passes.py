@@ -60,10 +60,9 @@ class Passes:
     """The twin, led through the log of a real run."""
 
     def __init__(self, twin: NaiveSlurm, job_of: dict[str, int], node_names: list[str]) -> None:
-        """Begin with an empty system; no job ends but by the log."""
+        """Begin with an empty system."""
         self.twin, self.job_of = twin, job_of
         self.row = {name: n for n, name in enumerate(node_names)}
-        self.twin.end = [_NEVER] * twin.n_jobs
         self.counts: collections.Counter[str] = collections.Counter()
         self.open: tuple[str, float, dict[int, list[int]]] | None = None
         self.actual: dict[int, list[int]] = {}
