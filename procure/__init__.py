@@ -16,7 +16,7 @@ When will my job start? (stable)
     `train_queue`, `update_queue`, `predict_queue` with `QueueRequest`, `read_queue`, `evaluate_queue`;
     `save_queue`, `load_queue`.
 Why did jobs wait? (experimental)
-    `account_waits`.
+    `account_waits`; `fit_site`.
 Which jobs will come? (experimental)
     `find_patterns`, `forecast_jobs`, `evaluate_forecasts`.
 What has a policy learnt to start? (experimental)
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from procure.comparison import compare
     from procure.explanation import explain
     from procure.explorer import search
+    from procure.fitting.fit import fit_site
     from procure.forecast import evaluate as evaluate_forecasts
     from procure.forecast import find_patterns
     from procure.forecast.expected import forecast_jobs
@@ -111,6 +112,7 @@ _HOME = {
     "explain": "procure.explanation",
     "fat_tree": "procure.topology.fat_tree:make_nodes",
     "find_patterns": "procure.forecast",
+    "fit_site": "procure.fitting.fit",
     "forecast_jobs": "procure.forecast.expected",
     "forward": "procure.recommender.forward",
     "generate": "procure.workload",
@@ -175,6 +177,7 @@ __all__ = [
     "explain",
     "fat_tree",
     "find_patterns",
+    "fit_site",
     "forecast_jobs",
     "forward",
     "generate",

@@ -1,0 +1,173 @@
+"""Measure the figures of docs/claims/why.md: fidelity of replays on later parts, the account, and counterfactuals.
+
+python benchmarks/why_claims.py fidelity --data ../shared/data kth wagap ccr blue hpc2n   fit on 60 %, judge on 40 %
+python benchmarks/why_claims.py account --data ../shared/data --out docs/claims           tables, and a picture of KTH
+python benchmarks/why_claims.py counterfactual                                            a centre with hidden rules
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from procure.account.account import account_waits
+from procure.account.layout import started_jobs
+from procure.account.picture import picture
+from procure.fitting.fidelity import fidelity
+from procure.fitting.fit import fit_site
+from procure.run import simulate
+from procure.site.model import Rule, Site
+from procure.site.store import write_site
+from procure.tables import JOB, NODE, check
+from procure.workload import import_log
+
+LOGS = {
+    "kth": ("pwa/KTH-SP2-1996-2.1-cln.swf.xz", {"format": "swf"}, [(100, 1, 1000)]),
+    "hpc2n": ("pwa/HPC2N-2002-2.1-cln.swf.xz", {"format": "swf", "cpus_per_node": 2}, [(120, 2, 100_000)]),
+    "blue": ("pwa/SDSC-BLUE-2000-4.2-cln.swf.xz", {"format": "swf", "cpus_per_node": 8}, [(144, 8, 4096)]),
+    "ccr": ("ccr_sacct_2017/pozidriv_2017.csv.xz", {"format": "csv", "preset": "ccr"}, None),
+    "wagap": (
+        "metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz",
+        {"format": "swf", "preset": "metacentrum"},
+        [(20, 80, 529_426), (48, 12, 94_036)],
+    ),
+}
+
+
+def nodes_of(kinds: list[tuple[int, int, int]]) -> pd.DataFrame:
+    """Return a node table of some kinds: how many, CPUs, MB."""
+    rows = [(f"k{i}-{j}", cpus, mem) for i, (n, cpus, mem) in enumerate(kinds) for j in range(n)]
+    return check(pd.DataFrame(rows, columns=["node_id", "cpus", "mem_mb"]), NODE)
+
+
+def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the nodes that a log names, each as large as what ran on it at once."""
+    events: dict[str, list[tuple[int, int, int, int]]] = {}
+    for row in started_jobs(jobs).itertuples():
+        for name in row.node_ids.split(","):
+            asked = row.cpus_per_node, row.mem_mb_per_node
+            events.setdefault(name, []).append((row.start_time, 1, *asked))
+            events[name].append((row.end_time, 0, -asked[0], -asked[1]))
+    rows = []
+    for name, changes in sorted(events.items()):
+        levels = np.cumsum([change[2:] for change in sorted(changes)], axis=0)
+        rows.append((name, *levels.max(0).tolist()))
+    return check(pd.DataFrame(rows, columns=["node_id", "cpus", "mem_mb"]), NODE)
+
+
+def load(name: str, data: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a log by submission, and its nodes."""
+    path, settings, kinds = LOGS[name]
+    jobs = import_log(data / path, skip_bad_rows=True, **settings).jobs
+    jobs = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
+    return jobs, seen_nodes(jobs) if kinds is None else nodes_of(kinds)
+
+
+def measure_fidelity(arguments: argparse.Namespace) -> None:
+    """Fit on the first 60 % of the jobs, replay the last 40 %."""
+    for name in arguments.logs or LOGS:
+        jobs, nodes = load(name, arguments.data)
+        cut = int(0.6 * len(jobs))
+        early, late = (part.reset_index(drop=True) for part in (jobs.iloc[:cut], jobs.iloc[cut:]))
+        began = time.perf_counter()
+        fitted = fit_site(early, nodes)
+        took = time.perf_counter() - began
+        with tempfile.TemporaryDirectory() as folder:
+            fitted.write(folder)
+            for policy in ("easy", f"rules:site={folder}", f"as-logged:site={folder}"):
+                found = fidelity(late, simulate(late, nodes, policy).schedule)
+                print(name, policy.partition(":")[0], *(f"{one:,.3f}" for one in found), flush=True)
+        print(name, f"fitted in {took:,.0f} s:", "; ".join(fitted.notes), flush=True)
+
+
+def measure_account(arguments: argparse.Namespace) -> None:
+    """Account for every log, and draw KTH's."""
+    for name in arguments.logs or LOGS:
+        jobs, nodes = load(name, arguments.data)
+        began = time.perf_counter()
+        found = account_waits(jobs, nodes)
+        print(f"{name}, {time.perf_counter() - began:.1f} s\n{found}\n{found.sentence}\n", flush=True)
+        if name == "kth" and arguments.out:
+            picture(found, arguments.out / "why-kth.svg")
+
+
+def hidden_centre(seed: int) -> tuple[pd.DataFrame, Site]:
+    """Return jobs, and rules that a fit does not know: limits, closed hours, pauses that differ by user."""
+    rng = np.random.default_rng(seed)
+    n = 5000
+    run = np.maximum(30, rng.lognormal(7.3, 1.4, n)).astype(int)
+    user = rng.choice(12, n, p=rng.dirichlet(np.ones(12)))
+    submit = 1_600_041_600 + np.sort(rng.integers(0, 40 * 86_400, n))
+    jobs = pd.DataFrame(
+        {
+            "job_id": [str(i) for i in range(n)],
+            "user": [f"u{one}" for one in user],
+            "submit_time": submit,
+            "requested_time": np.minimum(run * rng.choice([1, 2, 6], n), 200_000) + 60,
+            "run_time": run,
+            "n_nodes": rng.choice([1, 2, 4, 8], n, p=[0.5, 0.2, 0.2, 0.1]),
+            "cpus_per_node": 1,
+        }
+    )
+    hours = tuple(24 * day + hour for day in range(5) for hour in range(8, 16))
+    rules = [Rule(kind="closed_hours", subject="over 14400", value=hours)]
+    rules += [Rule(kind="pause", subject=f"user u{i}", value=int(rng.integers(10, 900))) for i in range(12)]
+    rules += [
+        Rule(kind="limit", subject=f"user u{i} cpus", value=int(rng.integers(4, 12))) for i in range(0, 12, 2)
+    ]
+    return check(jobs, JOB), Site(rules=tuple(rules))
+
+
+def measure_counterfactual(arguments: argparse.Namespace) -> None:
+    """Predict what 20 % more nodes do to the mean wait, against what they do under the hidden rules."""
+    for seed in range(arguments.seeds):
+        jobs, hidden = hidden_centre(seed)
+        now, more = nodes_of([(20, 1, 1000)]), nodes_of([(24, 1, 1000)])
+        with tempfile.TemporaryDirectory() as folder:
+            truth, own = Path(folder) / "truth", Path(folder) / "own"
+            write_site(hidden, now, truth)
+            log = simulate(jobs, now, f"rules:site={truth}").schedule
+            bought = simulate(jobs, more, f"rules:site={truth}").schedule
+            before, after = (float((one["start_time"] - jobs["submit_time"]).mean()) for one in (log, bought))
+            fitted = fit_site(log, now)
+            fitted.write(own)
+            print(
+                f"seed {seed}: true mean wait {before:,.0f} s, with 20 % more nodes {after:,.0f} s",
+                flush=True,
+            )
+            for policy in ("easy", f"rules:site={own}", f"as-logged:site={own}"):
+                waits = [
+                    float((simulate(jobs, nodes, policy).schedule["start_time"] - jobs["submit_time"]).mean())
+                    for nodes in (now, more)
+                ]
+                effect = (waits[0] - waits[1]) / (before - after)
+                name = policy.partition(":")[0]
+                print(
+                    f"  {name}: {waits[0]:,.0f} → {waits[1]:,.0f} s, {effect:.2f} of the true effect",
+                    flush=True,
+                )
+            print(f"  {'; '.join(fitted.notes)}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["fidelity", "account", "counterfactual"])
+    parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, help="folder of the picture")
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}[
+        arguments.what
+    ](arguments)
+
+
+if __name__ == "__main__":
+    main()
