@@ -35,9 +35,7 @@ K = 50
 
 def main() -> None:
     """Run the ablations that were asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path, nargs="?", default=Path("pipelines/ablation-embedded.toml"))
     parser.add_argument("--data", type=Path, help="folder of real logs: a study of --day is made from them")
     parser.add_argument("--day", action="append", default=[], help="only these workloads")
@@ -75,10 +73,7 @@ def real_days(data: Path, days: list[str], out: Path) -> Path:
     """Write job tables of real days and an exhaustive study of them; return the study file."""
     folder = out / "days"
     folder.mkdir(parents=True, exist_ok=True)
-    logs = [
-        import_log(path, "csv", "beocat").jobs
-        for path in sorted((data / "beocat_2021").glob("all_jobs_*.csv.xz"))
-    ]
+    logs = [import_log(path, "csv", "beocat").jobs for path in sorted((data / "beocat_2021").glob("all_jobs_*.csv.xz"))]
     lines = [
         f'name = "ablation-days"\nquotes = "{Path("quotes/example-2023.csv").resolve()}"',
         "[packages]\nbudget_usd = 1_000_000",
@@ -103,9 +98,7 @@ def _results(plan: Plan) -> pd.DataFrame:
     return read_results(plan.study, plan)
 
 
-def judged(
-    case: Case, x: np.ndarray, share: float, seed: int, hit_share: float = 0.05
-) -> dict[str, object] | None:
+def judged(case: Case, x: np.ndarray, share: float, seed: int, hit_share: float = 0.05) -> dict[str, object] | None:
     """Simulate a random share of the packages that run every job, learn from them, and judge the list."""
     able = np.flatnonzero(case.runs_all & case.simulated)
     wait, price = case.wait[able], case.packages["price_usd"].to_numpy(dtype="float64")[able]
@@ -205,16 +198,12 @@ def draw(name: str, table: pd.DataFrame, path: Path) -> None:
     if name == "features":
         _draw_features(axes, table)
     else:
-        along, label = {"share": ("share", "share of the packages simulated"), "days": ("days", "days used")}[
-            name
-        ]
+        along, label = {"share": ("share", "share of the packages simulated"), "days": ("days", "days used")}[name]
         for one, column in zip(axes, ("precision", "regret_first"), strict=True):
             groups = table.groupby(along)[column]
             x = np.array(sorted(table[along].unique()), dtype="float64")
             one.plot(x, groups.median(), color=PALETTE[0], marker="o", markersize=3, label="median")
-            one.fill_between(
-                x, groups.quantile(0.1), groups.quantile(0.9), color=PALETTE[0], alpha=0.2, linewidth=0
-            )
+            one.fill_between(x, groups.quantile(0.1), groups.quantile(0.9), color=PALETTE[0], alpha=0.2, linewidth=0)
             if column == "regret_first" and name == "share":
                 one.plot(x, table.groupby(along)["regret_bought"].median(), color=PALETTE[1], linestyle="--",
                          label="best of the sample and the first 50")  # fmt: skip
@@ -222,9 +211,7 @@ def draw(name: str, table: pd.DataFrame, path: Path) -> None:
             one.set_xscale("log")
             one.set_xlabel(label)
             if name == "share":
-                one.xaxis.set_major_formatter(
-                    lambda value, _: f"{value:.1%}" if value < 0.01 else f"{value:.0%}"
-                )
+                one.xaxis.set_major_formatter(lambda value, _: f"{value:.1%}" if value < 0.01 else f"{value:.0%}")
             else:
                 one.set_xticks(x, [f"{value:.0f}" for value in x])
                 one.minorticks_off()

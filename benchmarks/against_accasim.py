@@ -87,9 +87,7 @@ def main() -> None:
         jobs = import_log(folder / "jobs.swf", "swf").jobs
         unlimited = jobs["requested_time"] == 0
         jobs["requested_time"] = jobs["requested_time"].where(~unlimited, jobs["run_time"].clip(lower=1))
-        nodes = pd.DataFrame(
-            {"node_id": [f"n{i}" for i in range(processors)], "cpus": 1, "mem_mb": np.int64(10**7)}
-        )
+        nodes = pd.DataFrame({"node_id": [f"n{i}" for i in range(processors)], "cpus": 1, "mem_mb": np.int64(10**7)})
         print(f"{log.name}: {len(jobs):,} jobs, {processors} processors")
         if far:
             for policy in sys.argv[6:] or ("fifo", "sjf", "easy"):

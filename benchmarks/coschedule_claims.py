@@ -203,9 +203,7 @@ WEIGHT = 10_000
 
 def quotas(seconds: float) -> None:
     """On one CPU: what each of two commands got against the quota that was set."""
-    print(
-        "| Donor and guest | Quota | Guest, % of the CPU | Donor's quota | Donor, % | Donor's pace | Guest's pace |"
-    )
+    print("| Donor and guest | Quota | Guest, % of the CPU | Donor's quota | Donor, % | Donor's pace | Guest's pace |")
     print("|" + " --- |" * 7)
     for name, (donor, guest) in list(PAIRS.items())[:3]:
         words = [[sys.executable, "-c", text, ENDLESS] for text in (donor, guest)]
@@ -256,9 +254,7 @@ def _steps(text: str, seconds: float = 6.0) -> str:
 def _took(donor, guest, *, limit: float = 600.0, **how) -> tuple[float, float]:
     """The donor's seconds, and the share of the CPU that the guest got meanwhile; the guest is ended then."""
     found = run(donor, guest, limit=limit, interval=0.5, n_cpus=1, weight=WEIGHT, until_donor=True, **how)
-    return found.donor["seconds"], float(
-        found.log["guest_share"].iloc[1:].mean() if len(found.log) > 1 else 0.0
-    )
+    return found.donor["seconds"], float(found.log["guest_share"].iloc[1:].mean() if len(found.log) > 1 else 0.0)
 
 
 STATIC_CPU = {64: (94, 99, 51, 99), 128: (73, 99, 36, 99), 256: (55, 99, 26, 99)}
@@ -280,9 +276,7 @@ def profiled(jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     kind = dict(zip(users, rng.integers(0, 4, len(users)), strict=True))
     profiles = np.array([profile[1:] for profile in PROFILES[64].values()], dtype=float)
     of = profiles[jobs["user"].map(kind).to_numpy()]
-    return jobs.assign(
-        cpu_percent=of[:, 0], mem_percent=of[:, 1], bandwidth_percent=of[:, 1], mem_mb_per_node=0
-    )
+    return jobs.assign(cpu_percent=of[:, 0], mem_percent=of[:, 1], bandwidth_percent=of[:, 1], mem_mb_per_node=0)
 
 
 LOGS = {
@@ -325,18 +319,14 @@ def logs(folder: Path, name: str, n_jobs: int, seeds: int) -> None:
                 schedule["began_as_guest"].sum() if "began_as_guest" in schedule else 0, found.elapsed,
             ])  # fmt: skip
         wait, slow, holds, used, span, longer, guests, kernel = np.mean(rows, axis=0)
-        shown = (
-            "–" if not policy.startswith("coschedule") else form + ("" if worse == 1 else ", twice as bad")
-        )
+        shown = "–" if not policy.startswith("coschedule") else form + ("" if worse == 1 else ", twice as bad")
         print(f"| `{policy}` | {shown} | {wait:.2f} | {slow:.1f} | {holds:.1f} | {used:.1f} | {span:.1f} "
               f"| {longer:.1f} | {guests:,.0f} | {kernel:.1f} |", flush=True)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "part", choices=("regret", "learners", "study", "published", "quotas", "slowdown", "log")
-    )
+    parser.add_argument("part", choices=("regret", "learners", "study", "published", "quotas", "slowdown", "log"))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0, help="of the study")
     parser.add_argument("--cases", type=int, default=4000)

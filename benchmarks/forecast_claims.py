@@ -104,9 +104,7 @@ def schedule(arguments: argparse.Namespace) -> dict[str, object]:
     tables = {}
     for name, chosen in TABLES.items():
         among = criteria[criteria.index.isin(chosen)]
-        tables[name] = (
-            rank(among, PUBLISHED_WEIGHTS, {"usage"}).score.round(4).to_dict() if len(among) > 1 else {}
-        )
+        tables[name] = rank(among, PUBLISHED_WEIGHTS, {"usage"}).score.round(4).to_dict() if len(among) > 1 else {}
     values = pd.DataFrame(weekly)
     tests = paired_tests(values, values.columns[0])
     better = {p: int((values[p] < values.iloc[:, 0]).sum()) for p in values.columns[1:]}
@@ -143,9 +141,7 @@ def halves(arguments: argparse.Namespace) -> dict[str, object]:
             chance, came = sure[rows], f.came[rows]
             if not 0 < came.sum() < len(came):
                 continue  # a log hardly longer than two periods has none in its first half
-            alone = [
-                worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(_draws(len(chance)))
-            ]
+            alone = [worst_tenth(chance, rng.random(len(chance)) < chance) for _ in range(_draws(len(chance)))]
             found[f"{period}, {name}"] = judge(chance, came) | {
                 "n_days": len(np.unique((f.issued[rows] - patterns.first) // 86_400)),
                 "auc_within": auc_within(chance, came, f.key[rows]),
@@ -168,9 +164,7 @@ def _raw(
     path = Path(arguments.keep) / f"{Path(arguments.log[0]).name}-{period}.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as kept:
-            if np.array_equal(kept["issued"], forecasts.issued) and np.array_equal(
-                kept["came"], forecasts.came
-            ):
+            if np.array_equal(kept["issued"], forecasts.issued) and np.array_equal(kept["came"], forecasts.came):
                 return kept["chance"]
     chance = raw_chances(patterns, forecasts, rows)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,14 +183,10 @@ def _alike(left: np.ndarray, group: np.ndarray) -> float:
     return float(np.clip((total**2 - squares).sum() / pairs / np.mean(left**2), 0, 1)) if pairs else 0.0
 
 
-def _gain_range(
-    chance: np.ndarray, came: np.ndarray, user: np.ndarray, rng: np.random.Generator
-) -> list[float]:
+def _gain_range(chance: np.ndarray, came: np.ndarray, user: np.ndarray, rng: np.random.Generator) -> list[float]:
     """Return the middle 95 % of the Brier gain over 1,000 draws of as many users, with repetition."""
     user = _numbered(user)
-    errors, hits, n = (
-        np.bincount(user, values) for values in ((chance - came) ** 2, came, np.ones(len(came)))
-    )
+    errors, hits, n = (np.bincount(user, values) for values in ((chance - came) ** 2, came, np.ones(len(came))))
     drawn = rng.integers(0, len(n), (1000, len(n)))
     errors, hits, n = (values[drawn].sum(axis=1) for values in (errors, hits, n))
     tells = (hits > 0) & (hits < n)  # a draw in which all came, or none, has no constant to be held against
@@ -216,9 +206,7 @@ def _holds(chance: np.ndarray, came: np.ndarray, user: np.ndarray, since: np.nda
     }  # fmt: skip
 
 
-def _luck(
-    chance: np.ndarray, came: np.ndarray, group: np.ndarray, rng: np.random.Generator
-) -> dict[str, object]:
+def _luck(chance: np.ndarray, came: np.ndarray, group: np.ndarray, rng: np.random.Generator) -> dict[str, object]:
     """Return the number of groups, how alike outcomes within one are, and worst tenths of draws so alike."""
     group = _numbered(group)
     alike = _alike(came - chance, group)
@@ -254,9 +242,7 @@ def bounds(arguments: argparse.Namespace) -> dict[str, object]:
         f = make_forecasts(patterns, period)
         rows = (f.known < NEVER) & (f.issued >= patterns.first + 2 * PERIODS[period])
         came, day = f.came[rows].astype(float), (f.issued[rows] - patterns.first) // 86_400
-        sure = {
-            name: _other_days(group[rows], day, came) for name, group in (("user", f.user), ("key", f.key))
-        }
+        sure = {name: _other_days(group[rows], day, came) for name, group in (("user", f.user), ("key", f.key))}
         columns, sure["model"] = features(patterns, f).to_numpy()[rows], np.full(len(came), came.mean())
         for fold in range(5):
             out = day // 7 % 5 == fold
@@ -270,8 +256,7 @@ def bounds(arguments: argparse.Namespace) -> dict[str, object]:
 def _other_days(group: np.ndarray, day: np.ndarray, came: np.ndarray) -> np.ndarray:
     of_day = _numbered(group, day)
     hits, n = (
-        np.bincount(group, values)[group] - np.bincount(of_day, values)[of_day]
-        for values in (came, np.ones(len(came)))
+        np.bincount(group, values)[group] - np.bincount(of_day, values)[of_day] for values in (came, np.ones(len(came)))
     )
     return np.asarray((hits + 4 * came.mean()) / (n + 4))
 
@@ -284,9 +269,7 @@ def control(arguments: argparse.Namespace) -> dict[str, object]:
     """
     jobs, settings = _log(arguments), PatternSettings(tz=arguments.tz)
     made = [find_patterns(jobs, settings)]
-    made += [
-        find_patterns(shuffle_days(jobs, seed, arguments.tz), settings) for seed in range(arguments.shuffles)
-    ]
+    made += [find_patterns(shuffle_days(jobs, seed, arguments.tz), settings) for seed in range(arguments.shuffles)]
     found: dict[str, object] = {}
     for period in made[0].layers():
         values = []
@@ -312,9 +295,7 @@ def control(arguments: argparse.Namespace) -> dict[str, object]:
     return found
 
 
-def _at_once(
-    sure: np.ndarray, came: np.ndarray, key: np.ndarray, issued: np.ndarray, near: int
-) -> list[float]:
+def _at_once(sure: np.ndarray, came: np.ndarray, key: np.ndarray, issued: np.ndarray, near: int) -> list[float]:
     order = np.lexsort((issued, key))
     right = pairs = 0.0
     for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
@@ -350,9 +331,7 @@ def _on_nodes(jobs: pd.DataFrame, arguments: argparse.Namespace) -> tuple[pd.Dat
     else:
         cpus = [1] * arguments.cpus
         jobs = jobs.assign(n_nodes=jobs["n_nodes"] * jobs["cpus_per_node"].clip(lower=1), cpus_per_node=1)
-    return jobs, pd.DataFrame(
-        {"node_id": [f"n{i}" for i in range(len(cpus))], "cpus": cpus, "mem_mb": 1, "gpus": 0}
-    )
+    return jobs, pd.DataFrame({"node_id": [f"n{i}" for i in range(len(cpus))], "cpus": cpus, "mem_mb": 1, "gpus": 0})
 
 
 def _log(arguments: argparse.Namespace) -> pd.DataFrame:
@@ -361,9 +340,7 @@ def _log(arguments: argparse.Namespace) -> pd.DataFrame:
     jobs = read(log, JOB) if log.endswith(".parquet") else import_log(log, preset=arguments.preset).jobs
     if not arguments.days:
         return jobs
-    return jobs[jobs["submit_time"] < jobs["submit_time"].min() + arguments.days * 86_400].reset_index(
-        drop=True
-    )
+    return jobs[jobs["submit_time"] < jobs["submit_time"].min() + arguments.days * 86_400].reset_index(drop=True)
 
 
 def main() -> None:
@@ -371,9 +348,7 @@ def main() -> None:
         "patterns": patterns, "hurst": memory, "recurring": recurring, "schedule": schedule, "halves": halves,
         "bounds": bounds, "control": control, "coins": coins,
     }  # fmt: skip
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=commands)
     parser.add_argument("log", nargs="*")
     parser.add_argument("--preset")

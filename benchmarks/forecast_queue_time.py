@@ -73,17 +73,12 @@ def judged(matrix: np.ndarray, wait: np.ndarray, split: Split, seed: int) -> tup
     booster = fit_quantiles(matrix[split.train], target, LEVELS, chosen.quantile_rounds, seed, **settings)
     found = np.sort(predict(booster, matrix[split.test]).reshape(-1, len(LEVELS)), axis=1).clip(min=0) ** 2
     truth = wait[split.test]
-    loss = [
-        np.mean(np.maximum(q * (truth - v), (q - 1) * (truth - v)))
-        for q, v in zip(LEVELS, found.T, strict=True)
-    ]
+    loss = [np.mean(np.maximum(q * (truth - v), (q - 1) * (truth - v))) for q, v in zip(LEVELS, found.T, strict=True)]
     return float(np.mean(loss)), float(np.abs(found[:, 1] - truth).mean())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log")
     parser.add_argument("--preset")
     parser.add_argument("--tz")

@@ -36,17 +36,13 @@ def field_of(path: Path, zone: str, known: str, n: int) -> tuple[candidates.Cand
     """Draw candidates as of a day, and read the log."""
     study = load_study(path)
     jobs = read_past_jobs(study, lambda text: None)
-    plan = replace(
-        load_plan(study.model_copy(update={"futures": None})), workloads={study.workloads[0].name: jobs}
-    )
+    plan = replace(load_plan(study.model_copy(update={"futures": None})), workloads={study.workloads[0].name: jobs})
     before = candidates.between(jobs, 0, day_bounds(known, zone)[0])
     return candidates.draw_candidates(plan, study.simulate.policies[0], before, n, seed=1), jobs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["replay", "futures"])
     parser.add_argument("--centre", choices=list(WRITE), default="beocat")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
@@ -81,9 +77,7 @@ def main() -> None:
                     field, jobs = field_of(path, zone, known, n)
                     first = int(jobs["submit_time"].min())
                     days = 1 + (int(jobs["submit_time"].max()) - first) // DAY
-                    np.savez_compressed(
-                        kept, **replay(field, jobs, days), first=np.array(first), counts=field.counts
-                    )
+                    np.savez_compressed(kept, **replay(field, jobs, days), first=np.array(first), counts=field.counts)
                     print(
                         f"{kept.name}: {len(field.ids)} packages, {days} days, {time.process_time() - began:.0f} s CPU",
                         flush=True,
@@ -98,9 +92,7 @@ def main() -> None:
                     study = load_study(path)
                     before = candidates.between(jobs, 0, day_bounds(cut, zone)[0])
                     before.attrs = dict(jobs.attrs)
-                    settings = study.futures.model_copy(
-                        update={"years": 0.0, "draws": arguments.draws} | asked
-                    )
+                    settings = study.futures.model_copy(update={"years": 0.0, "draws": arguments.draws} | asked)
                     drawn = [replay(field, future, HORIZON) for future in draw_futures(before, settings)]
                     np.savez_compressed(
                         kept,

@@ -88,9 +88,7 @@ def say_rules(table: pd.DataFrame) -> None:
     """Print the geometric mean, median and worst of each rule by centre."""
     for (centre, of), some in table.groupby(["centre", "of"], sort=False):
         by_rule = some.groupby("rule", sort=False)["log"]
-        shown = np.exp(
-            pd.DataFrame({"mean": by_rule.mean(), "median": by_rule.median(), "worst": by_rule.max()})
-        )
+        shown = np.exp(pd.DataFrame({"mean": by_rule.mean(), "median": by_rule.median(), "worst": by_rule.max()}))
         print(f"{centre}, {some['cell'].nunique()} cells, {of}", shown.round(2).to_string(), sep="\n")
 
 
@@ -139,15 +137,11 @@ def say(rows: pd.DataFrame) -> None:
     both = rows.melt(["cell", "rank"], ["best", "near"], value_name="stated")
     both["true"] = rows[["is_best", "is_near"]].to_numpy(dtype=bool).T.ravel()
     middle = both[both["stated"].between(0.4, 0.6)]
-    print(
-        f"best and near, 40 to 60 % stated: {len(middle)}, of which {middle['true'].astype(float).mean():.0%} true"
-    )
+    print(f"best and near, 40 to 60 % stated: {len(middle)}, of which {middle['true'].astype(float).mean():.0%} true")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results/forward-cells"))
     parser.add_argument("--kind", default="learnt")
     parser.add_argument("--until", help="only cuts before this day, judged until then")

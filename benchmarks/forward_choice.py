@@ -123,8 +123,7 @@ def judge(folder: Path, cuts: list[str], until: str | None, with_futures: bool) 
                 figures = choose(mine, cut, None if futures is None else futures[:, :, some])
                 odd = np.arange(cut, min(cut + HORIZON, end))
                 halves = [
-                    held["waited"][some][:, odd[k::2]].sum(axis=(1, 2)) / held["jobs"][odd[k::2]].sum()
-                    for k in (0, 1)
+                    held["waited"][some][:, odd[k::2]].sum(axis=(1, 2)) / held["jobs"][odd[k::2]].sum() for k in (0, 1)
                 ]
                 for rule, figure in figures.items():
                     ratio = came[some[figure.argmin()]] / came[some].min()
@@ -157,9 +156,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["simulate", "table"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward-choice"))
@@ -180,9 +177,7 @@ def main() -> None:
     for budget in arguments.budget:
         for keep in arguments.keep:
             one = argparse.Namespace(**vars(arguments) | {"budget": budget, "keep": keep})
-            simulate(
-                claims.beocat(one), arguments.cut, arguments.packages, arguments.on_futures, arguments.draws
-            )
+            simulate(claims.beocat(one), arguments.cut, arguments.packages, arguments.on_futures, arguments.draws)
 
 
 if __name__ == "__main__":

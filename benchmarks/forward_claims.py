@@ -65,9 +65,7 @@ def beocat(arguments: argparse.Namespace, months: tuple[str, ...] = MONTHS) -> P
     nodes = ""
     if arguments.keep:
         had = pd.read_csv(arguments.data / "beocat_2021" / "beocat.csv")
-        had = had.sort_values(["TotalCPUs", "TotalMemory"], ascending=False, kind="stable").head(
-            arguments.keep
-        )
+        had = had.sort_values(["TotalCPUs", "TotalMemory"], ascending=False, kind="stable").head(arguments.keep)
         table = {"node_id": had.MachineName, "kind": "kept", "cpus": had.TotalCPUs}
         table |= {"mem_mb": had.TotalMemory // 1000, "gpus": had.TotalGPUs}
         pd.DataFrame(table).to_csv(folder / "kept.csv", index=False)
@@ -165,9 +163,7 @@ def _put_together(centre: str, rows: pd.DataFrame) -> None:
         no_worse = of.ge(of["futures"] - 1e-9, axis=0).where(of.notna()).astype("float64")
         shown = pd.DataFrame({"median": of.median(), "worst": of.max()})
         shown["futures no worse, %"] = 100 * no_worse.mean()
-        print(
-            f"{some or 'all'}: {len(of)} cells", shown.sort_values("median").round(2).T.to_string(), sep="\n"
-        )
+        print(f"{some or 'all'}: {len(of)} cells", shown.sort_values("median").round(2).T.to_string(), sep="\n")
     for rule in [name for name in ("futures", "futures-mean") if name in ratio]:
         ours = rows[rows["rule"] == rule].set_index("cell")
         inside = ours["mean_wait_time"].between(ours["low_wait_time"], ours["high_wait_time"])
@@ -186,9 +182,7 @@ def _put_together(centre: str, rows: pd.DataFrame) -> None:
 def _tell_luck(rows: pd.DataFrame, known: pd.Series) -> None:
     """Say in which cells the targets are within reach of who knows half of what came, and how futures do there."""
     past = rows[rows["rule"] == "past"].set_index("cell")
-    told = past.get(
-        "rank_correlation", pd.Series(dtype="float64")
-    )  # no such column where not all ran to the end
+    told = past.get("rank_correlation", pd.Series(dtype="float64"))  # no such column where not all ran to the end
     ours = rows[rows["rule"] == "futures"].set_index("cell").assign(told=told, odd_days_ratio=known)
     names = ["n_judged", "share_saturated", "share_near_best", "told", "halves_correlation", "halves_ratio"]
     ours = ours.reindex(columns=[*ours.columns, *(name for name in names if name not in ours)])
@@ -212,9 +206,7 @@ def races(arguments: argparse.Namespace) -> None:
     study = load_study(path)
     plan = load_plan(study)
     plain = load_plan(study.model_copy(update={"futures": None}))
-    field = candidates.draw_candidates(
-        plain, "best-fit", read_past_jobs(study, print), arguments.packages, seed=1
-    )
+    field = candidates.draw_candidates(plain, "best-fit", read_past_jobs(study, print), arguments.packages, seed=1)
     kept, began = path.with_suffix(f".{len(field.ids)}.npy"), time.process_time()
     if not kept.exists():
         benches = [make_bench(plan, name, "best-fit") for name in plan.workloads]
@@ -247,9 +239,7 @@ def races(arguments: argparse.Namespace) -> None:
                 )
 
 
-def _wait_by_days(
-    bench: Bench, package: np.ndarray, counts: np.ndarray, odd: np.ndarray
-) -> tuple[float, float]:
+def _wait_by_days(bench: Bench, package: np.ndarray, counts: np.ndarray, odd: np.ndarray) -> tuple[float, float]:
     """Replay one package; return the mean waits of the jobs submitted on odd and on even days, s."""
     ready, n = bench.ready, bench.n_existing
     rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), package)])
@@ -314,9 +304,7 @@ def quarter_study(arguments: argparse.Namespace) -> None:
         subprocess.run(
             [sys.executable, "-m", "procure.cli.main", step, str(path)], check=True, stdout=subprocess.DEVNULL
         )
-        print(
-            f"{step}: {_used_by_children() - used:.0f} s CPU, {time.perf_counter() - clock:.0f} s", flush=True
-        )
+        print(f"{step}: {_used_by_children() - used:.0f} s CPU, {time.perf_counter() - clock:.0f} s", flush=True)
 
 
 def _used_by_children() -> float:
@@ -352,9 +340,7 @@ def saturation(arguments: argparse.Namespace) -> None:
             rng = np.random.default_rng(seed)
             submit = np.cumsum(rng.exponential(60 / load, 20_000)).astype(int)
             run = np.ceil(rng.exponential(600, 20_000)).astype(int)
-            jobs = pd.DataFrame(
-                {"job_id": np.arange(20_000).astype(str), "submit_time": submit, "run_time": run}
-            )
+            jobs = pd.DataFrame({"job_id": np.arange(20_000).astype(str), "submit_time": submit, "run_time": run})
             n += simulate(jobs.assign(cpus_per_node=1), node).metrics["saturated"]
         print(f"load {load}: {n} of 20 saturated")
 
@@ -384,9 +370,7 @@ WHAT = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=list(WHAT))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward"))

@@ -39,9 +39,7 @@ N_SAMPLE, N_HEAD = 40, 10
 class Hindsight:
     """Total waits of packages over the odd and the even days of some jobs, s; or lower bounds of them."""
 
-    def __init__(
-        self, field: candidates.Candidates, jobs: pd.DataFrame, warm_up: int, by_parity: bool
-    ) -> None:
+    def __init__(self, field: candidates.Candidates, jobs: pd.DataFrame, warm_up: int, by_parity: bool) -> None:
         self.field, self.jobs, self.warm_up, self.by_parity = field, jobs, warm_up, by_parity
         self.first = int(jobs["submit_time"].min())
         self.whole = self.lay_out(None)
@@ -61,9 +59,7 @@ class Hindsight:
     def waits(self, bench: Bench, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Replay a package; return submissions and starts of the jobs that count, s after the first submission."""
         ready, n = bench.ready, bench.n_existing
-        nodes = np.concatenate(
-            [np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), self.field.counts[row])]
-        )
+        nodes = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), self.field.counts[row])])
         mine = {name: getattr(ready, name)[nodes] for name in ("kind_of", "leaf", "pod")}
         start, submit = run_prepared(replace(ready, **mine), bench.policy).start, ready.jobs.submit
         counts = submit >= ready.counts_from
@@ -180,9 +176,7 @@ def buy(path: Path, cut: str, n: int, runs: int) -> None:
           f"past, days, hindsight: {np.round(took)} s", flush=True)  # fmt: skip
 
 
-def judge(
-    cut: str, field: candidates.Candidates, came: Hindsight, chosen: list[choosing.Choice]
-) -> pd.DataFrame:
+def judge(cut: str, field: candidates.Candidates, came: Hindsight, chosen: list[choosing.Choice]) -> pd.DataFrame:
     """Return rows as `procure.recommender.forward` does; what needs all packages to the end is missing."""
     wait = np.where(came.is_exact, came.mean(), np.inf)
     best = int(wait.argmin())
@@ -206,9 +200,7 @@ def judge(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward-4000"))
     parser.add_argument("--budget", type=int, default=1_000_000)

@@ -56,9 +56,7 @@ def simulate(path: Path, cut: str, n: int, spread: dict[str, float], out: Path) 
     until = min(at + settings.length, NOT_LOOKED_AT)
     plain = load_plan(study.model_copy(update={"futures": None}))
     plan = replace(plain, workloads={study.workloads[0].name: jobs})
-    field = candidates.draw_candidates(
-        plan, study.simulate.policies[0], candidates.between(jobs, 0, until), n, seed=1
-    )
+    field = candidates.draw_candidates(plan, study.simulate.policies[0], candidates.between(jobs, 0, until), n, seed=1)
     before, after = candidates.between(jobs, 0, at), candidates.between(jobs, at - warm_up, until)
     before.attrs, after.attrs = dict(jobs.attrs), dict(jobs.attrs)
     every = np.arange(len(field.ids))
@@ -152,14 +150,10 @@ RULES: dict[str, Callable[[Cell], np.ndarray]] = {
     "rank, futures weighted by how far waits differ there": lambda c: pooled_shares(
         rank_shares(c["futures"]), _log(c["futures"]).std(axis=1, keepdims=True)
     ),
-    "logarithm over the best there, at most 1, mean": lambda c: np.minimum(_over_best(c["futures"]), 1).mean(
-        axis=0
-    ),
+    "logarithm over the best there, at most 1, mean": lambda c: np.minimum(_over_best(c["futures"]), 1).mean(axis=0),
     "mean of the logarithm": lambda c: _log(c["futures"]).mean(axis=0),
     "logarithm, mean of the worst half": lambda c: _worst(_log(c["futures"]), 0.5),
-    "ratio to the best, at most e to the 5": lambda c: np.exp(np.minimum(_over_best(c["futures"]), 5)).mean(
-        axis=0
-    ),
+    "ratio to the best, at most e to the 5": lambda c: np.exp(np.minimum(_over_best(c["futures"]), 5)).mean(axis=0),
     "largest ratio to the best": lambda c: _over_best(c["futures"]).max(axis=0),
     "median wait": lambda c: np.median(c["futures"], axis=0),
     "mean wait (`futures-mean`)": lambda c: c["futures"].mean(axis=0),
@@ -208,9 +202,7 @@ def turnover(path: Path) -> str:
     jobs = read_past_jobs(load_study(path), lambda text: None)
     since = jobs["submit_time"] - jobs["submit_time"].min()
     some = jobs[since < 8 * WEEK]
-    table = pd.DataFrame(
-        {"load": cpu_seconds(some), "of": owners(some), "first": since[some.index] < 4 * WEEK}
-    )
+    table = pd.DataFrame({"load": cpu_seconds(some), "of": owners(some), "first": since[some.index] < 4 * WEEK})
     halves = table.pivot_table("load", "of", "first", "sum", fill_value=0.0)
     by_size = halves.sum(axis=1).sort_values(ascending=False)
     most = by_size.index[by_size.cumsum() <= 0.95 * by_size.sum()]
@@ -232,9 +224,7 @@ def _of(cell: Cell, some: np.ndarray) -> Cell:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["simulate", "table", "ranges", "turnover"])
     parser.add_argument("--centre", choices=["beocat", "wagap", "hpc2n"], default="beocat")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
@@ -247,18 +237,14 @@ def main() -> None:
     parser.add_argument("--packages", type=int, default=100)
     arguments = parser.parse_args()
     if arguments.what == "turnover":
-        print(
-            turnover(claims.beocat(argparse.Namespace(**vars(arguments) | {"budget": 1_000_000, "keep": 0})))
-        )
+        print(turnover(claims.beocat(argparse.Namespace(**vars(arguments) | {"budget": 1_000_000, "keep": 0}))))
         return
     if arguments.what != "simulate":
         shown = table(arguments.out) if arguments.what == "table" else ranges(arguments.out)
         print(shown.round(2).to_string())
         return
     spread = {
-        name: value
-        for name in ("class_spread", "user_spread")
-        if (value := getattr(arguments, name)) is not None
+        name: value for name in ("class_spread", "user_spread") if (value := getattr(arguments, name)) is not None
     }
     write_study = {"beocat": claims.beocat, "wagap": claims.wagap_study, "hpc2n": claims.hpc2n_study}
     for budget in arguments.budget:

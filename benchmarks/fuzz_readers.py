@@ -61,16 +61,10 @@ Small,compute,8,32,0,"$5,000",4.5,A,
 Big,bigmem,16,512.5,0,9000,5.25,B,2031-05-04
 Gpu,gpu,16,64.5,2,15000.50,6,"C, D",
 """
-JOBS = (
-    "job_id,user,submit_time,requested_time,run_time,n_nodes,cpus_per_node,mem_mb_per_node,node_ids\n"
-    + "".join(
-        f'{n},"u{n % 3}",{1_600_000_000 + 60 * n},3600,{n * 7},1,{n % 8 + 1},1000,"n1,n2"\n'
-        for n in range(20)
-    )
+JOBS = "job_id,user,submit_time,requested_time,run_time,n_nodes,cpus_per_node,mem_mb_per_node,node_ids\n" + "".join(
+    f'{n},"u{n % 3}",{1_600_000_000 + 60 * n},3600,{n * 7},1,{n % 8 + 1},1000,"n1,n2"\n' for n in range(20)
 )
-NODES = (
-    "node_id,kind,cpus,mem_mb,gpus,gpu_type,speed,leaf,pod\na,x,4,1000,1,a100,5.5,0,0\nb,x,8,2000,0,,,0,0\n"
-)
+NODES = "node_id,kind,cpus,mem_mb,gpus,gpu_type,speed,leaf,pod\na,x,4,1000,1,a100,5.5,0,0\nb,x,8,2000,0,,,0,0\n"
 SLURM_NODES = "".join(
     f"NodeName=c{n} Arch=x86_64 CoresPerSocket=4 CPUEfctv=8 CPUTot=8 RealMemory=16000 MemSpecLimit=1000\n"
     "   Gres=gpu:a100:2(S:0-1) State=IDLE+DRAIN Partitions=batch CfgTRES=cpu=8,mem=16000M,gres/gpu=2\n\n"

@@ -65,15 +65,11 @@ def chosen(folder: Path, speed: float, budget: int) -> pd.DataFrame:
     path = folder / "study.toml"
     path.write_text(STUDY.format(budget=budget, speed=speed).replace('"gpus"', f'"gpus-{speed:g}"'))
     run_sweep(load_plan(load_study(path)), "serial")
-    return procure.recommend(path, k=1, resamples=0).ranking[
-        ["package_id", "mean_wait_time", "jobs_left_out"]
-    ]
+    return procure.recommend(path, k=1, resamples=0).ranking[["package_id", "mean_wait_time", "jobs_left_out"]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--budget", type=int, default=1_500_000)
     asked = parser.parse_args()

@@ -116,22 +116,14 @@ def imports(tree: ast.Module) -> list[str]:
 
 def main() -> None:
     """Print the figures, or the table of commits."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--format", choices=("table", "json"), default="table")
-    options.add_argument(
-        "--since", nargs="?", const=SINCE, help="net lines since a commit; by default 4611fed"
-    )
+    options.add_argument("--since", nargs="?", const=SINCE, help="net lines since a commit; by default 4611fed")
     options.add_argument("--commits", action="store_true", help="with --since: a line per commit")
     given = options.parse_args()
     if given.since is None:
         found = sizes()
-        print(
-            json.dumps(found)
-            if given.format == "json"
-            else "\n".join(f"{k:<16}{v:>8,}" for k, v in found.items())
-        )
+        print(json.dumps(found) if given.format == "json" else "\n".join(f"{k:<16}{v:>8,}" for k, v in found.items()))
         return
     print_commits(given.since, given.commits)
 
@@ -150,9 +142,7 @@ def print_commits(since: str, each: bool) -> None:
     print(f"{'head':<10}{'commits':>8}{'added':>9}{'removed':>9}{'net':>9}")
     for head in ("layout", "seams", "abilities"):
         print(f"{head:<10}{n[head]:>8,}{plus[head]:>9,}{minus[head]:>9,}{plus[head] - minus[head]:>+9,}")
-    print(
-        f"{'all':<10}{len(rows):>8,}{plus.total():>9,}{minus.total():>9,}{plus.total() - minus.total():>+9,}"
-    )
+    print(f"{'all':<10}{len(rows):>8,}{plus.total():>9,}{minus.total():>9,}{plus.total() - minus.total():>+9,}")
 
 
 if __name__ == "__main__":

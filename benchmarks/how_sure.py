@@ -27,9 +27,7 @@ HEAD = 500
 
 def main() -> None:
     """Print coverage per day, the calibration of chances, and coverage on unseen days."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
     parser.add_argument("--sample", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
@@ -85,11 +83,7 @@ def unseen_packages(plan: Plan, cases: list[Case], sample: int, seed: int) -> No
     print(table.drop(columns="day").agg(["mean", "min", "max"]).round(3).to_string())
     told = pd.concat(chances)
     groups = pd.cut(told["chance"], [-0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0])
-    print(
-        told.groupby(groups, observed=True).agg(
-            n=("top", "size"), said=("chance", "mean"), was=("top", "mean")
-        )
-    )
+    print(told.groupby(groups, observed=True).agg(n=("top", "size"), said=("chance", "mean"), was=("top", "mean")))
     share = float(told["top"].mean())
     print("Brier", float(((told["chance"] - told["top"]) ** 2).mean()), "of a constant", share * (1 - share))
 
@@ -101,9 +95,7 @@ def unseen_days(plan: Plan, cases: list[Case]) -> None:
     everywhere = np.flatnonzero(~np.isnan(wait).any(axis=0))
     wait = wait[:, everywhere]
     jobs = [plan.workloads[case.name] for case in cases]
-    scale = np.stack(
-        [backlog_waits(packages.iloc[everywhere], plan.quotes, one, plan.existing) for one in jobs]
-    )
+    scale = np.stack([backlog_waits(packages.iloc[everywhere], plan.quotes, one, plan.existing) for one in jobs])
     print(f"{len(everywhere):,} packages run every job of every day")
     alike = [float(np.corrcoef(np.argsort(np.argsort(a)), np.argsort(np.argsort(b)))[0, 1])
              for a, b in zip(scale, wait, strict=True)]  # fmt: skip
@@ -123,16 +115,8 @@ def unseen_days(plan: Plan, cases: list[Case]) -> None:
             rest = np.arange(n) < n // 2
             rows.append(_judge(name, "later half", cases[day].name, wait, beside, rest, day))
     table = pd.DataFrame(rows)
-    print(
-        table.pivot_table(index="day", columns=["how", "known of the day"], values="coverage")
-        .round(3)
-        .to_string()
-    )
-    print(
-        table.groupby(["how", "known of the day"])[["coverage", "high / low"]]
-        .agg(["mean", "min", "max"])
-        .round(3)
-    )
+    print(table.pivot_table(index="day", columns=["how", "known of the day"], values="coverage").round(3).to_string())
+    print(table.groupby(["how", "known of the day"])[["coverage", "high / low"]].agg(["mean", "min", "max"]).round(3))
 
 
 def _judge(

@@ -76,9 +76,7 @@ def windows(logs: Path, policies: list[Path]) -> None:
                 "till the last ends": max(ends.values()),
             }
             spans |= {"submissions": last}
-            used = {
-                span: 100 * utilization_between(day.ready, one, first, end) for span, end in spans.items()
-            }
+            used = {span: 100 * utilization_between(day.ready, one, first, end) for span, end in spans.items()}
             used |= {
                 "while jobs wait": 100 * in_use_while_waiting(day, one),
                 "of nodes, by event": 100 * utilization_by_event(day, one),
@@ -121,9 +119,7 @@ def show(found) -> None:
     means = (found.days[list(found.utilization)].mean() / 60).round(1)
     print("mean wait, min", means.to_dict())
     print("utilization", {name: round(100 * value, 2) for name, value in found.utilization.items()})
-    print(
-        "while submitted", {k: round(100 * value, 2) for k, value in found.utilization_of_submissions.items()}
-    )
+    print("while submitted", {k: round(100 * value, 2) for k, value in found.utilization_of_submissions.items()})
     print("of nodes", {name: round(100 * value, 2) for name, value in found.utilization_of_nodes.items()})
     for name, value in found.figures.items():
         print(f"  {name}: {value}")
@@ -142,16 +138,12 @@ def ablation(logs: Path, generations: int) -> None:
     }
     kinds |= {"with a network of 6": ((), 6)}
     for name, (without, hidden) in kinds.items():
-        settings = Settings(
-            generations=generations, minutes=60, processes=1, without=without, n_hidden=hidden
-        )
+        settings = Settings(generations=generations, minutes=60, processes=1, without=without, n_hidden=hidden)
         began = time.process_time()
         found = search(train, settings)
         seconds = time.process_time() - began
         figures = evaluate(TrainedPolicy("search", found.arrays), test).figures
-        words = [
-            f"{figures[key]:.3f}" for key in ("mean_ratio_to_sjf", "geometric_ratio_to_sjf", "worst_ratio")
-        ]
+        words = [f"{figures[key]:.3f}" for key in ("mean_ratio_to_sjf", "geometric_ratio_to_sjf", "worst_ratio")]
         print(
             f"without {name}: objective {found.objective:.3f}, ratios {' '.join(words)}, {seconds:.0f} s",
             flush=True,
@@ -234,9 +226,7 @@ def transfer(logs: Path, policies: list[Path], archive: Path) -> None:
 def whole_days(log: Path, n_nodes: int, cpus: int, first: str, last: str, zone: str) -> list[Day]:
     """Days of at least 100 jobs of a log whose jobs take whole nodes."""
     jobs = import_log(log, "swf", cpus_per_node=cpus).jobs
-    whole = pd.DataFrame(
-        {"node_id": [f"n{i}" for i in range(n_nodes)], "cpus": cpus, "mem_mb": 10**6, "gpus": 0}
-    )
+    whole = pd.DataFrame({"node_id": [f"n{i}" for i in range(n_nodes)], "cpus": cpus, "mem_mb": 10**6, "gpus": 0})
     return lay_out_days(jobs, whole, first, last, zone, min_jobs=100, with_exact=True)
 
 
@@ -266,9 +256,7 @@ def estimates(logs: Path, archive: Path) -> None:
         for kind in ("request", *two, "mean", "median"):
             factor = np.exp(np.abs(np.log((table[kind] + 60) / (table["run"] + 60))).median())
             wrong = np.abs(table[kind] - table["run"]).mean() / 60
-            print(
-                f"  {kind}: off by a factor of {factor:.2f} (median; a minute added), {wrong:.0f} min on average"
-            )
+            print(f"  {kind}: off by a factor of {factor:.2f} (median; a minute added), {wrong:.0f} min on average")
 
 
 def last_two_that_ended(jobs: pd.DataFrame, moments: np.ndarray) -> np.ndarray:
@@ -295,9 +283,7 @@ def main() -> None:
     parser.add_argument("policies", type=Path, nargs="*")
     parser.add_argument("--span", default=TEST)
     parser.add_argument("--generations", type=int, default=150)
-    parser.add_argument(
-        "--archive", type=Path, help="folder of HPC2N-2002-2.1-cln.swf.xz and SDSC-BLUE's log"
-    )
+    parser.add_argument("--archive", type=Path, help="folder of HPC2N-2002-2.1-cln.swf.xz and SDSC-BLUE's log")
     given = parser.parse_args()
     if given.part == "judge":
         judge(given.logs, given.policies, given.span)

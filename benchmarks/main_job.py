@@ -29,9 +29,7 @@ def one_run(jobs: pd.DataFrame, nodes: pd.DataFrame) -> Callable[[], float]:
 
     def run() -> float:
         began = time.perf_counter()
-        best_fit_schedule(
-            ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took, bits, *room
-        )
+        best_fit_schedule(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took, bits, *room)
         return time.perf_counter() - began
 
     return run

@@ -66,12 +66,8 @@ def choose_days(data: Path, folder: Path, n: int) -> list[str]:
     for day in days:
         write(parts[day], folder / f"jobs-{day}.parquet")
     chosen = table[table["day"].isin(days)]["median_wait"]
-    print(
-        f"{len(table)} days with jobs; {len(quiet)} left out, median mean wait under 60 s: {', '.join(quiet)}"
-    )
-    print(
-        f"{len(days)} chosen, median mean wait {chosen.min():,.0f} to {chosen.max():,.0f} s: {', '.join(days)}\n"
-    )
+    print(f"{len(table)} days with jobs; {len(quiet)} left out, median mean wait under 60 s: {', '.join(quiet)}")
+    print(f"{len(days)} chosen, median mean wait {chosen.min():,.0f} to {chosen.max():,.0f} s: {', '.join(days)}\n")
     return days
 
 
@@ -97,17 +93,12 @@ def print_thresholds(loaded: StudyResults, rule: str, truth: np.ndarray | None) 
     sample = days_of(loaded.cases, rule)
     judged = sample if truth is None else days_of(loaded.cases, rule, truth)
     x = features(packages, loaded.plan.quotes).to_numpy()
-    scores = {
-        ("composition", label): predict_all_days(sample, x, label, SHARE)
-        for label in ("normalised", "hit-days")
-    }
+    scores = {("composition", label): predict_all_days(sample, x, label, SHARE) for label in ("normalised", "hit-days")}
     scores["truth", "normalised"] = normalised_wait(judged)
     counted = hit_days(judged, SHARE)
     table = threshold_table(scores, counted, packages, [6, 16])
     table = table[~table["model"].isin(["random", "cheapest-per-cpu"]) & (table["n_hits"] > 0)]
-    print_markdown(
-        table.drop(columns="n_ranked"), f"rule {rule}, {int((counted >= 0).sum()):,} packages judged"
-    )
+    print_markdown(table.drop(columns="n_ranked"), f"rule {rule}, {int((counted >= 0).sum()):,} packages judged")
     rows = threshold_sweep(scores, counted, packages, len(loaded.cases))
     rows = rows[rows["n_hits"] > 0].assign(who=rows["model"] + " " + rows["feature_set"])
     wide = rows.pivot_table(index=["threshold", "n_hits"], columns="who", values="precision").reset_index()
@@ -117,9 +108,7 @@ def print_thresholds(loaded: StudyResults, rule: str, truth: np.ndarray | None) 
 def print_markdown(table: pd.DataFrame, title: str) -> None:
     print(f"{title}\n\n| {' | '.join(map(str, table.columns))} |\n|{' --- |' * len(table.columns)}")
     for row in table.itertuples(index=False):
-        cells = (
-            f"{v:.3f}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v) for v in row
-        )
+        cells = (f"{v:.3f}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v) for v in row)
         print(f"| {' | '.join(cells)} |")
     print(flush=True)
 
@@ -175,9 +164,7 @@ def all_days(loaded: StudyResults, truth: np.ndarray) -> None:
     print_markdown(pd.DataFrame([row]), "one model of the mean wait over all jobs")
     sample, exhaustive = days_of(loaded.cases), days_of(loaded.cases, truth=truth)
     print_markdown(robust_choices(sample, whole.packages, hit_days(sample, SHARE)), "choices from the sample")
-    print_markdown(
-        robust_choices(exhaustive, whole.packages, hit_days(exhaustive, SHARE)), "choices from the truth"
-    )
+    print_markdown(robust_choices(exhaustive, whole.packages, hit_days(exhaustive, SHARE)), "choices from the truth")
     print_markdown(choice_regrets(sample, exhaustive, whole.runs_all), "what the sample's choices lose")
 
 
@@ -211,13 +198,9 @@ def other_samples(loaded: StudyResults, truth: np.ndarray) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of real logs")
-    parser.add_argument(
-        "--folder", type=Path, default=ROOT / "results/many_days", help="where to keep results"
-    )
+    parser.add_argument("--folder", type=Path, default=ROOT / "results/many_days", help="where to keep results")
     parser.add_argument("-n", type=int, default=25, help="how many days")
     parser.add_argument("--truth", action="store_true", help="simulate every package on every day too")
     options = parser.parse_args()

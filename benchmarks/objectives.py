@@ -37,9 +37,7 @@ def truth_of(loaded: StudyResults, path: Path) -> PackageValues:
     results = pd.read_parquet(path, columns=held)
     packages = loaded.cases[0].packages
     values = {
-        column: np.array(
-            [simulated_values(packages, results, one.name, loaded.policy, column) for one in loaded.cases]
-        )
+        column: np.array([simulated_values(packages, results, one.name, loaded.policy, column) for one in loaded.cases])
         for column in columns
     }
     return PackageValues(loaded.cases, values)
@@ -84,9 +82,7 @@ def compare_fronts(loaded: StudyResults, truth: PackageValues) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
     parser.add_argument("truth", type=Path)
     parser.add_argument("--objective", nargs="*", default=[one.name for one in RESULT])
@@ -95,12 +91,8 @@ def main() -> None:
     loaded = load_results(asked.study)
     truth = truth_of(loaded, asked.truth)
     n_able, n_known = int(truth.whole.runs_all.sum()), int((truth.simulated & truth.whole.runs_all).sum())
-    print(
-        f"{len(loaded.cases)} workloads; {n_known:,} of {n_able:,} packages that run every job are in the truth"
-    )
-    print(
-        f"objective            best        first   regret   rank  prec@{asked.k}  within 5%  simulated  seconds"
-    )
+    print(f"{len(loaded.cases)} workloads; {n_known:,} of {n_able:,} packages that run every job are in the truth")
+    print(f"objective            best        first   regret   rank  prec@{asked.k}  within 5%  simulated  seconds")
     for name in asked.objective:
         print(judge(loaded, truth, name, asked.k), flush=True)
     print(compare_fronts(loaded, truth))

@@ -176,9 +176,7 @@ def draw(seed: int, folder: Path) -> Case:
         "heading": f" ({currency})" if rng.random() < 0.5 else f" [{symbol}]",
     }[place]
     head = [words["name"]]
-    head += {"sockets": [words["sockets"], words["each"]], "processor": [words["cpu"]]}.get(
-        cores_how, [words["cpus"]]
-    )
+    head += {"sockets": [words["sockets"], words["each"]], "processor": [words["cpu"]]}.get(cores_how, [words["cpus"]])
     head += [f"{words['mem']} (GB)" if mem_how == "heading" else words["mem"]]
     head += {"two columns": [words["gpus"], words["gputype"]]}.get(gpu_how, [words["gpus"]])
     head += [f"{words['power']} (W)"] if power else []
@@ -286,9 +284,7 @@ def draw(seed: int, folder: Path) -> Case:
     if turned:
         table = rows[first - 2 :]
         width = len(head)
-        rows = rows[: first - 2] + [
-            [row[n] if n < len(row) else Value() for row in table if row] for n in range(width)
-        ]
+        rows = rows[: first - 2] + [[row[n] if n < len(row) else Value() for row in table if row] for n in range(width)]
     sheet = Sheet("Offer" if lang == "en" else "Angebot", rows, merged)
     if hidden and not turned:
         sheet.hidden_columns = [head.index(words["hidden"]) + 1]
@@ -296,9 +292,7 @@ def draw(seed: int, folder: Path) -> Case:
         sheet.hidden_rows = [first - 1 + head.index(words["hidden"])]
     sheets = [sheet]
     if kind != "csv" and has("a cover sheet", 0.3):
-        sheets.insert(
-            0, Sheet("Cover", [[Value(words["title"])], [Value("University")], [Value("2026-11-20")]])
-        )
+        sheets.insert(0, Sheet("Cover", [[Value(words["title"])], [Value("University")], [Value("2026-11-20")]]))
     path = folder / f"office-{seed:04d}.{kind}"
     {"xlsx": write_xlsx, "ods": write_ods, "csv": write_csv}[kind](sheets, path, uncalculated)
     return Case(seed, path, truth, traits, currency)
@@ -387,9 +381,7 @@ def write_ods(sheets: list[Sheet], path: Path, uncalculated: bool) -> None:
                 ]
                 if codes:
                     text = f"{value.value} {codes[0]}"
-                    line.append(
-                        Cell(value.value, text=text, cell_type="currency", currency=codes[0], formula=None)
-                    )
+                    line.append(Cell(value.value, text=text, cell_type="currency", currency=codes[0], formula=None))
                 elif value.value is None:
                     line.append(Cell())
                 else:
@@ -440,11 +432,7 @@ def judge(case: Case) -> tuple[str, str]:
             wrong = is_wrong(found, case)
             if wrong:
                 return "wrong", wrong
-            guesses = [
-                one
-                for one in found.findings
-                if one.severity == "guess" and one.column not in ("", "category")
-            ]
+            guesses = [one for one in found.findings if one.severity == "guess" and one.column not in ("", "category")]
             return how or ("guessed" if guesses else "read"), ""
         more = {key: value for key, value in answer(found, case).items() if key not in given}
         if not more:
@@ -467,9 +455,7 @@ def measure(seeds: range, folder: Path, show: bool = False) -> Counter[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--folder", type=Path)

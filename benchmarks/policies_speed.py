@@ -144,10 +144,7 @@ def scale(out: str) -> None:
     from matplotlib import pyplot as plt
 
     sizes, counts = (10_000, 30_000, 100_000, 300_000, 1_000_000), (100, 300, 1_000, 3_000, 10_000)
-    by_jobs = [
-        timed(f"10,000 nodes, {n:,}", generated(n, 10_000, 20, 1.0), node_table(10_000), "easy")
-        for n in sizes
-    ]
+    by_jobs = [timed(f"10,000 nodes, {n:,}", generated(n, 10_000, 20, 1.0), node_table(10_000), "easy") for n in sizes]
     by_nodes = [timed(f"{n:,} nodes", generated(100_000, n, 20, 1.0), node_table(n), "easy") for n in counts]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"peak memory {peak:.2f} GB")
@@ -170,9 +167,7 @@ GROWING = ("easy", "easy:exclusive=true", "conservative", "conservative:exclusiv
 BASE = {"jobs": 20_000, "nodes": 100, "queue": 100, "shapes": 100}
 
 
-def growing(
-    jobs: int, nodes: int, queue: int, shapes: int, exclusive: bool
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def growing(jobs: int, nodes: int, queue: int, shapes: int, exclusive: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Jobs of some shapes on nodes of 64 CPUs: ``queue`` more than fit come at once, the rest as fast as they end."""
     rng = np.random.default_rng(1)
     cpus = rng.integers(1, 33, shapes)
@@ -224,9 +219,7 @@ def growth(out: str, limit: str = "60", *axes: str) -> None:
     for policy in GROWING:  # compiles
         simulate(*growing(50, 4, 1, 4, False), policy)
     chosen = axes or tuple(AXES)
-    figure, panels = plt.subplots(
-        1, len(chosen), figsize=(3.25 * len(chosen), 3.5), sharey=True, squeeze=False
-    )
+    figure, panels = plt.subplots(1, len(chosen), figsize=(3.25 * len(chosen), 3.5), sharey=True, squeeze=False)
     for panel, axis in zip(panels[0], chosen, strict=True):
         for policy in GROWING:
             done, took, cells = [], [], []
@@ -277,9 +270,7 @@ def slowdown(log: str, processors: str, per_node: str = "1") -> None:
     nodes = node_table(int(processors) // size).assign(cpus=size)
     exact = simulate(jobs, nodes, "easy", estimates=np.maximum(1, jobs["run_time"].to_numpy(np.int64)))
     for name, run in (("EASY", simulate(jobs, nodes, "easy")), ("EASY, exact run times", exact)):
-        print(
-            f"{name}: {len(jobs):,} jobs, average bounded slowdown {run.metrics['mean_bounded_slowdown']:.1f}"
-        )
+        print(f"{name}: {len(jobs):,} jobs, average bounded slowdown {run.metrics['mean_bounded_slowdown']:.1f}")
 
 
 def study(results: str) -> None:

@@ -98,9 +98,7 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
         began = time.perf_counter()
         predict.forecast(site, row, 3600.0)
         taken["predict_ms"].append(1000 * (time.perf_counter() - began))
-    return {"size_mb": size, "load_seconds": loading} | {
-        name: float(np.median(v)) for name, v in taken.items()
-    }
+    return {"size_mb": size, "load_seconds": loading} | {name: float(np.median(v)) for name, v in taken.items()}
 
 
 def intervals(arguments: argparse.Namespace) -> dict[str, object]:
@@ -124,9 +122,7 @@ def intervals(arguments: argparse.Namespace) -> dict[str, object]:
         answer[f"worst_gap_points_{hours}h"] = float(bins[bins["share"] > 0.01]["gap"].abs().max())
         base = float((found.wait[found.splits["rolling"][0].train] <= hours * 3600).mean())
         did = wait <= hours * 3600
-        answer[f"brier_gain_{hours}h"] = 1 - metrics.brier(chance, did) / metrics.brier(
-            np.full(len(did), base), did
-        )
+        answer[f"brier_gain_{hours}h"] = 1 - metrics.brier(chance, did) / metrics.brier(np.full(len(did), base), did)
     return answer
 
 
@@ -202,9 +198,7 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
     month = pd.to_datetime(found.jobs["submit_time"].to_numpy()[rows], unit="s").to_period("M").astype(str)
     points = {name: one.point for (part, name), (_, one) in found.forecasts.items() if part == split}
     curves = {name: five(np.expm1(stated.experts[at, k].astype(float))) for k, name in enumerate(NAMES)}
-    curves |= {name: np.repeat(point[:, None], 5, 1) for name, point in points.items()} | {
-        "procure": said.quantiles
-    }
+    curves |= {name: np.repeat(point[:, None], 5, 1) for name, point in points.items()} | {"procure": said.quantiles}
     losses = {name: _pinballs(wait, curve) for name, curve in curves.items()}
     errors = {name: np.abs(curve[:, 2] - wait) for name, curve in curves.items()}
     burst = bursts(found.jobs)[rows]
@@ -216,9 +210,7 @@ def judge_adaptation(found: Evaluation, split: str) -> dict[str, object]:
         answer |= {f"{label}_{key}": whole[key] for key in ("ratio", "hindsight")}
         months = [_held_against(one, each, ours, burst, month == one) for one in np.unique(month)]
         large = [one for one in months if one["n"] >= 200 and one["best"]]
-        worst = max(
-            large, key=lambda one: one["ratio"], default=dict.fromkeys(("ratio", "hindsight"), np.nan)
-        )
+        worst = max(large, key=lambda one: one["ratio"], default=dict.fromkeys(("ratio", "hindsight"), np.nan))
         answer |= {
             f"{label}_worst_month": worst["ratio"],
             f"{label}_worst_month_hindsight": worst["hindsight"],
@@ -310,9 +302,7 @@ def _lost(chance: np.ndarray, base: float, burst: np.ndarray, draws: int = 400) 
     _, number = np.unique(burst, return_inverse=True)
     rng = np.random.default_rng(0)
     drawn = (rng.random(number.max() + 1)[number] < chance for _ in range(draws))
-    return float(
-        np.mean([metrics.brier(chance, did) > metrics.brier(np.full(len(did), base), did) for did in drawn])
-    )
+    return float(np.mean([metrics.brier(chance, did) > metrics.brier(np.full(len(did), base), did) for did in drawn]))
 
 
 def _known_rate(found: Evaluation, rows: np.ndarray, deadline: float) -> np.ndarray:
@@ -334,9 +324,7 @@ def _constant_factor(wait: np.ndarray, curve: np.ndarray, coverage: float) -> tu
     low, high = said.interval().T
     middle = said.quantile(0.5)
     for factor in np.geomspace(0.05, 200, 400):
-        ends = np.column_stack(
-            [np.maximum(middle - factor * (middle - low), 0), middle + factor * (high - middle)]
-        )
+        ends = np.column_stack([np.maximum(middle - factor * (middle - low), 0), middle + factor * (high - middle)])
         if ((wait >= np.floor(ends[:, 0])) & (wait <= np.ceil(ends[:, 1]))).mean() >= coverage:
             return float(factor), ends
     return float("inf"), np.column_stack([np.zeros(len(wait)), np.full(len(wait), np.inf)])
@@ -358,9 +346,7 @@ def _log(arguments: argparse.Namespace) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = {
         "features": features,
         "pipeline": pipeline,
@@ -375,9 +361,7 @@ def main() -> None:
     parser.add_argument("--last", type=int)
     parser.add_argument("--rows", metavar="FIRST:END", help="a part of the log's jobs, by number")
     parser.add_argument("--preset")
-    parser.add_argument(
-        "--kept", type=Path, help="file for the boosters' forecasts: written, or read if it is there"
-    )
+    parser.add_argument("--kept", type=Path, help="file for the boosters' forecasts: written, or read if it is there")
     parser.add_argument("--members", type=int, help="booster pairs at most; by default as trained")
     parser.add_argument("--split", default="chronological", choices=("chronological", "rolling"))
     arguments = parser.parse_args()

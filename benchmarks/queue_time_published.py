@@ -113,9 +113,7 @@ def read_ready(path: Path, target: str | None = None) -> Ready:
     started = None if moment is None else moment + wait.astype(np.int64)
     if "start_time" in frame.columns:
         started = _seconds(frame["start_time"])
-    published = (
-        frame["published_gbt_prediction_s"].to_numpy(float) if "published_gbt_prediction_s" in frame else None
-    )
+    published = frame["published_gbt_prediction_s"].to_numpy(float) if "published_gbt_prediction_s" in frame else None
     return Ready(_numeric(frame, target), wait, moment, started, published, target)
 
 
@@ -161,14 +159,10 @@ def _moments(frame: pd.DataFrame, target: str, columns: dict[str, np.ndarray]) -
     columns["waited_so_far"] = np.log1p(np.maximum(poll - submit, 0))
     if "eligible_time" in frame.columns:
         columns["eligible_so_far"] = np.log1p(np.maximum(poll - _seconds(frame["eligible_time"]), 0))
-    keys = [
-        n for n in ("submit_time", "account_id", "req_cpus", "time_limit_sec", "req_mem_total") if n in frame
-    ]
+    keys = [n for n in ("submit_time", "account_id", "req_cpus", "time_limit_sec", "req_mem_total") if n in frame]
     columns["n_alike"] = frame.groupby([*keys, "poll_time"])["submit_time"].transform("size").to_numpy()
     if "account_id" in frame:
-        columns["n_account"] = (
-            frame.groupby(["poll_time", "account_id"])["submit_time"].transform("size").to_numpy()
-        )
+        columns["n_account"] = frame.groupby(["poll_time", "account_id"])["submit_time"].transform("size").to_numpy()
         _places(frame, columns)
 
 
@@ -277,22 +271,16 @@ def not_dates(ready: Ready) -> list[str]:
     learns them by heart, and the next day is another.
     """
     distinct = ready.features.groupby(ready.moment).nunique().mean()
-    return [str(name) for name in ready.features.columns if distinct[name] > 2.5] or list(
-        ready.features.columns
-    )
+    return [str(name) for name in ready.features.columns if distinct[name] > 2.5] or list(ready.features.columns)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path, help="a Parquet file with features and a wait per row")
     parser.add_argument("--split", action="append", choices=("random", "chronological"))
     parser.add_argument("--seed", action="append", type=int, help="one random split each; default 0")
     parser.add_argument("--target", help="which wait to predict; by default the first that is there")
-    parser.add_argument(
-        "--test-from", help="first test moment: ISO time or Unix seconds; implies chronological"
-    )
+    parser.add_argument("--test-from", help="first test moment: ISO time or Unix seconds; implies chronological")
     parser.add_argument("--deadline", help="in place of the training rows' mean wait, e.g. 4h")
     parser.add_argument("--tz", default="UTC", help="zone of --test-from without an offset")
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
@@ -305,9 +293,7 @@ def main() -> None:
     rows = [
         row
         for split in splits
-        for row in evaluate_ready(
-            ready, split, seeds=(*(given.seed or [0]),), test_from=cut, deadline=deadline
-        )
+        for row in evaluate_ready(ready, split, seeds=(*(given.seed or [0]),), test_from=cut, deadline=deadline)
         if row["deadline_label"] != "8h"
     ]
     if given.format == "json":

@@ -87,9 +87,7 @@ def _queued(jobs: pd.DataFrame, nodes: int, policy: str) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log", type=Path)
     parser.add_argument("--nodes", type=int, default=90)
     parser.add_argument("--last", type=int, default=10_000)

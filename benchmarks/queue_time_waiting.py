@@ -91,9 +91,7 @@ def judge(found: pd.DataFrame) -> pd.DataFrame:
 
 def main() -> None:
     """Read the options, judge, print a table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log", type=Path)
     parser.add_argument("--format", default=None)
     parser.add_argument("--preset", default=None)

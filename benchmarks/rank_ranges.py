@@ -49,17 +49,13 @@ def covered(plan: Plan, counts: np.ndarray, n_jobs: int, days: int, n_truth: int
     for day in range(1, days + 1):
         jobs = generate(day, n_jobs)
         first = np.argsort(waits(plan, counts, jobs), kind="stable")[:head]
-        drawn = np.stack(
-            [waits(plan, counts[first], resample_bursts(jobs, 100 * day + i)) for i in range(RESAMPLES)]
-        )
+        drawn = np.stack([waits(plan, counts[first], resample_bursts(jobs, 100 * day + i)) for i in range(RESAMPLES)])
         true_rank = np.searchsorted(np.sort(truth[first]), truth[first]) + 1
         place = np.arange(1, len(first) + 1)
         alone = rank_confidence(drawn)[["rank_low", "rank_high"]].to_numpy().T
         for rule, (low, high) in (("resamples alone", alone), ("stated", rank_ranges(drawn))):
             held = [float(((low <= one) & (one <= high)).mean()) for one in (true_rank, place)]
-            rows.append(
-                {"rule": rule, "truth": held[0], "place": held[1], "width": float((high - low + 1).mean())}
-            )
+            rows.append({"rule": rule, "truth": held[0], "place": held[1], "width": float((high - low + 1).mean())})
     return pd.DataFrame(rows)
 
 
@@ -77,10 +73,7 @@ def main() -> None:
     plan = plan_of(options.jobs, options.budget)
     counts = plan.packages[plan.types].to_numpy(np.int64)
     some = np.random.default_rng(0).choice(len(counts), min(options.packages, len(counts)), replace=False)
-    able = (
-        simulate_packages(plan, counts[some], "day", "best-fit", generate(1, options.jobs))["n_unrunnable"]
-        == 0
-    )
+    able = simulate_packages(plan, counts[some], "day", "best-fit", generate(1, options.jobs))["n_unrunnable"] == 0
     found = covered(plan, counts[some][able.to_numpy()], options.jobs, options.days, options.truth, 30)
     print(found.groupby("rule", sort=False).mean().round(3))
 

@@ -55,9 +55,7 @@ def looked_at(path: Path, picture: str | None) -> dict[str, object]:
             found[f"too_wide_{width}"] = page.evaluate("document.documentElement.scrollWidth") - width
         page = browser.new_page(viewport={"width": 900, "height": 800})
         page.goto(path.as_uri())
-        found["words_first_page"] = len(
-            page.evaluate("document.getElementById('answer').textContent").split()
-        )
+        found["words_first_page"] = len(page.evaluate("document.getElementById('answer').textContent").split())
         for paper in ("A4", "Letter"):
             found[f"pages_{paper}"] = len(re.findall(rb"/Type\s*/Page\b(?!s)", page.pdf(format=paper)))
         if picture:
@@ -67,9 +65,7 @@ def looked_at(path: Path, picture: str | None) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study")
     parser.add_argument("--picture", help="write a picture of the first page here, PNG")
     asked = parser.parse_args()

@@ -92,9 +92,7 @@ def logs(folder: Path) -> Iterator[tuple[str, list[str], pd.DataFrame, pd.DataFr
         "BLUE": (1152, "SDSC-BLUE-2000-4.2-cln"),
     }
     for name, (n_nodes, file) in swf.items():
-        jobs = (
-            import_log(folder / f"pwa/{file}.swf.xz", "swf").jobs.iloc[10_000:16_000].reset_index(drop=True)
-        )
+        jobs = import_log(folder / f"pwa/{file}.swf.xz", "swf").jobs.iloc[10_000:16_000].reset_index(drop=True)
         yield name, flat(), jobs, node_table(n_nodes), name != "BLUE"
     kth = import_log(folder / "pwa/KTH-SP2-1996-2.1-cln.swf.xz", "swf").jobs.iloc[:2500]
     yield "KTH on a tree", on_tree(), kth, make_nodes(4, 5, 5), True
@@ -102,9 +100,7 @@ def logs(folder: Path) -> Iterator[tuple[str, list[str], pd.DataFrame, pd.DataFr
     day = (beocat["submit_time"] - 18_000) // 86_400 == pd.Timestamp("2021-05-04").timestamp() // 86_400
     small = kinds((24, 64, 256_000, 0), (3, 24, 1_024_000, 0), (3, 64, 512_000, 8))
     yield "Beocat 2021-05-04", flat(), beocat[day].reset_index(drop=True), small, True
-    wagap = import_log(
-        folder / "metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz", "swf", preset="metacentrum"
-    ).jobs
+    wagap = import_log(folder / "metacentrum_wagap_2013/wagap-2013_jan-feb.swf.xz", "swf", preset="metacentrum").jobs
     yield "wagap", flat(), wagap, kinds((12, 80, 500_000, 0), (48, 12, 90_000, 0)), True
 
 
@@ -151,9 +147,7 @@ def compare(before: Path, after: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("record")
     one.add_argument("out", type=Path)

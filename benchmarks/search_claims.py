@@ -110,13 +110,9 @@ def repeated(name: str, day: str, once: Callable[[int], dict[str, float]], seeds
     print(f"{day} {name}", flush=True)
     for column in table.columns:
         values = table[column].to_numpy(float)
-        text = (
-            f"median {np.nanmedian(values):.4f}  least {np.nanmin(values):.4f}  most {np.nanmax(values):.4f}"
-        )
+        text = f"median {np.nanmedian(values):.4f}  least {np.nanmin(values):.4f}  most {np.nanmax(values):.4f}"
         if column.startswith("regret"):
-            text += "  " + "  ".join(
-                f"≤ {x:.0%}: {(values[~np.isnan(values)] <= x).mean():.0%}" for x in (0.01, 0.05)
-            )
+            text += "  " + "  ".join(f"≤ {x:.0%}: {(values[~np.isnan(values)] <= x).mean():.0%}" for x in (0.01, 0.05))
         print(f"    {column:15s} {text}", flush=True)
     return table
 
@@ -154,9 +150,7 @@ def measure_large(arguments: argparse.Namespace) -> None:
             arguments.truth / "large-jobs.parquet",
         )
         rest = tail[tail.index("\n[") :]
-        studies[LARGE_DAY] = (
-            head + f'[[workloads]]\nname = "{LARGE_DAY}"\njobs = "large-jobs.parquet"\n' + rest
-        )
+        studies[LARGE_DAY] = head + f'[[workloads]]\nname = "{LARGE_DAY}"\njobs = "large-jobs.parquet"\n' + rest
     for name, text in studies.items():
         if arguments.day and name not in arguments.day:
             continue

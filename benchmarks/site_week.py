@@ -46,8 +46,7 @@ def allowed(constraint: str, features: set[str]) -> bool:
 def broken_constraints(schedule: pd.DataFrame, nodes: pd.DataFrame) -> int:
     """Count the jobs on a node that their constraint excludes, job by job, in plain Python."""
     of = {
-        name: set(filter(None, text.split(",")))
-        for name, text in zip(nodes["node_id"], nodes["features"], strict=True)
+        name: set(filter(None, text.split(","))) for name, text in zip(nodes["node_id"], nodes["features"], strict=True)
     }
     broken = 0
     for text, where in zip(schedule["constraint"], schedule["node_ids"], strict=True):
@@ -93,9 +92,7 @@ def report(schedule: pd.DataFrame, nodes: pd.DataFrame, elapsed: float, title: s
     cpu_s = (ran["end_time"] - ran["start_time"]).astype(float) * ran["n_nodes"] * ran["cpus_per_node"]
     first, last = ran["submit_time"].min(), ran["submit_time"].max()
     inside = (ran["end_time"].clip(upper=last) - ran["start_time"]).clip(lower=0).astype(float)
-    used = (inside * ran["n_nodes"] * ran["cpus_per_node"]).sum() / (
-        nodes["cpus"].sum() * float(last - first)
-    )
+    used = (inside * ran["n_nodes"] * ran["cpus_per_node"]).sum() / (nodes["cpus"].sum() * float(last - first))
     print(
         f"{title}: {len(ran):,} of {len(schedule):,} jobs ran, kernel {elapsed:.2f} s, CPUs used until the last "
         f"submission {used:.1%}, jobs on a node that their constraint excludes: "
@@ -119,9 +116,7 @@ def report(schedule: pd.DataFrame, nodes: pd.DataFrame, elapsed: float, title: s
 
 def main() -> None:
     """Run the week under slurm, EASY and best fit, as it is and with more nodes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--events", default="workload_week.events.xz")
     parser.add_argument("--more", type=int, default=0)

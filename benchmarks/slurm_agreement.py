@@ -133,9 +133,7 @@ def simulated(run: RealRun, site: Site, nodes: pd.DataFrame, policy: str, kind: 
             write_site(site, nodes, folder)
             policy = f"slurm:site={folder}"
         schedule = simulate(run.jobs, nodes, policy, kill_at_limit=False).schedule.set_index("job_id")
-    return starts(
-        run.jobs, schedule["start_time"].astype("Float64").astype(float), schedule["node_ids"], kind
-    )
+    return starts(run.jobs, schedule["start_time"].astype("Float64").astype(float), schedule["node_ids"], kind)
 
 
 def compare(scenario_file: Path, folders: list[Path]) -> dict[str, Any]:

@@ -88,9 +88,7 @@ class Lab:
             if match and match[1] != "DEFAULT":
                 for name in expand_nodes(match[1]):
                     port = self.ports[0] + 10 + len(nodes)
-                    lines.append(
-                        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}{match[2]}"
-                    )
+                    lines.append(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}{match[2]}")
                     nodes.append(name)
             elif not _KEPT.match(line) and not _LEFT_OUT.match(line):
                 lines.append(line)
@@ -100,9 +98,7 @@ class Lab:
         for name in ("gres.conf", "topology.conf"):
             (self.folder / "etc" / name).unlink(missing_ok=True)
             if extra.get(name):
-                text = re.sub(
-                    r"(Name=gpu)$", rf"\1 Count={self._gpus(conf)}", extra[name], flags=re.MULTILINE
-                )
+                text = re.sub(r"(Name=gpu)$", rf"\1 Count={self._gpus(conf)}", extra[name], flags=re.MULTILINE)
                 (self.folder / "etc" / name).write_text(re.sub(r"Count=(\d+)", self._devices, text))
         sql = ("mariadb", "--no-defaults", "-S", str(self.folder / "run/mysql.sock"), "-u", "root", "-e")
         _run(*sql, "drop database if exists slurm_acct_db; create database slurm_acct_db")
@@ -236,13 +232,9 @@ def run_for_real(scenario: dict[str, Any], folder: Path, out: Path) -> None:
 
 def _submit(scenario: dict[str, Any], first: int) -> None:
     jobs = jobs_of(scenario)
-    steps: list[tuple[float, int, Any]] = [
-        (first + job.submit_time, 1, job) for job in jobs.itertuples(index=False)
-    ]
+    steps: list[tuple[float, int, Any]] = [(first + job.submit_time, 1, job) for job in jobs.itertuples(index=False)]
     for each in scenario.get("events", []):
-        steps.append(
-            (first + each["start"], 0, ("Down" if each["state"] == "down" else "Drain", each["nodes"]))
-        )
+        steps.append((first + each["start"], 0, ("Down" if each["state"] == "down" else "Drain", each["nodes"])))
         if "end" in each:
             steps.append((first + each["end"], 0, ("Resume", each["nodes"])))
     numbers: dict[str, str] = {}

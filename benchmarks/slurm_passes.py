@@ -157,9 +157,7 @@ def passes(scenario: dict[str, Any], folder: Path, clock: int) -> pd.Series:
 
 def main() -> None:
     """Print the counts of each run."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario", type=Path)
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--clock", type=int, default=-3, help="latency.clock of these runs")

@@ -83,9 +83,7 @@ def load(path: Path) -> dict[str, Any]:
             "topology": "topology.conf",
             "accounting": "sacctmgr.script",
         }
-        scenario |= {
-            key: (folder / name).read_text() for key, name in keys.items() if (folder / name).exists()
-        }
+        scenario |= {key: (folder / name).read_text() for key, name in keys.items() if (folder / name).exists()}
     return scenario
 
 
@@ -101,9 +99,7 @@ def write_configuration(scenario: dict[str, Any], folder: Path) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     real = commands.add_parser("real")
     real.add_argument("scenario", type=Path)

@@ -76,9 +76,7 @@ def run_tests(arguments: list[str], changed: dict[str, str], cwd: Path, prefix: 
     asked = arguments or ["-m", "not slow and not slurm"]
     command = [*prefix, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *asked]
     began = time.monotonic()
-    found = subprocess.run(
-        command, cwd=cwd, env=os.environ | changed, capture_output=True, text=True, errors="replace"
-    )
+    found = subprocess.run(command, cwd=cwd, env=os.environ | changed, capture_output=True, text=True, errors="replace")
     lines = found.stdout.strip().splitlines() or found.stderr.strip().splitlines()
     failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
     print(f"{lines[-1] if lines else 'no output'} ({time.monotonic() - began:,.0f} s)", *failed, sep="\n  ")

@@ -26,9 +26,7 @@ BLOCK, LEVELS = 8, 4
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def throwaway(
-    submit, shape_of, line_job, line_first, asked, totals, kind_of, word, took, start, node_of, bits
-):
+def throwaway(submit, shape_of, line_job, line_first, asked, totals, kind_of, word, took, start, node_of, bits):
     """Fill ``start`` and ``node_of``; ``totals`` is float64[3, n_kinds], of memory, CPUs and GPUs."""
     mem_bits, cpu_bits, gpu_bits = bits
     cpu_shift, mem_shift = gpu_bits + 1, gpu_bits + cpu_bits + 2
@@ -153,9 +151,7 @@ def throwaway(
             chosen, s = 0, active[0]
             for i in range(1, n_active):
                 other = active[i]
-                if best[other] < best[s] or (
-                    best[other] == best[s] and line_job[head[other]] < line_job[head[s]]
-                ):
+                if best[other] < best[s] or (best[other] == best[s] and line_job[head[other]] < line_job[head[s]]):
                     chosen, s = i, other
             n, j = where[s], line_job[head[s]]
             head[s] += 1

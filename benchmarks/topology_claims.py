@@ -26,9 +26,7 @@ TREES = {"cab": (4, 18, 18), "pinot": (8, 18, 18)}
 SCENARIOS = {"Cab 1×": ("cab", 1), "Cab 2×": ("cab", 2), "Cab 3×": ("cab", 3), "Pinot 3×": ("pinot", 3)}
 
 
-def workload(
-    n_system: int, multiple: int, seed: int, *, n_jobs: int = 3000, load: float = 1.3
-) -> pd.DataFrame:
+def workload(n_system: int, multiple: int, seed: int, *, n_jobs: int = 3000, load: float = 1.3) -> pd.DataFrame:
     """Capacity jobs as on Cab: 80 % of up to 18 nodes, the others log-uniform to 256, times a multiple.
 
     Run times log-uniform from 1 min to 24 h, requests one to three times that, at most 24 h; arrivals
@@ -153,9 +151,7 @@ def faster(n_seeds: int, scenarios: list[str], out: Path | None) -> None:
 def draw(lines: dict[tuple[str, str], list[float]], out: Path) -> None:
     made, axes = figure()
     for (name, policy), values in lines.items():
-        axes.plot(
-            SHARES, values, "-" if policy == "isolated" else "--", marker=".", label=f"{policy}, {name}"
-        )
+        axes.plot(SHARES, values, "-" if policy == "isolated" else "--", marker=".", label=f"{policy}, {name}")
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set_xlabel("run time that isolation saves, %")
     axes.set_ylabel("makespan against any, %")
@@ -177,9 +173,7 @@ def contention(n_seeds: int, scenarios: list[str]) -> None:
         base = [measured(jobs, nodes, "any", whole=False)["makespan"] for jobs in workloads]
         for slowdown, exponent in ((0, 1), (0.05, 1), (0.1, 1), (0.2, 1), (0.1, 0.5), (0.1, 2)):
             of_links = f"slowdown={slowdown},exponent={exponent}"
-            names = [f"any:{of_links}", f"compact:{of_links}"] + (
-                ["tiers", "isolated"] if slowdown == 0 else []
-            )
+            names = [f"any:{of_links}", f"compact:{of_links}"] + (["tiers", "isolated"] if slowdown == 0 else [])
             for policy in names:
                 rows = []
                 for jobs, without in zip(workloads, base, strict=True):
@@ -199,16 +193,12 @@ def allocation() -> None:
     """One allocation on 2,592 nodes by how full they are; times include the call from Python."""
     tree = FatTree(*TREES["pinot"])
     shape, rng = tree.shape, np.random.default_rng(1)
-    print(
-        "| Policy | Nodes in use | Found: calls | median, µs | Not found: calls | median, µs | Searches cut |"
-    )
+    print("| Policy | Nodes in use | Found: calls | median, µs | Not found: calls | median, µs | Searches cut |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for policy in ("compact", "tiers", "isolated"):
         fabric, holders, grant = empty_fabric(shape), no_holders(shape), empty_grant(shape)
         search = make_search(shape, 100_000)
-        allocate = {"compact": allocate_compact, "tiers": allocate_tiers, "isolated": allocate_isolated}[
-            policy
-        ]
+        allocate = {"compact": allocate_compact, "tiers": allocate_tiers, "isolated": allocate_isolated}[policy]
         arguments = (search,) if policy == "isolated" else ()
         allocate(shape, fabric, *arguments, 1, grant)
         held, rows = {}, []
@@ -265,16 +255,10 @@ LOGS = {
 
 
 def logs(folder: Path, n_jobs: int) -> None:
-    print(
-        "| Log | Policy | Jobs | Utilization, % | while jobs wait, % | Mean wait, h | APH | ideal | Kernel, s |"
-    )
+    print("| Log | Policy | Jobs | Utilization, % | while jobs wait, % | Mean wait, h | APH | ideal | Kernel, s |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, (file, cpus, tree) in LOGS.items():
-        jobs = (
-            import_log(folder / file, format="swf", cpus_per_node=cpus)
-            .jobs.head(n_jobs)
-            .assign(mem_mb_per_node=0)
-        )
+        jobs = import_log(folder / file, format="swf", cpus_per_node=cpus).jobs.head(n_jobs).assign(mem_mb_per_node=0)
         nodes = make_nodes(*tree, cpus=cpus)
         for policy in ("any", "compact", "tiers", "isolated"):
             run = simulate(jobs, nodes, policy)
@@ -319,9 +303,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=20_000, help="logs: how many, from the first")
     parser.add_argument("--out", type=Path, help="faster: draw a figure, .svg")
     parser.add_argument("--allocations", type=int, default=100_000)
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data/pwa"), help="folder of the SWF logs"
-    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/pwa"), help="folder of the SWF logs")
     arguments = parser.parse_args()
     began = time.perf_counter()
     if arguments.part == "saturated":

@@ -117,9 +117,7 @@ def hidden_centre(seed: int) -> tuple[pd.DataFrame, Site]:
     hours = tuple(24 * day + hour for day in range(5) for hour in range(8, 16))
     rules = [Rule(kind="closed_hours", subject="over 14400", value=hours)]
     rules += [Rule(kind="pause", subject=f"user u{i}", value=int(rng.integers(10, 900))) for i in range(12)]
-    rules += [
-        Rule(kind="limit", subject=f"user u{i} cpus", value=int(rng.integers(4, 12))) for i in range(0, 12, 2)
-    ]
+    rules += [Rule(kind="limit", subject=f"user u{i} cpus", value=int(rng.integers(4, 12))) for i in range(0, 12, 2)]
     return check(jobs, JOB), Site(rules=tuple(rules))
 
 
@@ -155,9 +153,7 @@ def measure_counterfactual(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["fidelity", "account", "counterfactual"])
     parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))

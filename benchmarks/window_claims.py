@@ -50,9 +50,7 @@ def epoch_windows(jobs: pd.DataFrame, seed: int) -> list[Window]:
     return [w for w, at in zip(found.windows, found.closed_at, strict=True) if at <= N_WINDOWS * LENGTH]
 
 
-def solved(
-    windows: list[Window], method: str, steps: int = 0, **options
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def solved(windows: list[Window], method: str, steps: int = 0, **options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cost (code), cost (paper) and CPU seconds of each window."""
     solver = make_solver(method)
     solve(windows[0], solver, steps=1)
@@ -81,9 +79,7 @@ def epochs(jobs: pd.DataFrame, n_epochs: int) -> None:
         worse += int((each["lns"][0] > each["exact"][0]).sum())
         for name, found in each.items():
             by_method[name].append((found[0].sum() / N_WINDOWS, found[1].sum() / N_WINDOWS, found[2]))
-    print(
-        f"{n_epochs} epochs, {n_windows} windows solved, on average {np.mean(n_jobs):.2f} jobs of several nodes"
-    )
+    print(f"{n_epochs} epochs, {n_windows} windows solved, on average {np.mean(n_jobs):.2f} jobs of several nodes")
     print(f"and {np.mean(n_idle):.0f} idle nodes; windows in which lns costs more than exact: {worse}\n")
     code = {name: np.array([row[0] for row in rows]) for name, rows in by_method.items()}
     paper = {name: np.array([row[1] for row in rows]) for name, rows in by_method.items()}
@@ -132,9 +128,7 @@ def front(jobs: pd.DataFrame, plot: Path | None, lengths: list[int]) -> None:
         "`closest`": front_point(jobs, "closest"),
     }
     for length in lengths:
-        points[f"`window:method=lns,length={length}`"] = front_point(
-            jobs, f"window:method=lns,length={length}"
-        )
+        points[f"`window:method=lns,length={length}`"] = front_point(jobs, f"window:method=lns,length={length}")
     print("| Policy | Cost per job (code) | Wait, s | Published network at this length |")
     print("| --- | --- | --- | --- |")
     for name, (cost, wait) in points.items():
@@ -163,9 +157,7 @@ def mips(jobs: pd.DataFrame, n: int, limit: float) -> None:
     windows = [w for seed in range(100, 110) for w in epoch_windows(jobs, seed) if len(w.sizes) >= 4]
     windows = [windows[i] for i in np.linspace(0, len(windows) - 1, n).round().astype(int)]
     print(f"{n} windows, {np.mean([len(w.idle) for w in windows]):.0f} idle nodes")
-    print(
-        "| Method | CPU s, mean | most | proved optimal | costs more than `exact` |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| Method | CPU s, mean | most | proved optimal | costs more than `exact` |\n| --- | --- | --- | --- | --- |")
     best = np.array([solve(w, "exact").cost_code for w in windows])
     for method in ("exact", "mip", "mip-published"):
         rows = []
@@ -216,9 +208,7 @@ def large(n: int) -> None:
         windows.append(Window(tree, idle, tuple(map(str, range(50))), rng.integers(2, 41, 50)))
     print(f"{n} windows, {np.mean([len(w.idle) for w in windows]):.0f} idle nodes")
     bound = np.array([transport_bound(w) for w in windows])
-    print(
-        "| Method | Cost (code) | above the bound, % | CPU ms, mean | p95 |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| Method | Cost (code) | above the bound, % | CPU ms, mean | p95 |\n| --- | --- | --- | --- | --- |")
     for method, steps in (
         ("seq", 0),
         ("sa-published", 1000),
@@ -247,9 +237,7 @@ def contention(jobs: pd.DataFrame) -> None:
                 s = simulate(part, NODES, policy, kill_at_limit=False).schedule
                 took = (s["end_time"] - s["start_time"]).to_numpy(float)
                 wait = (s["start_time"] - s["submit_time"]).to_numpy(float)
-                rows.append(
-                    (took.mean() / part["run_time"].mean(), wait.mean(), cost_of_jobs(s, NODES).mean())
-                )
+                rows.append((took.mean() / part["run_time"].mean(), wait.mean(), cost_of_jobs(s, NODES).mean()))
             took, wait, cost = np.mean(rows, axis=0)
             shown = "easy (`any`)" if name == "any" else f"`{name}`"
             print(f"| {slowdown} | {shown} | {took:.4f} | {wait:.1f} | {cost:,.0f} |")

@@ -81,8 +81,7 @@ class Run(Shown):
     def shown(self) -> pd.DataFrame:
         """Return the metrics for people, with their units."""
         values = [
-            "–" if value is None else with_unit(value, _UNITS.get(name, ""))
-            for name, value in self.metrics.items()
+            "–" if value is None else with_unit(value, _UNITS.get(name, "")) for name, value in self.metrics.items()
         ]
         return pd.DataFrame({"metric": list(self.metrics), "value": values})
 
@@ -168,9 +167,7 @@ def prepare_checked(
         given = pd.to_numeric(jobs["due_time"], errors="coerce").to_numpy(np.float64)[rows.row]
         after = np.nan_to_num(given) - float(jobs["submit_time"].min())
         due = np.where(np.isnan(given), FAR, after).astype(np.int64)
-    usage = Usage(
-        *((column * rows.n_nodes).astype(np.float64) for column in (rows.cpus, rows.mem, rows.gpus))
-    )
+    usage = Usage(*((column * rows.n_nodes).astype(np.float64) for column in (rows.cpus, rows.mem, rows.gpus)))
     fits, used = fits_empty(rows, kinds), profiles(jobs)[:, rows.row]
     return Prepared(
         rows,
@@ -256,9 +253,7 @@ def simulate(
     killed[ready.jobs.row] = found.killed
     schedule = _schedule(jobs, nodes, ready.jobs, found)
     placed = (found.start, found.end, found.node_list, found.node_first)
-    metrics = as_record(measured(ready, found)) | {
-        "utilization_nodes": utilization_nodes(*placed, len(nodes))
-    }
+    metrics = as_record(measured(ready, found)) | {"utilization_nodes": utilization_nodes(*placed, len(nodes))}
     return Run(schedule, metrics, found.elapsed, killed)
 
 
@@ -362,9 +357,7 @@ def _by_loop(ready: Prepared, chosen: _Chosen, estimates: np.ndarray | None) -> 
         full=took.full,
         limit=took.limit,
     )
-    facts = Facts(
-        ready.profiles, took.full, ready.kinds.speed[ready.kind_of], ready.began, ready.table, ready.nodes
-    )
+    facts = Facts(ready.profiles, took.full, ready.kinds.speed[ready.kind_of], ready.began, ready.table, ready.nodes)
     policy = chosen.make(state, facts)
     if isinstance(policy, CompiledPolicy) and policy.rejected is not None:
         world.runnable[policy.rejected] = False

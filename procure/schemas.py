@@ -116,9 +116,7 @@ QUOTE = Schema(
         _float("rack_units", "U", "height of one node in a rack", **_OPTIONAL),
         _int("min_count", "nodes", "fewest nodes of the type in a package that holds it", **_OPTIONAL),
         _int("max_count", "nodes", "most nodes of the type in a package", **_OPTIONAL),
-        _int(
-            "pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1
-        ),
+        _int("pack_size", "nodes", "sold only in multiples of this", required=False, nullable=True, minimum=1),
         _str(
             "lot",
             "the lot that the type is offered for; a lot goes to one vendor",
@@ -166,12 +164,8 @@ JOB = Schema(
         _int("cpus_per_node", "CPUs", "CPUs asked for on each node"),
         _int("mem_mb_per_node", "MB", "memory asked for on each node", required=False, default=0),
         _int("gpus_per_node", "GPUs", "GPUs asked for on each node", required=False, default=0),
-        _str(
-            "gpu_type", "GPU models that will do, such as v100|H100; empty = any", required=False, default=""
-        ),
-        _str(
-            "gpu_speeds", "how many times faster it is on which GPU model: H100=3.1|L40S=1.4", required=False
-        ),
+        _str("gpu_type", "GPU models that will do, such as v100|H100; empty = any", required=False, default=""),
+        _str("gpu_speeds", "how many times faster it is on which GPU model: H100=3.1|L40S=1.4", required=False),
         _str("partition", "partition or queue; empty = unknown", required=False, default=""),
         _str("account", "account or group", required=False),
         _str("qos", "quality of service", required=False),

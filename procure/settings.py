@@ -44,9 +44,7 @@ MOST_LISTED = 1000
 MOST_TOML, MOST_PARTS = 4_000_000, 16
 """Bytes of a settings file, and parts of a key such as ``a.b.c``: Python's reader takes memory for each part."""
 _PART = r"(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')"
-_DEEP_KEY = re.compile(
-    rf"(?:^|[\[{{,])[ \t]*+(?:{_PART}[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}", re.ASCII | re.MULTILINE
-)
+_DEEP_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*+(?:{_PART}[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}", re.ASCII | re.MULTILINE)
 
 PositiveInt = Annotated[int, Field(ge=1, le=LARGEST)]
 NaturalInt = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -224,15 +222,11 @@ def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
     try:
         content = path.read_bytes()
         if len(content) > MOST_TOML:
-            raise TableError(
-                f"{path}: holds {len(content):,} bytes; a settings file has at most {MOST_TOML:,}"
-            )
+            raise TableError(f"{path}: holds {len(content):,} bytes; a settings file has at most {MOST_TOML:,}")
         text = content.decode("utf-8")
         if deep := _DEEP_KEY.search(text):
             line = text.count("\n", 0, deep.start()) + 1
-            raise TableError(
-                f"{path}: line {line}: a key of more than {MOST_PARTS} parts with dots between them"
-            )
+            raise TableError(f"{path}: line {line}: a key of more than {MOST_PARTS} parts with dots between them")
         return tomllib.loads(text)
     except OSError as error:
         raise TableError(f"{path}: cannot be read: {error.strerror}") from None

@@ -241,9 +241,7 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
         raise TableError(f"{source}: column {absent[0]} is missing; the table has {has}{more}")
     unknown = [name for name in frame.columns if name not in schema.by_name]
     for name in unknown if schema.open else []:
-        meant = [
-            c.name for c in schema.columns if c.name not in frame.columns and c.name.startswith(f"{name}_")
-        ]
+        meant = [c.name for c in schema.columns if c.name not in frame.columns and c.name.startswith(f"{name}_")]
         if meant:  # an amount under a shortened name would silently count as not asked for
             raise TableError(f"{source}: unknown column {name!r}; rename it to {meant[0]}, or leave it out")
     if unknown and not schema.open:
@@ -275,9 +273,7 @@ def as_table(given: pd.DataFrame | str | Path, schema: Schema) -> pd.DataFrame:
     return read(given, schema) if isinstance(given, str | Path) else check(given, schema)
 
 
-def cell_errors(
-    frame: pd.DataFrame, schema: Schema, source: str = ""
-) -> tuple[pd.DataFrame, list[CellError]]:
+def cell_errors(frame: pd.DataFrame, schema: Schema, source: str = "") -> tuple[pd.DataFrame, list[CellError]]:
     """Return a frame in which every wrong cell holds a value that is right, and an error for each such cell.
 
     Only single cells are looked at: `check` complains of missing columns and of repeated names.
@@ -409,7 +405,5 @@ def _in_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame
         return change(value) if isinstance(value, str) else value
 
     texts = [n for n in range(frame.shape[1]) if frame.dtypes.iloc[n].kind not in "biufcmM"]
-    columns = {
-        n: frame.iloc[:, n].map(one) if n in texts else frame.iloc[:, n] for n in range(frame.shape[1])
-    }
+    columns = {n: frame.iloc[:, n].map(one) if n in texts else frame.iloc[:, n] for n in range(frame.shape[1])}
     return pd.DataFrame(columns, index=frame.index).set_axis([one(name) for name in frame.columns], axis=1)

@@ -12,9 +12,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
-NUMBER = (
-    r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|\.\d+(?:[eE][-+]?\d{1,3})?)"
-)
+NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d{1,3})?|\.\d+(?:[eE][-+]?\d{1,3})?)"
 """A number of at least 0; a comma separates thousands only, so that a decimal comma is an error."""
 
 MONEY_UNITS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000, "USD": 1}
@@ -257,9 +255,7 @@ def limit_note(kill_at_limit: bool, n_killed: Mapping[str, int], n_jobs: int) ->
     """
     if not kill_at_limit:
         return "jobs run on beyond their limit, none is cut (--kill-at-limit ends them there)"
-    how_many = ", ".join(
-        f"{n:,}{f' under {policy}' if len(n_killed) > 1 else ''}" for policy, n in n_killed.items()
-    )
+    how_many = ", ".join(f"{n:,}{f' under {policy}' if len(n_killed) > 1 else ''}" for policy, n in n_killed.items())
     return (
         f"jobs end at their limit, as under a scheduler (--no-kill-at-limit lets them run on): {how_many} "
         f"of {counted(n_jobs, 'job')} {be(max(n_killed.values()))} cut"

@@ -40,9 +40,7 @@ def shared_data() -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def procure(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def procure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Call the command as a user does: exit code, standard output and standard error."""
     from procure.cli.main import run
 

@@ -57,9 +57,7 @@ def best_fit(submit, duration, mem, cpus, gpus, types, node_mem, node_cpus, node
                         total += (free_gpus - gpus[j]) / node_gpus[n]
                         k += 1
                     margin = total / max(k, 1)
-                    if margin < best or (
-                        margin == best and (j < best_job or (j == best_job and n < best_node))
-                    ):
+                    if margin < best or (margin == best and (j < best_job or (j == best_job and n < best_node))):
                         best, best_job, best_node = margin, j, n
             if best_job < 0:
                 break

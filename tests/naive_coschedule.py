@@ -83,9 +83,7 @@ class Twin:
 
     def guests(self, donor):
         found = [job for job, each in self.running.items() if each["donor"] == donor]
-        return sorted(
-            found, key=lambda job: self.running[donor]["nodes"].index(self.running[job]["nodes"][0])
-        )
+        return sorted(found, key=lambda job: self.running[donor]["nodes"].index(self.running[job]["nodes"][0]))
 
     def mem_left(self, node):
         return self.nodes[node][1] - sum(
@@ -207,9 +205,7 @@ class Twin:
             for guest in self.guests(donor):
                 each = self.running[guest]
                 losses = self.expect(self.real, donor, guest)
-                learn(
-                    self.learner, each["context"], self.quotas.index(each["quota"]), losses, each["expected"]
-                )
+                learn(self.learner, each["context"], self.quotas.index(each["quota"]), losses, each["expected"])
                 each["context"] = self.look(donor, guest)
                 expected = self.expect(self.believed, donor, guest)
                 level = choose(self.learner, each["context"], expected)

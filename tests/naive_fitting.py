@@ -27,9 +27,7 @@ def naive_features(jobs: pd.DataFrame, means: np.ndarray, capacity: int) -> list
     for i, row in enumerate(rows):
         now = row["submit_time"]
         earlier = rows[:i]
-        waiting = [
-            one for one in earlier if one["start_time"] >= now
-        ]  # starts of a moment follow its submissions
+        waiting = [one for one in earlier if one["start_time"] >= now]  # starts of a moment follow its submissions
         running = [one for one in rows if one["start_time"] < now < one["end"]]
         mine = [[one for one in part if one["user"] == row["user"]] for part in (running, waiting)]
         started = [rows[k] for k in order if rows[k]["start_time"] < now]
@@ -63,9 +61,7 @@ def naive_features(jobs: pd.DataFrame, means: np.ndarray, capacity: int) -> list
                 "log_since_users_start": np.log1p(now - (last[0]["start_time"] if last else first - 604_800)),
                 "recent_wait": recent,
                 "users_oldest_waits": np.log1p(now - mine[1][0]["submit_time"]) if mine[1] else 0.0,
-                "log_since_users_submission": np.log1p(
-                    now - (came[0]["submit_time"] if came else first - 604_800)
-                ),
+                "log_since_users_submission": np.log1p(now - (came[0]["submit_time"] if came else first - 604_800)),
             }
         )
     return found
@@ -79,13 +75,9 @@ def naive_easy(jobs: pd.DataFrame, n_nodes: int, held: callable) -> list[int]:
     now = 0
     while any(row["start"] is None for row in rows):
         while True:
-            running = [
-                r for r in rows if r["start"] is not None and r["start"] <= now < r["start"] + r["run_time"]
-            ]
+            running = [r for r in rows if r["start"] is not None and r["start"] <= now < r["start"] + r["run_time"]]
             free = n_nodes - sum(r["n_nodes"] for r in running)
-            queue = [
-                r for r in rows if r["start"] is None and r["submit_time"] <= now and not held(r, now, rows)
-            ]
+            queue = [r for r in rows if r["start"] is None and r["submit_time"] <= now and not held(r, now, rows)]
             if not queue:
                 break
             head, room = queue[0], free

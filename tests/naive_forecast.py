@@ -36,8 +36,7 @@ def bursts_of(jobs, gap, tolerance):
             later = [
                 other["start"]
                 for other in bursts[n + 1 :]
-                if other["key"] == burst["key"]
-                and abs(other["start"] - period - burst["start"]) <= tolerance[layer]
+                if other["key"] == burst["key"] and abs(other["start"] - period - burst["start"]) <= tolerance[layer]
             ]
             burst["again"].append(later[0] if later else -1)
     return bursts, of_job
@@ -207,9 +206,7 @@ class HeldPool:
         now = -1
         while True:
             moments = [job["submit"] for job in self.jobs] + [self.end(j) for j in self.running(now)]
-            if any(
-                s is None and 0 <= job["submit"] <= now for s, job in zip(self.start, self.jobs, strict=True)
-            ):
+            if any(s is None and 0 <= job["submit"] <= now for s, job in zip(self.start, self.jobs, strict=True)):
                 surest = [f for f in self.open if f["copies"] > 0 and f["sure"] >= self.b]
                 moments += [f["moment"] + f["tolerance"] + 1 for f in surest]
             later = [t for t in moments if t > now]

@@ -87,9 +87,7 @@ class Twin:
         now = int(state.now[0])
         run, n_ended = self.expected(state, job)
         asked = [
-            int(getattr(state, r)[job])
-            * int(state.n_nodes[job])
-            / max(float(getattr(state, f"total_{r}").sum()), 1.0)
+            int(getattr(state, r)[job]) * int(state.n_nodes[job]) / max(float(getattr(state, f"total_{r}").sum()), 1.0)
             for r in ("cpus", "mem", "gpus")
         ]
         able = [

@@ -59,10 +59,7 @@ def largest_choices(rows, offered, rules):
             if m != "any" and sum(rows[i]["category"] == category for i in chosen) > m:
                 return False
         for lot in {row["lot"] for row in rows} - {""}:
-            if (
-                rules["one_vendor_per_lot"]
-                and len({rows[i]["vendor"] for i in chosen if rows[i]["lot"] == lot}) > 1
-            ):
+            if rules["one_vendor_per_lot"] and len({rows[i]["vendor"] for i in chosen if rows[i]["lot"] == lot}) > 1:
                 return False
         return True
 

@@ -30,9 +30,7 @@ class Sim:
 
     def running(self):
         return [
-            j
-            for j, job in enumerate(self.jobs)
-            if self.start[j] is not None and self.start[j] + job["run"] > self.now
+            j for j, job in enumerate(self.jobs) if self.start[j] is not None and self.start[j] + job["run"] > self.now
         ]
 
     def free(self, holders):
@@ -51,11 +49,7 @@ class Sim:
         ]
 
     def fitting(self, j, *frees):
-        return [
-            n
-            for n, node in enumerate(self.nodes)
-            if all(suits(self.jobs[j], node, free[n]) for free in frees)
-        ]
+        return [n for n, node in enumerate(self.nodes) if all(suits(self.jobs[j], node, free[n]) for free in frees)]
 
     def begin(self, j, nodes):
         assert len(nodes) == self.jobs[j]["n"]
@@ -120,9 +114,7 @@ def best_fit(of_node=False):
         free, offers = sim.free(sim.running()), []
         for j in sim.waiting():
             job = sim.jobs[j]
-            margins = sorted((margin(job, sim.nodes[n], free[n]), n) for n in sim.fitting(j, free))[
-                : job["n"]
-            ]
+            margins = sorted((margin(job, sim.nodes[n], free[n]), n) for n in sim.fitting(j, free))[: job["n"]]
             if len(margins) == job["n"]:
                 mean = sum(left for left, _ in margins) / job["n"]
                 offers.append((mean, j, sorted(n for _, n in margins)))
@@ -184,9 +176,7 @@ class Conservative:
             holders = [j for j in sim.running() if sim.expected[j] > t]
             free = sim.free(holders)
             planned = [
-                j
-                for j, s in self.promise.items()
-                if j != besides and s is not None and s <= t < s + sim.jobs[j]["est"]
+                j for j, s in self.promise.items() if j != besides and s is not None and s <= t < s + sim.jobs[j]["est"]
             ]
             if sim.pool:
                 held = sum(sim.jobs[j]["n"] for j in holders + planned)
@@ -228,8 +218,7 @@ class Conservative:
             self.believed[j] is not None and self.believed[j] != sim.expected[j] for j in range(len(sim.jobs))
         )
         corrected = corrected or any(
-            e is not None and e < sim.now and j not in sim.running()
-            for j, e in enumerate(self.believed or [])
+            e is not None and e < sim.now and j not in sim.running() for j, e in enumerate(self.believed or [])
         )
         self.believed = [
             None if s is None or (s + job["run"] <= sim.now) else e
@@ -345,9 +334,7 @@ class Gaps:
             else:
                 free[t : t + job["est"], nodes] -= asked
             found[j] = sim.now + t, nodes.tolist()
-            total += max(
-                1.0, (sim.now + t - job["submit"] + float(job["est"])) / max(float(job["est"]), 10.0)
-            )
+            total += max(1.0, (sim.now + t - job["submit"] + float(job["est"])) / max(float(job["est"]), 10.0))
         return found, total
 
     def inserted(self, sim, order, j):

@@ -70,9 +70,7 @@ class NaiveSlurm:
             times.append(self.last_calc + self.site.priority.calc_period)
             now = self.now = max(self.now + 1, min(times)) if n_submitted else max(0, min(times))
             idle = not self.running and n_submitted == self.n_jobs
-            if idle and not any(
-                self.jobs["eligible"][job] > now or self.eligible(job) for job in self.waiting
-            ):
+            if idle and not any(self.jobs["eligible"][job] > now or self.eligible(job) for job in self.waiting):
                 break
             self.finish_due()
             if any(t == now for t in changes):
@@ -267,9 +265,7 @@ class NaiveSlurm:
                 closed.add(node)
         if mine >= 0:
             inside = {
-                node
-                for start, end, node, what in self.layout.closed.tolist()
-                if what == mine and start <= begin < end
+                node for start, end, node, what in self.layout.closed.tolist() if what == mine and start <= begin < end
             }
             closed |= set(range(self.n_nodes)) - inside
         return closed
@@ -514,8 +510,7 @@ class NaiveSlurm:
     def holds(self, job, node, free, n_on) -> bool:
         if self.jobs["whole"][job]:
             enough = all(
-                t[node] >= self.jobs[n][job]
-                for t, n in zip(self.totals, ("cpus", "mem", "gpus"), strict=True)
+                t[node] >= self.jobs[n][job] for t, n in zip(self.totals, ("cpus", "mem", "gpus"), strict=True)
             )
             return n_on[node] == 0 and enough
         return self.enough(free, job, node)
@@ -529,9 +524,7 @@ class NaiveSlurm:
             return None
         weight, leaf = self.layout.nodes.weight, self.layout.nodes.leaf
         if self.jobs["lln"][job]:
-            order = sorted(
-                usable, key=lambda node: (weight[node], -free[0][node] / self.totals[0][node], node)
-            )
+            order = sorted(usable, key=lambda node: (weight[node], -free[0][node] / self.totals[0][node], node))
             return sorted(order[:n])
         if len(set(leaf.tolist())) > 1:
             return self.pick_leaf(usable, n)

@@ -32,9 +32,7 @@ def isolated_can(n, fabric, shape):
     if any(count >= n for count in idle):
         return True
     pods = [range(p * shape.leaves, (p + 1) * shape.leaves) for p in range(shape.pods)]
-    return any(_one_pod(n, pod, idle, uplinks, shape) for pod in pods) or _pods(
-        n, pods, idle, uplinks, spines, shape
-    )
+    return any(_one_pod(n, pod, idle, uplinks, shape) for pod in pods) or _pods(n, pods, idle, uplinks, spines, shape)
 
 
 def _one_pod(n, pod, idle, uplinks, shape):
@@ -55,8 +53,7 @@ def _one_pod(n, pod, idle, uplinks, shape):
 
 def _pods(n, pods, idle, uplinks, spines, shape):
     whole = [
-        [leaf for leaf in pod if idle[leaf] == shape.nodes and len(uplinks[leaf]) == shape.uplinks]
-        for pod in pods
+        [leaf for leaf in pod if idle[leaf] == shape.nodes and len(uplinks[leaf]) == shape.uplinks] for pod in pods
     ]
     n_whole, rest = divmod(n, shape.nodes)
     for per_pod in range(1, shape.leaves + 1):
@@ -64,18 +61,13 @@ def _pods(n, pods, idle, uplinks, spines, shape):
         for chosen in combinations(range(shape.pods), count) if count else ():
             if any(len(whole[p]) < per_pod for p in chosen):
                 continue
-            common = [
-                set.intersection(*(spines[p * shape.uplinks + i] for p in chosen))
-                for i in range(shape.uplinks)
-            ]
+            common = [set.intersection(*(spines[p * shape.uplinks + i] for p in chosen)) for i in range(shape.uplinks)]
             if any(len(links) < per_pod for links in common):
                 continue
             if not more and not rest:
                 return True
             others = [p for p in range(shape.pods) if p not in chosen]
-            if any(
-                _further(p, more, rest, pods, whole, common, idle, uplinks, spines, shape) for p in others
-            ):
+            if any(_further(p, more, rest, pods, whole, common, idle, uplinks, spines, shape) for p in others):
                 return True
     return False
 
@@ -100,8 +92,7 @@ def check_conditions(grant, shape):
     """A grant's links obey the conditions of an isolated job with full bandwidth (as many links as nodes)."""
     nodes = grant.nodes[: grant.n[0]].tolist()
     per_leaf = {
-        leaf: sum(place // shape.nodes == leaf for place in nodes)
-        for leaf in {i // shape.nodes for i in nodes}
+        leaf: sum(place // shape.nodes == leaf for place in nodes) for leaf in {i // shape.nodes for i in nodes}
     }
     masks = {leaf: int(m) for leaf, m in enumerate(grant.uplinks) if m}
     if len(per_leaf) == 1:

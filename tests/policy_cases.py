@@ -104,9 +104,7 @@ def crowded_case(rng: np.random.Generator, n_jobs: int = 24, kill: bool = True):
         return rng.choice(values, n_shapes)[kind]
 
     request = of_shape([2, 4, 9]) if rng.integers(2) else rng.choice([2, 4, 9], n_jobs)
-    run = (
-        np.minimum(rng.choice([0, 1, 2, 4, 9], n_jobs), request) if kill else rng.choice([0, 1, 3, 7], n_jobs)
-    )
+    run = np.minimum(rng.choice([0, 1, 2, 4, 9], n_jobs), request) if kill else rng.choice([0, 1, 3, 7], n_jobs)
     moments = np.sort(rng.integers(0, 40, 5))
     jobs = job_table(
         submit_time=500 + np.sort(rng.choice(moments, n_jobs)),

@@ -107,9 +107,7 @@ def _associations(rng, settings, jobs, nodes):
     limits = {"a": Limits(grp_tres={"cpu": 6, "mem": 9000}), "b": Limits(grp_jobs=1), "c": Limits(max_jobs=1)}
     more = {"u1": Limits(max_jobs=2), "u2": Limits(grp_tres_mins={"cpu": 6})}
     settings["associations"] = tuple(
-        each.model_copy(
-            update={"limits": (more if each.user else limits).get(each.user or each.account, Limits())}
-        )
+        each.model_copy(update={"limits": (more if each.user else limits).get(each.user or each.account, Limits())})
         for each in settings["associations"]
     )
 
@@ -173,9 +171,7 @@ def _whole(rng, settings, jobs, nodes):
 def _events(rng, settings, jobs, nodes):
     first = int(jobs["submit_time"].iloc[0])
     settings["events"] = tuple(
-        NodeEvent(
-            nodes=name, start=first + int(rng.integers(0, 200)), end=first + int(rng.integers(200, 500))
-        )
+        NodeEvent(nodes=name, start=first + int(rng.integers(0, 200)), end=first + int(rng.integers(200, 500)))
         for name in nodes["node_id"].iloc[::2]
     )
 

@@ -17,8 +17,7 @@ def swept(n_days: int = 1) -> Path:
     """Return the path of a study of 70,000 US$ and so many days of 300 jobs, every third package simulated."""
     folder = Path(tempfile.mkdtemp(prefix="procure-small-"))
     days = "".join(
-        f'[[workloads]]\nname = "day-{i}"\ngenerate = {{ seed = {i}, n_jobs = 300 }}\n'
-        for i in range(1, n_days + 1)
+        f'[[workloads]]\nname = "day-{i}"\ngenerate = {{ seed = {i}, n_jobs = 300 }}\n' for i in range(1, n_days + 1)
     )
     path = folder / "small.toml"
     path.write_text(

@@ -87,9 +87,7 @@ def test_causes_add_up_to_each_wait(seed):
     waits = (by_submission["start_time"] - by_submission["submit_time"]).to_numpy(np.int64)
     assert found.by_job.sum(1).tolist() == waits.tolist()
     causes = found.causes
-    assert (causes["lower"] <= causes["hours"] + 1e-9).all() and (
-        causes["hours"] <= causes["upper"] + 1e-9
-    ).all()
+    assert (causes["lower"] <= causes["hours"] + 1e-9).all() and (causes["hours"] <= causes["upper"] + 1e-9).all()
     for table in (found.by_class, found.by_group, found.by_week):
         assert table["hours"].sum() == pytest.approx(causes["hours"].sum())
         assert table["n_jobs"].sum() == len(jobs)
@@ -179,9 +177,7 @@ def test_missing_capacity_is_found():
 def test_closed_hours_are_accounted():
     """Jobs of over four hours that wait for the evening, by a rule of the site."""
     first = 1_600_041_600  # a Monday, 00:00 UTC
-    jobs = crowd(200).assign(
-        submit_time=first + 8 * 3600 + np.arange(200), requested_time=20_000, cpus_per_node=1
-    )
+    jobs = crowd(200).assign(submit_time=first + 8 * 3600 + np.arange(200), requested_time=20_000, cpus_per_node=1)
     log = check(jobs.assign(start_time=first + 17 * 3600), JOB)
     hours = tuple(24 * day + hour for day in range(7) for hour in range(17))
     rule = Rule(kind="closed_hours", subject="over 14400", value=hours)

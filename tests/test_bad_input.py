@@ -193,9 +193,7 @@ def test_any_value_of_a_setting_is_right_or_one_error(key, tmp_path):
     path = tmp_path / "s.toml"
     table, _, name = key.rpartition(".")
     for value in STUDY_VALUES:
-        document = STUDY | (
-            {table: f"{{ budget_usd = 20_000, {name} = {value} }}"} if table == "packages" else {}
-        )
+        document = STUDY | ({table: f"{{ budget_usd = 20_000, {name} = {value} }}"} if table == "packages" else {})
         if key == "packages.budget_usd":
             document = STUDY | {"packages": f"{{ budget_usd = {value} }}"}
         elif table != "packages":
@@ -243,9 +241,7 @@ def test_settings_are_asked_for_in_plain_words(tmp_path):
 
 
 ODD = [
-    pa.StringArray.from_buffers(
-        2, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0"), pa.py_buffer(b"\xff\xfe\xc3\x28")
-    ),
+    pa.StringArray.from_buffers(2, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0"), pa.py_buffer(b"\xff\xfe\xc3\x28")),
     pa.array([[1], [2]]),
     pa.array([{"a": 1}, {"a": 2}]),
     pa.array([0, None], pa.timestamp("us")),
@@ -271,9 +267,7 @@ def test_a_column_of_any_type_in_parquet_is_read_or_one_error(schema, columns, t
     path = tmp_path / "t.parquet"
     for name in columns:
         for odd in ODD:
-            pq.write_table(
-                pa.table({key: pa.array(value) for key, value in columns.items()} | {name: odd}), path
-            )
+            pq.write_table(pa.table({key: pa.array(value) for key, value in columns.items()} | {name: odd}), path)
             try:
                 read(path, schema)
             except TableError as error:

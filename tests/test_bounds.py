@@ -149,10 +149,7 @@ def test_too_many_policies_are_not_compared():
 def test_futures_without_an_end_are_refused():
     """Growth of ten times a year for twenty years would hold more jobs than memory."""
     jobs = pd.concat(
-        [
-            generate(1, 50).assign(submit_time=lambda day, n=n: day["submit_time"] + n * 86_400)
-            for n in range(30)
-        ],
+        [generate(1, 50).assign(submit_time=lambda day, n=n: day["submit_time"] + n * 86_400) for n in range(30)],
         ignore_index=True,
     ).assign(job_id=np.arange(1500).astype(str))
     with pytest.raises(TableError, match="jobs; at most 3,000,000 are drawn"):

@@ -211,9 +211,7 @@ def test_what_is_not_known_of_a_package_cannot_be_an_objective():
     """Such as energy where a quote says no watts."""
     figures = values_with(WAITS)
     figures.costs = pd.DataFrame({"energy_kwh_per_year": [1.0, NAN, NAN, 4]})
-    with pytest.raises(
-        TableError, match="energy: energy_kwh_per_year is not known for 2 of 4 packages; the quotes"
-    ):
+    with pytest.raises(TableError, match="energy: energy_kwh_per_year is not known for 2 of 4 packages; the quotes"):
         choose(figures, OBJECTIVES["energy"])
 
 
@@ -285,9 +283,7 @@ def everything(path: Path) -> PackageValues:
     return values_of(loaded, Criteria(axes=(*every, OBJECTIVES["energy"])))
 
 
-@pytest.mark.parametrize(
-    "objective", ["p95-wait", "slowdown", "max-wait", "regret-max", "cost-per-job", "energy"]
-)
+@pytest.mark.parametrize("objective", ["p95-wait", "slowdown", "max-wait", "regret-max", "cost-per-job", "energy"])
 def test_the_command_finds_the_best_by_any_objective(swept, truth, objective):
     """Half of the packages are simulated before; the first of the list is the best of all."""
     answer = ask(swept, "--objective", objective, "--format", "json")
@@ -339,9 +335,7 @@ def test_plain_recommend_is_what_mean_wait_without_constraints_is(swept):
 def test_predictions_keep_their_range_under_any_objective_and_constraint(larger, objective):
     """90 % ranges of the objective, the mean wait and what is constrained; they hold most of the truths."""
     path, truth = larger
-    done = procure.recommend(
-        path, objective=objective, constraints=["slowdown<=100000"], verify=False, resamples=0
-    )
+    done = procure.recommend(path, objective=objective, constraints=["slowdown<=100000"], verify=False, resamples=0)
     table = done.ranking
     predicted = table[~table["simulated"] & (table["jobs_left_out"] == 0)]
     assert len(predicted) > 9
@@ -438,9 +432,7 @@ def test_an_objective_that_the_results_do_not_hold(swept, monkeypatch):
     whole = results.read_results
     monkeypatch.setattr(results, "read_results", lambda *a: whole(*a).assign(p95_wait_time=np.nan))
     answer = ask(swept, "--objective", "p95-wait")
-    assert "needs column p95_wait_time, which these results do not hold; available here: " in str(
-        answer.exception
-    )
+    assert "needs column p95_wait_time, which these results do not hold; available here: " in str(answer.exception)
     assert "mean-wait" in str(answer.exception)
 
 
@@ -481,9 +473,7 @@ def test_without_any_waiting_a_front_says_so_too(calm):
     assert "the front is decided by its other axes" in answer.stderr
 
 
-@pytest.mark.parametrize(
-    ("least", "k", "tied"), [(0.0, 2, True), (7.0, 2, True), (0.0, 3, True), (0.0, 4, False)]
-)
+@pytest.mark.parametrize(("least", "k", "tied"), [(0.0, 2, True), (7.0, 2, True), (0.0, 3, True), (0.0, 4, False)])
 def test_a_list_that_is_one_tie_is_said_to_be_one(least, k, tied):
     """Three of four simulated packages share the least p95-wait: said of lists of up to three of them."""
     values = values_with([[1.0, 2, 3, 4, NAN]], p95_wait_time=[[least] * 3 + [9.0, NAN]])
@@ -535,9 +525,7 @@ def test_a_short_list_is_simulated_whole_where_no_model_is_any_good(tmp_path):
 
 def test_an_existing_system_that_already_runs_everything_is_said(calm):
     """With what the jobs wait there without any purchase."""
-    assert (
-        "the existing nodes run every job without any purchase; the mean wait is then 0 s" in ask(calm).stderr
-    )
+    assert "the existing nodes run every job without any purchase; the mean wait is then 0 s" in ask(calm).stderr
 
 
 def test_the_report_shows_the_front_and_what_the_list_is_in_the_order_of(swept, tmp_path):
@@ -549,8 +537,7 @@ def test_the_report_shows_the_front_and_what_the_list_is_in_the_order_of(swept, 
     assert answer.exit_code == 0, answer.output
     text = " ".join(out.read_text(encoding="utf-8").split())
     assert (
-        "ranked by slowdown (mean bounded slowdown over all jobs), of those that satisfy price_usd&lt;=$59,500."
-        in text
+        "ranked by slowdown (mean bounded slowdown over all jobs), of those that satisfy price_usd&lt;=$59,500." in text
     )
     assert "What the wait costs" in text and "(knee)" in text and "energy, kWh/year" in text
     assert "mean wait against cost over the years of all packages, and the Pareto front" in text

@@ -137,9 +137,7 @@ def test_a_bad_value_of_an_option_is_bad_usage(line, message, tmp_path, monkeypa
 
 def test_the_objectives_that_are_listed_are_those_of_this_study():
     """The example quotes state no watts, so energy is none that could be chosen."""
-    done = CliRunner().invoke(
-        app, ["recommend", str(swept()), "--objective", "energi"], env={"COLUMNS": "300"}
-    )
+    done = CliRunner().invoke(app, ["recommend", str(swept()), "--objective", "energi"], env={"COLUMNS": "300"})
     assert "cost-per-job" in done.stderr and "energy" not in done.stderr
 
 
@@ -169,9 +167,7 @@ def test_a_budget_is_written_alike_everywhere(tmp_path, monkeypatch):
 
 def test_package_ids_and_numbers_stay_whole_in_a_narrow_terminal(monkeypatch, capsys):
     """At 80 columns ids are broken at their commas only, numbers not at all; a wide one has them on a line."""
-    table = pd.DataFrame(
-        {"rank": [1, 2], "package_id": ["ComputeNode3=92,BigMemNode2=14,GPUNode4=4", "GPUNode10=1"]}
-    )
+    table = pd.DataFrame({"rank": [1, 2], "package_id": ["ComputeNode3=92,BigMemNode2=14,GPUNode4=4", "GPUNode10=1"]})
     for name in ("price", "tco", "low", "high"):
         table[name] = [1234567.5, 2.0]
     for width in (80, 200):

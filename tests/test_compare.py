@@ -85,9 +85,7 @@ def test_what_is_cut_at_its_limit_is_said(files, procure):
     assert "lets them run on): 6 of 40 jobs are cut" in procure("simulate", *tables)[2]
     assert "none is cut" in procure("simulate", *tables, "--no-kill-at-limit")[2]
     report = folder / "c.html"
-    said = procure(
-        "compare", *tables, "--policies", "fcfs,sjf", "--seeds", "2", "--report", report, "--format", "json"
-    )
+    said = procure("compare", *tables, "--policies", "fcfs,sjf", "--seeds", "2", "--report", report, "--format", "json")
     assert "6 under fcfs, 6 under sjf of 40 jobs are cut" in said[2]
     page = report.read_text()
     assert "6 under fcfs" in page and "Boxes: 2 shaken copies of the workload" in page and "ANOVA" not in page
@@ -95,9 +93,7 @@ def test_what_is_cut_at_its_limit_is_said(files, procure):
 
 def test_size_and_user_classes():
     """Sizes by CPUs over all nodes; users by their part of all CPU-seconds."""
-    jobs = job_table(
-        submit_time=[0] * 5, run_time=[100, 60, 40, 9, 1], n_nodes=[1, 4, 5, 64, 300], user=list("abcde")
-    )
+    jobs = job_table(submit_time=[0] * 5, run_time=[100, 60, 40, 9, 1], n_nodes=[1, 4, 5, 64, 300], user=list("abcde"))
     assert size_class(jobs).tolist() == ["1", "2-4", "5-16", "17-64", ">256"]
     same_size = jobs.assign(n_nodes=1, run_time=[50, 30, 12, 6, 2])
     assert user_class(same_size).tolist() == ["heavy", "medium", "medium", "light", "light"]
@@ -259,9 +255,7 @@ def test_simulate_gantt_and_policies_commands(files):
     assert (folder / "again.svg").read_text() == drawn
     assert "n0 |" in runner.invoke(app, ["gantt", str(schedule)]).stdout
     assert runner.invoke(app, ["gantt", str(schedule), "--out", "g.doc"]).exit_code == 2
-    names = [
-        row["name"] for row in json.loads(runner.invoke(app, ["policies", "list", "--format", "json"]).stdout)
-    ]
+    names = [row["name"] for row in json.loads(runner.invoke(app, ["policies", "list", "--format", "json"]).stdout)]
     assert {"fcfs", "easy", "conservative", "tabu"} <= set(names)
     assert "shadow" in runner.invoke(app, ["policies", "describe", "easy"]).stdout
 

@@ -80,9 +80,7 @@ def test_weights_are_the_row_sums_of_table_one():
 
 def test_dominance_and_ties():
     """A policy that is nowhere worse comes first; equal policies score the same; nothing is infinite."""
-    criteria = pd.DataFrame(
-        {"makespan": [1, 2, 2], "slowdown": [1, 3, 3], "usage": [9, 8, 8]}, index=list("abc")
-    )
+    criteria = pd.DataFrame({"makespan": [1, 2, 2], "slowdown": [1, 3, 3], "usage": [9, 8, 8]}, index=list("abc"))
     found = rank(criteria, PUBLISHED_WEIGHTS, {"usage"})
     assert found.score.idxmax() == "a"
     assert found.score["b"] == pytest.approx(found.score["c"])

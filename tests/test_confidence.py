@@ -38,9 +38,7 @@ from procure.workload import generate
 from procure.workload.scale import bursts
 
 
-@pytest.mark.parametrize(
-    ("n", "expected"), [(19, (0, 18)), (39, (1, 37)), (99, (4, 94)), (10, (0, 9)), (1, (0, 0))]
-)
+@pytest.mark.parametrize(("n", "expected"), [(19, (0, 18)), (39, (1, 37)), (99, (4, 94)), (10, (0, 9)), (1, (0, 0))])
 def test_the_places_of_a_conformal_range(n: int, expected: tuple[int, int]):
     """90 % of 19 is the whole range, of 39 leaves one out on either side; fewer can only give all they have."""
     assert places(n) == expected
@@ -159,10 +157,7 @@ def test_every_objective_is_resampled(objective: str):
     listed = json.loads(out)
     assert listed[0]["alike"] and all(one["rank_low"] <= one["rank_high"] for one in listed)
     assert f"difference in {objective}" in err or f"the same {objective}" in err
-    assert (
-        "rank_low"
-        not in json.loads(run(*words[:4], "--pareto", "wait,cost", "--format", "json")[0])["front"][0]
-    )
+    assert "rank_low" not in json.loads(run(*words[:4], "--pareto", "wait,cost", "--format", "json")[0])["front"][0]
     price = run("recommend", str(swept(2)), "-k", "4", "--objective", "price", "--format", "json")
     assert "price does not depend on the jobs" in price[1]
     assert json.loads(price[0])[0]["rank_low"] is None
@@ -194,9 +189,7 @@ def test_without_resamples_only_predictions_are_compared_by_their_ranges():
     assert table["alike"].tolist() == [pd.NA, True, False]
     assert table["chance_top"].tolist()[1:] == [0.5, 0.0] and np.isnan(table["chance_top"][0])
     said, unknown = Confidence(table, "nothing", 0, 0).sentences(9)
-    assert said.startswith(
-        "1 of the first 3 packages is a prediction that cannot be told apart from the first"
-    )
+    assert said.startswith("1 of the first 3 packages is a prediction that cannot be told apart from the first")
     assert "were not resampled" in unknown
     assert "<figure>" in confidence.section(table, [said], "nothing", 0)
     nothing = confidence.section(table.assign(alike=pd.NA), [unknown], "nothing", 0)
@@ -234,12 +227,7 @@ def test_several_days_are_resampled_as_days():
 def test_ranks_are_resampled_among_all_packages_and_not_among_the_head(n_predicted: int):
     """Each figure as 1,000 packages, resampled whole, give it; of the best 5 %, 1 to 50, the head is not sure alike."""
     rng = np.random.default_rng(2)
-    wait = (
-        1e4
-        * np.exp(rng.normal(0, 1, 1000))
-        * rng.lognormal(0, 0.4, (10, 1000))
-        * rng.lognormal(0, 1, (10, 1))
-    )
+    wait = 1e4 * np.exp(rng.normal(0, 1, 1000)) * rng.lognormal(0, 0.4, (10, 1000)) * rng.lognormal(0, 1, (10, 1))
     of, known = OBJECTIVES["rank"], np.arange(1000) >= n_predicted
     packages = pd.DataFrame({"package_id": [f"p{i}" for i in range(1000)], "price_usd": 1.0})
     held = np.where(known, wait, np.nan)
@@ -263,9 +251,7 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     """Against a truth on packages that were not simulated; without one, each half of the known judges the other."""
     rng = np.random.default_rng(4)
     ratio = np.sort(np.exp(rng.normal(0, 0.2, 400)))
-    said = Predicted(
-        np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, Spread(np.full(400, 99.0), ratio)
-    )
+    said = Predicted(np.full(600, 99.0), Surrogate(), pd.DataFrame(), 1.0, 2.0, Spread(np.full(400, 99.0), ratio))
     case = Case("day", pd.DataFrame(), np.zeros(600, int), np.where(np.arange(600) < 400, 1.0, np.nan), 10)
     (line,) = coverage_notes(case, said)
     assert "each half of the 400 out-of-fold predictions" in line

@@ -146,8 +146,7 @@ def test_it_is_explained_why_nothing_satisfies_them():
     lines = explain(bounds, [price, wait, wait], [3, 2, 3])
     assert lines == [
         "price_usd<=1: satisfied by 1 of 3 packages on its own; the least is US$ 1",
-        "mean_wait<=20: satisfied by 2 of 3 packages (2 simulated, the others predicted) on its own; "
-        "the least is 10 s",
+        "mean_wait<=20: satisfied by 2 of 3 packages (2 simulated, the others predicted) on its own; the least is 10 s",
         "p95_wait<=5: satisfied by 0 of 3 packages on its own; the least is 10 s",
         "price_usd<=1 and mean_wait<=20 contradict each other among these packages: with the first, the least "
         "mean_wait_time is 30 s; with the second, the least price_usd is US$ 2",
@@ -182,6 +181,4 @@ def test_three_that_exclude_each_other_only_together():
     """Each two leave something, all three nothing."""
     a, b, c = np.array([1.0, 1, 0]), np.array([1.0, 0, 1]), np.array([0.0, 1, 1])
     bounds = [parse(f"{name}>=1", KNOWN) for name in ("total_cpus", "total_gpus", "total_nodes")]
-    assert explain(bounds, [a, b, c], [3, 3, 3])[-1] == (
-        "any two of them can be satisfied together, but not all"
-    )
+    assert explain(bounds, [a, b, c], [3, 3, 3])[-1] == ("any two of them can be satisfied together, but not all")

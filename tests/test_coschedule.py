@@ -150,9 +150,7 @@ def test_same_seed_same_choices():
 @settings(deadline=None)
 @given(quota=SHARES, part=SHARES, donor=st.tuples(SHARES, SHARES), guest=st.tuples(SHARES, SHARES),
        overhead=st.floats(0, 1), severity=st.floats(0, 4), form=st.integers(0, 1))  # fmt: skip
-def test_paces_are_shares_and_fall_with_the_others_demand(
-    quota, part, donor, guest, overhead, severity, form
-):
+def test_paces_are_shares_and_fall_with_the_others_demand(quota, part, donor, guest, overhead, severity, form):
     """No pace leaves 0 to 1; the donor's falls with the quota under plain sharing; a guest at 0 costs nothing."""
     model = Contention(form, overhead, severity)
     one, other = paces_of(model, quota, part, *donor, *guest)
@@ -225,9 +223,7 @@ def test_commands(procure, tmp_path):
     assert code == 0
     assert "45 jobs" in said
     tables = ("--jobs", jobs, "--nodes", nodes)
-    code, out, _ = procure(
-        "simulate", *tables, "--policy", "coschedule", "--format", "json", "--no-kill-at-limit"
-    )
+    code, out, _ = procure("simulate", *tables, "--policy", "coschedule", "--format", "json", "--no-kill-at-limit")
     assert code == 0
     assert json.loads(out)["n_completed"] == 45
     code, out, _ = procure("coschedule", "regret", "--seeds", 2, "--largest", 100, "--format", "json")

@@ -34,9 +34,7 @@ def case(seed: int):
     jobs = job_table(
         submit_time=100 + np.sort(rng.integers(0, 60, n)),
         run_time=run,
-        requested_time=np.where(
-            rng.random(n) < 0.3, 0, (run * rng.choice([1.0, 1.05, 1.3, 3], n)).astype(int)
-        ),
+        requested_time=np.where(rng.random(n) < 0.3, 0, (run * rng.choice([1.0, 1.05, 1.3, 3], n)).astype(int)),
         n_nodes=rng.integers(1, n_nodes + 1, n),
         cpus_per_node=rng.choice([1, 2, 4], n),
         mem_mb_per_node=rng.choice([0, 100, 300, 700], n),

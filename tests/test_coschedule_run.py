@@ -93,9 +93,7 @@ def test_the_guest_gets_no_more_than_its_quota(driver):
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_guest_that_forks_is_gone_with_its_children(driver, mark):
     """Children in a session of their own, and orphans, end when the guest's first process has ended."""
-    guest = shell(
-        f"(setsid bash -c ': {mark}; sleep 300') & (bash -c ': {mark}; sleep 300' &) ; sleep 0.6", mark
-    )
+    guest = shell(f"(setsid bash -c ': {mark}; sleep 300') & (bash -c ': {mark}; sleep 300' &) ; sleep 0.6", mark)
     found = run(shell("sleep 1.5", mark), guest, limit=50, share=0.5, interval=0.3, n_cpus=1, driver=driver)
     assert (found.donor["exit_code"], found.guest["exit_code"]) == (0, 0)
     assert left_over(mark) == []
@@ -145,9 +143,7 @@ def test_a_donor_in_danger_takes_its_cores_back(mark):
     """Whenever the donor would miss its limit, the next quota is 0; it tells its own progress."""
     work = "for i in range(4000):\n print(f'step {i}/4000', flush=True)\n for k in range(20000): k * k"
     donor = [sys.executable, "-c", work]
-    found = run(
-        donor, SPIN, limit=3.0, learner="ips", interval=0.2, n_cpus=1, seconds=3, progress=r"step (\d+)/(\d+)"
-    )
+    found = run(donor, SPIN, limit=3.0, learner="ips", interval=0.2, n_cpus=1, seconds=3, progress=r"step (\d+)/(\d+)")
     rows = found.log.to_dict("records")
     assert rows[-1]["progress"] > 0
     assert any(row["happiness"] < 1 for row in rows[1:-1])
@@ -243,9 +239,7 @@ def test_version_2_is_written_as_the_kernel_reads_it(tmp_path, monkeypatch):
 def test_a_real_group_of_version_2_holds_stops_and_ends_its_processes(mark):
     """On a real hierarchy of version 2, with or without the cpu controller: entered, frozen, killed, removed."""
     roots = [Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]
-    root = next(
-        (each for each in roots if (each / "cgroup.procs").exists() and os.access(each, os.W_OK)), None
-    )
+    root = next((each for each in roots if (each / "cgroup.procs").exists() and os.access(each, os.W_OK)), None)
     if root is None or not (root / "cgroup.controllers").exists():
         pytest.skip("needs a group of version 2 that we may write in")
     box = GroupV2(f"procure-{os.getpid()}-{mark}", 100, root)

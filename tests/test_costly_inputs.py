@@ -99,9 +99,7 @@ def workloads(folder: Path) -> None:
 
 def test_a_small_input_costs_little(tmp_path):
     """Within the limits of the process, each is read or refused in one sentence."""
-    done = subprocess.run(
-        [sys.executable, __file__, str(tmp_path)], capture_output=True, text=True, timeout=550
-    )
+    done = subprocess.run([sys.executable, __file__, str(tmp_path)], capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
 
 

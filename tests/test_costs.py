@@ -85,9 +85,7 @@ def test_more_work_than_cpus() -> None:
         total_costs(packages(counts), offers(), Costs(years=1), jobs).iloc[0] for counts in ((0, 3), (0, 1))
     )
     assert (small["busy_share"], large["busy_share"]) == (1.0, pytest.approx(40.4 / 60))
-    assert small["usd_per_job"] / small["tco_usd"] == pytest.approx(
-        2.02 * large["usd_per_job"] / large["tco_usd"]
-    )
+    assert small["usd_per_job"] / small["tco_usd"] == pytest.approx(2.02 * large["usd_per_job"] / large["tco_usd"])
     assert small["usd_per_core_hour"] == pytest.approx(small["tco_usd"] / (20 * 8760))
 
 
@@ -108,9 +106,7 @@ def test_existing_nodes_share_the_work_and_take_energy_where_watts_are_known() -
         }
     )  # fmt: skip
     with_old, alone = (
-        total_costs(packages((2, 1)), offers(), Costs(usd_per_kwh=1), {"day": workload()}, None, nodes).iloc[
-            0
-        ]
+        total_costs(packages((2, 1)), offers(), Costs(usd_per_kwh=1), {"day": workload()}, None, nodes).iloc[0]
         for nodes in (existing, None)
     )
     busy = 20.2 / 80
@@ -164,9 +160,7 @@ def test_a_node_without_watts_is_legal_and_noted() -> None:
 def test_workloads_are_weighted() -> None:
     """Busy share and jobs are means over the workloads by their weights; jobs of one moment have a rate."""
     jobs = {"busy": workload(cpus=50), "idle": workload(n_jobs=1, cpus=5, run_time=10)}
-    found = total_costs(
-        packages((1, 0)), offers(), Costs(years=1), jobs, weights={"busy": 1, "idle": 3}
-    ).iloc[0]
+    found = total_costs(packages((1, 0)), offers(), Costs(years=1), jobs, weights={"busy": 1, "idle": 3}).iloc[0]
     assert found["busy_share"] == pytest.approx(0.25 * 1 + 0.75 * 0.5)
     served = 0.25 * 0.101 * 10 / 202 + 0.75 * 0.1
     assert found["usd_per_job"] == pytest.approx(found["tco_usd"] / (served * 31_536_000))
@@ -236,9 +230,7 @@ def test_command(tmp_path) -> None:
     expected = written.set_index("package_id").loc[wanted, "tco_usd"].tolist()
     assert beside.loc["tco_usd", wanted].astype(float).tolist() == pytest.approx(expected)
     assert CliRunner().invoke(app, ["packages", study, "--package", "x"]).exit_code == 2
-    unknown = CliRunner().invoke(
-        app, ["packages", study, "--costs", "--package", "x=1"], env={"COLUMNS": "200"}
-    )
+    unknown = CliRunner().invoke(app, ["packages", study, "--costs", "--package", "x=1"], env={"COLUMNS": "200"})
     assert unknown.exit_code == 2 and "the study has no package" in unknown.stderr
 
 

@@ -87,9 +87,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 
 def read_all(folder: Path) -> dict[str, str]:
     """Read and evaluate every file of a folder; return what each gave, by its name."""
-    done = subprocess.run(
-        [sys.executable, "-c", READ, str(folder)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", READ, str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     names, said = sorted(path.name for path in folder.iterdir()), done.stdout.splitlines()
     return dict(zip(names, said, strict=True))
@@ -166,23 +164,17 @@ def test_altered_model_files(tmp_path, n):
         (folder / f"{kind}-empty.{suffix}").write_bytes(b"")
         for number in range(n):
             outside = altered(whole[kind], rng)
-            (folder / f"{kind}-bytes-{number}.{suffix}").write_bytes(
-                outside if outside != whole[kind] else b""
-            )
+            (folder / f"{kind}-bytes-{number}.{suffix}").write_bytes(outside if outside != whole[kind] else b"")
             (folder / f"{kind}-part-{number}.{suffix}").write_bytes(_part_altered(whole[kind], rng))
     said = read_all(folder)
     for kind in SUFFIXES:
         (tmp_path / "whole").write_bytes(whole[kind])
         of_kind = {name: text for name, text in said.items() if name.startswith(f"{kind}-")}
         as_it_was = [name for name, text in of_kind.items() if text == "ok"]
-        refused = [
-            text for text in of_kind.values() if ("made anew" if kind == "kept" else "train it again") in text
-        ]
+        refused = [text for text in of_kind.values() if ("made anew" if kind == "kept" else "train it again") in text]
         print(f"{kind}: {len(of_kind):,} altered, {len(refused):,} refused, {len(as_it_was):,} as it was")
         assert len(refused) + len(as_it_was) == len(of_kind) == 2 * n + 1, set(of_kind.values())
-        assert all(
-            "bytes" in name and content(folder / name) == content(tmp_path / "whole") for name in as_it_was
-        )
+        assert all("bytes" in name and content(folder / name) == content(tmp_path / "whole") for name in as_it_was)
         assert len(as_it_was) < len(of_kind) / 20
 
 

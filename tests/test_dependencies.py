@@ -25,9 +25,7 @@ SAFE = {
 
 def oldest() -> dict[str, tuple[int, ...]]:
     """Return what `make test-oldest` installs."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / ".ci/oldest.py")], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, str(ROOT / ".ci/oldest.py")], capture_output=True, text=True, check=True)
     pairs = (line.split("==") for line in done.stdout.splitlines())
     return {name: tuple(map(int, number.split("."))) for name, number in pairs}
 

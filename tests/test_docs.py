@@ -30,12 +30,8 @@ def test_page_runs(page, tmp_path):
     bin_folder = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{bin_folder}:{os.environ['PATH']}", "COLUMNS": "120"}
     for language, block in FENCE.findall(page.read_text()):
-        command = (
-            ["bash", "-euo", "pipefail", "-c", block] if language == "bash" else [sys.executable, "-c", block]
-        )
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
-        )
+        command = ["bash", "-euo", "pipefail", "-c", block] if language == "bash" else [sys.executable, "-c", block]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, f"{block}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 

@@ -89,9 +89,7 @@ _HELD = {"temporary", "out", "packed", "packed_arrays"}
 
 def _writes(name: str, call: ast.Call) -> bool:
     last = name.rsplit(".", 1)[-1]
-    texts = [
-        one.value for one in ast.walk(call) if isinstance(one, ast.Constant) and isinstance(one.value, str)
-    ]
+    texts = [one.value for one in ast.walk(call) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     if last in ("open", "ZipFile"):  # "x" makes a new file or fails: it follows no link
         return any(set(text) <= set("rwab+t") and set(text) & set("wa+") for text in texts)
     return last in _WRITERS and not (last == "to_csv" and len(call.args) == 0)
@@ -156,9 +154,7 @@ def harmless(*arguments: object) -> None:
     said = commanded(*arguments)
     assert said == printable(said, kept="\n\t") and "\nFAKE" not in said, said
     done = CliRunner().invoke(app, [*map(str, arguments), "--format", "csv"])
-    for cell in (
-        itertools.chain(*csv.reader(done.stdout.splitlines(keepends=True))) if not done.exit_code else ()
-    ):
+    for cell in itertools.chain(*csv.reader(done.stdout.splitlines(keepends=True))) if not done.exit_code else ():
         assert cell[:1] not in tuple("=@\t\r") and (cell[:1] not in tuple("+-") or float(cell) < 0), cell
 
 
@@ -215,9 +211,7 @@ def test_names_of_quotes_are_only_names(tmp_path, monkeypatch):
         f"{evil},b,16,512,0,9000,5,+v",
         "-G[b],g,16,64,2,15000,6,=v",
     ]
-    Path("quotes.csv").write_text(
-        "\n".join(["name,category,cpus,mem_gb,gpus,price_usd,spec_rate,vendor", *rows])
-    )
+    Path("quotes.csv").write_text("\n".join(["name,category,cpus,mem_gb,gpus,price_usd,spec_rate,vendor", *rows]))
     commanded("sweep", study, "--farm", "serial")
     ranked = json.loads(CliRunner().invoke(app, ["recommend", str(study), "--format", "json"]).stdout)
     first, second = (one["package_id"] for one in ranked[:2])

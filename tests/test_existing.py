@@ -157,9 +157,7 @@ def test_a_system_that_runs_everything_is_said() -> None:
     quotes = check_quotes(
         pd.DataFrame({"name": ["q"], "category": ["c"], "cpus": 1, "mem_gb": 1, "gpus": 0, "price_usd": 1})
     )
-    jobs = check(
-        pd.DataFrame({"job_id": ["1", "2"], "submit_time": 0, "run_time": 9, "cpus_per_node": [2, 8]}), JOB
-    )
+    jobs = check(pd.DataFrame({"job_id": ["1", "2"], "submit_time": 0, "run_time": 9, "cpus_per_node": [2, 8]}), JOB)
     big = pd.DataFrame({"node_id": ["n"], "cpus": [8], "mem_mb": 1, "gpus": 0, "gpu_type": ""})
     (whole,) = coverage_notes({"day": jobs}, big, quotes)
     assert "already run every job of day" in whole and "only how long jobs wait" in whole
@@ -186,9 +184,7 @@ def test_a_study_adds_the_nodes_that_stay(tmp_path) -> None:
 
 def test_a_plan_says_what_is_left_out_and_watts_do_not_change_it(tmp_path) -> None:
     """Notes tell of expired quotes, retired nodes and jobs that need no purchase; watts concern costs only."""
-    quotes = (
-        "name,category,cpus,mem_gb,gpus,price_usd,valid_until\nq,c,8,64,0,10,\nr,c,8,64,0,10,2020-01-01\n"
-    )
+    quotes = "name,category,cpus,mem_gb,gpus,price_usd,valid_until\nq,c,8,64,0,10,\nr,c,8,64,0,10,2020-01-01\n"
     (tmp_path / "q.csv").write_text(quotes)
     nodes = tmp_path / "nodes.csv"
     nodes.write_text("node_id,kind,cpus,mem_mb\na,big,128,9000000\nb,old,8,1000\n")
@@ -212,9 +208,7 @@ def test_a_plan_says_what_is_left_out_and_watts_do_not_change_it(tmp_path) -> No
 
 def test_command_shows_kinds_and_writes_a_node_table(tmp_path) -> None:
     """`quotes nodes --format json` prints one document; --out is a node table that reads back."""
-    path = saved(
-        tmp_path, lines(("a1", "(null)", "IDLE"), ("a2", "(null)", "IDLE"), ("g", "gpu:t4:1", "DOWN"))
-    )
+    path = saved(tmp_path, lines(("a1", "(null)", "IDLE"), ("a2", "(null)", "IDLE"), ("g", "gpu:t4:1", "DOWN")))
     out = tmp_path / "nodes.csv"
     arguments = ["quotes", "nodes", str(path), "--retire", "a1", "--out", str(out), "--format", "json"]
     result = CliRunner().invoke(app, arguments)

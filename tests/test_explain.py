@@ -46,9 +46,7 @@ def jobs_of(*rows: tuple[int, int, int, int, int, str]) -> pd.DataFrame:
     return check(table.assign(user="u", requested_time=table["run_time"], n_nodes=1), JOB)
 
 
-def booked(
-    jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str = "best-fit"
-) -> tuple[dict[str, float], float]:
+def booked(jobs: pd.DataFrame, nodes: pd.DataFrame, policy: str = "best-fit") -> tuple[dict[str, float], float]:
     run = simulate(jobs, nodes, policy)
     found = find_bottleneck(run.schedule, nodes)
     waited = (run.schedule["start_time"] - run.schedule["submit_time"]).dropna().sum()
@@ -112,14 +110,10 @@ def test_the_chart_over_time_sums_to_all_waiting():
     schedule = simulate(jobs, nodes).schedule
     found = find_bottleneck(schedule, nodes)
     span = int(schedule["end_time"].max())
-    waiting = [
-        int(((schedule["submit_time"] <= t) & (schedule["start_time"] > t)).sum()) for t in range(span)
-    ]
+    waiting = [int(((schedule["submit_time"] <= t) & (schedule["start_time"] > t)).sum()) for t in range(span)]
     assert found.over_time(span)["cpus"].tolist() == pytest.approx(waiting)
     chart = found.over_time(10)
-    assert float((chart[list(CAUSES)].sum(axis=1) * chart["seconds"]).sum()) == pytest.approx(
-        found.total_seconds
-    )
+    assert float((chart[list(CAUSES)].sum(axis=1) * chart["seconds"]).sum()) == pytest.approx(found.total_seconds)
     assert np.all(chart[list(CAUSES)].to_numpy() >= 0)
 
 
@@ -142,9 +136,7 @@ def test_one_more_node_is_simulated_and_paid():
     table = marginal_values(results, counts).set_index("type")
     more = counts.copy()
     more[plan.types.index("ComputeNode3")] += 1
-    nodes = [
-        package_nodes(dict(zip(plan.types, one.tolist(), strict=True)), plan.quotes) for one in (counts, more)
-    ]
+    nodes = [package_nodes(dict(zip(plan.types, one.tolist(), strict=True)), plan.quotes) for one in (counts, more)]
     before, after = (
         simulate(plan.workloads["day-1"], one, kill_at_limit=False).metrics["mean_wait_time"] for one in nodes
     )

@@ -252,9 +252,7 @@ def test_what_other_code_made_is_made_anew(tmp_path: Path, monkeypatch: pytest.M
     made: list[int] = []
     monkeypatch.setattr(make, "__module__", "computes")
     assert (calls(), calls()) == (1, 0)
-    source.write_text(
-        '# why\nimport procure.text\n\ndef make():\n    """Compute."""\n    return np.zeros(1)\n'
-    )
+    source.write_text('# why\nimport procure.text\n\ndef make():\n    """Compute."""\n    return np.zeros(1)\n')
     assert calls() == 0
     source.write_text("import procure.text\n\ndef make(): return np.ones(1)\n")
     assert calls() == 1

@@ -79,9 +79,7 @@ def test_policy_rules_equals_its_slow_twin(tmp_path):
     """EASY with pauses, a limit and closed hours, second by second."""
     rng = np.random.default_rng(4)
     jobs = log_of(60, span=3000).assign(n_nodes=rng.choice([1, 2, 4], 60))
-    jobs = check(
-        jobs.assign(run_time=rng.integers(1, 400, 60), requested_time=rng.choice([400, 1000], 60)), JOB
-    )
+    jobs = check(jobs.assign(run_time=rng.integers(1, 400, 60), requested_time=rng.choice([400, 1000], 60)), JOB)
     closed = Rule(kind="closed_hours", subject="over 900", value=(0,))
     rules = (
         Rule(kind="pause", value=7),
@@ -124,9 +122,7 @@ def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
 def test_without_a_site_both_are_easy():
     """Without rules nobody is held back."""
     jobs, nodes = log_of(200, span=DAY // 2), nodes_of(5)
-    starts = [
-        simulate(jobs, nodes, name).schedule["start_time"].tolist() for name in ("easy", "rules", "as-logged")
-    ]
+    starts = [simulate(jobs, nodes, name).schedule["start_time"].tolist() for name in ("easy", "rules", "as-logged")]
     assert starts[0] == starts[1] == starts[2]
 
 
@@ -146,16 +142,12 @@ def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
     for one in (rules, rest):
         assert one.no_worse(easy) and one.distance < 0.2 * easy.distance and one.rank_correlation > 0.8
     write(late, tmp_path / "late.parquet")
-    code, out, _ = procure(
-        "site", "check", tmp_path / "site", "--jobs", tmp_path / "late.parquet", "--format", "json"
-    )
+    code, out, _ = procure("site", "check", tmp_path / "site", "--jobs", tmp_path / "late.parquet", "--format", "json")
     assert code == 0
     rows = [row for row in json.loads(out) if row["class"] == "all"]
     assert [row["policy"] for row in rows] == ["easy", "rules", "as-logged"]
     assert [row["distance"] for row in rows] == pytest.approx([one.distance for one in (easy, rules, rest)])
-    assert [row["mean_error"] for row in rows] == pytest.approx(
-        [one.mean_error for one in (easy, rules, rest)]
-    )
+    assert [row["mean_error"] for row in rows] == pytest.approx([one.mean_error for one in (easy, rules, rest)])
     struck = found.site.model_copy(update={"rules": ()})
     write_site(struck, nodes, tmp_path / "site")
     again = simulate(late, nodes, f"rules:site={tmp_path / 'site'}").schedule

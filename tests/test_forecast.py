@@ -93,9 +93,7 @@ def test_published_confidence_on_paper():
     patterns = find_patterns(job_table([s for s, _ in submit], user=[u for _, u in submit]))
     f = make_forecasts(patterns, "day")
     assert by_length(f, survival=False)[-1] == pytest.approx(1.0)  # 1 + 1 is the mean
-    assert by_length(f, survival=True)[-1] == pytest.approx(
-        0.7299, abs=1e-4
-    )  # P(L >= 1.5), sigma = sqrt(2/3)
+    assert by_length(f, survival=True)[-1] == pytest.approx(0.7299, abs=1e-4)  # P(L >= 1.5), sigma = sqrt(2/3)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -274,9 +272,7 @@ def test_forecast_is_a_job_table():
     sure = found["confidence"].to_numpy()
     assert (np.diff(sure) <= 0).all() and sure[0] > 0.5
     assert found["run_time"].between(505, 535).all()
-    assert (found["run_time_10"] <= found["run_time"]).all() and (
-        found["run_time"] <= found["run_time_90"]
-    ).all()
+    assert (found["run_time_10"] <= found["run_time"]).all() and (found["run_time"] <= found["run_time_90"]).all()
     check(found, JOB)
 
 
@@ -363,9 +359,7 @@ def test_load_with_a_rhythm_is_forecast():
     """Where office hours alone make the load, the forecast is far nearer than no change."""
     rng = np.random.default_rng(0)
     hours = [h for h in range(7 * 24 * 7) if 8 <= h % 24 < 18 for _ in range(rng.poisson(25))]
-    jobs = job_table(
-        [MONDAY + h * HOUR for h in hours], user=[f"u{i % 9}" for i in range(len(hours))], run=HOUR
-    )
+    jobs = job_table([MONDAY + h * HOUR for h in hours], user=[f"u{i % 9}" for i in range(len(hours))], run=HOUR)
     errors = judge_load(jobs).errors.set_index("horizon")
     assert errors.loc[12, "forecast"] < 0.5 * errors.loc[12, "no_change"]
     assert (errors["covered"] > 0.7).all()

@@ -111,10 +111,7 @@ def test_middle_band_only_moves_jobs_elsewhere():
     fits_both = jobs.assign(cpus_per_node=np.where(jobs["user"] == "x", 1, 4))
     where = simulate(fits_both, unlike.iloc[::-1].reset_index(drop=True), soft).schedule["node_ids"]
     assert where.iloc[-2] == "n0"  # by row it would have been n1
-    assert (
-        simulate(fits_both, unlike.iloc[::-1].reset_index(drop=True), "easy").schedule["node_ids"].iloc[-2]
-        == "n1"
-    )
+    assert simulate(fits_both, unlike.iloc[::-1].reset_index(drop=True), "easy").schedule["node_ids"].iloc[-2] == "n1"
 
 
 class Composed(Forecast, Easy):
@@ -230,9 +227,7 @@ def test_future_rows_change_no_forecast():
     long, short = (
         {
             (row[0], row[1], row[2]): row[3]
-            for row in zip(
-                *(getattr(e, name).tolist() for name in ("issued", "moment", "job", "sure")), strict=True
-            )
+            for row in zip(*(getattr(e, name).tolist() for name in ("issued", "moment", "job", "sure")), strict=True)
         }
         for e in (_laid_out(jobs, n_nodes), _laid_out(jobs[jobs["submit_time"] <= cut], n_nodes))
     )
@@ -273,9 +268,7 @@ def test_days_follow_the_local_clock():
 def test_a_zone_needs_dates():
     """A zone is refused where times are seconds of the log's own clock, and one that does not exist always."""
     jobs = job_table(submit_time=[0, 5], run_time=60)
-    with pytest.raises(
-        TableError, match="tz=Europe/Prague was given, and the times of the jobs are no dates"
-    ):
+    with pytest.raises(TableError, match="tz=Europe/Prague was given, and the times of the jobs are no dates"):
         simulate(jobs, node_table(1), "forecast:tz=Europe/Prague")
     with pytest.raises(TableError, match=r"unknown time zone 'Europe/Prag'; did you mean"):
         catalog.spec("forecast:tz=Europe/Prag")

@@ -147,9 +147,7 @@ def test_how_flat_the_top_is_and_whether_halves_agree_is_said(study, monkeypatch
     assert table["share_near_best"].nunique() == table["halves_correlation"].nunique() == 1
     assert 1 / 20 <= table["share_near_best"].iloc[0] <= 1 and (table["halves_ratio"] >= 1).all()
     waits = iter([[60.0, 120.0, 180.0], [540.0, 300.0, 240.0]])
-    bench = SimpleNamespace(
-        judge=lambda jobs, warm_up: pd.DataFrame({"mean_wait_time": np.array(next(waits))})
-    )
+    bench = SimpleNamespace(judge=lambda jobs, warm_up: pd.DataFrame({"mean_wait_time": np.array(next(waits))}))
     jobs = pd.DataFrame({"submit_time": np.arange(10) * DAY})
     correlation, ratio = rules._halves(bench, jobs, DAY)
     assert correlation == pytest.approx(-1) and ratio == pytest.approx(np.sqrt(540 / 240 * 180 / 60))
@@ -170,9 +168,7 @@ def test_futures_are_judged_by_rank_and_not_by_the_mean_that_one_of_them_makes()
         future.attrs["i"] = i
     said = []
     by_rank, by_mean = choosing.by_futures(bench, futures, 0, 30, said.append)
-    assert (
-        said == ["futures: 30 runs"] and by_rank.n_runs + by_mean.n_runs > 30
-    )  # what both asked for ran once
+    assert said == ["futures: 30 runs"] and by_rank.n_runs + by_mean.n_runs > 30  # what both asked for ran once
     assert (by_rank.rule, by_rank.row, by_mean.rule, by_mean.row) == ("futures", 0, "futures-mean", 1)
     assert by_rank.stated[0] > 0.7 and by_mean.stated[1] < 0.5
     assert by_rank.stated[2] < 100 and by_rank.stated[3] >= waits[:, 0].mean()

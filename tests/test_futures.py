@@ -89,9 +89,7 @@ def test_the_local_clock_and_the_day_of_the_week_are_kept(seed):
     jobs = log(seed=seed)
     jobs["_local"] = local_seconds(jobs, CHICAGO)
     burst_first = jobs.groupby(bursts(jobs))["_local"].transform("min")
-    then = pd.DataFrame(
-        {"at": jobs["_local"].to_numpy(), "begin": burst_first.to_numpy()}, index=jobs["job_id"]
-    )
+    then = pd.DataFrame({"at": jobs["_local"].to_numpy(), "begin": burst_first.to_numpy()}, index=jobs["job_id"])
     for future in drawn(jobs.drop(columns="_local"), draws=2, growth=1.3, seed=seed):
         now = local_seconds(future, CHICAGO)
         before = then.loc[original(future)]
@@ -120,10 +118,7 @@ def test_growth_1_keeps_the_expected_load(spreads):
     for number in [None, *range(len(CLASSES))]:
         past = cpu_seconds(jobs)[slice(None) if number is None else class_of(jobs) == number].sum()
         found = np.array(
-            [
-                cpu_seconds(one)[slice(None) if number is None else class_of(one) == number].sum()
-                for one in futures
-            ]
+            [cpu_seconds(one)[slice(None) if number is None else class_of(one) == number].sum() for one in futures]
         )
         assert abs(found.mean() - past) < 4 * found.std() / np.sqrt(len(found))
         assert found.std() / np.sqrt(len(found)) < 0.03 * past  # so the test can fail
@@ -137,10 +132,7 @@ def test_load_grows_over_the_years_and_by_class():
     assert loads["cpu"].to_numpy() == pytest.approx([1.1**t for t in ahead])
     jobs = log(weeks=4, n=400)
     future = drawn(jobs, draws=40, mix={"gpu": 2.0}, years=2, load_spread=0)
-    gpu = [
-        cpu_seconds(one)[class_of(one) == 0].sum() / cpu_seconds(jobs)[class_of(jobs) == 0].sum()
-        for one in future
-    ]
+    gpu = [cpu_seconds(one)[class_of(one) == 0].sum() / cpu_seconds(jobs)[class_of(jobs) == 0].sum() for one in future]
     late, early = np.mean(gpu[20:]), np.mean(gpu[:20])
     assert late / early == pytest.approx(2.0, rel=0.2)
 
@@ -235,18 +227,14 @@ def test_a_study_simulates_its_futures(tmp_path):
     """Each package of the sample has a row on each future, and none on the past."""
     study = load_study(study_file(tmp_path, "draws = 3\npast = false", 'warm_up = "1d"'))
     plan = load_plan(study)
-    assert list(plan.workloads) == ["future-01", "future-02", "future-03"] and plan.n_runs == 3 * len(
-        plan.sampled_rows
-    )
+    assert list(plan.workloads) == ["future-01", "future-02", "future-03"] and plan.n_runs == 3 * len(plan.sampled_rows)
     expected = drawn_by(study)
     for name, jobs in plan.workloads.items():
         pd.testing.assert_frame_equal(jobs, expected[name], check_dtype=False)
     run_sweep(plan, "serial")
     rows = read_results(study, plan)
     assert set(rows["workload"]) == set(plan.workloads) and len(rows) == plan.n_runs
-    assert (
-        rows["n_jobs"].iloc[0] == plan.n_counted(rows["workload"].iloc[0]) < len(plan.workloads["future-01"])
-    )
+    assert rows["n_jobs"].iloc[0] == plan.n_counted(rows["workload"].iloc[0]) < len(plan.workloads["future-01"])
 
 
 def test_a_study_simulates_its_past_too(tmp_path):

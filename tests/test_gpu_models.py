@@ -57,9 +57,7 @@ def study(folder: Path, more: str = "", jobs: pd.DataFrame | None = None) -> Pat
 
 def nodes(*models: str) -> pd.DataFrame:
     names = [f"n{i}" for i in range(len(models))]
-    return check(
-        pd.DataFrame({"node_id": names, "cpus": 16, "mem_mb": 1000, "gpus": 4, "gpu_type": models}), NODE
-    )
+    return check(pd.DataFrame({"node_id": names, "cpus": 16, "mem_mb": 1000, "gpus": 4, "gpu_type": models}), NODE)
 
 
 def test_a_job_runs_on_any_model_that_will_do_and_as_long_as_it_takes_there():
@@ -79,9 +77,7 @@ def test_a_job_runs_on_any_model_that_will_do_and_as_long_as_it_takes_there():
 
 def test_a_share_of_the_run_time_shrinks():
     """By Amdahl's law: at a share of one half, four times the speed is 1.6 times."""
-    jobs = map_gpu_models(
-        gpu_jobs(), {"tesla_v100": GpuModel(runs_on=("H100",), speed={"H100": 4}, share=0.5)}
-    )
+    jobs = map_gpu_models(gpu_jobs(), {"tesla_v100": GpuModel(runs_on=("H100",), speed={"H100": 4}, share=0.5)})
     assert gpu_speeds(jobs["gpu_speeds"].iloc[0]) == {"h100": Fraction(8, 5)}
 
 
@@ -145,9 +141,7 @@ def test_recommend_names_the_models_that_no_package_has(tmp_path: Path):
     path = study(tmp_path)
     CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"])
     notes = " ".join(procure.recommend(path, k=1, resamples=0).notes)
-    assert (
-        "nobody offers the GPU model of some: tesla_v100 (procure study check shows how to map them)" in notes
-    )
+    assert "nobody offers the GPU model of some: tesla_v100 (procure study check shows how to map them)" in notes
 
 
 @pytest.mark.parametrize(

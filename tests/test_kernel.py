@@ -57,9 +57,7 @@ def theirs(tmp_path, monkeypatch):
 
 def is_pool(jobs, nodes):
     """Whether the product counts nodes only: every job that can run fits all nodes, and no two share one."""
-    return bool(
-        (nodes["cpus"] == 1).all() and (jobs["cpus_per_node"] == 1).all() and "mem_mb_per_node" not in jobs
-    )
+    return bool((nodes["cpus"] == 1).all() and (jobs["cpus_per_node"] == 1).all() and "mem_mb_per_node" not in jobs)
 
 
 def compare(plan, key, pick, held, queue, depth, seed):
@@ -90,9 +88,7 @@ def drawn(seed, orders, picks, holds):
 def test_composed_scheduler_equals_its_slow_twin():
     """Random combinations of plan, orders, place and depth start every job when and where the twin does."""
     for seed in range(60):
-        compare(
-            *drawn(seed, ["fcfs", "lcfs", "sjf", "smallest", "wfp3"], ["first", "best", "worst"], [False])
-        )
+        compare(*drawn(seed, ["fcfs", "lcfs", "sjf", "smallest", "wfp3"], ["first", "best", "worst"], [False]))
 
 
 def test_seams_of_another_package_equal_their_slow_twin(theirs):

@@ -110,9 +110,7 @@ def test_entry_points_exist_and_are_of_the_rooms_that_plug_in(graph):
     assert targets and set(targets) <= graph.keys()
     rooms_of = {name.removeprefix("procure.cli.").removeprefix("procure.").split(".")[0] for name in targets}
     rooms_of -= {"policies"}  # the core's own hold-back of owners is offered as any other
-    assert rooms_of == {name.removesuffix("_time") for name in OPTIONAL} - {
-        "account"
-    }  # of the command `site`
+    assert rooms_of == {name.removesuffix("_time") for name in OPTIONAL} - {"account"}  # of the command `site`
 
 
 def test_no_core_module_knows_an_optional_room(graph):
@@ -120,9 +118,7 @@ def test_no_core_module_knows_an_optional_room(graph):
     optional = tuple(f"procure.{room}" for room in OPTIONAL)
     core = {name: found for name, found in graph.items() if not name.startswith((*optional, "procure.cli"))}
     assert {
-        name: found
-        for name, others in core.items()
-        if (found := [o for o in others if o.startswith(optional)])
+        name: found for name, others in core.items() if (found := [o for o in others if o.startswith(optional)])
     } == {}
 
 
@@ -171,6 +167,4 @@ def test_few_modules_at_the_root():
 def test_only_the_command_line_imports_the_command_line(graph):
     """Nothing outside `procure.cli` imports it."""
     outside = {name: others for name, others in graph.items() if not name.startswith("procure.cli")}
-    assert [
-        name for name, others in outside.items() if any(o.startswith("procure.cli") for o in others)
-    ] == []
+    assert [name for name, others in outside.items() if any(o.startswith("procure.cli") for o in others)] == []

@@ -211,12 +211,9 @@ def test_the_search_finds_what_sjf_cannot_know():
         assert (array == again.arrays[name]).all(), name
     assert found.curve == again.curve and found.n_simulations == again.n_simulations
     ratios = [
-        mean_wait(day.ready, simulate_day(day, TrainedPolicy("search", found.arrays))) / day.reference
-        for day in days
+        mean_wait(day.ready, simulate_day(day, TrainedPolicy("search", found.arrays))) / day.reference for day in days
     ]
-    assert np.isclose(
-        objective_of(np.array(ratios) * 1e9, np.full(len(days), 1e9)), found.objective, atol=0.02
-    )
+    assert np.isclose(objective_of(np.array(ratios) * 1e9, np.full(len(days), 1e9)), found.objective, atol=0.02)
 
 
 @pytest.mark.slow
@@ -275,9 +272,7 @@ def test_an_ablation_leaves_its_part_out(part):
 @pytest.fixture(scope="module")
 def trained():
     jobs, nodes, days = laid_out()
-    return train_by_search(
-        jobs, nodes, days, "UTC", Settings(generations=1, population=4, days=3, processes=1)
-    )
+    return train_by_search(jobs, nodes, days, "UTC", Settings(generations=1, population=4, days=3, processes=1))
 
 
 def test_a_file_holds_the_policy(trained, tmp_path):

@@ -77,9 +77,7 @@ def test_train_then_describe_evaluate_and_use(procure, files):
     code, _, err = procure("learn", "evaluate", policy, *tables, *SMALL)
     assert code == 0 and "trained on 4 of these days" in err
     assert procure("simulate", *tables, "--policy", f"learned:file={policy}")[0] == 0
-    code, out, _ = procure(
-        "compare", *tables, "--policies", f"best-fit,sjf,learned:file={policy}", "--format", "csv"
-    )
+    code, out, _ = procure("compare", *tables, "--policies", f"best-fit,sjf,learned:file={policy}", "--format", "csv")
     assert code == 0 and f"learned:file={policy}" in out
 
 
@@ -207,9 +205,7 @@ def _plan(study, n_policies):
     some = study.simulate.model_copy(update={"policies": study.simulate.policies[:n_policies]})
     jobs = pd.DataFrame({"submit_time": [0]})
     packages = pd.DataFrame({"distinct": [True]})
-    return Plan(
-        study.model_copy(update={"simulate": some}), study.read_quotes(), packages, {"day": jobs}, None
-    )
+    return Plan(study.model_copy(update={"simulate": some}), study.read_quotes(), packages, {"day": jobs}, None)
 
 
 def _fit(files):

@@ -49,8 +49,7 @@ def slow_ahead(state, twin, key, horizon):
             able = [
                 n
                 for n in range(len(free["cpus"]))
-                if all(free[r][n] >= getattr(state, r)[job] for r in free)
-                and state.node_types[n] & state.types[job]
+                if all(free[r][n] >= getattr(state, r)[job] for r in free) and state.node_types[n] & state.types[job]
             ]
             wanted = int(state.n_nodes[job])
             if len(able) < wanted:
@@ -107,13 +106,9 @@ def test_the_simulation_ahead_equals_a_slow_one(seed, case, horizon):
                 for which in range(len(ORDERS)):
                     keys = inner.own.keys[which]
                     quick = waiting_ahead(state, inner.own, which)
-                    slow = slow_ahead(
-                        state, twin, lambda job, keys=keys: keys[base.lines.line_of[job]], horizon
-                    )
+                    slow = slow_ahead(state, twin, lambda job, keys=keys: keys[base.lines.line_of[job]], horizon)
                     held = [keys[line] for line in base.lines.filled[: base.lines.counters[0]]]
-                    if len(set(held)) == len(
-                        held
-                    ):  # classes that tie are served as blocks by one, mixed by the other
+                    if len(set(held)) == len(held):  # classes that tie are served as blocks by one, mixed by the other
                         assert quick == slow
                         n_compared += 1
                 return inner(state)

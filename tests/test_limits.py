@@ -62,9 +62,7 @@ def refused(words: str, *arguments: object, code: int = 1) -> None:
     assert gigabytes < 2
 
 
-@pytest.mark.parametrize(
-    ("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
-)
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
 def test_decompression_bomb(tmp_path, suffix, pack):
     """A compressed log that unpacks to far more than logs do is refused before it is unpacked."""
     path = tmp_path / f"log.swf{suffix}"
@@ -113,9 +111,7 @@ def test_node_lists(tmp_path, monkeypatch):
         node_names(pa.array([f"c[{n}-{n + 9_000}]" for n in range(5_000)]).to_pandas())
 
 
-@pytest.mark.parametrize(
-    "text", ["a[1-1000][1-1000][1-1000]", "x" * 100_000 + "[1-100000]", "n[1-10000000:2]"]
-)
+@pytest.mark.parametrize("text", ["a[1-1000][1-1000][1-1000]", "x" * 100_000 + "[1-100000]", "n[1-10000000:2]"])
 def test_node_list_of_many_names_is_refused_at_once(text):
     """Products, long names and steps are counted before a name is written."""
     with pytest.raises(TableError, match="at most 1,000,000 can be named at once"):
@@ -279,26 +275,14 @@ def test_hundreds_of_types_in_any_number_are_counted_before_they_are_listed(tmp_
     path = tmp_path / "q.csv"
     many_types(300).to_csv(path, index=False)
     text = 'quotes = "q.csv"\n[packages]\nbudget_usd = 40000\nmin_gpu_nodes = 0\ntypes_per_category = "any"\n'
-    (tmp_path / "s.toml").write_text(
-        text + '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n'
-    )
-    monkeypatch.setattr(
-        "procure.packages.expand.blocks", lambda *given, **more: pytest.fail("they are listed")
-    )
+    (tmp_path / "s.toml").write_text(text + '[[workloads]]\nname = "w"\ngenerate = { recipe = "campus", seed = 1 }\n')
+    monkeypatch.setattr("procure.packages.expand.blocks", lambda *given, **more: pytest.fail("they are listed"))
     rules = ("--budget", 40000, "--types-per-category", "any", "--min-gpu-nodes", 0)
     for out in ((), ("--out", tmp_path / "p.csv")):
         code, _, said = procure("packages", path, *rules, *out)
-        assert (
-            code == 1
-            and "there are more than 1e+91 packages" in said
-            and "--max-packages allows more" in said
-        )
+        assert code == 1 and "there are more than 1e+91 packages" in said and "--max-packages allows more" in said
     code, _, said = procure("sweep", tmp_path / "s.toml", "--farm", "serial")
-    assert (
-        code == 1
-        and "there are more than 1e+91 packages" in said
-        and "sweep.max_packages allows more" in said
-    )
+    assert code == 1 and "there are more than 1e+91 packages" in said and "sweep.max_packages allows more" in said
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".csv"] == ["q.csv"]
 
 
@@ -319,9 +303,7 @@ def test_more_types_than_python_calls_itself_can_stand_in_a_package():
 
 def test_why_there_is_no_package_is_not_looked_for_without_an_end():
     """That 60 mandatory types do not fit where 59 would is said in one sentence, soon."""
-    quotes = many_types(
-        60, price_usd=[7.0] * 60, min_count=[1] * 60, max_count=[40] * 60, mandatory=[True] * 60
-    )
+    quotes = many_types(60, price_usd=[7.0] * 60, min_count=[1] * 60, max_count=[40] * 60, mandatory=[True] * 60)
     quotes["rack_units"] = [1.0] * 60
     with pytest.raises(TableError, match="exclude"):
         count_packages(
@@ -331,9 +313,7 @@ def test_why_there_is_no_package_is_not_looked_for_without_an_end():
 
 
 def offered(quotes: pd.DataFrame, **rules: object) -> Offer:
-    return make_offer(
-        check_quotes(quotes), PackageRules(**{"min_gpu_nodes": 0, "types_per_category": "any"} | rules)
-    )
+    return make_offer(check_quotes(quotes), PackageRules(**{"min_gpu_nodes": 0, "types_per_category": "any"} | rules))
 
 
 def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
@@ -346,9 +326,7 @@ def test_networks_of_more_nodes_than_can_be_held_are_refused(tmp_path):
         read_window(path)
     lines = [f"SwitchName=s{n} Nodes=c{n}-[1-60000]" for n in range(1000)]
     (tmp_path / "topology.conf").write_text("\n".join(lines))
-    with pytest.raises(
-        TableError, match="line 17: with this line, more than 1,000,000 nodes are named in all"
-    ):
+    with pytest.raises(TableError, match="line 17: with this line, more than 1,000,000 nodes are named in all"):
         read_slurm_topology(tmp_path / "topology.conf")
     chain = [f"SwitchName=s{n} Switches=s{n + 1}" for n in range(5000)]
     (tmp_path / "topology.conf").write_text("\n".join([*chain, "SwitchName=s5000 Nodes=n1"]))

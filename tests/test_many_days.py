@@ -38,9 +38,7 @@ def days(wait, able=None, weight=None, n_jobs=None):
 
 
 def packages(n):
-    return pd.DataFrame(
-        {"package_id": [f"p{i}" for i in range(n)], "price_usd": np.arange(n) + 1.0, "total_cpus": 10}
-    )
+    return pd.DataFrame({"package_id": [f"p{i}" for i in range(n)], "price_usd": np.arange(n) + 1.0, "total_cpus": 10})
 
 
 def test_hits_of_a_day_by_hand():
@@ -71,9 +69,7 @@ def test_normalised_waits_by_hand():
 def test_a_hit_threshold_table_by_hand():
     """Of five packages two are hits on more than one day; the score's first two hold one of them."""
     counted = np.array([2, 0, 3, 1, -1])
-    table = threshold_table(
-        {("composition", "m"): np.array([1.0, 2, 4, NAN, 0])}, counted, packages(5), [1], (2, 4, 9)
-    )
+    table = threshold_table({("composition", "m"): np.array([1.0, 2, 4, NAN, 0])}, counted, packages(5), [1], (2, 4, 9))
     mine = table[table["model"] == "m"].set_index("k")
     assert mine["n_hits"].tolist() == [2, 2]
     assert mine["n_ranked"].tolist() == [4, 4]
@@ -133,9 +129,7 @@ def test_a_model_of_all_days_finds_the_good_packages():
 def test_too_few_packages_or_an_unknown_label_are_refused(known):
     """The sentence says how many are needed, or which labels there are."""
     x, wait = known
-    with pytest.raises(
-        TableError, match="needs at least 10 packages that are simulated on every day; there are 9"
-    ):
+    with pytest.raises(TableError, match="needs at least 10 packages that are simulated on every day; there are 9"):
         predict_all_days(days(wait[:, :9]), x[:9])
     with pytest.raises(TableError, match="did you mean normalised"):
         predict_all_days(days(wait), x, "normalized")
@@ -221,9 +215,7 @@ def test_evaluate_judges_the_days_together(procure, swept):
     assert [row["choice"] for row in document["choices"]] == ["mean", "worst", "cvar", "regret-max"]
     kept = sorted((swept.parent / "results/two/models").glob("all-days.*.zip"))
     times = [path.stat().st_mtime_ns for path in kept]
-    code, out, err = procure(
-        "evaluate", swept, "--hit-threshold", "0", "--hit-threshold", "2", "--format", "csv"
-    )
+    code, out, err = procure("evaluate", swept, "--hit-threshold", "0", "--hit-threshold", "2", "--format", "csv")
     assert (code, {line.split(",")[0] for line in out.splitlines()[1:]}) == (0, {"0", "2"})
     assert "so there are no hits at > 2" in err
     assert len(kept) == 2

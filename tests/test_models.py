@@ -176,9 +176,7 @@ def make_results(packages: pd.DataFrame, every: int = 2) -> pd.DataFrame:
     )
 
 
-JOBS = pd.DataFrame(
-    {"n_nodes": 1, "cpus_per_node": [1, 9], "mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""}
-)
+JOBS = pd.DataFrame({"n_nodes": 1, "cpus_per_node": [1, 9], "mem_mb_per_node": 0, "gpus_per_node": 0, "gpu_type": ""})
 
 
 def test_a_case_joins_results_with_packages():
@@ -220,9 +218,7 @@ def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     assert not calls and np.array_equal(first.wait, again.wait, equal_nan=True)
     assert again.rmse_seconds == first.rmse_seconds and (again.spread.ratio == first.spread.ratio).all()
     learn(case, plain_quotes(), seed=2, folder=tmp_path)
-    changed = Case(
-        case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2
-    )
+    changed = Case(case.name, case.packages, case.left_out, np.where(case.simulated, case.wait + 1, np.nan), 2)
     learn(changed, plain_quotes(), folder=tmp_path)
     for path in tmp_path.glob("*.zip"):
         path.write_bytes(b"")

@@ -34,9 +34,7 @@ def test_every_objective_stands_on_a_column_that_exists():
 def test_the_help_names_every_objective():
     """And none that does not exist."""
     shown = CliRunner().invoke(app, ["recommend", "--help"], env={"COLUMNS": "400"}).stdout
-    text = " ".join(
-        re.findall(r"[\w./'-]+", shown[shown.index("Objective to minimise") :].split("--constraint")[0])
-    )
+    text = " ".join(re.findall(r"[\w./'-]+", shown[shown.index("Objective to minimise") :].split("--constraint")[0]))
     for name in OBJECTIVES:
         assert f" {name}" in text, name
 
@@ -66,9 +64,7 @@ def test_aggregates_by_hand():
     assert aggregate(WAITS, "cvar", share=0.375).tolist() == pytest.approx([(100 + 30) / 1.5, 40, 205 / 1.5])
     # Bests 0, 40, 10, 0, each taken as at least 60 s below the line.
     assert aggregate(WAITS, "regret-max").tolist() == pytest.approx([1.0, 40 / 60, 160 / 60])
-    assert aggregate(WAITS, "regret-max", best=np.array([10, 100, 60, 0])).tolist() == pytest.approx(
-        [0, 40 / 60, 1]
-    )
+    assert aggregate(WAITS, "regret-max", best=np.array([10, 100, 60, 0])).tolist() == pytest.approx([0, 40 / 60, 1])
     assert regrets(np.array([[120.0, 180.0]])).tolist() == [[0, 0.5]]
 
 
@@ -90,9 +86,7 @@ def test_weights_count_workloads_and_weight_zero_lifts_one():
         assert aggregate(waits, how, np.array([0, 1.0])).tolist() == aggregate(waits[1:], how).tolist()
     assert aggregate(waits, "mean", np.array([1, 3])).tolist()[0] == 32.5
     assert aggregate(waits, "mean", np.array([[1, 0], [3, 3]])).tolist() == [32.5, 4]
-    assert aggregate(waits, "cvar", np.array([1, 3]), 0.875).tolist()[0] == pytest.approx(
-        (3 * 40 + 0.5 * 10) / 3.5
-    )
+    assert aggregate(waits, "cvar", np.array([1, 3]), 0.875).tolist()[0] == pytest.approx((3 * 40 + 0.5 * 10) / 3.5)
     assert all(np.isnan(aggregate(waits, how, np.zeros(2))).all() for how in HOW)
 
 
@@ -140,16 +134,10 @@ FIGURES = st.one_of(st.integers(0, 3).map(float), st.just(NAN))
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    st.lists(
-        st.tuples(FIGURES, *[st.integers(0, 2)] * 2, st.sampled_from([0, 0, 0.5, 1]), FIGURES), max_size=12
-    )
-)
+@given(st.lists(st.tuples(FIGURES, *[st.integers(0, 2)] * 2, st.sampled_from([0, 0, 0.5, 1]), FIGURES), max_size=12))
 def test_the_one_order_equals_a_sort_by_its_written_rule(packages):
     """Bounds met, jobs left out, violation, value, price, tie, row; a NaN last; and jobs left out first if hopeful."""
-    value, price, left_out, violation, tie = (
-        np.array([p[i] for p in packages], dtype=float) for i in range(5)
-    )
+    value, price, left_out, violation, tie = (np.array([p[i] for p in packages], dtype=float) for i in range(5))
 
     def known(x: float) -> tuple[bool, float]:
         return (True, 0.0) if np.isnan(x) else (False, x)

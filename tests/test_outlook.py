@@ -79,10 +79,7 @@ def test_chances_are_counted_over_the_same_futures(swept):
     assert len(told) == 1 and ("saturates in none" in told[0] or "times their mean load" in told[0])
     assert any("resamples of the 5 futures" in line for line in done.notes), done.notes
     every = values.whole.runs_all.sum()
-    assert (
-        able.sum() < every
-        and f"of all {every} packages it is the best by mean-wait with a chance of" in told[0]
-    )
+    assert able.sum() < every and f"of all {every} packages it is the best by mean-wait with a chance of" in told[0]
     assert f"({able.sum()} simulated, the others as a model of these has them)" in told[0]
     # The range of the wait in another such time is said once, with the share that backtests give it.
     assert [line for line in done.notes if "mean wait lies between" in line] == []
@@ -114,10 +111,7 @@ def test_chances_over_futures_are_those_of_periods_drawn_from_them(swept):
     best, near = look.best_and_near(able)
     found = outlook(values, able, of_futures=True)
     known = ~np.isnan(values.results[MEAN_WAIT.column][:, able]).any(axis=0)
-    assert (
-        found["best_chance"][known].tolist() == best[known].tolist()
-        and found["best_chance"][~known].isna().all()
-    )
+    assert found["best_chance"][known].tolist() == best[known].tolist() and found["best_chance"][~known].isna().all()
     assert found["near_chance"][known].tolist() == near[known].tolist()
     assert chances_of(OBJECTIVES["gpu-p95-wait"]).name == "gpu-p95-wait"
     assert chances_of(OBJECTIVES["rank-by-class"]) == chances_of(OBJECTIVES["price"]) == MEAN_WAIT

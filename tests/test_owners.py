@@ -132,9 +132,7 @@ def test_nodes_of_each_kind_are_dealt_by_the_largest_remainder():
     assert owner[:10].tolist() == [0, 0, 0, 1, 1, -1, -1, -1, -1, -1] and owner[10:].tolist() == [0, -1, -1]
 
 
-@pytest.mark.parametrize(
-    "text", ["physics", "physics@0", "physics@1.5", "a@0.6+b@0.6", "a@0.1+a@0.1", "@0.3"]
-)
+@pytest.mark.parametrize("text", ["physics", "physics@0", "physics@1.5", "a@0.6+b@0.6", "a@0.1+a@0.1", "@0.3"])
 def test_owners_that_cannot_be_are_refused(text):
     with pytest.raises(ValueError, match="owners"):
         read_owners(text)

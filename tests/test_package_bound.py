@@ -48,18 +48,14 @@ FINENESS = st.sampled_from([100, 1000, 50_000])
 
 @settings(max_examples=60, deadline=None)
 @given(published_cases(), FINENESS)
-def test_there_are_never_fewer_packages_than_the_bound(
-    case: tuple[list[dict], PackageRules], bins: int
-) -> None:
+def test_there_are_never_fewer_packages_than_the_bound(case: tuple[list[dict], PackageRules], bins: int) -> None:
     """Under counts, packs, least numbers, caps and mandatory types."""
     check_bound(check_quotes(pd.DataFrame(case[0])), case[1], bins)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(vendor_cases(), FINENESS)
-def test_nor_with_lots_discounts_and_several_types_of_a_category(
-    case: tuple[list[dict], dict], bins: int
-) -> None:
+def test_nor_with_lots_discounts_and_several_types_of_a_category(case: tuple[list[dict], dict], bins: int) -> None:
     """Under the vendors' rules too."""
     check_bound(check_quotes(pd.DataFrame(case[0])), PackageRules(**case[1]), bins)
 
@@ -84,9 +80,7 @@ def test_the_bound_is_near_the_number(rules: dict[str, object]) -> None:
 def test_a_number_beyond_any_list_is_exact_where_prices_are_multiples() -> None:
     """Three hundred prices in steps of $2: as many packages as Python's whole numbers count."""
     prices = range(300, 900, 2)
-    quotes = pd.DataFrame(
-        {"name": [f"T{i}" for i in range(300)], "category": "c", "cpus": 1, "mem_gb": 1.0, "gpus": 0}
-    )
+    quotes = pd.DataFrame({"name": [f"T{i}" for i in range(300)], "category": "c", "cpus": 1, "mem_gb": 1.0, "gpus": 0})
     quotes["price_usd"] = [float(usd) for usd in prices]
     rules = PackageRules(budget_usd=40_000, min_gpu_nodes=0, types_per_category="any")
     ways = [1] * 20_001
@@ -127,6 +121,4 @@ def test_nothing_is_told_of_maximal_packages_under_discounts() -> None:
     tier = {"category": quotes["category"].iloc[0], "from_count": 5, "percent": 10}
     rules = PackageRules(budget_usd=200_000, discounts=[tier])
     assert least_number(make_offer(quotes, rules)) == 0
-    assert np.isfinite(
-        least_number(make_offer(quotes, PackageRules(budget_usd=1e12, types_per_category="any")))
-    )
+    assert np.isfinite(least_number(make_offer(quotes, PackageRules(budget_usd=1e12, types_per_category="any"))))

@@ -71,9 +71,7 @@ def test_without_gpu_rule(quotes: pd.DataFrame) -> None:
     assert count_packages(quotes, rules)["n_packages"] == 136_948
 
 
-def test_distinct_marks_the_first_row_of_each_count_vector(
-    quotes: pd.DataFrame, million: pd.DataFrame
-) -> None:
+def test_distinct_marks_the_first_row_of_each_count_vector(quotes: pd.DataFrame, million: pd.DataFrame) -> None:
     """`distinct` is what a search for repeated count vectors over the whole table finds."""
     counts = million[quotes["name"].tolist()]
     assert (million["distinct"] == ~counts.duplicated()).all()
@@ -188,9 +186,7 @@ def cases(draw: st.DrawFn) -> tuple[list[dict], PackageRules]:
             )  # fmt: skip
     draw(st.randoms(use_true_random=False)).shuffle(rows)
     names, categories = [row["name"] for row in rows], sorted({row["category"] for row in rows})
-    types = draw(
-        st.dictionaries(st.sampled_from(names), st.builds(TypeRule, max_count=st.integers(4, 6)), max_size=1)
-    )
+    types = draw(st.dictionaries(st.sampled_from(names), st.builds(TypeRule, max_count=st.integers(4, 6)), max_size=1))
     rules = PackageRules(
         budget_usd=draw(st.integers(200, 850)) / 100,
         fixed_cost_usd=draw(st.sampled_from([0, 1.25])),

@@ -23,9 +23,7 @@ QUICK = {"candidates": 4, "beam": 2, "draws": 2}
 @pytest.fixture
 def study(tmp_path):
     write(log(weeks=4, n=250).assign(n_nodes=1), tmp_path / "jobs.parquet")
-    nodes = pd.DataFrame(
-        {"node_id": ["a", "b", "c"], "kind": ["old", "old", "new"], "cpus": 16, "mem_mb": 128_000}
-    )
+    nodes = pd.DataFrame({"node_id": ["a", "b", "c"], "kind": ["old", "old", "new"], "cpus": 16, "mem_mb": 128_000})
     write(nodes, tmp_path / "nodes.csv")
     path = tmp_path / "study.toml"
     path.write_text(

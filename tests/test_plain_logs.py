@@ -10,12 +10,8 @@ from procure.workload.importing import guess
 from procure.workload.presets import parse_column
 
 NODES = "JOB,QUEUED,RUN,NODES\n1,0,3300,128\n2,600,2700,256\n"
-COLUMNS = dict(
-    parse_column(text) for text in ("job_id=JOB", "submit_time=QUEUED", "run_time=RUN", "n_nodes=NODES")
-)
-BEOCAT = (
-    "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\na,8000000,2,0,3600,100,1614900000\n"
-)
+COLUMNS = dict(parse_column(text) for text in ("job_id=JOB", "submit_time=QUEUED", "run_time=RUN", "n_nodes=NODES"))
+BEOCAT = "JobName,ReqMem,ReqCPUs,ReqGPUs,ReqDuration,ActualDuration,Submit\na,8000000,2,0,3600,100,1614900000\n"
 
 
 def test_a_log_that_counts_nodes_only(tmp_path):

@@ -30,9 +30,7 @@ def test_an_import_counts_times_out_of_order(tmp_path):
 def test_chosen_days_keep_their_zone(tmp_path):
     """The study that takes them knows the zone in which they are days, and dates them in it."""
     days = {"2021-05-04": generate(1, 20)}
-    write_workloads(
-        days, pd.DataFrame({"day": ["2021-05-04"], "weight": [3]}), tmp_path, tz="America/Chicago"
-    )
+    write_workloads(days, pd.DataFrame({"day": ["2021-05-04"], "weight": [3]}), tmp_path, tz="America/Chicago")
     (tmp_path / "q.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nx,c,32,128,0,6960\n")
     (tmp_path / "s.toml").write_text(
         'quotes = "q.csv"\nworkloads = "workloads.toml"\npackages = { budget_usd = 20_000, min_gpu_nodes = 0 }\n'
@@ -52,9 +50,7 @@ def test_the_share_of_multi_node_jobs_is_said_and_none_where_there_are_none(tmp_
     header = "job_id,submit_time,run_time,cpus_per_node,n_nodes\n"
     (tmp_path / "j.csv").write_text(header + "a,0,30,1,4\nb,0,10,1,1\nc,0,10,1,1\nd,0,10,1,1\n")
     notes = read_inputs(load_study(study), ["best-fit"]).notes
-    assert any(
-        "25.0% of the jobs, with 80% of the CPU-hours, ask for several nodes (up to 4)" in n for n in notes
-    )
+    assert any("25.0% of the jobs, with 80% of the CPU-hours, ask for several nodes (up to 4)" in n for n in notes)
     (tmp_path / "j.csv").write_text(header + "a,0,40,1,1\n")
     assert not any("several nodes" in text for text in read_inputs(load_study(study), ["best-fit"]).notes)
 

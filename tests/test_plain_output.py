@@ -136,17 +136,13 @@ def test_json_nested_too_deep_is_one_error(tmp_path, name):
         "manifest.json": lambda: refuse_other_inputs(SimpleNamespace(study=SimpleNamespace(folder=tmp_path))),
         "window.json": lambda: read_window(path),
     }[name]
-    with pytest.raises(
-        TableError, match=r"is not the log of a search|no futures here|no manifest|nested too deep"
-    ):
+    with pytest.raises(TableError, match=r"is not the log of a search|no futures here|no manifest|nested too deep"):
         read()
 
 
 def test_charts_and_pages_hold_no_character_that_controls(tmp_path, recwarn):
     """Names in figures, charts as text and HTML pages are written out; a figure stays XML, without a warning."""
-    schedule = pd.DataFrame(
-        {"job_id": [EVIL], "submit_time": 0, "start_time": 0, "end_time": 5, "node_ids": EVIL}
-    )
+    schedule = pd.DataFrame({"job_id": [EVIL], "submit_time": 0, "start_time": 0, "end_time": 5, "node_ids": EVIL})
     figure, page = (
         gantt_figure(schedule, tmp_path / "g.svg", EVIL),
         write_page(tmp_path / "p.html", f"<p>{EVIL}</p>"),

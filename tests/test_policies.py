@@ -170,9 +170,7 @@ def test_last_two_run_times_let_a_job_backfill():
 
 def test_estimates_of_a_model_are_used_but_do_not_kill():
     """Estimates below the run time let a job backfill; it runs to its end all the same."""
-    jobs = job_table(
-        submit_time=[0, 1, 2], run_time=[50, 50, 60], requested_time=[50, 50, 100], n_nodes=[1, 2, 1]
-    )
+    jobs = job_table(submit_time=[0, 1, 2], run_time=[50, 50, 60], requested_time=[50, 50, 100], n_nodes=[1, 2, 1])
     run = procure_run.simulate(jobs, node_table(2), "easy", estimates=np.array([50, 50, 20]))
     assert run.schedule["start_time"].tolist() == [0, 62, 2]
     assert run.metrics["n_killed"] == 0

@@ -285,9 +285,7 @@ def meddled(kind):
                 if job == WAIT or rng.integers(2):
                     return job, nodes
                 fits = (state.free_cpus >= state.cpus[newest]) & (state.free_mem >= state.mem[newest])
-                fits &= (state.free_gpus >= state.gpus[newest]) & (
-                    state.node_types & state.types[newest] != 0
-                )
+                fits &= (state.free_gpus >= state.gpus[newest]) & (state.node_types & state.types[newest] != 0)
                 instead = np.flatnonzero(fits)[: state.n_nodes[newest]]
                 return (newest, instead) if len(instead) == state.n_nodes[newest] else (job, nodes)
 

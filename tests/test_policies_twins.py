@@ -86,9 +86,7 @@ def test_depth_one_by_plan_equals_the_shadow_rule():
     class Planned(Easy):
         def make(self, state):
             scheduler = self.make_scheduler(state, self.order)
-            return compiled(
-                behind, make_behind(state, scheduler, self.make_order(state, self.queue_order), 1)
-            )
+            return compiled(behind, make_behind(state, scheduler, self.make_order(state, self.queue_order), 1))
 
     for seed in range(15):
         for order in ("fcfs", "sjf"):

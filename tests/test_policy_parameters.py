@@ -143,9 +143,7 @@ def test_a_policy_of_a_study_is_known_however_it_is_written(tmp_path):
     """The order of a policy's parameters, and defaults written out, do not matter where one of a study's is named."""
     path = make_study(tmp_path)
     path.write_text(
-        path.read_text().replace(
-            "[simulate]\n", '[simulate]\npolicies = ["fcfs", "easy:order=sjf,depth=4"]\n'
-        )
+        path.read_text().replace("[simulate]\n", '[simulate]\npolicies = ["fcfs", "easy:order=sjf,depth=4"]\n')
     )
     study = load_study(path)
     assert policy_of(study, None) == "fcfs"
@@ -226,9 +224,7 @@ def test_a_package_brings_policies(installed, procure, tmp_path):
     """A plain and a compiled policy of an installed package are listed, described and simulated with parameters."""
     jobs, nodes = job_table(submit_time=[0, 0], run_time=[5, 5]), node_table(3, cpus=2)
     assert found(procure_run.simulate(jobs, nodes, "last:skip=1"), jobs)[1] == [("n1",), ("n1",)]
-    assert (
-        found(procure_run.simulate(jobs, nodes, "one-row", parameters={"row": 2}), jobs)[1] == [("n2",)] * 2
-    )
+    assert found(procure_run.simulate(jobs, nodes, "one-row", parameters={"row": 2}), jobs)[1] == [("n2",)] * 2
     with pytest.raises(TableError, match="no parameter 'skipp'; did you mean skip"):
         catalog.spec("last:skipp=1")
     with pytest.raises(TableError, match="j0 asks for 2 nodes"):

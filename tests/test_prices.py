@@ -159,9 +159,7 @@ def test_equals_the_rule_in_exact_fractions(tiers: list[Discount], orders: list[
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(discounts, max_size=4), st.tuples(*[st.integers(0, 9)] * 3))
-def test_the_discounts_of_the_lines_add_up_to_that_of_the_order(
-    tiers: list[Discount], order: tuple[int, ...]
-) -> None:
+def test_the_discounts_of_the_lines_add_up_to_that_of_the_order(tiers: list[Discount], order: tuple[int, ...]) -> None:
     """Every cent that an order saves stands on a line, and no line saves more than it costs."""
     prices = price_list(offers(), PackageRules(budget_usd=1, discounts=tiers))
     counts = np.array(order)
@@ -170,9 +168,7 @@ def test_the_discounts_of_the_lines_add_up_to_that_of_the_order(
     assert ((off >= 0) & (off <= counts * prices.list_cents)).all()
 
 
-def most_one_by_one(
-    counts: np.ndarray, j: int, budget_cents: int, quotes: pd.DataFrame, rules: PackageRules
-) -> int:
+def most_one_by_one(counts: np.ndarray, j: int, budget_cents: int, quotes: pd.DataFrame, rules: PackageRules) -> int:
     """Step down node by node from more than the budget buys at half the list price."""
     order = counts.copy()
     for n in range(2 * budget_cents // int(quotes["price_usd"].min() * 100), -1, -1):

@@ -181,9 +181,7 @@ def test_work_is_told_as_a_share():
             said.append([progress.line(one) for one in progress.telling(said[0])])
             worked(500.0)
             said.append([progress.line(one) for one in progress.telling(said[0])])
-    assert said[1][0].startswith("training on 9 jobs: 50 %, ") and said[1][1].startswith(
-        "boosting: 0 of 4 rounds"
-    )
+    assert said[1][0].startswith("training on 9 jobs: 50 %, ") and said[1][1].startswith("boosting: 0 of 4 rounds")
     assert said[2][0].startswith("training on 9 jobs: 99 %")
     worked(5.0)  # outside of any work: nothing happens
 

@@ -66,9 +66,7 @@ def test_types_and_names_agree() -> None:
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    homes = {
-        name: (home.partition(":")[0], home.partition(":")[2] or name) for name, home in procure._HOME.items()
-    }
+    homes = {name: (home.partition(":")[0], home.partition(":")[2] or name) for name, home in procure._HOME.items()}
     assert seen == homes
     assert set(procure.__all__) == {"TableError", "__version__", *homes}
     assert [name for name in homes if f"`{name}`" not in (procure.__doc__ or "")] == []
@@ -86,9 +84,7 @@ def test_a_wrong_call_fails_in_mypy(tmp_path: Path) -> None:
         "--ignore-missing-imports",
         "--follow-imports=silent",
     ]
-    done = subprocess.run(
-        [*command, str(tmp_path / "wrong.py")], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, str(tmp_path / "wrong.py")], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = {line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line}
     assert lines == {"3", "4", "5"}, done.stdout
 
@@ -98,6 +94,4 @@ def test_the_reference_lists_every_name() -> None:
     page = (ROOT / "docs/reference/library.md").read_text(encoding="utf-8")
     for name in procure._HOME:
         home = inspect.unwrap(getattr(procure, name))
-        assert (
-            f"::: {home.__module__}.{home.__name__}\n    options:\n      heading: procure.{name}\n" in page
-        ), name
+        assert f"::: {home.__module__}.{home.__name__}\n    options:\n      heading: procure.{name}\n" in page, name

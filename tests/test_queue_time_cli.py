@@ -82,9 +82,7 @@ def test_predict_reads_the_state_of_the_queue(folder: Path) -> None:
 
 def test_trend_watch_and_update(folder: Path) -> None:
     """The other commands answer, too."""
-    assert json.loads(ask(folder, "trend", "--model", str(folder / "site.model"), "--format", "json"))[
-        "direction"
-    ]
+    assert json.loads(ask(folder, "trend", "--model", str(folder / "site.model"), "--format", "json"))["direction"]
     words = ["--state", str(folder / "squeue.txt"), "--user", "alice", "--count", "1"]
     assert "8" in ask(folder, "watch", "--model", str(folder / "site.model"), *words)
     later = busy_site(900)
@@ -123,9 +121,7 @@ def test_boosters_are_trained_again_by_cost(folder: Path, monkeypatch: pytest.Mo
     words = ["update", "more.parquet", "--model", site, "--out"]
     assert "trained again on 1,000 jobs" in asked(folder, *words, str(folder / "due.model"))
     assert "trained again" not in asked(folder, *words, str(folder / "not.model"), "--no-refit")
-    assert "trained again" not in asked(
-        folder, "update", "less.parquet", *words[2:], str(folder / "less.model")
-    )
+    assert "trained again" not in asked(folder, "update", "less.parquet", *words[2:], str(folder / "less.model"))
     one = store.load(Path(site))
     store.save(replace(one, history=one.history.tail(300)), Path(site))
     told = asked(folder, *words, str(folder / "short.model"))
@@ -144,9 +140,7 @@ def test_boosters_are_trained_again_by_cost(folder: Path, monkeypatch: pytest.Mo
         (("--no-refit", "--refit-grown", "50"), "give either --no-refit or --refit-grown"),
     ],
 )
-def test_refit_options_that_make_no_sense_are_refused(
-    folder: Path, words: tuple[str, ...], told: str
-) -> None:
+def test_refit_options_that_make_no_sense_are_refused(folder: Path, words: tuple[str, ...], told: str) -> None:
     """Options of `update` are read whether or not another decides; two that contradict are one error."""
     model = folder / "site.model"
     before = model.read_bytes()
@@ -264,9 +258,7 @@ def test_bad_requests_are_one_sentence(folder: Path, words: list[str], said: str
     assert said in str(result.exception)
 
 
-@pytest.mark.parametrize(
-    "words", [["--time", "-5"], ["--mem", "lots"], ["--deadline", "soon"], ["--cpus", "0"]]
-)
+@pytest.mark.parametrize("words", [["--time", "-5"], ["--mem", "lots"], ["--deadline", "soon"], ["--cpus", "0"]])
 def test_bad_usage_is_exit_2(folder: Path, words: list[str]) -> None:
     """A negative time, memory that is none and an unreadable deadline are bad usage."""
     assert RUN.invoke(app, ["queue", *predict(folder, *words)]).exit_code == 2
@@ -276,9 +268,7 @@ def test_a_log_without_starts_is_refused(folder: Path) -> None:
     """There is nothing to learn waits from."""
     jobs = pd.read_parquet(folder / "jobs.parquet").drop(columns=["start_time", "end_time"])
     jobs.to_parquet(folder / "nostart.parquet")
-    result = RUN.invoke(
-        app, ["queue", "train", str(folder / "nostart.parquet"), "--out", str(folder / "x.model")]
-    )
+    result = RUN.invoke(app, ["queue", "train", str(folder / "nostart.parquet"), "--out", str(folder / "x.model")])
     assert "no start times" in str(result.exception)
 
 
@@ -309,9 +299,7 @@ def test_an_swf_logs_own_clock_names_the_cut(folder: Path) -> None:
     assert rows[0]["n_test"] == 101
 
 
-def test_limits_and_memory_are_read_as_sbatch_reads_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_and_memory_are_read_as_sbatch_reads_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--time 480 is eight hours, --mem 64G is 65,536 MiB, UNLIMITED is no limit."""
     asked = []
     monkeypatch.setattr(room, "check_request", lambda site, request, state: asked.append(request))

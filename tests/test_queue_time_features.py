@@ -110,18 +110,14 @@ def test_the_row_order_of_the_table_does_not_matter() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), data=st.data())
-def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(
-    seed: int, data: st.DataObject
-) -> None:
+def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(seed: int, data: st.DataObject) -> None:
     """Asking about some rows only is a shortcut: it gives exactly those rows of the whole."""
     jobs = random_jobs(seed).sample(frac=1, random_state=seed)
     asked = np.array(data.draw(st.lists(st.integers(0, len(jobs) - 1), min_size=1, max_size=5)))
     replay = data.draw(st.booleans())
     most = {"cpus": float(seed % 400), "mem": 0.0, "gpus": 0.0}
     whole = site_features(jobs, most, replay)
-    pd.testing.assert_frame_equal(
-        site_features(jobs, most, replay, asked), whole.iloc[asked], check_exact=True
-    )
+    pd.testing.assert_frame_equal(site_features(jobs, most, replay, asked), whole.iloc[asked], check_exact=True)
 
 
 def test_a_job_does_not_count_its_own_start() -> None:

@@ -126,9 +126,7 @@ def test_one_question_is_answered_as_the_pass_would(seed: int) -> None:
     mixed = Mixture()
     mixed.roll(outcomes, raw, TOP, 45_000.0)
     asked = mixed.say(raw[:1], TOP)
-    later = Outcomes(
-        np.array([45_000.0]), np.array([UNKNOWN]), np.array([False]), np.array(["x"]), np.ones(1, int)
-    )
+    later = Outcomes(np.array([45_000.0]), np.array([UNKNOWN]), np.array([False]), np.array(["x"]), np.ones(1, int))
     np.testing.assert_allclose(mixed.roll(later, raw[:1], TOP, 45_000.0).curve, asked, rtol=1e-5, atol=1e-6)
 
 
@@ -140,9 +138,7 @@ def test_what_is_stated_uses_nothing_that_comes_later(seed: int, at: int) -> Non
     now = outcomes.submit[at]
     rng = np.random.default_rng(seed + 1)
     open_ = outcomes.left >= now
-    left = np.where(
-        open_, np.maximum(now, outcomes.submit) + rng.exponential(9000, len(open_)), outcomes.left
-    )
+    left = np.where(open_, np.maximum(now, outcomes.submit) + rng.exponential(9000, len(open_)), outcomes.left)
     later = Outcomes(outcomes.submit, left, outcomes.started | open_, outcomes.name, outcomes.rank)
     block = at // calibrate.EVERY * calibrate.EVERY + 1
     one, other = Mixture().roll(outcomes, raw, TOP), Mixture().roll(later, raw, TOP)
@@ -208,15 +204,11 @@ def test_jobs_passed_over_for_weeks_do_not_stop_the_learning() -> None:
     """Where most jobs never start, the weights move as if no more than so many forecasts were open."""
     outcomes, raw = random_case(1, 700)
     stuck = np.arange(700) % 5 > 0
-    stuck_now = replace(
-        outcomes, left=np.where(stuck, UNKNOWN, outcomes.left), started=outcomes.started & ~stuck
-    )
+    stuck_now = replace(outcomes, left=np.where(stuck, UNKNOWN, outcomes.left), started=outcomes.started & ~stuck)
     mixed = Mixture()
     said = mixed.roll(stuck_now, raw, TOP, 41_000.0)
     assert (stuck_now.left > 41_000).sum() > weighing.MOST_DELAY + 100
-    np.testing.assert_allclose(
-        mixed.weights, slow_weights(stuck_now, raw, said, 41_000.0), rtol=1e-5, atol=1e-9
-    )
+    np.testing.assert_allclose(mixed.weights, slow_weights(stuck_now, raw, said, 41_000.0), rtol=1e-5, atol=1e-9)
 
 
 def test_far_more_jobs_than_ever_wait_by_the_work_ahead() -> None:

@@ -36,9 +36,7 @@ from procure.schemas import JOB
 from procure.tables import check
 
 NAIVE = ("zero", "mean", "median", "last_like", "user_5", "partition_5", "recent")
-QUICK = Settings(
-    quantile_rounds=15, chance_rounds=15, plain_rounds=10, max_pairs=5000, depth=3, holdout=0.2, members=2
-)
+QUICK = Settings(quantile_rounds=15, chance_rounds=15, plain_rounds=10, max_pairs=5000, depth=3, holdout=0.2, members=2)
 
 
 def busy_site(n: int = 1500, seed: int = 0) -> pd.DataFrame:
@@ -222,9 +220,7 @@ def test_a_seed_gives_the_same_file_at_any_time(
     assert one != seed
 
 
-def test_a_model_file_comes_back_small_and_whole(
-    site: store.SiteModel, jobs: pd.DataFrame, tmp_path: Path
-) -> None:
+def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd.DataFrame, tmp_path: Path) -> None:
     """A saved model predicts the same, holds no pickle, and a truncated or foreign file is one clear error."""
     path = tmp_path / "site.model"
     store.save(site, path)
@@ -270,9 +266,7 @@ def test_a_forecast_is_ordered_and_grows_with_the_queue(site: store.SiteModel) -
         (Request(1, 60, gpus=4), "GPUs"),
     ],
 )
-def test_a_request_the_site_cannot_run_is_refused(
-    site: store.SiteModel, request_: Request, said: str
-) -> None:
+def test_a_request_the_site_cannot_run_is_refused(site: store.SiteModel, request_: Request, said: str) -> None:
     """A job larger than the site, a negative time and an unknown partition are one sentence each."""
     with pytest.raises(TableError, match=said):
         check_request(site, request_)
@@ -318,9 +312,7 @@ def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     learnt = site.about["trained_rows"]
     assert growth(site, jobs.iloc[:1000]) == 0
     assert growth(site, jobs.iloc[900:]) == pytest.approx(500 / learnt)
-    assert growth(later, jobs.iloc[900:]) == pytest.approx(
-        (later.about["n_rows"] - learnt) / learnt, rel=0.02
-    )
+    assert growth(later, jobs.iloc[900:]) == pytest.approx((later.about["n_rows"] - learnt) / learnt, rel=0.02)
     with pytest.raises(TableError, match="ends before"):
         update(later, jobs.iloc[:500])
 
@@ -340,9 +332,7 @@ def test_growth_is_of_the_waits_that_the_boosters_learnt_from(jobs: pd.DataFrame
     assert growth(later, jobs.iloc[900:1400]) == 410 / 400
 
 
-def test_a_refit_learns_from_the_history_and_the_log(
-    jobs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refit_learns_from_the_history_and_the_log(jobs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little a log overlaps what is known, all is learnt from, with what became of jobs that waited."""
     seen = jobs.iloc[:1000].copy()
     seen.loc[seen.index[-1], ["start_time", "end_time"]] = pd.NA
@@ -379,9 +369,7 @@ def test_boosters_are_trained_again_at_a_cadence(jobs: pd.DataFrame) -> None:
     submit = jobs["submit_time"].to_numpy()
     half = int(submit[split.test[-1]] - submit[split.test[0]]) // 2 + 1
     said: list[str] = []
-    twice = evaluate(
-        jobs, ["chronological"], ["procure"], settings=QUICK, retrain_every=half, progress=said.append
-    )
+    twice = evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_every=half, progress=said.append)
     assert sum(", rows to train on" in text or "rows to train on" in text for text in said) == 2
     first, other = (found.stated["chronological"][1].experts for found in (once, twice))
     middle = int((submit[split.test] < submit[split.test[0]] + half).sum())
@@ -393,11 +381,7 @@ def test_boosters_are_trained_again_as_the_log_grows(jobs: pd.DataFrame) -> None
     """At each tenth more that had started by then, each training learns from a tenth more rows than the one before."""
     said: list[str] = []
     evaluate(jobs, ["chronological"], ["procure"], settings=QUICK, retrain_grown=0.1, progress=said.append)
-    learnt = [
-        int(text.split(" rows to")[0].split()[-1].replace(",", ""))
-        for text in said
-        if "rows to train" in text
-    ]
+    learnt = [int(text.split(" rows to")[0].split()[-1].replace(",", "")) for text in said if "rows to train" in text]
     assert len(learnt) == 3
     np.testing.assert_allclose(np.diff(learnt) / learnt[:-1], 0.1, atol=0.01)
     with pytest.raises(ArgumentError, match="above 0"):
@@ -420,9 +404,7 @@ def test_growth_is_of_the_rows_that_were_learnt_from(jobs: pd.DataFrame) -> None
 
 
 @pytest.mark.parametrize("share", [None, "wide", [0.9]])
-def test_a_model_file_with_a_damaged_share_is_one_error(
-    site: store.SiteModel, tmp_path: Path, share: object
-) -> None:
+def test_a_model_file_with_a_damaged_share_is_one_error(site: store.SiteModel, tmp_path: Path, share: object) -> None:
     """A mixture's share that is no number is told as any other damage, before anything is read off it."""
     model = deepcopy(site.model)
     model.mixture.usual.share = share

@@ -56,9 +56,7 @@ def queue_of(site: store.SiteModel, n: int = 3) -> pd.DataFrame:
     return frame.astype({"start_time": "Int64", "end_time": "Int64"})
 
 
-def said_of(
-    site: store.SiteModel, request: Request, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> list[str]:
+def said_of(site: store.SiteModel, request: Request, topic: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is said where a single topic moves the forecast."""
     monkeypatch.setattr(why, "topics", lambda *_: {topic: 1.0})
     monkeypatch.setattr(why, "_reconcile", lambda *_: [])
@@ -79,9 +77,7 @@ def test_a_forecast_that_contradicts_what_was_seen_says_why() -> None:
     """A start in a minute under waits of hours, or with jobs ahead, is reconciled in one sentence of true figures."""
     said = {"lately": ["The last 20 jobs to start waited 7 h at the median."]}
     [other_state] = why._reconcile(near_of(), 55.0, said)
-    assert other_state.startswith(
-        "Of jobs that come in a state such as this one, half start within 55 s by the model"
-    )
+    assert other_state.startswith("Of jobs that come in a state such as this one, half start within 55 s by the model")
     assert other_state.endswith("those waits were longer.")
     [fewer] = why._reconcile(near_of(ahead=3), 55.0, said)
     assert fewer.startswith("Fewer jobs are ahead now than when those came (3 against 40 at the median)")
@@ -89,10 +85,7 @@ def test_a_forecast_that_contradicts_what_was_seen_says_why() -> None:
     [more] = why._reconcile(near_of(ahead=90, lately=np.full(20, 60.0)), 7200.0, said)
     assert more.startswith("More jobs are ahead now than when those came (90 against 40") and "longer" in more
     [larger] = why._reconcile(near_of(), 55.0, {"ahead": ["22 jobs are ahead of you."]})
-    assert (
-        larger
-        == "Your job may start before those ahead: 21 of them ask for more CPUs or more time than it does."
-    )
+    assert larger == "Your job may start before those ahead: 21 of them ask for more CPUs or more time than it does."
     assert why._reconcile(near_of(lately=np.full(20, 9000.0)), 8000.0, said) == []
     assert why._reconcile(near_of(), 55.0, {"flow": ["In the last hour 9 jobs came."]}) == []
 
@@ -102,9 +95,7 @@ def test_a_forecast_that_contradicts_what_was_seen_says_why() -> None:
     st.floats(0, 1e7), st.floats(0, 1e7), st.integers(0, 1000), st.integers(0, 1000), st.floats(0, 1000),
     st.sets(st.sampled_from(["like", "user", "lately", "ahead", "flow"])),
 )  # fmt: skip
-def test_a_sentence_reconciles_where_forecast_and_waits_are_apart(
-    median, waited, ahead, larger, then, said
-) -> None:  # type: ignore[no-untyped-def]
+def test_a_sentence_reconciles_where_forecast_and_waits_are_apart(median, waited, ahead, larger, then, said) -> None:  # type: ignore[no-untyped-def]
     """Exactly where stated waits and the forecast differ fourfold, or where jobs are ahead of a start at once."""
     waits = np.full(5, waited)
     near = near_of(
@@ -142,9 +133,7 @@ def test_sentences_speak_of_what_moved_the_forecast(site, monkeypatch) -> None: 
     [used] = said_of(site, asked, "in_use", monkeypatch)
     here = situation(site, asked, queue_of(site))
     runs = (here.table["start_time"] < here.now) & ~(here.table["end_time"] < here.now).fillna(False)
-    assert used.startswith(
-        f"{int(here.table.loc[runs, 'cpus_per_node'].sum())} CPUs are in use, the most seen so far"
-    )
+    assert used.startswith(f"{int(here.table.loc[runs, 'cpus_per_node'].sum())} CPUs are in use, the most seen so far")
     [like] = said_of(site, replace(asked, cpus=2, requested_time=4 * 3600), "like", monkeypatch)
     history = site.history
     same = history[
@@ -203,9 +192,7 @@ def test_a_smaller_request_is_named_where_it_helps(site, monkeypatch, medians, t
     """The best of the shorter limits and fewer CPUs, predicted in the job's place; nothing where none helps."""
     monkeypatch.setattr(why, "topics", lambda *_: {})
     here = situation(site, Request(16, 8 * 3600))
-    found = why.because(
-        site, here, why.neighbours(here), 840.0, lambda other: medians.get(other.requested_time)
-    )
+    found = why.because(site, here, why.neighbours(here), 840.0, lambda other: medians.get(other.requested_time))
     assert found == ([] if text is None else [text])
 
 
@@ -228,9 +215,7 @@ def test_a_question_lays_out_the_history_once(site, monkeypatch) -> None:  # typ
     assert not hasattr(why, "read_jobs") and not hasattr(why, "situation")
 
 
-def codes(
-    site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None
-) -> set[str]:
+def codes(site: store.SiteModel, request: Request, state: pd.DataFrame | None, now: int | None = None) -> set[str]:
     here = situation(site, request, state, now)
     return {one.code for one in cautions(site, request, here, why.neighbours(here), state is not None)}
 
@@ -401,9 +386,7 @@ def test_a_state_of_another_cluster_is_said(site) -> None:  # type: ignore[no-un
     other = state.assign(partition="elsewhere")
     mixed = state.assign(partition=["batch", *["elsewhere"] * (len(state) - 1)])
     for queue, is_said in ((other, True), (mixed, False), (state, False)):
-        assert (
-            any("another cluster" in one for one in answers.answer(site, asked, queue)["caution"]) == is_said
-        )
+        assert any("another cluster" in one for one in answers.answer(site, asked, queue)["caution"]) == is_said
 
 
 def test_a_method_of_one_number_is_shown_without_chances(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -62,9 +62,7 @@ def test_summary_is_table_3_1() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    st.integers(0, 10**11), st.sampled_from(["{:.2f}", "${:,.2f}", " ${:,.2f} ", "US${:,.2f}", "{:,.2f} USD"])
-)
+@given(st.integers(0, 10**11), st.sampled_from(["{:.2f}", "${:,.2f}", " ${:,.2f} ", "US${:,.2f}", "{:,.2f} USD"]))
 def test_currency_text_is_the_number(cents: int, form: str) -> None:
     """However a price is written, it is read to the cent."""
     text = form.format(cents / 100)
@@ -141,6 +139,4 @@ def test_command_prints_categories() -> None:
     assert len(found["rows"]) == 21 and found["problems"] == [] == found["lines"]
     assert [record["n_types"] for record in found["categories"]] == [4, 2, 15]
     said = runner.invoke(app, ["check", str(EXAMPLE)]).stdout
-    assert "21 types in 3 categories" in " ".join(
-        said.split()
-    )  # the title is broken where the folder is deep
+    assert "21 types in 3 categories" in " ".join(said.split())  # the title is broken where the folder is deep

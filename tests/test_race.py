@@ -25,9 +25,7 @@ from procure.recommender.race import (
 )
 
 
-def field(
-    n: int = 300, n_futures: int = 20, seed: int = 1, noise: float = 0.3
-) -> tuple[np.ndarray, np.ndarray]:
+def field(n: int = 300, n_futures: int = 20, seed: int = 1, noise: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
     """Waits of packages that are too small here and too large there, with noise of their own; and their features."""
     rng = np.random.default_rng(seed)
     features, hardness = rng.normal(size=(n, 4)), rng.lognormal(6, 1, (n_futures, 1))

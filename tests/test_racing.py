@@ -51,9 +51,7 @@ def test_a_race_spends_its_runs_where_they_decide(study):
     # The waits are those of runs made by themselves.
     plan = load_plan(load_study(study))
     first = found.ranking.head(1)
-    runs = [
-        simulate_packages(plan, first[plan.types].to_numpy(), name, "best-fit") for name in plan.workloads
-    ]
+    runs = [simulate_packages(plan, first[plan.types].to_numpy(), name, "best-fit") for name in plan.workloads]
     jobs = [one["n_completed"].iloc[0] for one in runs]
     waits = [one["mean_wait_time"].iloc[0] for one in runs]
     mean = sum(w * n for w, n in zip(waits, jobs, strict=True)) / sum(jobs)
@@ -78,9 +76,7 @@ def test_too_few_runs_are_refused_with_what_is_needed(study):
     "more", [{"objective": "p95-wait"}, {"constraints": ["mean_wait<=1h"]}], ids=["objective", "constraint"]
 )
 def test_a_race_by_anything_else_is_refused(study, more):
-    with pytest.raises(
-        ArgumentError, match="by the objective mean-wait or rank or rank-by-class, without constraints"
-    ):
+    with pytest.raises(ArgumentError, match="by the objective mean-wait or rank or rank-by-class, without constraints"):
         search(study, runs=400, **more)
 
 
@@ -136,9 +132,7 @@ def test_a_race_of_runs_that_all_fail_ends_with_an_error(study, monkeypatch):
 
 
 def test_the_command_races_where_there_are_futures(study, procure):
-    code, out, err = procure(
-        "search", str(study), "--runs", "400", "--seed", "2", "-k", "3", "--format", "json"
-    )
+    code, out, err = procure("search", str(study), "--runs", "400", "--seed", "2", "-k", "3", "--format", "json")
     assert code == 0, err
     document = json.loads(out)
     assert document["spent"]["method"] == "race" and len(document["packages"]) == 3

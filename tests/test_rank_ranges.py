@@ -47,9 +47,7 @@ def test_ranges_from_one_day_hold_the_true_rank_and_the_place():
     spec.loader.exec_module(bench)
     plan = bench.plan_of(300, 100_000)
     counts = plan.packages[plan.types].to_numpy(np.int64)
-    able = (
-        bench.simulate_packages(plan, counts, "day", "best-fit", bench.generate(1, 300))["n_unrunnable"] == 0
-    )
+    able = bench.simulate_packages(plan, counts, "day", "best-fit", bench.generate(1, 300))["n_unrunnable"] == 0
     some = counts[able.to_numpy()][:: max(1, int(able.sum()) // 40)]
     found = bench.covered(plan, some, 300, 3, 25, 20).groupby("rule").mean()
     assert found.loc["stated", "truth"] >= 0.9

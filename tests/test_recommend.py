@@ -50,9 +50,7 @@ def confirmed(case: Case, guess: list[float], k: int, simulate=None):
     """Rank one workload's packages by waits, simulated or guessed, and confirm the first k."""
     values = PackageValues([case], {"mean_wait_time": case.wait[None, :]})
     errors = np.array([0.5, 1.0, 2.0])
-    model = Predicted(
-        np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, Spread(np.zeros(3), errors)
-    )
+    model = Predicted(np.array(guess, dtype=float), Surrogate(), pd.DataFrame(), 3.0, 9.0, Spread(np.zeros(3), errors))
     assert values.learn(MEAN_WAIT, lambda case: (model, model.wait))
     looked_up = None if simulate is None else lambda rows: {"mean_wait_time": simulate(rows)[None, :]}
     values.simulate = looked_up
@@ -102,9 +100,7 @@ def test_a_short_list_is_the_head_of_a_long_one():
     """k = 1 confirms as many as k = 50 would, so the first choice does not depend on k."""
     rng = np.random.default_rng(1)
     truth, guess = rng.random(200), rng.random(200).tolist()
-    one, fifty = (
-        confirmed(make_case([np.nan] * 200), guess, k, lambda rows: truth[rows])[0] for k in (1, 50)
-    )
+    one, fifty = (confirmed(make_case([np.nan] * 200), guess, k, lambda rows: truth[rows])[0] for k in (1, 50))
     assert one["package_id"].tolist() == fifty["package_id"].tolist()
 
 

@@ -267,8 +267,6 @@ def test_the_studys_model_predicts_what_leaves_jobs_out(monkeypatch: pytest.Monk
     results = SimpleNamespace(plan=plan, kept=None, features=np.arange(2.0 * n).reshape(n, 2))
     monkeypatch.setattr(learning, "feature_inputs", lambda packages, quotes: [])
     used: list[tuple[str, int]] = []
-    monkeypatch.setattr(
-        learning, "Surrogate", lambda kind, seed: used.append((kind, seed)) or Surrogate(kind, seed)
-    )
+    monkeypatch.setattr(learning, "Surrogate", lambda kind, seed: used.append((kind, seed)) or Surrogate(kind, seed))
     predicted, guess = learning.learner(results)(case)
     assert predicted is None and used == [("gbt", 7)] and not np.isnan(guess[50:]).any()

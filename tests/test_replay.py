@@ -77,11 +77,7 @@ def naive_backlog(submit, start, end, usage, capacity, counts_from):
     thirds = np.array(levels).reshape(3, -1).min(axis=1)
     mean = np.mean(levels)
     tolerance = 1e-9 * (1 + mean)
-    saturated = (
-        thirds[0] + tolerance < thirds[1]
-        and thirds[1] + tolerance < thirds[2]
-        and thirds[2] > mean + tolerance
-    )
+    saturated = thirds[0] + tolerance < thirds[1] and thirds[1] + tolerance < thirds[2] and thirds[2] > mean + tolerance
     counted = [j for j in range(len(submit)) if submit[j] >= counts_from and start[j] >= 0]
     total = sum(share[j] * (end[j] - start[j]) for j in counted)
     left = sum(share[j] * max(0, end[j] - max(last, start[j])) for j in counted)
@@ -90,9 +86,7 @@ def naive_backlog(submit, start, end, usage, capacity, counts_from):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 400), st.integers(-1, 600), st.integers(0, 90)), min_size=1, max_size=25
-    ),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(-1, 600), st.integers(0, 90)), min_size=1, max_size=25),
     st.integers(0, 200),
     st.booleans(),
 )

@@ -78,9 +78,7 @@ def everything(made: Report, n_types: int, name: str) -> tuple[Recommendation, C
         mean_wait_time=np.linspace(10_260.0, 10_400.0, 6),
         jobs_left_out=1190,
     )
-    loads = pd.DataFrame(
-        [[9000.0] * 6, [9000.0, 9000, 1000, 9000, 9000, 9000], [30_000.0] * 6, [40_000.0] * 6]
-    )
+    loads = pd.DataFrame([[9000.0] * 6, [9000.0, 9000, 1000, 9000, 9000, 9000], [30_000.0] * 6, [40_000.0] * 6])
     loads.index = ["now", *(load_name(growth) for growth in (0.7, 1.3)), "with 2 times the GPU jobs"]
     jobs = compared(done).jobs
     against = Compared(
@@ -231,16 +229,14 @@ def test_an_offer_that_has_ended_is_named():
 
 def test_the_pdf_has_page_numbers_in_its_contents(made: Report, tmp_path: Path):
     """WeasyPrint writes beside each line of the contents on which page its section begins."""
-    pytest.importorskip(
-        "weasyprint", reason="the extra `pdf` is not installed", exc_type=(ImportError, OSError)
-    )
+    pytest.importorskip("weasyprint", reason="the extra `pdf` is not installed", exc_type=(ImportError, OSError))
     reader = shutil.which("pdftotext")
     if reader is None:
         pytest.skip("no pdftotext on this machine")
     path = write_pdf(tmp_path / "r.pdf", made.html)
-    pages = subprocess.run(
-        [reader, "-layout", path, "-"], capture_output=True, text=True, check=True
-    ).stdout.split("\f")
+    pages = subprocess.run([reader, "-layout", path, "-"], capture_output=True, text=True, check=True).stdout.split(
+        "\f"
+    )
     contents = next(page for page in pages if "The evidence" in page)
     told = re.findall(r"\d+\. +(\S[^,]*?), page (\d+)", contents)
     assert len(told) >= 8
@@ -248,9 +244,7 @@ def test_the_pdf_has_page_numbers_in_its_contents(made: Report, tmp_path: Path):
         assert re.search(rf"^ *{re.escape(title)}\s*$", pages[int(number) - 1], re.MULTILINE), title
 
 
-def test_without_weasyprint_a_pdf_is_one_error_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_without_weasyprint_a_pdf_is_one_error_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The error names the extra, and nothing is written."""
     monkeypatch.setattr("procure.page.pdf.find_spec", lambda name: None)
     with pytest.raises(TableError, match=r"procure-hpc\[pdf\]"):

@@ -91,9 +91,7 @@ def test_workloads_count_by_their_weight(done: Recommendation):
 def waiting_jobs(draw: st.DrawFn) -> pd.DataFrame:
     n = draw(st.integers(1, 12))
     numbers = st.lists(st.floats(0, 1e5), min_size=n, max_size=n)
-    jobs = pd.DataFrame(
-        {"cpus_per_node": draw(st.lists(st.integers(1, 300), min_size=n, max_size=n)), "n_nodes": 1}
-    )
+    jobs = pd.DataFrame({"cpus_per_node": draw(st.lists(st.integers(1, 300), min_size=n, max_size=n)), "n_nodes": 1})
     jobs = jobs.assign(wait=draw(numbers), before=draw(numbers), weight=draw(st.sampled_from([1.0, 2.5])))
     jobs.loc[sorted(draw(st.sets(st.integers(0, n - 1)))), "wait"] = np.nan
     return jobs
@@ -115,9 +113,7 @@ def test_the_class_that_gains_most_gains_and_none_gains_more(jobs: pd.DataFrame)
 @settings(max_examples=60, deadline=None)
 def test_what_is_said_of_other_loads_is_so(waits: list[list[int]]):
     """First, among the first m of n, or last: by the ranks under less and more load."""
-    loads = pd.DataFrame(waits, index=["now", load_name(0.7), load_name(1.3)], columns=[*"abcde"]).astype(
-        float
-    )
+    loads = pd.DataFrame(waits, index=["now", load_name(0.7), load_name(1.3)], columns=[*"abcde"]).astype(float)
     [said] = answering._sure(SimpleNamespace(confidence=None), loads, answering.Cuts())  # type: ignore[arg-type]
     worst = int((loads.iloc[1:].rank(axis=1, method="min")["a"]).max())
     if worst == 1:
@@ -298,8 +294,7 @@ def test_who_waits_is_what_a_replay_says(done: Recommendation, place: int):
         for case in done.results.cases
     ]
     waits = [
-        (run.schedule["start_time"] - run.schedule["submit_time"]).dropna().to_numpy(dtype="float64")
-        for run in runs
+        (run.schedule["start_time"] - run.schedule["submit_time"]).dropna().to_numpy(dtype="float64") for run in runs
     ]
     n = [len(one) for one in waits]
     mean = np.average([one.mean() for one in waits], weights=n)

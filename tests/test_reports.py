@@ -46,8 +46,7 @@ from tests.test_queue_time_model import busy_site
 
 HOSTILE = "<script>alert(1)</script>"
 COLUMNS = (
-    "name,category,cpus,mem_gb,gpus,price_usd,spec_rate,vendor,quote_number,valid_until,power_w,idle_power_w,"
-    "rack_units"
+    "name,category,cpus,mem_gb,gpus,price_usd,spec_rate,vendor,quote_number,valid_until,power_w,idle_power_w,rack_units"
 )
 QUOTES = f"""{COLUMNS}
 {HOSTILE},<b>thin</b>,8,32,0,1000,5,{HOSTILE},{HOSTILE},2020-01-31,300,90,1
@@ -80,9 +79,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     queue.rows[0]["method"] = HOSTILE
     write_queue(queue, folder / "queue.html")
     write_siblings(folder)
-    return {"purchase": purchase.path.read_text()} | {
-        name: (folder / f"{name}.html").read_text() for name in SIBLINGS
-    }
+    return {"purchase": purchase.path.read_text()} | {name: (folder / f"{name}.html").read_text() for name in SIBLINGS}
 
 
 SIBLINGS = ("compare", "queue", "window", "learn", "forecast", "topology")
@@ -112,13 +109,9 @@ def write_siblings(folder: Path) -> None:
     policy = TrainedPolicy("ppo", {HOSTILE: np.ones((2, 2))}, None, {"curve": [[0, 1.0], [1, 0.5]]})
     write_learnt(judgement, policy, folder / "learn.html", HOSTILE)
     jobs = habits(days=40).assign(user=lambda table: HOSTILE + table["user"])
-    write_forecast(
-        judge_forecasts(jobs, modes=("pdf", "hazard")), jobs, None, folder / "forecast.html", HOSTILE
-    )
+    write_forecast(judge_forecasts(jobs, modes=("pdf", "hazard")), jobs, None, folder / "forecast.html", HOSTILE)
     nodes = make_nodes(1, 2, 2).replace({"node_id": {"n1": HOSTILE}})
-    schedule = pd.DataFrame(
-        {"job_id": [HOSTILE, "b"], "node_ids": [f"{HOSTILE},n3", "n2,n4"], "start_time": 0}
-    )
+    schedule = pd.DataFrame({"job_id": [HOSTILE, "b"], "node_ids": [f"{HOSTILE},n3", "n2,n4"], "start_time": 0})
     write_network(schedule.assign(n_nodes=2, end_time=10), nodes, folder / "topology.html", HOSTILE)
 
 
@@ -219,9 +212,7 @@ def test_sections_escape_workload_names():
     """The names of days stand in figures, captions and lists; none of them is markup or a formula."""
     wait = np.array([np.arange(30.0), np.arange(30.0) ** 2])
     two = Days((HOSTILE, "$day$"), wait, wait >= 0, np.ones(2), np.full(wait.shape, 9.0))
-    packages = pd.DataFrame(
-        {"package_id": "p", "price_usd": np.arange(30.0), "total_cpus": 1}, index=range(30)
-    )
+    packages = pd.DataFrame({"package_id": "p", "price_usd": np.arange(30.0), "total_cpus": 1}, index=range(30))
     assert "<script" not in days.section(two, hit_days(two), {("a", HOSTILE): wait[0]}, packages, 0.1, 1)
     seconds = dict.fromkeys(("cpus", "memory", "gpus", "gpu_type", "policy"), 5.0)
     moments, cumulative = np.array([0, 10]), np.array([[0.0] * 5, [5.0] * 5])

@@ -69,15 +69,11 @@ def test_a_method_spends_its_budget_never_asks_twice_and_wastes_nothing(
     bench = Bench(tmp_path)
     field = bench.field(listed)
     if method == "every-tenth" and not listed:
-        with pytest.raises(
-            TableError, match="too large to list; methods that need no list: model, random, greedy"
-        ):
+        with pytest.raises(TableError, match="too large to list; methods that need no list: model, random, greedy"):
             make_proposer(method, field, 1, 130)
         return
     known = Observations(bench.space)
-    done = run_rounds(
-        known, field, make_proposer(method, field, 1, 130), bench.answer, Rules(130, stable_rounds=0)
-    )
+    done = run_rounds(known, field, make_proposer(method, field, 1, 130), bench.answer, Rules(130, stable_rounds=0))
     assert done.n_asked == len(known) == len(bench.asked) == len(set(bench.asked)) == 130
     assert done.ended == "budget"
     if method != "every-tenth":
@@ -216,9 +212,7 @@ def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_aga
     more = found(path, runs=150)
     assert more.spent["n_runs_computed"] == 30
     fewer = found(path, runs=60)
-    rounds = [
-        (one.spent["n_rounds"], one.spent["n_rounds_of_earlier_calls"]) for one in (first, again, more, fewer)
-    ]
+    rounds = [(one.spent["n_rounds"], one.spent["n_rounds_of_earlier_calls"]) for one in (first, again, more, fewer)]
     assert rounds == [(4, 0), (4, 4), (5, 4), (1, 1)]
     truth = serial_results(path).set_index("package_id")["mean_wait_time"]
     waits = more.ranking.set_index("package_id")["mean_wait_time"]
@@ -257,8 +251,7 @@ def test_several_workloads_count_by_the_mean_over_all_jobs_by_weight(tmp_path: P
     path.write_text(
         text.replace(
             "[simulate]",
-            f'[[workloads]]\nname = "other"\nweight = {weight**2}\n'
-            "generate = { seed = 5, n_jobs = 90 }\n[simulate]",
+            f'[[workloads]]\nname = "other"\nweight = {weight**2}\ngenerate = {{ seed = 5, n_jobs = 90 }}\n[simulate]',
         )
     )
     done = found(path, runs=41)
@@ -369,11 +362,7 @@ def test_a_space_beyond_any_list_can_be_checked_and_searched_but_not_swept(tmp_p
     assert checked.exit_code == 0 and json.loads(checked.stdout)["about_packages"] > 10**11
     with pytest.raises(TableError, match=r"are more than .* packages; .* `procure search"):
         load_plan(load_study(large))
-    text = (
-        large.read_text()
-        .replace("seed = 1 }", "seed = 1, n_jobs = 100 }")
-        .replace("../quotes", f"{ROOT}/quotes")
-    )
+    text = large.read_text().replace("seed = 1 }", "seed = 1, n_jobs = 100 }").replace("../quotes", f"{ROOT}/quotes")
     path = tmp_path / "large.toml"
     path.write_text(text.replace("../results", "results"))
     done = found(path, runs=90)

@@ -87,9 +87,7 @@ def test_exchanges_lead_from_any_package_to_every_other(name: str) -> None:
     assert listed is not None
     reached = listed[:1]
     for seed in range(30):
-        reached = distinct_rows(
-            np.concatenate([reached, here.neighbours(reached, 80, np.random.default_rng(seed))])
-        )
+        reached = distinct_rows(np.concatenate([reached, here.neighbours(reached, 80, np.random.default_rng(seed))]))
         if len(reached) == len(listed):
             break
     assert rows_in(listed, reached).all()
@@ -143,9 +141,7 @@ def test_package_names_are_those_of_the_package_table_and_can_be_read_back() -> 
     names = here.quotes["name"].tolist()
     made = package_table(table[names].to_numpy(np.int64), here)
     pd.testing.assert_frame_equal(made, table[made.columns], check_dtype=False)
-    assert (counts_of_ids(package_ids(table[names].to_numpy(np.int64), names), names) == table[names]).all(
-        axis=None
-    )
+    assert (counts_of_ids(package_ids(table[names].to_numpy(np.int64), names), names) == table[names]).all(axis=None)
 
 
 def test_what_is_known_is_ranked_by_jobs_left_out_then_wait_then_price() -> None:

@@ -80,9 +80,7 @@ def test_amounts_are_read_as_written(text: str, value: str, unit: str) -> None:
     st.booleans(),
     st.sampled_from(["€", "CHF", "£"]),
 )
-def test_whatever_an_office_writes_is_among_the_readings(
-    cents: int, form: str, comma: bool, unit: str
-) -> None:
+def test_whatever_an_office_writes_is_among_the_readings(cents: int, form: str, comma: bool, unit: str) -> None:
     """Of an amount written with either mark, the value is one of the readings, and the only one with two decimals."""
     text = form.format(cents / 100)
     if comma:
@@ -132,9 +130,7 @@ def test_units_and_numbers_of_a_german_offer(tmp_path: Path) -> None:
         ([*HEAD[:4], "Preis (€)", "gültig bis"], ["A", 64, 768, 0, 14950, "05/06/2027"], "F2", "day or month first"),
     ],
 )  # fmt: skip
-def test_what_could_mean_several_things_is_asked(
-    tmp_path: Path, head: list, row: list, cell: str, says_: str
-) -> None:
+def test_what_could_mean_several_things_is_asked(tmp_path: Path, head: list, row: list, cell: str, says_: str) -> None:
     """A cell that a person would ask about is an error with its address, and no price comes of it."""
     path = workbook(tmp_path / "a.xlsx", row, head=head)
     found = says(path, "error")
@@ -155,9 +151,7 @@ def test_a_merged_price_is_asked_about(tmp_path: Path) -> None:
 
 def test_hidden_columns_are_not_read(tmp_path: Path) -> None:
     """A hidden column with another price does not count, and is said."""
-    path = workbook(
-        tmp_path / "a.xlsx", ["A", 64, 768, 0, 9000, 7000], head=[*HEAD[:4], "Preis (€)", "Preis intern"]
-    )
+    path = workbook(tmp_path / "a.xlsx", ["A", 64, 768, 0, 9000, 7000], head=[*HEAD[:4], "Preis (€)", "Preis intern"])
     book = load_workbook(path)
     book.active.column_dimensions["F"].hidden = True
     book.save(path)

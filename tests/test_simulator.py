@@ -76,9 +76,7 @@ def twin(jobs: pd.DataFrame, nodes: pd.DataFrame, options: dict, rule=naive.best
     logged = options["logged_speed"]
     per_node = []
     for speed in speeds:
-        tenths, by = (
-            (1, 1) if logged is None or "speed" not in nodes else (int(float(logged) * 10), round(speed * 10))
-        )
+        tenths, by = (1, 1) if logged is None or "speed" not in nodes else (int(float(logged) * 10), round(speed * 10))
         took = -(-jobs["run_time"].to_numpy() * tenths // by)
         limit = jobs["requested_time"].to_numpy()
         cut = options["kill_at_limit"] & (limit > 0) & (took > limit)
@@ -143,9 +141,7 @@ def test_fast_lane_equals_the_loop_on_a_real_day(shared_data, month, day):
     nodes["node_id"] = [f"n{i}" for i in range(len(nodes))]
     fast = procure_run.simulate(jobs, nodes, "best-fit")
     ready = procure_run.prepare(jobs, nodes)
-    world, state = simulator_state.build(
-        ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took
-    )
+    world, state = simulator_state.build(ready.jobs, ready.kinds, ready.fits, ready.kind_of, ready.durations.took)
     drive(world, state, procure_run.catalog.spec("best-fit").parameters.make(state))
     order = np.argsort(ready.jobs.row)
     first = jobs["submit_time"].min()
@@ -198,12 +194,8 @@ def test_metrics_of_a_case_solved_by_hand():
     }  # fmt: skip
     absent = {name for name, value in run.metrics.items() if value is None}  # no job of these classes, no GPU
     waits = ("mean_wait_time", "p95_wait_time", "share_over_1h")
-    assert absent == {"utilization_gpu"} | {
-        f"{of}_{what}" for of in ("gpu", "memory", "wide") for what in waits
-    }
-    assert {name: run.metrics[name] for name in run.metrics.keys() - absent} == pytest.approx(
-        expected, rel=1e-15
-    )
+    assert absent == {"utilization_gpu"} | {f"{of}_{what}" for of in ("gpu", "memory", "wide") for what in waits}
+    assert {name: run.metrics[name] for name in run.metrics.keys() - absent} == pytest.approx(expected, rel=1e-15)
 
 
 def test_queue_order_is_submission_time_then_row():
@@ -255,9 +247,7 @@ def test_multi_node_job_is_refused_by_name(monkeypatch):
 
 
 def _case():
-    return job_table(submit_time=[0, 0, 9], run_time=[5, 5, 5], cpus_per_node=[2, 2, 1]), node_table(
-        cpus=[2, 1]
-    )
+    return job_table(submit_time=[0, 0, 9], run_time=[5, 5, 5], cpus_per_node=[2, 2, 1]), node_table(cpus=[2, 1])
 
 
 BAD_ANSWERS = {

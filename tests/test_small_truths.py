@@ -67,10 +67,7 @@ def test_no_job_of_a_chart_covers_another(schedule):
         assert (lane["start"].to_numpy()[1:] >= lane["end"].to_numpy()[:-1]).all()
     seconds = int((chart["end"] - chart["start"]).sum())
     if chart["end"].max() > 0:
-        assert (
-            sum(c not in ". " for row in gantt_text(schedule).splitlines() for c in row.split("|")[1])
-            == seconds
-        )
+        assert sum(c not in ". " for row in gantt_text(schedule).splitlines() for c in row.split("|")[1]) == seconds
     for node, held in chart.groupby("node_id"):
         at_once = max(int(((held["start"] <= t) & (t <= held["end"])).sum()) for t in range(31))
         assert held["lane"].max() + 1 <= max(at_once, 1), node

@@ -44,9 +44,7 @@ def test_the_rate_of_a_whole_node_is_divided_by_its_cpus():
     mixed = quotes([168.0, None, None], column="spec_rate_node", spec_rate=[None, 6.8, None])
     assert mixed["spec_rate"].tolist()[:2] == [7.0, 6.8]
     assert np.isnan(mixed["spec_rate"].iloc[2])
-    with pytest.raises(
-        TableError, match="row 1, column spec_rate_node: 168 for 24 CPUs is 7 each, and spec_rate is 9"
-    ):
+    with pytest.raises(TableError, match="row 1, column spec_rate_node: 168 for 24 CPUs is 7 each, and spec_rate is 9"):
         quotes([168.0], column="spec_rate_node", spec_rate=9.0)
     with pytest.raises(TableError, match="row 2, column spec_rate: a speed is a number above 0"):
         quotes([7.0, 0.0])
@@ -66,14 +64,8 @@ def test_rates_of_whole_nodes_and_outliers_are_warned_of_and_sound_ones_are_not(
     said = " ".join(rate_warnings(quotes(NODE), [6.5]))
     assert "divided by up to 64" in said
     assert "grows with the number of CPUs" in said
-    assert (
-        "multiplied by up to 4: a ratio beyond 3 on n0, n1, n2"
-        in rate_warnings(quotes([1.5, 1.5, 1.5]), [6.0])[0]
-    )
-    assert (
-        "the spec_rate of n2 is 70, and of its like 7"
-        in rate_warnings(quotes([7.0, 7.0, 70.0], (24, 64, 24)))[0]
-    )
+    assert "multiplied by up to 4: a ratio beyond 3 on n0, n1, n2" in rate_warnings(quotes([1.5, 1.5, 1.5]), [6.0])[0]
+    assert "the spec_rate of n2 is 70, and of its like 7" in rate_warnings(quotes([7.0, 7.0, 70.0], (24, 64, 24)))[0]
     same = quotes([7.0, 30.0], processor="AMD EPYC 7542")
     assert [text.split(" is ")[0] for text in rate_warnings(same)][:2] == [
         "the spec_rate of n0",
@@ -132,9 +124,7 @@ logged_speed = "3.5"
 
 
 def study(folder, simulate, header="", cells=""):
-    (folder / "q.csv").write_text(
-        f"name,category,cpus,mem_gb,gpus,price_usd{header}\nx,c,32,128,0,6960{cells}\n"
-    )
+    (folder / "q.csv").write_text(f"name,category,cpus,mem_gb,gpus,price_usd{header}\nx,c,32,128,0,6960{cells}\n")
     path = folder / "s.toml"
     path.write_text(STUDY.format(simulate=simulate))
     return path
@@ -164,13 +154,8 @@ def test_quotes_check_prints_the_ratio_of_each_type(procure, tmp_path):
     """JSON has it by category and by type; without a logged speed nothing is added."""
     study(tmp_path, "", ",spec_rate", ",7")
     path = tmp_path / "q.csv"
-    assert (
-        "speed_ratio_min"
-        not in json.loads(procure("quotes", "check", path, "--format", "json")[1])["categories"][0]
-    )
-    said = procure(
-        "quotes", "check", path, "--format", "json", "--logged-speed", "14", "--logged-speed", "3.5"
-    )
+    assert "speed_ratio_min" not in json.loads(procure("quotes", "check", path, "--format", "json")[1])["categories"][0]
+    said = procure("quotes", "check", path, "--format", "json", "--logged-speed", "14", "--logged-speed", "3.5")
     found = json.loads(said[1])["categories"][0]
     assert (found["speed_ratio_min"], found["speed_ratio_max"]) == (0.5, 2.0)
     assert found["types"] == [{"name": "x", "spec_rate": 7.0, "speed_ratio_min": 0.5, "speed_ratio_max": 2.0}]
@@ -198,9 +183,7 @@ def test_the_report_lists_the_ratio_of_each_type():
 def test_a_list_says_whether_jobs_are_cut_at_their_limit(monkeypatch):
     """Off: none is; on: how many are on the first package, over all workloads."""
     simulate = SimpleNamespace(kill_at_limit=False)
-    plan = SimpleNamespace(
-        study=SimpleNamespace(simulate=simulate), workloads={name: range(600) for name in "xy"}
-    )
+    plan = SimpleNamespace(study=SimpleNamespace(simulate=simulate), workloads={name: range(600) for name in "xy"})
 
     def said() -> str:
         return trial.about_limits(plan, np.array([2]), "xy", "easy", "the first package")

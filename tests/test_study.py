@@ -187,9 +187,7 @@ def test_logged_speed_is_the_decimal_that_was_written() -> None:
     known = Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 6338")
     assert logged_speed(known, quotes, "w") == "6.453"
     assert logged_speed(Workload(name="w", generate={}), quotes, "w") is None
-    with pytest.raises(
-        TableError, match=r"workload w, logged_processor: .*did you mean Intel Xeon Gold 6338"
-    ):
+    with pytest.raises(TableError, match=r"workload w, logged_processor: .*did you mean Intel Xeon Gold 6338"):
         wrong = Workload(name="w", generate={}, logged_processor="Intel Xeon Gold 633")
         logged_speed(wrong, quotes, "workload w")
 
@@ -267,6 +265,4 @@ def test_without_a_sample_all_packages_are_simulated_where_that_takes_minutes(tm
     more = '[simulate]\npolicies = ["easy", "best-fit"]\n'
     study = load_study(study_file(tmp_path, MINIMAL + more))
     assert sample_of(study, n_distinct) == sample
-    assert (
-        sample_of(load_study(study_file(tmp_path, MINIMAL + more + "[sweep]\nsample = 3\n")), n_distinct) == 3
-    )
+    assert sample_of(load_study(study_file(tmp_path, MINIMAL + more + "[sweep]\nsample = 3\n")), n_distinct) == 3

@@ -98,9 +98,7 @@ def test_folds_beyond_the_sample_are_refused_where_packages_are_left_out():
     example = load_study("pipelines/example.toml").model_copy(
         update={"model": load_study("pipelines/example.toml").model.model_copy(update={"folds": 10**6})}
     )
-    with pytest.raises(
-        TableError, match=re.escape("model.folds = 1,000,000: cross-validation needs 2,000,000")
-    ):
+    with pytest.raises(TableError, match=re.escape("model.folds = 1,000,000: cross-validation needs 2,000,000")):
         check_folds(example, 100, 1000)
     check_folds(example, 100, 300)
 

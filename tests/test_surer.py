@@ -44,9 +44,7 @@ def test_rank_two_is_named_where_it_is_best_more_often_and_no_further_behind_at_
     price = done.ranking["price_usd"].to_numpy()
     assert found.more_usd == price[1] - price[0]
     first = about_waiting(done)[0]
-    assert (
-        first.startswith("on the first package jobs wait") and "; rank 2 (" in first and "50% of the" in first
-    )
+    assert first.startswith("on the first package jobs wait") and "; rank 2 (" in first and "50% of the" in first
     assert recommend(swept(5), k=3).notes[0].startswith("on the first package jobs wait")
 
 

@@ -99,9 +99,7 @@ def test_the_plan_says_how_its_inputs_were_read(tmp_path):
     quotes = tmp_path / "quotes.csv"
     quotes.write_text(quotes.read_text().replace("9000,5.25", "9000,"))
     (tmp_path / "log.csv").write_text("job_id,submit_time,run_time,cpus_per_node\na,1600000000,10,1\n")
-    text = path.read_text().replace(
-        "generate = { seed = 3, n_jobs = 150 }", 'jobs = "log.csv"\nformat = "csv"'
-    )
+    text = path.read_text().replace("generate = { seed = 3, n_jobs = 150 }", 'jobs = "log.csv"\nformat = "csv"')
     path.write_text(text)
     notes = " ".join(load_plan(load_study(path)).notes)
     assert "1 row read, 1 job kept" in notes
@@ -264,9 +262,7 @@ def test_results_of_other_code_are_refused(tmp_path, monkeypatch):
     plan = load_plan(load_study(make_study(tmp_path, sample="10")))
     run_sweep(plan, "serial")
     monkeypatch.setattr("procure.study.plan.code_digest", lambda *modules: "other")
-    with pytest.raises(
-        TableError, match=r"policy code procure.policies.\w+ changed .*; simulation code changed"
-    ):
+    with pytest.raises(TableError, match=r"policy code procure.policies.\w+ changed .*; simulation code changed"):
         run_sweep(load_plan(plan.study), "serial")
 
 

@@ -142,9 +142,7 @@ def test_poison_package(tmp_path):
     assert f"package {poison} on day under best-fit killed its worker 3 times" in said
     rows = results(path)
     bad = rows["package_id"] == poison
-    assert rows.loc[bad, ["status", "reason"]].to_numpy().tolist() == [
-        ["failed", "killed its worker 3 times"]
-    ]
+    assert rows.loc[bad, ["status", "reason"]].to_numpy().tolist() == [["failed", "killed its worker 3 times"]]
     pd.testing.assert_frame_equal(rows[~bad], expected[~bad], check_exact=True)
 
 
@@ -152,10 +150,7 @@ def test_full_disk(tmp_path, undisturbed):
     """A disk that fills: one sentence, what was written stays, and with room again the sweep goes on."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if (
-        os.getuid() != 0
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]).returncode
-    ):
+    if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]).returncode:
         pytest.skip("needs root, to mount a small tmpfs")
     try:
         path = make_long_study(tmp_path, results=str(disk))
@@ -181,9 +176,7 @@ def dask_farm(tmp_path):
     def begin(program: str, *arguments: str, **faults: str) -> None:
         command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--scheduler-file", str(file)]
         with (tmp_path / f"{program}{len(found)}.log").open("w") as log:
-            found.append(
-                subprocess.Popen([*command, *arguments], env=environment(**faults), stdout=log, stderr=log)
-            )
+            found.append(subprocess.Popen([*command, *arguments], env=environment(**faults), stdout=log, stderr=log))
 
     begin("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
     until(file.exists, "the scheduler")

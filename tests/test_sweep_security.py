@@ -117,9 +117,7 @@ def test_the_attack_is_one(tmp_path):
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(
-            n_workers=1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"
-        ) as cluster,
+        LocalCluster(n_workers=1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
         (worker,) = client.nthreads()

@@ -57,9 +57,7 @@ def test_every_label_is_a_name_of_a_file():
 
 def test_a_plural_of_its_own():
     """Where an s is not enough."""
-    assert (
-        counted(2, "category", "categories") == "2 categories" and counted(1, "category", "x") == "1 category"
-    )
+    assert counted(2, "category", "categories") == "2 categories" and counted(1, "category", "x") == "1 category"
 
 
 def test_many_names_are_cut_to_three():
@@ -71,9 +69,7 @@ def test_many_names_are_cut_to_three():
 
 @given(
     st.integers(1, 10**12),
-    st.sampled_from(
-        ["{:d}", "{:_d}", "{:,d}", "${:,d}", "US$ {:,d}", "USD {:d}", "{:d} USD", "{:d}.00", "{:d}$"]
-    ),
+    st.sampled_from(["{:d}", "{:_d}", "{:,d}", "${:,d}", "US$ {:,d}", "USD {:d}", "{:d} USD", "{:d}.00", "{:d}$"]),
     st.sampled_from(["", "-"]),
 )
 def test_money_in_every_spelling_is_the_number(usd, spelling, sign):
@@ -143,10 +139,7 @@ def test_seconds_as_slurm_writes_them(d, h, m, s):
     whole = ((d * 24 + h) * 60 + m) * 60 + s
     assert seconds(f"{d}-{h:02d}:{m:02d}:{s:02d}") == whole
     assert seconds(f"{d}-{h:02d}:{m:02d}") == whole - s and seconds(f"{d}-{h:02d}") == whole - s - 60 * m
-    assert (
-        seconds(f"{h:02d}:{m:02d}:{s:02d}") == h * 3600 + m * 60 + s
-        and seconds(f"{m:02d}:{s:02d}") == m * 60 + s
-    )
+    assert seconds(f"{h:02d}:{m:02d}:{s:02d}") == h * 3600 + m * 60 + s and seconds(f"{m:02d}:{s:02d}") == m * 60 + s
 
 
 @given(st.text(max_size=8))

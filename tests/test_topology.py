@@ -66,9 +66,7 @@ def test_slurm_text_gives_the_tree(text):
 
 def test_two_levels_are_one_pod():
     """Leaf switches under one switch, or under none, are one pod."""
-    under_one = parse_slurm_topology(
-        "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\n"
-    )
+    under_one = parse_slurm_topology("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\n")
     under_none = parse_slurm_topology("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n")
     for network in (under_one, under_none):
         assert network.nodes["leaf"].tolist() == [0, 1]
@@ -148,9 +146,7 @@ def test_bad_tree_is_one_error(change, message):
 def test_uneven_pod_is_named():
     """A pod with fewer leaves than most is uneven."""
     nodes = make_nodes(3, 2, 2).iloc[:-2]
-    assert uneven(nodes["leaf"].to_numpy(), nodes["pod"].to_numpy()) == [
-        "pod 2 has 1 leaf, not 2 as most pods"
-    ]
+    assert uneven(nodes["leaf"].to_numpy(), nodes["pod"].to_numpy()) == ["pod 2 has 1 leaf, not 2 as most pods"]
 
 
 def test_too_many_links_are_refused():
@@ -165,9 +161,7 @@ class Tree:
 
     def __init__(self, kind, tree, bound=1_000_000):
         self.kind, self.shape = kind, tree.shape
-        self.fabric, self.holders, self.grant = (
-            make(tree.shape) for make in (empty_fabric, no_holders, empty_grant)
-        )
+        self.fabric, self.holders, self.grant = (make(tree.shape) for make in (empty_fabric, no_holders, empty_grant))
         self.search = make_search(tree.shape, bound)
         self.order = np.arange(len(tree))
         self.held: dict[int, np.ndarray] = {}
@@ -391,9 +385,7 @@ def random_schedule(kind, tree, rng, n_jobs):
             started += 1
             words = [f"L{leaf}={int(m):x}" for leaf, m in enumerate(live.grant.uplinks) if m]
             words += [
-                f"P{s // tree.uplinks}.{s % tree.uplinks}={int(m):x}"
-                for s, m in enumerate(live.grant.spines)
-                if m
+                f"P{s // tree.uplinks}.{s % tree.uplinks}={int(m):x}" for s, m in enumerate(live.grant.spines) if m
             ]
             names = ",".join(f"n{i + 1:0{width}d}" for i in live.held[job])
             rows[job] = [str(job), job, n_jobs, names, " ".join(words)]
@@ -413,9 +405,7 @@ def test_hops():
     assert average_hops(np.array([0]), np.array([0])) == 0
     assert round(ideal_hops(324, FatTree(4, 18, 18)), 3) == 1.895
     schedule = schedule_of({"a": [1, 3], "b": [2, 5], "c": [4]})
-    hops = hops_of_jobs(
-        schedule.assign(node_ids=schedule["node_ids"].str.replace("n0", "n")), make_nodes(2, 2, 2)
-    )
+    hops = hops_of_jobs(schedule.assign(node_ids=schedule["node_ids"].str.replace("n0", "n")), make_nodes(2, 2, 2))
     assert hops["aph"].tolist() == [2, 4, 0] and hops["ideal_aph"].tolist() == [0, 0, 0]
 
 

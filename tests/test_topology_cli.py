@@ -39,17 +39,12 @@ def test_make_show_attach_agree(folder):
     assert run("attach", "nodes.csv", "--from", "topology.conf", "--out", "placed.csv").exit_code == 0
     made, placed = pd.read_csv("tree.csv"), pd.read_csv("placed.csv")
     assert placed[["node_id", "leaf", "pod"]].equals(made[["node_id", "leaf", "pod"]])
-    assert (
-        json.loads(run("show", "topology.conf", "--format", "json").stdout)["leaves"][1]["leaf_switch"]
-        == "s1"
-    )
+    assert json.loads(run("show", "topology.conf", "--format", "json").stdout)["leaves"][1]["leaf_switch"] == "s1"
 
 
 def test_uneven_tree_is_shown(folder):
     """What differs from most is marked in the picture and named."""
-    (folder / "t.conf").write_text(
-        "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-5]\n"
-    )
+    (folder / "t.conf").write_text("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\nSwitchName=c Nodes=n[4-5]\n")
     shown = run("show", "t.conf").stdout
     assert "pod 0: 2 1* 2" in shown
     assert "leaf 1 (pod 0) has 1 node, not 2 as most leaves" in shown

@@ -13,9 +13,7 @@ from procure.workload.turnover import DOUBT, FEWEST_PAIRS, LAG, STATED, learn_sp
 Bursts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def bursts_of(
-    weeks: int, seed: int = 0, drift: float = 0.0, come_and_go: float = 0.0, n: int = 400
-) -> Bursts:
+def bursts_of(weeks: int, seed: int = 0, drift: float = 0.0, come_and_go: float = 0.0, n: int = 400) -> Bursts:
     """Bursts of 40 users and three classes; classes drift from week to week, users stay or are replaced."""
     rng = np.random.default_rng(seed)
     level = np.cumsum(rng.normal(0, drift, (weeks, len(CLASSES))), axis=0)
@@ -98,7 +96,6 @@ def test_users_who_stay_are_spread_less_than_users_who_come_and_go():
 def test_classes_that_drift_are_spread_more():
     """Steps of 0.4 a week are apart by 0.4²·(4 − 1) more after four weeks than after one."""
     still, moving = (
-        np.mean([learn_spreads(*bursts_of(60, seed, drift))[0].by_class for seed in range(4)])
-        for drift in (0.0, 0.4)
+        np.mean([learn_spreads(*bursts_of(60, seed, drift))[0].by_class for seed in range(4)]) for drift in (0.0, 0.4)
     )
     assert still < 0.25 and 0.35 < moving < 0.9

@@ -194,9 +194,7 @@ def test_command_takes_a_study_and_the_day() -> None:
     early = CliRunner().invoke(app, ["packages", study, "--as-of", "2024-03-01", "--format", "json"])
     assert "left out" not in early.stderr
     assert json.loads(early.stdout)["n_packages"] > json.loads(result.stdout)["n_packages"]
-    assert "CedarG8 was valid until" in str(
-        CliRunner().invoke(app, ["packages", study, "--strict"]).exception
-    )
+    assert "CedarG8 was valid until" in str(CliRunner().invoke(app, ["packages", study, "--strict"]).exception)
     for wrong in (["--as-of", "soon"], ["--types-per-category", "0"], ["--study", study]):
         assert CliRunner().invoke(app, ["packages", study, *wrong]).exit_code == 2
 

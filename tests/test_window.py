@@ -254,11 +254,7 @@ def test_refusals():
 
 KEYS = ("tree", "idle", "jobs", "pods", "leaves", "nodes", "id", "n_nodes", "x")
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=4),
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner),
     max_leaves=12,
 )
@@ -266,13 +262,9 @@ JSON = st.recursive(
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
-    tree=st.fixed_dictionaries({name: st.integers(-1, 3) | JSON for name in ("pods", "leaves", "nodes")})
-    | JSON,
+    tree=st.fixed_dictionaries({name: st.integers(-1, 3) | JSON for name in ("pods", "leaves", "nodes")}) | JSON,
     idle=st.lists(st.integers(-1, 9), max_size=6) | JSON,
-    jobs=st.lists(
-        st.fixed_dictionaries({"id": st.text(max_size=2), "n_nodes": st.integers(-1, 4)}), max_size=3
-    )
-    | JSON,
+    jobs=st.lists(st.fixed_dictionaries({"id": st.text(max_size=2), "n_nodes": st.integers(-1, 4)}), max_size=3) | JSON,
 )
 def test_any_instance_is_read_or_refused_with_its_file(tmp_path_factory, tree, idle, jobs):
     """Whatever JSON it is: a window that is solved and written again, or one error that names the file."""
@@ -285,9 +277,7 @@ def test_any_instance_is_read_or_refused_with_its_file(tmp_path_factory, tree, i
         return
     found = solve(window, "exact")
     taken = np.concatenate(found.places)
-    assert len(set(taken.tolist())) == int(window.sizes.sum()) and set(taken.tolist()) <= set(
-        window.idle.tolist()
-    )
+    assert len(set(taken.tolist())) == int(window.sizes.sum()) and set(taken.tolist()) <= set(window.idle.tolist())
     assert write_window(window)["jobs"] == [
         {"id": job, "n_nodes": size} for job, size in zip(window.ids, window.sizes.tolist(), strict=True)
     ]

@@ -85,9 +85,7 @@ def test_compare_and_its_report(files, tmp_path, procure):
 
 def test_the_quickest_method_is_said_once():
     """Where one method is best and quickest, its time is not repeated."""
-    table = pd.DataFrame(
-        {"method": ["exact", "sa"], "mean_cost_code": [3.0, 4.0], "mean_seconds": [0.001, 0.002]}
-    )
+    table = pd.DataFrame({"method": ["exact", "sa"], "mean_cost_code": [3.0, 4.0], "mean_seconds": [0.001, 0.002]})
     assert _answer(table)[1][0] == "exact is also quickest, 1 ms a window"
     assert _answer(table.assign(mean_seconds=[0.002, 0.001]))[1][0] == (
         "sa is quickest, 1 ms a window; exact takes 2 ms"

@@ -110,11 +110,7 @@ def test_the_room_rewards_the_cost_of_what_it_placed():
         done, rewards, sizes = False, [], []
         while not done:
             mask = room.action_masks()
-            assert (
-                mask.sum()
-                == min(room.n_line, POSITIONS)
-                == (seen.reshape(POSITIONS, FEATURES)[:, 2] > 0).sum()
-            )
+            assert mask.sum() == min(room.n_line, POSITIONS) == (seen.reshape(POSITIONS, FEATURES)[:, 2] > 0).sum()
             sizes.append(room.board.sizes[room.removed[room.at]])
             seen, reward, done, _, _ = room.step(int(rng.integers(mask.sum())))
             rewards.append(reward)

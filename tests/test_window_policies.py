@@ -164,9 +164,7 @@ def test_the_wait_is_the_same_for_every_method(n_jobs, steps):
     """Who places a window's jobs changes their nodes, never their starts."""
     jobs, nodes = generate_jobs(n_jobs, 8), make_nodes(5, 2, 10)
     starts = [
-        simulate(jobs, nodes, f"window:method={method},length=30,steps={steps}")
-        .schedule["start_time"]
-        .tolist()
+        simulate(jobs, nodes, f"window:method={method},length=30,steps={steps}").schedule["start_time"].tolist()
         for method in ("seq", "exact", "lns", "sa")
     ]
     assert all(each == starts[0] for each in starts)

@@ -140,9 +140,7 @@ name = "any"
 generate = { n_jobs = 5 }
 logged_speed = "1.0"
 """
-QUOTES = (
-    "name,category,cpus,mem_gb,gpus,price_usd\nsmall,compute,8,256,0,9000\nlarge,compute,64,512,0,30000\n"
-)
+QUOTES = "name,category,cpus,mem_gb,gpus,price_usd\nsmall,compute,8,256,0,9000\nlarge,compute,64,512,0,30000\n"
 
 
 @pytest.fixture
@@ -160,9 +158,7 @@ def log(tmp_path):
 def test_days_are_chosen_written_and_taken_by_a_study(procure, log, tmp_path):  # noqa: F811
     """Files that follow each other are one log; the quiet day is named; the study reads what was written."""
     arguments = ("days", "a.parquet", "b.parquet", "--by", "hardest", "-n", "2", "--study", "study.toml")
-    code, out, err = procure(
-        *arguments, "--probe-every", "3", "--farm", "serial", "--out", "d", "--format", "json"
-    )
+    code, out, err = procure(*arguments, "--probe-every", "3", "--farm", "serial", "--out", "d", "--format", "json")
     assert code == 0, err
     listed = {row["day"]: row for row in json.loads(out)}
     assert list(listed) == ["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"]

@@ -46,9 +46,7 @@ def test_a_mapping_can_be_given_on_the_command_line(procure, tmp_path):
     (tmp_path / "log.csv").write_text("id,t,run,c\na,2021-05-04T07:00:00,1.5,4\n")
     columns = [("job_id=id"), ("submit_time=t"), ("run_time=run:h"), ("cpus_per_node=c")]
     options = [item for text in columns for item in ("--column", text)]
-    code, _, _ = procure(
-        "import", "log.csv", "--log-format", "csv", *options, "--tz", "UTC", "--out", "jobs.parquet"
-    )
+    code, _, _ = procure("import", "log.csv", "--log-format", "csv", *options, "--tz", "UTC", "--out", "jobs.parquet")
     assert code == 0
     assert read("jobs.parquet", JOB)[["submit_time", "run_time"]].to_numpy().tolist() == [[1620111600, 5400]]
 
@@ -65,13 +63,9 @@ def test_generate_describe_slice_and_merge_follow_one_another(procure):
     document = json.loads(out)
     assert (code, document["n_jobs"]) == (0, 50)
     assert {row["quantity"] for row in document["quantities"]} >= {"requested_mem", "run_time"}
-    code, out, _ = procure(
-        "slice", "jobs.parquet", "--day", "2024-01-02", "--out", "day.parquet", "--format", "json"
-    )
+    code, out, _ = procure("slice", "jobs.parquet", "--day", "2024-01-02", "--out", "day.parquet", "--format", "json")
     assert (code, json.loads(out)["n_jobs"]) == (0, 50)
-    code, out, err = procure(
-        "merge", "jobs.parquet", "day.parquet", "--drop-repeated", "--out", "both.parquet"
-    )
+    code, out, err = procure("merge", "jobs.parquet", "day.parquet", "--drop-repeated", "--out", "both.parquet")
     assert (code, "wrote 50 jobs" in out, "left out 50" in err) == (0, True, True)
     moments = ("--from", "2024-01-02T12:00", "--to", "2024-01-02T14:00+00:00")
     assert procure("slice", "jobs.parquet", *moments, "--out", "noon.parquet")[0] == 0

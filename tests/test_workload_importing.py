@@ -13,9 +13,7 @@ from procure.schemas import JOB
 from procure.tables import check, write
 from procure.workload import followed_by, import_log, read_log
 
-JOBS = check(
-    pd.DataFrame({"job_id": ["a", "b"], "submit_time": [5, 9], "run_time": 3, "cpus_per_node": 2}), JOB
-)
+JOBS = check(pd.DataFrame({"job_id": ["a", "b"], "submit_time": [5, 9], "run_time": 3, "cpus_per_node": 2}), JOB)
 
 
 @pytest.mark.parametrize("name", ["jobs.parquet", "jobs.csv", "jobs.csv.gz"])

@@ -85,9 +85,7 @@ def test_a_job_is_read_with_what_it_asked_for(sacct):
 
 
 def test_a_multi_node_job_keeps_its_nodes_and_its_amounts_are_per_node(sacct):
-    job = only(
-        sacct(line(ReqTRES="cpu=5,mem=2001M,node=2,gres/gpu=4", NNodes="2", ReqCPUS="5", NodeList="c[2-3]"))
-    )
+    job = only(sacct(line(ReqTRES="cpu=5,mem=2001M,node=2,gres/gpu=4", NNodes="2", ReqCPUS="5", NodeList="c[2-3]")))
     assert (job["n_nodes"], job["cpus_per_node"], job["mem_mb_per_node"]) == (2, 3, 1001)
     assert (job["gpus_per_node"], job["node_ids"]) == (2, "c2,c3")
 
@@ -131,9 +129,7 @@ def test_strict_makes_a_drop_fatal_and_names_the_reason(sacct):
 
 
 def test_unfinished_jobs_are_kept_on_request_and_pending_arrays_unfold(sacct):
-    imported = sacct(
-        line("7_[1-3%2]", **PENDING), line("8", End="Unknown", State="RUNNING"), keep_unfinished=True
-    )
+    imported = sacct(line("7_[1-3%2]", **PENDING), line("8", End="Unknown", State="RUNNING"), keep_unfinished=True)
     jobs = imported.jobs
     assert list(jobs["job_id"]) == ["7_1", "7_2", "7_3", "8"]
     assert jobs["start_time"].isna().tolist() == [True, True, True, False]

@@ -122,9 +122,7 @@ def test_any_text_is_a_limit_or_one_error(text):
         assert "no time limit" in str(error)
 
 
-@given(
-    st.integers(0, 10**6), st.sampled_from(["K", "", "M", "G", "T"]), st.sampled_from(["", "B", "iB", " "])
-)
+@given(st.integers(0, 10**6), st.sampled_from(["K", "", "M", "G", "T"]), st.sampled_from(["", "B", "iB", " "]))
 def test_memory_is_read_as_sbatch_reads_it(tenths, unit, end):
     """In MB of 2^20 bytes, exact and rounded up; 64G is 65,536; units in capitals or not."""
     scale = {"K": 1, "": 2**10, "M": 2**10, "G": 2**20, "T": 2**30}[unit]

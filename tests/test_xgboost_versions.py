@@ -60,8 +60,6 @@ def test_another_version_is_named() -> None:
     count = content[at + 1 + 1 + 1 : at + 3 + 8]  # [#L and the count, then three numbers
     assert content[at : at + 3] == b"[#L" and int.from_bytes(count, "big") == 3
     other = content[: at + 11] + b"i\x63" + content[at + 13 :]
-    with pytest.raises(
-        TableError, match=r"x: XGBoost 99\.\d+\.\d+ wrote this model, XGBoost \d.* is installed"
-    ):
+    with pytest.raises(TableError, match=r"x: XGBoost 99\.\d+\.\d+ wrote this model, XGBoost \d.* is installed"):
         check_booster(other.replace(b"num_target", b"mum_target"), "x")
     check_booster(other, "x")

@@ -91,12 +91,7 @@ def infer_limits(laid: Laid, beside: np.ndarray, kept: np.ndarray, with_room: np
         share = beside[1 + column] / np.maximum(beside[0], 1)
         base = np.minimum(_time_at_most(levels(log.start, log.end, user, amount), most), MOST_BASE)
         # Jobs of one hour wait together, so hours are counted, not jobs.
-        hours = (
-            pd.Series(log.submit[longer] // 3600)
-            .groupby(user[longer])
-            .nunique()
-            .reindex(range(n), fill_value=0)
-        )
+        hours = pd.Series(log.submit[longer] // 3600).groupby(user[longer]).nunique().reindex(range(n), fill_value=0)
         n_apart = hours.to_numpy(np.int64)
         chance = binom.sf(n_apart * n_at // np.maximum(n_room, 1) - 1, np.maximum(n_apart, 1), base)
         for owner in np.flatnonzero((n_at >= LEAST_JOBS) & (share >= LEAST_SHARE) & (chance < CHANCE)):

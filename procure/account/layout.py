@@ -140,8 +140,7 @@ def _inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, lis
     start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
     columns = {"cpus": "cpus_per_node", "mem_mb": "mem_mb_per_node", "gpus": "gpus_per_node"}
     peaks = {
-        name: _peaks(start, end, number, jobs[of].to_numpy(np.int64)[job], len(names))
-        for name, of in columns.items()
+        name: _peaks(start, end, number, jobs[of].to_numpy(np.int64)[job], len(names)) for name, of in columns.items()
     }
     return pd.DataFrame({"node_id": names, **peaks, "gpu_type": ""})
 
@@ -240,9 +239,7 @@ def _may_use(groups: pd.DataFrame, table: pd.DataFrame, allowed: np.ndarray | No
     return holds
 
 
-def lay_out(
-    jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str, list[str]] | None = None
-) -> Laid:
+def lay_out(jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str, list[str]] | None = None) -> Laid:
     """Lay a log out.
 
     Parameters
@@ -310,8 +307,7 @@ def lay_out(
     owner, names, kinds = _owners(jobs)
     origin = int(jobs["submit_time"].min())
     times = [
-        jobs[name].to_numpy(np.int64) - origin
-        for name in ("submit_time", "eligible_time", "start_time", "end_time")
+        jobs[name].to_numpy(np.int64) - origin for name in ("submit_time", "eligible_time", "start_time", "end_time")
     ]
     requested = jobs["requested_time"].to_numpy(np.int64)
     at, kind, about = _events(*times)
@@ -386,9 +382,7 @@ def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarr
         np.repeat([LEFT, BACK], len(rows)),
         np.concatenate([rows, rows]),
     )
-    centre = laid.centre._replace(
-        outage_node=np.asarray(node, np.int64), outage_cpus=np.asarray(cpus, np.int64)
-    )
+    centre = laid.centre._replace(outage_node=np.asarray(node, np.int64), outage_cpus=np.asarray(cpus, np.int64))
     return laid._replace(log=log, centre=centre)
 
 

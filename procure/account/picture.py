@@ -32,9 +32,7 @@ def picture(account: Account, out: str | Path) -> Path:
     ticks = np.unique(np.linspace(0, max(len(account.by_week) - 1, 0), 6).astype(int))
     weeks.set_xticks(ticks, account.by_week["week"].iloc[ticks] if len(account.by_week) else [], rotation=30)
     shares = account.by_class.copy()
-    shares[list(CAUSES)] = (
-        shares[list(CAUSES)].div(shares["hours"].where(shares["hours"] > 0), axis=0).fillna(0)
-    )
+    shares[list(CAUSES)] = shares[list(CAUSES)].div(shares["hours"].where(shares["hours"] > 0), axis=0).fillna(0)
     _stack(classes, shares, shown)
     classes.set(ylabel="share of the hours waited", title="by class of job")
     classes.set_xticks(range(len(shares)), shares["class"])

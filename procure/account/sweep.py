@@ -16,9 +16,7 @@ CAUSES = (
     *("reserved", "outage", "closed_hours", "pause", "unexplained"),
 )
 """In the order in which they are tried."""
-ELIGIBLE, LIMIT, FULL, FRAGMENTED, MEMORY, GPUS, RESERVED, OUTAGE, CLOSED, PAUSE, UNEXPLAINED = range(
-    len(CAUSES)
-)
+ELIGIBLE, LIMIT, FULL, FRAGMENTED, MEMORY, GPUS, RESERVED, OUTAGE, CLOSED, PAUSE, UNEXPLAINED = range(len(CAUSES))
 FAR = 1 << 60
 """A moment, an amount or a limit that is never reached."""
 ENDED, ELIGIBLE_NOW, SUBMITTED, STARTED, LEFT, BACK, TICK = range(7)
@@ -94,9 +92,7 @@ class Work(NamedTuple):
     lower: np.ndarray  # int64[n_causes], s for which no other cause would do
     upper: np.ndarray  # int64[n_causes], s for which it would do
     seen: np.ndarray  # int64[n_owners], the stretch in which a user's next job was looked at
-    beside: (
-        np.ndarray
-    )  # int64[3, n_owners], s with room for the next job: all; at the most jobs; the most CPUs
+    beside: np.ndarray  # int64[3, n_owners], s with room for the next job: all; at the most jobs; the most CPUs
     kept: np.ndarray  # int64[n, 2], s that a job waited so: at its user's most jobs, CPUs
 
 

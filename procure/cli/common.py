@@ -119,13 +119,9 @@ KillAtLimitOption = Annotated[
 ]
 SiteOption = Annotated[
     Path | None,
-    typer.Option(
-        "--site", help="A site folder (see `procure site read`): its nodes, and the rules of policy slurm."
-    ),
+    typer.Option("--site", help="A site folder (see `procure site read`): its nodes, and the rules of policy slurm."),
 ]
-ReportOption = Annotated[
-    Path | None, typer.Option(callback=in_folder, help="Write one self-contained HTML file here.")
-]
+ReportOption = Annotated[Path | None, typer.Option(callback=in_folder, help="Write one self-contained HTML file here.")]
 
 
 _BY_SITE = ("slurm", "rules", "as-logged")
@@ -237,9 +233,7 @@ def show(found: Any, output: Format, people: Callable[[], None] | None = None) -
     tell(output, found.notes, found.to_dict, found.table, table)
 
 
-def print_table(
-    frame: pd.DataFrame, output: Format, title: str = "", units: Mapping[str, str] | None = None
-) -> None:
+def print_table(frame: pd.DataFrame, output: Format, title: str = "", units: Mapping[str, str] | None = None) -> None:
     """Print a frame as a table for people, a JSON list of records, or CSV.
 
     ``units`` tells those of columns whose names do not, see `procure.cli.human_format.head`.

@@ -37,9 +37,7 @@ def compare(
     seeds: Annotated[
         int, typer.Option(min=0, max=MOST_COUNTED, help="Repeat on this many shaken copies of the workload.")
     ] = 0,
-    slices: Annotated[
-        str | None, typer.Option(help="Repeat on each day, week or month, from an empty system.")
-    ] = None,
+    slices: Annotated[str | None, typer.Option(help="Repeat on each day, week or month, from an empty system.")] = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="Compare simulated waits with the logged ones, per size class.")
     ] = False,

@@ -100,9 +100,7 @@ def _two(words: list[str]) -> tuple[list[str], list[str]]:
     if words and words[-1] == "--":
         words = words[:-1]
     if words.count("--") < 1 or words[0] == "--" or words[-1] == "--":
-        raise ArgumentError(
-            "commands", "two commands are needed: -- DONOR [ARGUMENT …] -- GUEST [ARGUMENT …]"
-        )
+        raise ArgumentError("commands", "two commands are needed: -- DONOR [ARGUMENT …] -- GUEST [ARGUMENT …]")
     at = words.index("--")
     return words[:at], words[at + 1 :]
 
@@ -165,9 +163,7 @@ def run_command(
     record = found.record()
     for who in ("donor", "guest"):
         if record[who]["exit_code"] is not None and record[who]["cpu_share"] is None:
-            common.note(
-                f"the {who} ended too soon for its CPU share to be measured: {record[who]['seconds']:.2f} s"
-            )
+            common.note(f"the {who} ended too soon for its CPU share to be measured: {record[who]['seconds']:.2f} s")
     if output is common.Format.TABLE:
         flat = {f"{who}_{key}": value for who in ("donor", "guest") for key, value in record[who].items()}
         common.print_record(flat | {key: record[key] for key in ("driver", "n_quota_changes")}, output)
@@ -209,9 +205,7 @@ def measure_command(
     if output is common.Format.JSON:
         common.print_json(found.record())
         return
-    common.print_table(
-        found.table, output, f"pace and share of the CPUs ({found.driver}; rate: {found.rate})"
-    )
+    common.print_table(found.table, output, f"pace and share of the CPUs ({found.driver}; rate: {found.rate})")
     if output is common.Format.TABLE:
         fitted = {"overhead": found.contention.overhead, "severity": found.contention.severity}
         common.print_record(fitted, output, "contention model that fits")

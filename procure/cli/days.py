@@ -30,9 +30,7 @@ def days(
     ],
     log_format: common.LogFormatOption = None,
     preset: common.PresetOption = None,
-    tz: Annotated[
-        str, common.zone_option("Time zone of the days, and of the log's dates without an offset.")
-    ] = "UTC",
+    tz: Annotated[str, common.zone_option("Time zone of the days, and of the log's dates without an offset.")] = "UTC",
     by: Annotated[
         Rule | None,
         typer.Option(
@@ -40,9 +38,7 @@ def days(
             "days that it stands for as its weight. hardest: the longest waits over a probe (needs --study)."
         ),
     ] = None,
-    day: Annotated[
-        list[str] | None, typer.Option(metavar="YYYY-MM-DD", help="Choose this day; repeat.")
-    ] = None,
+    day: Annotated[list[str] | None, typer.Option(metavar="YYYY-MM-DD", help="Choose this day; repeat.")] = None,
     n: Annotated[
         int,
         typer.Option("-n", "--n", min=1, max=MOST_COUNTED, help="How many days; at most those there are."),
@@ -60,9 +56,7 @@ def days(
     ] = None,
     every: Annotated[
         int,
-        typer.Option(
-            "--probe-every", min=1, metavar="N", max=LARGEST, help="Simulate every N-th distinct package."
-        ),
+        typer.Option("--probe-every", min=1, metavar="N", max=LARGEST, help="Simulate every N-th distinct package."),
     ] = 1_237,
     farm: Annotated[
         str,

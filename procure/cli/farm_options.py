@@ -29,13 +29,9 @@ JobsOption = Annotated[
 ]
 CoresOption = Annotated[
     int | None,
-    typer.Option(
-        min=1, max=MOST_PROCESSES, help="Cores of one job, a worker on each.", rich_help_panel=_QUEUE
-    ),
+    typer.Option(min=1, max=MOST_PROCESSES, help="Cores of one job, a worker on each.", rich_help_panel=_QUEUE),
 ]
-MemoryOption = Annotated[
-    str | None, typer.Option(help="Memory of one job, e.g. '8 GB'.", rich_help_panel=_QUEUE)
-]
+MemoryOption = Annotated[str | None, typer.Option(help="Memory of one job, e.g. '8 GB'.", rich_help_panel=_QUEUE)]
 WalltimeOption = Annotated[
     str | None,
     typer.Option(callback=walltime, help="Limit of one job, hours:minutes:seconds.", rich_help_panel=_QUEUE),
@@ -44,9 +40,7 @@ PartitionOption = Annotated[str | None, typer.Option(help="Partition or queue.",
 AccountOption = Annotated[str | None, typer.Option(help="Account or project.", rich_help_panel=_QUEUE)]
 InterfaceOption = Annotated[
     str | None,
-    typer.Option(
-        help="Network interface on which scheduler and workers listen, e.g. ib0.", rich_help_panel=_QUEUE
-    ),
+    typer.Option(help="Network interface on which scheduler and workers listen, e.g. ib0.", rich_help_panel=_QUEUE),
 ]
 DashboardOption = Annotated[
     bool,

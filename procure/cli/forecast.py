@@ -29,12 +29,8 @@ app = lazy.command_group()
 JobsArgument = Annotated[
     Path, typer.Argument(metavar="JOBS", help="A job table (.parquet, .csv) or a log (SWF, sacct, CSV).")
 ]
-ByOption = Annotated[
-    str, typer.Option(help="What jobs have in common: of user,cpus,limit,mem,gpus,partition,account.")
-]
-TzOption = Annotated[
-    str | None, common.zone_option("Zone whose clock the patterns follow, e.g. Europe/Berlin.")
-]
+ByOption = Annotated[str, typer.Option(help="What jobs have in common: of user,cpus,limit,mem,gpus,partition,account.")]
+TzOption = Annotated[str | None, common.zone_option("Zone whose clock the patterns follow, e.g. Europe/Berlin.")]
 ConfidenceOption = Annotated[str, typer.Option(help=f"{', '.join(MODES)}; pdf is the published rule.")]
 _SHOWN = (
     "period confidence n_forecasts base_rate auc brier brier_constant worst_tenth precision_soft recall_soft"
@@ -51,9 +47,7 @@ def patterns(
     fewest: Annotated[
         int, typer.Option(min=2, max=MOST_COUNTED, help="Least periods in a row of a pattern that is shown.")
     ] = 3,
-    most: Annotated[
-        int, typer.Option(min=1, max=MOST_COUNTED, help="Most rows; json and csv show all.")
-    ] = 20,
+    most: Annotated[int, typer.Option(min=1, max=MOST_COUNTED, help="Most rows; json and csv show all.")] = 20,
     confidence: ConfidenceOption = "hazard",
     how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,
@@ -80,10 +74,7 @@ def patterns(
         shown = shown.head(most).drop(columns=["pattern", "burst", "n_within", "next"])
         if has_dates(table):
             shown = shown.assign(
-                **{
-                    name: pd.to_datetime(shown[name], unit="s").dt.strftime("%Y-%m-%d")
-                    for name in ("since", "last")
-                }
+                **{name: pd.to_datetime(shown[name], unit="s").dt.strftime("%Y-%m-%d") for name in ("since", "last")}
             )
     common.print_table(shown, output)
 
@@ -93,9 +84,7 @@ def patterns(
 def expected(
     jobs: JobsArgument,
     *,
-    at: Annotated[
-        str | None, typer.Option(help="Moment: ISO time, or seconds. The last submission without.")
-    ] = None,
+    at: Annotated[str | None, typer.Option(help="Moment: ISO time, or seconds. The last submission without.")] = None,
     days: Annotated[float, typer.Option(help="Horizon.")] = 7.0,
     confidence: ConfidenceOption = "boosted",
     least: Annotated[float, typer.Option(min=0, max=1, help="Least confidence.")] = 0.05,
@@ -115,9 +104,7 @@ def expected(
     check_mode(confidence)
     table, settings = _read(jobs, by, how)
     now = None if at is None else _moment(at, how.tz, has_dates(table))
-    found = forecast_jobs(
-        table, days, at=now, confidence=confidence, least=least, settings=settings, note=common.note
-    )
+    found = forecast_jobs(table, days, at=now, confidence=confidence, least=least, settings=settings, note=common.note)
     coming = found.table
     for text in found.notes:
         common.note(text)
@@ -166,17 +153,13 @@ def evaluate(
 
 def _read(path: Path, by: str, how: LogSettings) -> tuple[pd.DataFrame, PatternSettings]:
     try:
-        settings = PatternSettings(
-            by=tuple(name.strip() for name in by.split(",") if name.strip()), tz=how.tz
-        )
+        settings = PatternSettings(by=tuple(name.strip() for name in by.split(",") if name.strip()), tz=how.tz)
     except ValidationError as error:
         raise ArgumentError("by", "; ".join(problems(error))) from None
     log = common.read_jobs(path, how)
     if not has_dates(log.jobs):
         if how.tz is not None:
-            raise ArgumentError(
-                "tz", "the log has no dates: its times are seconds of its own clock, in no zone"
-            )
+            raise ArgumentError("tz", "the log has no dates: its times are seconds of its own clock, in no zone")
         common.note("the log has no dates: days and weeks are counted from second 0 of its own clock")
     elif how.tz is None:
         common.note("days are those of UTC; state the centre's zone with --tz")

@@ -55,9 +55,7 @@ def futures(
     ] = None,
     mix: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="CLASS=GROWTH", help=f"Growth a year of one class instead: {', '.join(CLASSES)}; repeat."
-        ),
+        typer.Option(metavar="CLASS=GROWTH", help=f"Growth a year of one class instead: {', '.join(CLASSES)}; repeat."),
     ] = None,
     years: Annotated[
         float, typer.Option(help="The system's life, over which the futures are spread.")
@@ -112,6 +110,4 @@ def _mix(text: str) -> tuple[str, float]:
     try:
         return name.strip(), float(rate)
     except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} was given; write CLASS=GROWTH, as in gpu=1.3", param_hint="--mix"
-        ) from None
+        raise typer.BadParameter(f"{text!r} was given; write CLASS=GROWTH, as in gpu=1.3", param_hint="--mix") from None

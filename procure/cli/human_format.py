@@ -55,11 +55,7 @@ def number(value: float) -> str:
     """Write a number with at least three digits that count, and no decimals beyond them."""
     if isinstance(value, int) or abs(value) >= 100 or value == round(value):
         return f"{value:,.0f}"
-    return (
-        f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
-        if abs(value) >= 1e-4
-        else f"{value:.2g}"
-    )
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}" if abs(value) >= 1e-4 else f"{value:.2g}"
 
 
 def _places(values: pd.Series) -> int:

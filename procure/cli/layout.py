@@ -103,9 +103,7 @@ def _table(columns: Sequence[_Column], widths: Sequence[int], narrow: bool) -> T
         padding=(0, 0) if narrow else (0, 1),
     )
     for column, width in zip(columns, widths, strict=True):
-        table.add_column(
-            escape(column.head), justify="right" if column.right else "left", overflow="fold", width=width
-        )
+        table.add_column(escape(column.head), justify="right" if column.right else "left", overflow="fold", width=width)
     for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*map(escape, row))
     return table

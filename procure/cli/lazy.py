@@ -52,9 +52,7 @@ def offered(taken: set[str]) -> dict[str, tuple[str, str]]:
     A module is not imported for that: its line of help is what its docstring says in the first line, after the colon.
     """
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return {
-        point.name: (point.value, _first_line(point.value)) for point in points if point.name not in taken
-    }
+    return {point.name: (point.value, _first_line(point.value)) for point in points if point.name not in taken}
 
 
 def _first_line(module: str) -> str:

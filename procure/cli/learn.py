@@ -35,16 +35,12 @@ class Method(StrEnum):
     PPO = "ppo"
 
 
-JobsOption = Annotated[
-    Path, typer.Option(help="Job table with Unix times (.parquet, .csv), or a log with dates.")
-]
+JobsOption = Annotated[Path, typer.Option(help="Job table with Unix times (.parquet, .csv), or a log with dates.")]
 NodesOption = Annotated[Path, typer.Option(help="Node table.")]
 PolicyArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `procure learn train` wrote.")]
 DaysOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="SPAN", help="A day, a month, or FIRST..LAST, as in 2021-05-01..2021-06-03; all without."
-    ),
+    typer.Option(metavar="SPAN", help="A day, a month, or FIRST..LAST, as in 2021-05-01..2021-06-03; all without."),
 ]
 ZoneOption = Annotated[str | None, common.zone_option("Time zone of the days, e.g. America/Chicago.")]
 _DAYS = {"days": DaysOption, "min_jobs": None, "max_jobs": None, "min_wait": None}
@@ -67,9 +63,7 @@ def train(
     method: Annotated[Method, typer.Option(help="search, or ppo as published (extra rl).")] = Method.SEARCH,
     wanted: DayFilter,
     search: Settings,
-    steps: Annotated[
-        int, typer.Option(min=1, max=LARGEST, help="ppo: decisions to train on; as published.")
-    ] = 300_000,
+    steps: Annotated[int, typer.Option(min=1, max=LARGEST, help="ppo: decisions to train on; as published.")] = 300_000,
     reward: Annotated[str, typer.Option(help="ppo: wait or utilization.")] = "wait",
     how: LogSettings,
     output: common.FormatOption = common.Format.TABLE,

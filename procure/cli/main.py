@@ -59,9 +59,7 @@ class Flow(LazyGroup):
             with shown():
                 return super().invoke(ctx)
         except typer.BadParameter as error:
-            if (
-                found := getattr(error.__cause__, "errors", None)
-            ) is not None:  # Typer's speech is pydantic's
+            if (found := getattr(error.__cause__, "errors", None)) is not None:  # Typer's speech is pydantic's
                 (detail, *_) = found()
                 wrong = detail.get("ctx", {}).get("error")
                 error.message = str(wrong) if wrong else given_and_needed(detail)
@@ -137,9 +135,7 @@ def _say(text: str) -> None:
 def _ended_in_order() -> Iterator[None]:
     """Let TERM and HUP end a command as Ctrl-C does, so that no half-written file is left."""
     main = threading.current_thread() is threading.main_thread()
-    ends = [
-        one for one in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(one) is signal.SIG_DFL
-    ]
+    ends = [one for one in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(one) is signal.SIG_DFL]
     try:
         for one in ends:
             signal.signal(one, signal.default_int_handler)
@@ -170,9 +166,7 @@ def run() -> None:
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _say(
-            f"procure: {TableError(f'{where}{error.strerror or error}')}"
-        )  # which cuts a name without an end
+        _say(f"procure: {TableError(f'{where}{error.strerror or error}')}")  # which cuts a name without an end
         sys.exit(1)
     except Exception as error:
         if os.environ.get("PROCURE_TRACEBACK"):

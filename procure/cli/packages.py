@@ -26,9 +26,7 @@ def packages(
     context: typer.Context,
     source: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="QUOTES|STUDY", help="A quote file, or a study file (.toml) with its quotes and rules."
-        ),
+        typer.Argument(metavar="QUOTES|STUDY", help="A quote file, or a study file (.toml) with its quotes and rules."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="USD", callback=common.usd, help="Budget in US$, e.g. 1.2M.")
@@ -57,9 +55,7 @@ def packages(
     ] = False,
     maximal: Annotated[
         bool | None,
-        typer.Option(
-            "--maximal/--all", help="Only packages to which no node can be added (default), or all."
-        ),
+        typer.Option("--maximal/--all", help="Only packages to which no node can be added (default), or all."),
     ] = None,
     max_packages: Annotated[
         int,
@@ -175,9 +171,7 @@ def _types(text: str | None) -> int | str | None:
     if text is None or text == "any":
         return text
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise typer.BadParameter(
-            f"{text!r} is neither any nor a number above 0", param_hint="--types-per-category"
-        )
+        raise typer.BadParameter(f"{text!r} is neither any nor a number above 0", param_hint="--types-per-category")
     return int(text)
 
 
@@ -190,9 +184,7 @@ def _day(text: str | None) -> str | None:
     try:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not a day; write 2023-06-30 or today", param_hint="--as-of"
-        ) from None
+        raise typer.BadParameter(f"{text!r} is not a day; write 2023-06-30 or today", param_hint="--as-of") from None
 
 
 def _quotes_and_rules(

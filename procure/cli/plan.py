@@ -22,9 +22,7 @@ def plan(
     price_fall: Annotated[float, typer.Option(help="By which share prices fall a year, e.g. 0.1.")] = 0.0,
     retire: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="YEAR=NODES", help="Existing nodes that are gone from a year on, names or kinds; repeat."
-        ),
+        typer.Option(metavar="YEAR=NODES", help="Existing nodes that are gone from a year on, names or kinds; repeat."),
     ] = None,
     candidates: Annotated[
         int, typer.Option(help="Packages tried a year, for each way that is followed.")
@@ -47,9 +45,7 @@ def plan(
     for text in retire or []:
         year, equals, names = text.partition("=")
         if not equals or not year.strip().isdecimal() or not names:
-            raise typer.BadParameter(
-                f"{text!r} was given; write YEAR=NODES, as in 2=old[01-10]", param_hint="--retire"
-            )
+            raise typer.BadParameter(f"{text!r} was given; write YEAR=NODES, as in 2=old[01-10]", param_hint="--retire")
         gone.setdefault(int(year), []).append(names)
     found = plan_purchases(
         study,

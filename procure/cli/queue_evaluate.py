@@ -42,9 +42,7 @@ def evaluate(
     test_from: Annotated[
         str | None, typer.Option(help="First test moment: ISO time, or seconds in the log's own clock.")
     ] = None,
-    test_log: Annotated[
-        Path | None, typer.Option(help="A log that follows: train on LOG, test on this.")
-    ] = None,
+    test_log: Annotated[Path | None, typer.Option(help="A log that follows: train on LOG, test on this.")] = None,
     last: Annotated[
         int | None,
         typer.Option(min=100, max=LARGEST, help="Train and test on the last N jobs only.", metavar="N"),
@@ -57,15 +55,11 @@ def evaluate(
     seed: Annotated[int, typer.Option(max=LAST_SEED, help="Seed of splits and models.")] = 0,
     update_every: Annotated[
         str | None,
-        typer.Option(
-            help="How often to learn from outcomes: 1h, 1d, or never. [default: as they become known]"
-        ),
+        typer.Option(help="How often to learn from outcomes: 1h, 1d, or never. [default: as they become known]"),
     ] = None,
     retrain_every: Annotated[
         str | None,
-        typer.Option(
-            help="How often the chronological split trains our boosters again: 7d, 30d. [default: never]"
-        ),
+        typer.Option(help="How often the chronological split trains our boosters again: 7d, 30d. [default: never]"),
     ] = None,
     retrain_grown: Annotated[
         float | None,
@@ -91,9 +85,7 @@ def evaluate(
         raise typer.BadParameter(f"{retrain_every} is less than an hour", param_hint="--retrain-every")
     splits = names_of(split or ["chronological"], evaluation.SPLITS, "--split")
     if again is not None and retrain_grown is not None:
-        raise typer.BadParameter(
-            "give either --retrain-every or --retrain-grown", param_hint="--retrain-grown"
-        )
+        raise typer.BadParameter("give either --retrain-every or --retrain-grown", param_hint="--retrain-grown")
     if (again is not None or retrain_grown is not None) and "chronological" not in splits:
         raise typer.BadParameter(
             "only the chronological split is trained again; add --split chronological",

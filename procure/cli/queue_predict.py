@@ -41,14 +41,10 @@ def predict(
     nodes: Annotated[int, typer.Option(min=1, max=LARGEST, help="Nodes.")] = 1,
     partition: Annotated[str, typer.Option(help="Partition; the most used one by default.")] = "",
     user: Annotated[str, typer.Option(help="Who submits.")] = "",
-    deadline: Annotated[
-        str | None, typer.Option(help="Chance of a start by then: 2h, or 2026-11-22T08:00.")
-    ] = None,
+    deadline: Annotated[str | None, typer.Option(help="Chance of a start by then: 2h, or 2026-11-22T08:00.")] = None,
     state: Annotated[Path | None, typer.Option(help="What squeue printed; see the how-to.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Ask squeue now.")] = False,
-    what_if: Annotated[
-        bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")
-    ] = False,
+    what_if: Annotated[bool, typer.Option("--what-if", help="Rank other sizes, times and partitions.")] = False,
     tz: TzOption = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -69,16 +65,12 @@ def predict(
     now = room.moment_of(site, queue) if now is None else now
     if queue is None:
         date = f", {utc_text(now)}" if now > FIRST_DATE else ""
-        common.note(
-            f"assuming that it is the end of the model's log{date}; --state or --live gives the present queue"
-        )
+        common.note(f"assuming that it is the end of the model's log{date}; --state or --live gives the present queue")
     elif queue.empty and state is not None:
         common.note(f"{state} lists no jobs: assuming an empty queue at the end of the model's log")
     seconds = deadline_of(deadline, now, tz)
     if deadline is not None and not isinstance(site.model, QueueTimeModel):
-        common.note(
-            f"--deadline changes nothing: a model of the method {site.method} states a wait, not its chances"
-        )
+        common.note(f"--deadline changes nothing: a model of the method {site.method} states a wait, not its chances")
     if what_if:
         choices = room.what_if(site, request, queue, seconds, now, doubt_in(site, queue is not None))
         shown = _choices(choices, deadline is not None) if output is common.Format.TABLE else choices
@@ -99,9 +91,7 @@ def _choices(choices: pd.DataFrame, deadline: bool) -> pd.DataFrame:
     """Return the ways to ask for the same work as people read them."""
 
     def between(share: int) -> list[str]:
-        return [
-            "–" if one["lower_90"] is None else _between(one, share) for one in choices.to_dict("records")
-        ]
+        return ["–" if one["lower_90"] is None else _between(one, share) for one in choices.to_dict("records")]
 
     shown = choices[["cpus"]].assign(limit=[_limit(seconds) for seconds in choices["requested_time"]])
     if choices["partition"].astype(bool).any():
@@ -177,14 +167,10 @@ def watch(
     user: Annotated[str | None, typer.Option(help="Whose jobs; yours by default.")] = None,
     state: Annotated[Path | None, typer.Option(help="Read this file again and again, not squeue.")] = None,
     every: Annotated[int, typer.Option(min=5, max=LARGEST, help="Seconds between two looks.")] = 60,
-    count: Annotated[
-        int, typer.Option(min=0, max=LARGEST, help="Stop after N looks; 0 = never.", metavar="N")
-    ] = 0,
+    count: Annotated[int, typer.Option(min=0, max=LARGEST, help="Stop after N looks; 0 = never.", metavar="N")] = 0,
     limit: Annotated[
         int,
-        typer.Option(
-            min=1, max=MOST_COUNTED, help="Show at most N jobs, those that wait longest.", metavar="N"
-        ),
+        typer.Option(min=1, max=MOST_COUNTED, help="Show at most N jobs, those that wait longest.", metavar="N"),
     ] = 30,
     show_all: Annotated[bool, typer.Option("--all", help="Show all pending jobs.")] = False,
     tz: TzOption = None,
@@ -200,11 +186,7 @@ def watch(
     """
     site, who, looks = store.load(model), user or getpass.getuser(), 0
     most = None if show_all else limit
-    with (
-        Live(console=Console(), auto_refresh=False)
-        if output is common.Format.TABLE
-        else nullcontext() as live
-    ):
+    with Live(console=Console(), auto_refresh=False) if output is common.Format.TABLE else nullcontext() as live:
         while True:
             queue, now = _state(state, state is None, tz)
             assert queue is not None
@@ -218,18 +200,14 @@ def watch(
             clock.sleep(every)
 
 
-def _pending_table(
-    site: store.SiteModel, queue: pd.DataFrame, user: str, now: int | None, most: int | None
-) -> Table:
+def _pending_table(site: store.SiteModel, queue: pd.DataFrame, user: str, now: int | None, most: int | None) -> Table:
     now = room.moment_of(site, queue) if now is None else now
     waits = room.pending_waits(site, queue, user, now, most)
     n = int(((queue["user"] == user) & queue["start_time"].isna()).sum())
     notes = [f"Careful: {one.text}" for one in age_of(site, now)]
     if len(waits) < n:
         notes.append(f"{len(waits):,} of {n:,} shown, those that wait longest; --all or --limit N shows more")
-    table = Table(
-        title=escape(printable(f"pending jobs of {user}")), title_justify="left", caption_justify="left"
-    )
+    table = Table(title=escape(printable(f"pending jobs of {user}")), title_justify="left", caption_justify="left")
     table.caption = escape(printable("\n".join(notes), kept="\n")) or None
     for name in ("job", "CPUs", "limit", "partition", "waited", "may start in", "9 in 10"):
         table.add_column(name)

@@ -26,9 +26,7 @@ def train(
     out: Annotated[Path, typer.Option(callback=common.in_folder, help="The model file to write.")],
     how: LogSettings,
     method: Annotated[Method, typer.Option(help="procure is ours; the others are published.")] = "procure",
-    k: Annotated[
-        int, typer.Option(min=0, max=MOST_COUNTED, help="Groups of kmeans-gbt; 57 as published.")
-    ] = 57,
+    k: Annotated[int, typer.Option(min=0, max=MOST_COUNTED, help="Groups of kmeans-gbt; 57 as published.")] = 57,
     k_sweep: Annotated[
         str | None, typer.Option(metavar="FROM:TO[:STEP]", help="Choose k on a validation part, e.g. 2:150.")
     ] = None,
@@ -62,9 +60,7 @@ def train(
 def _swept_k(jobs: pd.DataFrame, text: str, sweep_log: Path) -> int:
     match = re.fullmatch(r"(\d+):(\d+)(?::(\d+))?", text)
     if not match or int(match[1]) < 2 or int(match[2]) < int(match[1]) or match[3] == "0":
-        raise typer.BadParameter(
-            f"{text!r} is not FROM:TO or FROM:TO:STEP, such as 2:150", param_hint="--k-sweep"
-        )
+        raise typer.BadParameter(f"{text!r} is not FROM:TO or FROM:TO:STEP, such as 2:150", param_hint="--k-sweep")
     ks = range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
     chosen = training.choose_k(
         jobs,
@@ -81,9 +77,7 @@ def update(
     log: LogArgument,
     *,
     model: ModelOption,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write; the model file itself by default.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write; the model file itself by default.")] = None,
     how: LogSettings,
     refit: Annotated[
         bool | None,
@@ -95,9 +89,7 @@ def update(
     ] = None,
     refit_every: Annotated[
         str | None,
-        typer.Option(
-            help="In place of 20 %: retrain when the last job of the training is older than this, say 30d."
-        ),
+        typer.Option(help="In place of 20 %: retrain when the last job of the training is older than this, say 30d."),
     ] = None,
     refit_grown: Annotated[
         float | None,
@@ -121,9 +113,7 @@ def update(
             raise typer.BadParameter(f"give either --no-refit or {option}", param_hint=option)
     site = store.load(model)
     newer = common.read_jobs(log, how, keep_unfinished="sacct")
-    site = training.continue_training(
-        site, newer.jobs, refit=refit, oldest=oldest, grown=refit_grown, note=common.note
-    )
+    site = training.continue_training(site, newer.jobs, refit=refit, oldest=oldest, grown=refit_grown, note=common.note)
     store.save(site, out or model)
     _print_model(site, out or model, output)
 

@@ -34,15 +34,11 @@ class Decimals(StrEnum):
 
 RateOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--rate", metavar="CODE=USD", help="US$ for one unit of a currency, e.g. EUR=1.08. Repeatable."
-    ),
+    typer.Option("--rate", metavar="CODE=USD", help="US$ for one unit of a currency, e.g. EUR=1.08. Repeatable."),
 ]
 CurrencyOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="CODE", callback=common.checked(currency_code), help="Of prices that name no currency."
-    ),
+    typer.Option(metavar="CODE", callback=common.checked(currency_code), help="Of prices that name no currency."),
 ]
 DecimalOption = Annotated[
     Decimals | None,
@@ -53,9 +49,7 @@ TaxOption = Annotated[
 ]
 FixOption = Annotated[
     Path | None,
-    typer.Option(
-        metavar="OUT", help="Write what was understood as a quote table, .xlsx or .csv; the rest as given."
-    ),
+    typer.Option(metavar="OUT", help="Write what was understood as a quote table, .xlsx or .csv; the rest as given."),
 ]
 
 
@@ -100,9 +94,7 @@ def check_(
     if fix is not None:
         rows = found.understood.astype(str).to_dict(orient="records")
         write_rows(rows, list(found.understood.columns), fix, found.lines)
-        common.note(
-            f"wrote {fix}" + (f": {counted(len(found.errors), 'cell')} as given" if found.errors else "")
-        )
+        common.note(f"wrote {fix}" + (f": {counted(len(found.errors), 'cell')} as given" if found.errors else ""))
     if found.errors:
         _refuse(found, output)
     table = found.quotes
@@ -152,9 +144,7 @@ def _reading(
 def _document(found: QuoteFile) -> dict[str, object]:
     return {
         "rows": found.quotes.to_dict(orient="records"),
-        "lines": [
-            asdict(line) | {"usd": float(line.usd), "percent": _float(line.percent)} for line in found.lines
-        ],
+        "lines": [asdict(line) | {"usd": float(line.usd), "percent": _float(line.percent)} for line in found.lines],
         "problems": [one.to_dict() for one in found.findings],
     }
 
@@ -182,9 +172,7 @@ def _print_ranges(path: Path, table: pd.DataFrame, summary: pd.DataFrame) -> Non
     people = summary[["category", "n_types"]].copy()
     for name in summary.columns[2::2].str.removesuffix("_min"):
         low, high = summary[f"{name}_min"], summary[f"{name}_max"]
-        people[name] = [
-            _range(a, b, 4 if name == "speed_ratio" else 12) for a, b in zip(low, high, strict=True)
-        ]
+        people[name] = [_range(a, b, 4 if name == "speed_ratio" else 12) for a, b in zip(low, high, strict=True)]
     title = f"{path}: {counted(len(table), 'type')} in {counted(len(summary), 'category', 'categories')}"
     common.print_table(people, common.Format.TABLE, title)
 

@@ -22,15 +22,11 @@ def report(
     ] = None,
     bill: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the bill of quantities of the first choice too: .csv or .parquet."
-        ),
+        typer.Option(metavar="FILE", help="Write the bill of quantities of the first choice too: .csv or .parquet."),
     ] = None,
     pdf: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write it as PDF too, with page numbers in its contents (extra pdf)."
-        ),
+        typer.Option(metavar="FILE", help="Write it as PDF too, with page numbers in its contents (extra pdf)."),
     ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:

@@ -79,9 +79,7 @@ def search(
                 progress=_progress,
             )
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "what was simulated is kept, and the same command goes on from there"
-            ) from None
+            raise KeyboardInterrupt("what was simulated is kept, and the same command goes on from there") from None
     if out is not None:
         write(found.ranking, out)
         common.note(f"wrote {counted(len(found.ranking), 'simulated package')} to {out}")

@@ -23,9 +23,7 @@ def simulate(
     jobs: common.LoggedJobsOption,
     nodes: Annotated[
         Path | None,
-        typer.Option(
-            help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod]; the site's without."
-        ),
+        typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod]; the site's without."),
     ] = None,
     site: common.SiteOption = None,
     policy: Annotated[
@@ -40,9 +38,7 @@ def simulate(
         str | None,
         typer.Option(help="Which job is tried first; under easy, behind the reservation. One of the orders."),
     ] = None,
-    queue_order: Annotated[
-        str | None, typer.Option(help="easy: which job holds the reservation first.")
-    ] = None,
+    queue_order: Annotated[str | None, typer.Option(help="easy: which job holds the reservation first.")] = None,
     fit: Annotated[str | None, typer.Option(help="Which nodes a job gets: first, best or worst.")] = None,
     depth: Annotated[
         int | None,
@@ -83,9 +79,7 @@ def simulate(
         exact_speed(logged_speed, "logged speed")
     job_table, node_table = common.read_system(jobs, nodes, site)
     if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
-        common.note(
-            "no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used"
-        )
+        common.note("no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used")
     run = run_simulation(
         job_table,
         node_table,

@@ -59,9 +59,7 @@ def collect(
 
 @app.command("read")
 def read_command(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")],
     out: Annotated[Path, typer.Option(help="The site folder to write.")],
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -100,18 +98,14 @@ def show(site: SiteArgument, output: common.FormatOption = common.Format.TABLE) 
         common.print_json(showing.document(found))
         return
     rules = found.rules
-    common.print_table(
-        showing.partition_table(found), output, f"{rules.cluster or site}: partitions (* default)"
-    )
+    common.print_table(showing.partition_table(found), output, f"{rules.cluster or site}: partitions (* default)")
     if output is common.Format.CSV:
         return
     common.print_table(showing.qos_table(rules), output, "QOS")
     common.print_table(showing.account_table(rules), output, "accounts, and users with limits of their own")
     common.echo(showing.weights(rules))
     enforced = ", ".join(rules.enforce)
-    common.echo(
-        f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)"
-    )
+    common.echo(f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)")
     n = len(rules.not_understood)
     if n:
         common.echo(f"not understood: {counted(n, 'setting')}; they stand in {site}/site.toml")

@@ -14,9 +14,7 @@ from procure.tables import NODE, read
 
 
 def fit(
-    jobs: Annotated[
-        Path, typer.Argument(metavar="JOBS", help="Job table with start times, .parquet or .csv.")
-    ],
+    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="Job table with start times, .parquet or .csv.")],
     out: Annotated[Path, typer.Option(help="The site folder to write.")],
     nodes: Annotated[
         Path | None, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus; the site's without.")

@@ -18,9 +18,7 @@ SHORT = 4 * 86_400
 
 
 def why(
-    jobs: Annotated[
-        Path, typer.Argument(metavar="JOBS", help="Job table with start times, .parquet or .csv.")
-    ],
+    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="Job table with start times, .parquet or .csv.")],
     nodes: Annotated[
         Path | None, typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus; the site's without.")
     ] = None,
@@ -28,9 +26,7 @@ def why(
     infer: Annotated[
         bool, typer.Option("--infer/--known-only", help="Infer limits, outages and the pause from the log.")
     ] = True,
-    out: Annotated[
-        Path | None, typer.Option(callback=common.in_folder, help=f"A picture: {', '.join(KINDS)}.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(callback=common.in_folder, help=f"A picture: {', '.join(KINDS)}.")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Account for every hour that jobs waited: want of nodes, limits, fragmentation, reservations, the unexplained.

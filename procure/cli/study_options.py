@@ -15,9 +15,7 @@ StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="A stu
 WorkloadOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="One workload of the study; default: all of them together.")
 ]
-PolicyOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="One policy of the study; default: its first.")
-]
+PolicyOption = Annotated[str | None, typer.Option(metavar="NAME", help="One policy of the study; default: its first.")]
 LengthOption = Annotated[
     int | None,
     typer.Option("-k", "--k", min=1, max=MOST_COUNTED, help="Packages to recommend; default: the study's."),

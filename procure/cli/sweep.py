@@ -19,9 +19,7 @@ from procure.text import counted
 _WORKERS = farm_options.FARM | {
     "scheduler_file": Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A file that `dask scheduler --scheduler-file` writes, instead of --farm."
-        ),
+        typer.Option(metavar="FILE", help="A file that `dask scheduler --scheduler-file` writes, instead of --farm."),
     ],
     "wait": Annotated[
         float,
@@ -63,9 +61,7 @@ def sweep(
     for text in plan.notes:
         common.note(text)
     if dry_run:
-        common.print_record(
-            _planned(plan, study_status(plan, common.note)), output, f"{study} would compute:"
-        )
+        common.print_record(_planned(plan, study_status(plan, common.note)), output, f"{study} would compute:")
         return
     workers = replace(workers, folder=plan.study.folder)
     with one_interrupt(last=True):
@@ -96,9 +92,7 @@ def _planned(plan, status: dict) -> dict:
         "n_packages": len(plan.packages),
         "n_distinct": int(plan.packages["distinct"].sum()),
         "n_sampled": len(plan.sampled_rows),
-        "workloads": ", ".join(
-            f"{name} ({counted(len(jobs), 'job')})" for name, jobs in plan.workloads.items()
-        ),
+        "workloads": ", ".join(f"{name} ({counted(len(jobs), 'job')})" for name, jobs in plan.workloads.items()),
         "policies": ", ".join(plan.study.simulate.policies),
         "n_runs": plan.n_runs,
         "n_missing": status["n_missing"],

@@ -24,9 +24,7 @@ from procure.topology.verify import verify
 
 app = lazy.command_group()
 
-ScheduleArgument = Annotated[
-    Path, typer.Argument(metavar="SCHEDULE", help="What `procure simulate --out` writes.")
-]
+ScheduleArgument = Annotated[Path, typer.Argument(metavar="SCHEDULE", help="What `procure simulate --out` writes.")]
 NodesOption = Annotated[Path, typer.Option(help="Node table with leaf and pod.")]
 OutOption = Annotated[Path, common.table_option("The node table to write", "--out")]
 
@@ -63,9 +61,7 @@ def show(
         sizes = {"n_pods": rows["pod"].nunique(), "n_leaves": len(rows), "n_nodes": len(table)}
         common.print_json(sizes | {"uneven": wrong, "leaves": rows.to_dict(orient="records")})
         return
-    common.print_table(
-        rows, output, f"{path}: {counted(len(table), 'node')} on {counted(len(rows), 'leaf', 'leaves')}"
-    )
+    common.print_table(rows, output, f"{path}: {counted(len(table), 'node')} on {counted(len(rows), 'leaf', 'leaves')}")
     if output is common.Format.TABLE:
         usual = rows["n_nodes"].mode().max()
         for number, part in rows.groupby("pod"):
@@ -77,9 +73,7 @@ def show(
 @app.command()
 def attach(
     nodes: Annotated[Path, typer.Argument(metavar="NODES", help="A node table.")],
-    source: Annotated[
-        Path, typer.Option("--from", help="topology.conf, or what `scontrol show topology` prints.")
-    ],
+    source: Annotated[Path, typer.Option("--from", help="topology.conf, or what `scontrol show topology` prints.")],
     out: OutOption,
 ) -> None:
     """Add the columns leaf and pod to a node table, from what Slurm's tree plugin writes.

@@ -16,9 +16,7 @@ def what_if(
     package: Annotated[str, typer.Option(metavar="ID", help="A package id, as recommend prints it.")],
     growth: Annotated[
         float | None,
-        typer.Option(
-            help="Factor on the CPU-seconds submitted: whole bursts of jobs superposed or left out."
-        ),
+        typer.Option(help="Factor on the CPU-seconds submitted: whole bursts of jobs superposed or left out."),
     ] = None,
     gpu_share: Annotated[
         str | None,
@@ -34,9 +32,7 @@ def what_if(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(
-            callback=common.usd, help="Another budget, US$: which package would be recommended? E.g. 1.2M."
-        ),
+        typer.Option(callback=common.usd, help="Another budget, US$: which package would be recommended? E.g. 1.2M."),
     ] = None,
     workload: study_options.WorkloadOption = None,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Which bursts are added or left out.")] = 1,

@@ -27,9 +27,7 @@ app = lazy.command_group()
 SeedOption = Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the random numbers.")]
 StepsOption = Annotated[
     int,
-    typer.Option(
-        min=0, max=MOST_COUNTED, help="Of lns, sa, sa-published and neural; 0 = as many as is usual."
-    ),
+    typer.Option(min=0, max=MOST_COUNTED, help="Of lns, sa, sa-published and neural; 0 = as many as is usual."),
 ]
 LimitOption = Annotated[float | None, typer.Option(help="Seconds for mip and mip-published on one window.")]
 
@@ -40,19 +38,13 @@ def generate(
     seed: SeedOption = 0,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=MOST_COUNTED, help="How many; 3000, or all that --from holds.", show_default=False
-        ),
+        typer.Option(min=1, max=MOST_COUNTED, help="How many; 3000, or all that --from holds.", show_default=False),
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option(
-            "--from", help="The study's released instance instead: id, submission, run time, nodes."
-        ),
+        typer.Option("--from", help="The study's released instance instead: id, submission, run time, nodes."),
     ] = None,
-    skip: Annotated[
-        int, typer.Option(min=0, max=LARGEST, help="Jobs at the beginning of --from to leave out.")
-    ] = 0,
+    skip: Annotated[int, typer.Option(min=0, max=LARGEST, help="Jobs at the beginning of --from to leave out.")] = 0,
 ) -> None:
     """Make up jobs as the study's generator does, or read its released instance.
 
@@ -158,9 +150,7 @@ def compare(
         str, typer.Option(help=f"Separated by commas: {', '.join(METHODS)}.")
     ] = "seq,sa-published,sa,greedy,exact,lns",
     length: Annotated[int, typer.Option(max=LARGEST, help="Seconds between two windows.")] = 60,
-    most_jobs: Annotated[
-        int, typer.Option(max=MOST_COUNTED, help="Jobs of several nodes in one window.")
-    ] = 5,
+    most_jobs: Annotated[int, typer.Option(max=MOST_COUNTED, help="Jobs of several nodes in one window.")] = 5,
     driver: Annotated[str, typer.Option(help="The method that drives the system.")] = "lns",
     windows: Annotated[
         int | None,

@@ -51,9 +51,7 @@ def import_(
             "repeated.",
         ),
     ] = None,
-    tz: Annotated[
-        str | None, common.zone_option("Zone of dates without an offset, e.g. America/Chicago.")
-    ] = None,
+    tz: Annotated[str | None, common.zone_option("Zone of dates without an offset, e.g. America/Chicago.")] = None,
     clock: Annotated[
         Clock | None,
         typer.Option(help="csv, swf: times are Unix seconds, the log's own seconds, local dates."),

@@ -67,9 +67,7 @@ def metrics_by(run: Run, nodes: pd.DataFrame, classes: pd.Series) -> pd.DataFram
     schedule, killed = run.schedule.iloc[order], run.killed[order]
     submit = schedule["submit_time"].to_numpy(np.int64)
     first = submit[0]
-    start, end = (
-        (schedule[name] - first).fillna(-1).to_numpy(np.int64) for name in ("start_time", "end_time")
-    )
+    start, end = ((schedule[name] - first).fillna(-1).to_numpy(np.int64) for name in ("start_time", "end_time"))
     submit = submit - first
     asked = schedule[["cpus_per_node", "mem_mb_per_node", "gpus_per_node"]].to_numpy(np.float64)
     usage = asked * schedule[["n_nodes"]].to_numpy(np.float64)

@@ -33,15 +33,11 @@ def replay(jobs: pd.DataFrame, run: Run) -> pd.DataFrame:
         The log holds no start times.
     """
     if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
-        raise TableError(
-            "the jobs have no start_time: their logged waits are not known, so nothing to replay"
-        )
+        raise TableError("the jobs have no start_time: their logged waits are not known, so nothing to replay")
     since = jobs["submit_time"].astype("Int64")
     if "eligible_time" in jobs:
         since = jobs["eligible_time"].astype("Int64").fillna(since)
-    logged = (
-        (jobs["start_time"].astype("Int64") - since).astype("Float64").to_numpy(np.float64, na_value=np.nan)
-    )
+    logged = (jobs["start_time"].astype("Int64") - since).astype("Float64").to_numpy(np.float64, na_value=np.nan)
     began = run.schedule["start_time"] - jobs["submit_time"]
     simulated = began.astype("Float64").to_numpy(np.float64, na_value=np.nan)
     frame = pd.DataFrame({"class": size_class(jobs), "logged": logged, "simulated": simulated})

@@ -36,9 +36,7 @@ def what_each_got(schedule: pd.DataFrame, nodes: pd.DataFrame, shares: dict[str,
     columns = [name for name in ("cpus", "mem_mb", "gpus", "gpu_type") if name in nodes]
     kinds = list(nodes[columns].fillna("").itertuples(index=False, name=None))
     owner = owners_of_nodes(kinds, list(shares.values()))
-    place = dict(
-        zip(nodes["node_id"].astype(str), np.where(owner == NOBODY, len(shares), owner), strict=True)
-    )
+    place = dict(zip(nodes["node_id"].astype(str), np.where(owner == NOBODY, len(shares), owner), strict=True))
     group = groups_of_jobs(schedule, list(shares))
     ran = schedule.assign(group=np.where(group == NOBODY, len(shares), group))
     ran = ran[ran["start_time"].notna()]
@@ -59,10 +57,7 @@ def what_each_got(schedule: pd.DataFrame, nodes: pd.DataFrame, shares: dict[str,
                 "on_own": own / used.sum(axis=1),
                 "lent": 1 - own / used.sum(axis=0),
                 "n_jobs": np.bincount(ran["group"], minlength=len(names)),
-                "mean_wait_time": wait.groupby(ran["group"])
-                .mean()
-                .reindex(range(len(names)))
-                .to_numpy("float64"),
+                "mean_wait_time": wait.groupby(ran["group"]).mean().reindex(range(len(names))).to_numpy("float64"),
             }
         )
 

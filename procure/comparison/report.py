@@ -47,13 +47,9 @@ def _answer(table: pd.DataFrame, in_parts: bool) -> list[tuple[str, str]]:
         return [("no job ran under any policy", "side")]
     best, first = table.loc[waits.idxmin()], table.iloc[0]
     spread, apart = ("spread-1", "tests") if in_parts else ("side", "relative")
-    lines = [
-        (f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average", spread)
-    ]
+    lines = [(f"jobs wait least under {best['policy']}: {duration(best['mean_wait_time'])} on average", spread)]
     if best["policy"] != first["policy"]:
-        lines.append(
-            (f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}", apart)
-        )
+        lines.append((f"under {first['policy']}, the first one named, {duration(first['mean_wait_time'])}", apart))
     leaders = table.loc[table["rank"] == table["rank"].min(), "policy"].tolist()
     return [
         *lines,
@@ -67,9 +63,7 @@ def with_units(tests: pd.DataFrame) -> pd.DataFrame:
         return tests
     told = tests.copy()
     for name in ("difference", "low", "high"):
-        told[name] = [
-            shown(value, unit_of(metric)) for value, metric in zip(tests[name], tests["metric"], strict=True)
-        ]
+        told[name] = [shown(value, unit_of(metric)) for value, metric in zip(tests[name], tests["metric"], strict=True)]
     return told.assign(metric=[heading(one) for one in tests["metric"]])
 
 

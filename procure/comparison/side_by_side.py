@@ -185,9 +185,7 @@ def compare(
         progress(f"{name} on {len(jobs):,} jobs")
         runs[name] = run_policy(policy, jobs, nodes, options)
     table, ranking = _table(runs, int(nodes["cpus"].astype(int).sum()))
-    repeated = _parts(
-        jobs, named, (slices, seeds), lambda one, some: run_policy(one, some, nodes, options), progress
-    )
+    repeated = _parts(jobs, named, (slices, seeds), lambda one, some: run_policy(one, some, nodes, options), progress)
     tests, p_values, caveat = _tests(repeated, labels[0])
     killed = {name: int(run.metrics["n_killed"]) for name, run in runs.items()}
     names = ["mean_wait_time", "mean_bounded_slowdown", "makespan", "utilization_cpu", "resource_usage"]
@@ -265,9 +263,7 @@ def _tests(repeated: pd.DataFrame, baseline: str) -> tuple[pd.DataFrame, dict[st
     tests, p_values = [], {}
     n_parts = repeated["part"].nunique()
     for metric in TESTED:
-        values = repeated.astype({metric: float}).pivot_table(
-            index=["part", "seed"], columns="policy", values=metric
-        )
+        values = repeated.astype({metric: float}).pivot_table(index=["part", "seed"], columns="policy", values=metric)
         if n_parts > 1:  # shaken copies of one slice are not independent parts
             values = values.groupby("part").mean()
         found = paired_tests(values, baseline).assign(metric=metric)

@@ -39,9 +39,7 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
         The log holds no start times.
     """
     if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
-        raise TableError(
-            "the jobs have no start_time: their logged waits are not known, so there is nothing to check"
-        )
+        raise TableError("the jobs have no start_time: their logged waits are not known, so there is nothing to check")
     since = jobs["submit_time"].astype("Int64")
     if "eligible_time" in jobs:
         since = jobs["eligible_time"].astype("Int64").fillna(since)
@@ -77,7 +75,5 @@ def _row(part: pd.DataFrame) -> dict[str, float]:
         "mean_error": (logged - simulated).abs().mean(),
         "rank_correlation": logged.corr(simulated, method="spearman") if varied else np.nan,
         "share_within": ((logged - simulated).abs() <= WITHIN).mean(),
-        "distance": float(wasserstein_distance(np.log1p(logged), np.log1p(simulated)))
-        if len(part)
-        else np.nan,
+        "distance": float(wasserstein_distance(np.log1p(logged), np.log1p(simulated))) if len(part) else np.nan,
     }

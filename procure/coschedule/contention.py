@@ -77,9 +77,7 @@ def fit(measured: list[tuple[float, float, float, float, float, float, float]]) 
 
     rows, slow = [], []
     for quota, cpu, guest_cpu, bandwidth, guest_bandwidth, pace, guest_pace in measured:
-        donor, guest = paces_of(
-            Contention(0, 0.0, 0.0), quota, 1.0, cpu, bandwidth, guest_cpu, guest_bandwidth
-        )
+        donor, guest = paces_of(Contention(0, 0.0, 0.0), quota, 1.0, cpu, bandwidth, guest_cpu, guest_bandwidth)
         both = bandwidth * guest_bandwidth
         for model, other, seen in ((donor, guest, pace), (guest, donor, guest_pace)):
             if model > 0 and seen > 0:

@@ -128,9 +128,7 @@ def run(
     finally:
         with undisturbed(), contextlib.ExitStack() as last:
             for action in (as_subreaper, second.close, first.close, pair.count):
-                last.callback(
-                    action
-                )  # each is called, whatever becomes of those before it; the last one first
+                last.callback(action)  # each is called, whatever becomes of those before it; the last one first
     return pair.result(boxes[0].kind, boxes[2], interrupted)
 
 

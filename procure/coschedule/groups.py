@@ -141,9 +141,7 @@ class GroupV1(_Group):
         self.folder.mkdir()
         if not (self.folder / "cpu.cfs_quota_us").exists():
             self.folder.rmdir()
-            raise TableError(
-                f"{self.folder / 'cpu.cfs_quota_us'} does not exist: the kernel has no CPU quotas"
-            )
+            raise TableError(f"{self.folder / 'cpu.cfs_quota_us'} does not exist: the kernel has no CPU quotas")
         self.account: Path | None = None
         try:
             account = folder_v1("cpuacct") / name

@@ -87,9 +87,7 @@ def measure(
     for each in settings.quotas:
         check_share(each)
         if each in (0.0, 1.0):
-            raise ArgumentError(
-                "quotas", f"a quota of {each} leaves one command nothing; between 0 and 1 is allowed"
-            )
+            raise ArgumentError("quotas", f"a quota of {each} leaves one command nothing; between 0 and 1 is allowed")
     cpus = allocation(settings.n_cpus)
     plan: list[float | None] = [None, None, *settings.quotas]
     found: list[dict[str, Any]] = []
@@ -99,10 +97,7 @@ def measure(
             boxes = choose_boxes(settings.driver, settings.weight)
             kind, why = boxes[0].kind, boxes[2]
             words = [first, second] if quota is not None else [first if i == 0 else second]
-            pair = [
-                _Again(line, box, cpus, settings.progress)
-                for line, box in zip(words, boxes[:2], strict=False)
-            ]
+            pair = [_Again(line, box, cpus, settings.progress) for line, box in zip(words, boxes[:2], strict=False)]
             shares = [1.0] if quota is None else [1.0 - quota, quota]
             as_subreaper(kind == "duty")
             try:
@@ -171,9 +166,7 @@ class _Again:
         if self.command.exit_code is not None:
             if self.command.exit_code != 0:
                 code = self.command.exit_code
-                raise TableError(
-                    f"{self.command.words[0]}: ended with exit code {code}; nothing can be measured"
-                )
+                raise TableError(f"{self.command.words[0]}: ended with exit code {code}; nothing can be measured")
             self.n_ended += 1
         self.command.start(quiet=True)
 

@@ -57,9 +57,7 @@ class Coschedule(Parameters):
         """Make the policy of a run of whose jobs no profile is known: nothing is shared."""
         n_jobs, n_nodes = len(state.submit), len(state.free_cpus)
         unknown = np.full((3, n_jobs), np.nan)
-        return self.make_with(
-            state, Facts(unknown, np.zeros((1, n_jobs), np.int64), np.zeros(n_nodes, np.uint32))
-        )
+        return self.make_with(state, Facts(unknown, np.zeros((1, n_jobs), np.int64), np.zeros(n_nodes, np.uint32)))
 
     def make_with(self, state: State, facts: Facts) -> CompiledPolicy:
         """Make the policy of one run.

@@ -36,9 +36,7 @@ class Progress:
         except re.error as error:
             raise ArgumentError("progress", f"{pattern!r} is no regular expression: {error}") from None
         if self.pattern.groups not in (1, 2):
-            raise ArgumentError(
-                "progress", f"{pattern!r} has {self.pattern.groups} groups; one or two are needed"
-            )
+            raise ArgumentError("progress", f"{pattern!r} has {self.pattern.groups} groups; one or two are needed")
         self.from_output, self.file, self.last = pattern is not None and file is None, file, 0.0
 
     def read_line(self, line: str) -> None:
@@ -61,9 +59,7 @@ class Progress:
 class Command:
     """One command: at most one process tree at a time, in one box."""
 
-    def __init__(
-        self, words: Sequence[str], box: Box, cpus: Sequence[int], progress: Progress | None = None
-    ) -> None:
+    def __init__(self, words: Sequence[str], box: Box, cpus: Sequence[int], progress: Progress | None = None) -> None:
         """Remember what is to be started."""
         self.words, self.box, self.cpus = list(words), box, list(cpus)
         self.progress = progress or Progress()
@@ -169,9 +165,7 @@ def interruptible() -> Iterator[None]:
     def stop(number, frame) -> None:
         raise KeyboardInterrupt
 
-    before = {
-        number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    }
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:
         yield
     finally:

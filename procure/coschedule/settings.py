@@ -33,9 +33,7 @@ class Sharing:
     ] = None
     progress: Annotated[
         str | None,
-        Field(
-            description="Regular expression in the output that tells progress: (done)/(total), or (percent)."
-        ),
+        Field(description="Regular expression in the output that tells progress: (done)/(total), or (percent)."),
     ] = None
     driver: Annotated[
         str, Field(description="auto, v2 or v1 (control groups), or duty (stop and continue in turn).")
@@ -64,9 +62,7 @@ class Driving(Sharing):
     share: Annotated[float | None, Field(description="A fixed quota for the guest instead, 0 to 1.")] = None
     interval: Annotated[float, Field(description="Seconds between choices.")] = 1.0
     step: Annotated[float, Field(description="Between the quotas that can be chosen.")] = 0.25
-    progress_file: Annotated[
-        Path | None, Field(description="A file that the donor keeps its progress in.")
-    ] = None
+    progress_file: Annotated[Path | None, Field(description="A file that the donor keeps its progress in.")] = None
     seconds: Annotated[float | None, Field(description="End both after this many seconds.")] = None
     until_donor: bool = False
     seed: Annotated[Seed, Field(description="Of the learner's random numbers.")] = 0

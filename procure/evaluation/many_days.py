@@ -248,9 +248,7 @@ def threshold_table(
     ranked = np.flatnonzero(counted >= 0)
     price = packages["price_usd"].to_numpy(dtype="float64")[ranked]
     everyone = {**scores, ("none", "cheapest-per-cpu"): cheapest_per_cpu(packages)}
-    orders = {
-        who: order(np.where(np.isnan(one), np.inf, one)[ranked], price) for who, one in everyone.items()
-    }
+    orders = {who: order(np.where(np.isnan(one), np.inf, one)[ranked], price) for who, one in everyone.items()}
     rows = []
     for threshold in thresholds:
         hit = counted[ranked] > threshold

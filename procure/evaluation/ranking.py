@@ -268,9 +268,7 @@ def evaluate_case(
     for (feature_set, model), (inner, outer) in {**predictions, **naive}.items():
         inner = outer if rule == "published" else inner
         labels = {"workload": case.name, "feature_set": feature_set, "model": model}
-        mine, all_of_them = (
-            None if one is None else one[rows] for one, rows in ((inner, ranked), (outer, every))
-        )
+        mine, all_of_them = (None if one is None else one[rows] for one, rows in ((inner, ranked), (outer, every)))
         table = evaluate(mine, wait[ranked], price[ranked], ks, hit_share, **labels)
         beside = evaluate(all_of_them, wait[every], price[every], table["k"].tolist(), hit_share)
         published = beside.set_index("k")[["n_hits", "precision", "recall", "f1"]].reindex(table["k"])

@@ -84,9 +84,7 @@ def find_bottleneck(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Bottleneck:
     ran = schedule["start_time"].notna().to_numpy()
     jobs = schedule[ran].reset_index(drop=True)
     shapes = request_shapes(jobs)
-    submit, start, end = (
-        jobs[name].to_numpy(dtype=np.int64) for name in ("submit_time", "start_time", "end_time")
-    )
+    submit, start, end = (jobs[name].to_numpy(dtype=np.int64) for name in ("submit_time", "start_time", "end_time"))
     moments = np.unique(np.concatenate([submit, start, end])) if len(jobs) else np.zeros(1, np.int64)
     able = np.ascontiguousarray(fits(nodes, shapes).T)
     any_type = np.ascontiguousarray(fits(nodes.assign(gpu_type=""), shapes).T)
@@ -143,10 +141,7 @@ def _taken(jobs: pd.DataFrame, nodes: pd.DataFrame, moments: np.ndarray) -> np.n
     job = np.repeat(np.arange(len(jobs)), lists.str.len().to_numpy(dtype=np.int64))
     node = row_of.loc[lists.explode().to_numpy()].to_numpy() if len(jobs) else np.zeros(0, np.int64)
     took = jobs[REQUEST[1:4]].to_numpy(dtype=np.float64)[job]
-    when = [
-        np.searchsorted(moments, jobs[name].to_numpy(dtype=np.int64))[job]
-        for name in ("start_time", "end_time")
-    ]
+    when = [np.searchsorted(moments, jobs[name].to_numpy(dtype=np.int64))[job] for name in ("start_time", "end_time")]
     at = np.concatenate(when)
     by_moment = np.argsort(at, kind="stable")
     return np.column_stack([at, np.tile(node, 2), np.concatenate([took, -took])])[by_moment]

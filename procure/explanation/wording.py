@@ -22,9 +22,7 @@ def differences(one: PackageExplanation, other: PackageExplanation) -> pd.DataFr
     rows.append(("wait, s", "all", one.wait, other.wait))
     both = one.waits.merge(other.waits, on="workload", suffixes=("", "_other"))
     if len(both) > 1:
-        rows += [
-            ("wait, s", str(r.workload), r.mean_wait_time, r.mean_wait_time_other) for r in both.itertuples()
-        ]
+        rows += [("wait, s", str(r.workload), r.mean_wait_time, r.mean_wait_time_other) for r in both.itertuples()]
     left_out = [int(each.waits["jobs_left_out"].sum()) for each in (one, other)]
     rows.append(("jobs left out", "all", left_out[0], left_out[1]))
     for workload, mine in one.bottlenecks.items():

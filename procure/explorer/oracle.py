@@ -144,9 +144,7 @@ class Simulator:
         complete = [name for name in rows["package_id"].unique() if size[name] == len(names)]
         rows.loc[failed, self._columns] = np.nan
         of = {name: rows[rows["workload"] == name].set_index("package_id") for name in names}
-        wide = {
-            (column, name): of[name][column].astype("float64") for column in self._columns for name in names
-        }
+        wide = {(column, name): of[name][column].astype("float64") for column in self._columns for name in names}
         return pd.DataFrame(wide, index=complete)
 
 
@@ -199,9 +197,7 @@ class RoundLog:
             settings, rounds = document["settings"], document["rounds"]
             counts = [counts_of_ids(each, self._names) for each in rounds]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, TableError):
-            raise TableError(
-                f"{self._path}: is not the log of a search; move it away to start again"
-            ) from None
+            raise TableError(f"{self._path}: is not the log of a search; move it away to start again") from None
         if settings != self._settings:
             raise TableError(f"{self._path}: has other settings, {settings}; move it away to start again")
         return counts

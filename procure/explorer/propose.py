@@ -211,9 +211,7 @@ class ByModel(Proposer):
                 every = np.unique(np.concatenate([self._candidates.draw(_DRAWN, rng), near]), axis=0)
             every = _new(every, known)
             every = self._promising(every, trees)
-            lowest = [
-                np.argsort(one, kind="stable")[:_SCREENED] for one in self._predicted(every, trees, process)
-            ]
+            lowest = [np.argsort(one, kind="stable")[:_SCREENED] for one in self._predicted(every, trees, process)]
             self._pool = number, every[np.union1d(*lowest)]
         assert self._pool is not None
         return trees, process, self._pool[1]
@@ -224,9 +222,7 @@ class ByModel(Proposer):
         x, z = self._candidates.describe(known.counts[best])
         wait = known.target[best]
         trees = Surrogate(seed=self._seed * 1000 + number, profile="quick").fit(x, wait)
-        rows = np.concatenate(
-            [np.arange(len(best))[:_LOCAL], _LOCAL + rng.permutation(max(0, len(best) - _LOCAL))]
-        )
+        rows = np.concatenate([np.arange(len(best))[:_LOCAL], _LOCAL + rng.permutation(max(0, len(best) - _LOCAL))])
         rows = rows[: _LOCAL + _ELSEWHERE]
         return trees, GaussianProcess().fit(z[rows], np.log(wait[rows] + _SHIFT))
 

@@ -88,9 +88,7 @@ def race_packages(
     ids = np.array(package_ids(counts, plan.types))
     runner = _Runner(plan, policy, ids, counts, note)
     load = np.array([cpu_seconds(jobs).sum() for jobs in plan.workloads.values()])
-    note(
-        f"a race over {len(names)} workloads, in a field of {counted(len(counts), 'package')}: a model says which run"
-    )
+    note(f"a race over {len(names)} workloads, in a field of {counted(len(counts), 'package')}: a model says which run")
 
     def simulate(future: int, rows: np.ndarray) -> np.ndarray:
         return runner.wait(names[future], rows, objective.columns)

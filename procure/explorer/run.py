@@ -125,9 +125,7 @@ def search(
     rules = Rules(runs // n_workloads, rules.k, rules.batch, rules.stable_rounds if method == "model" else 0)
     candidates = Candidates(space, left_out_of(plan), seed, listed)
     if candidates.level:
-        note(
-            f"no package found runs every job; the best leave out {candidates.level:,}, and only such are simulated"
-        )
+        note(f"no package found runs every job; the best leave out {candidates.level:,}, and only such are simulated")
     score = CriteriaScore(plan, space, criteria)
     with contextlib.ExitStack() as stack:
         folder, kept = stack.enter_context(workspace(study, note))
@@ -284,9 +282,7 @@ def _rules(study: Study, **given: int | None) -> Rules:
         least = 0 if name == "stable_rounds" else 1
         if value is not None and value < least:
             raise ArgumentError(name, f"{value} was given; it must be {least} or more")
-    return Rules(
-        0, **{name: getattr(study.search, name) if value is None else value for name, value in given.items()}
-    )
+    return Rules(0, **{name: getattr(study.search, name) if value is None else value for name, value in given.items()})
 
 
 def _log(
@@ -346,7 +342,6 @@ def _elsewhere(known: Observations, simulator: Simulator, candidates: Candidates
     other.add(counts, answers, candidates.left_out(counts))
     first, best = known.order()[0], other.order()[0]
     here, there = (
-        (one.left_out[row], one.violation[row], one.value[row])
-        for one, row in ((known, first), (other, best))
+        (one.left_out[row], one.violation[row], one.value[row]) for one, row in ((known, first), (other, best))
     )
     return (str(stored.index[best]), float(other.value[best])) if there < here else None

@@ -199,9 +199,7 @@ def _check_trees(model: Any, n_features: int, n_targets: int) -> None:
     for place, tree in enumerate(trees):
         _check_form(tree, place, n_features)
     sizes = np.array([len(tree["parents"]) for tree in trees])
-    _check_nodes(
-        {name: np.concatenate([tree[name] for tree in trees]) for name in _NODE_ARRAYS}, sizes, n_features
-    )
+    _check_nodes({name: np.concatenate([tree[name] for tree in trees]) for name in _NODE_ARRAYS}, sizes, n_features)
 
 
 def _check_form(tree: Any, place: int, n_features: int) -> None:
@@ -225,9 +223,7 @@ def _check_nodes(nodes: dict[str, np.ndarray], sizes: np.ndarray, n_features: in
     """Check all nodes of all trees at once; ``sizes`` are the nodes of each tree."""
     first = np.repeat(np.cumsum(sizes) - sizes, sizes)
     own = np.arange(len(first)) - first
-    left, right, parents = (
-        nodes[name].astype(np.int64) for name in ("left_children", "right_children", "parents")
-    )
+    left, right, parents = (nodes[name].astype(np.int64) for name in ("left_children", "right_children", "parents"))
     inner = left != -1
     _require((inner == (right != -1)).all())
     children = np.concatenate([left[inner], right[inner]])

@@ -10,9 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
-_IMPORT = re.compile(
-    r"^\s*(?:from (procure[\w.]*) import (\([^)]*\)|[^\n]*)|import (procure[\w.]*))", re.MULTILINE
-)
+_IMPORT = re.compile(r"^\s*(?:from (procure[\w.]*) import (\([^)]*\)|[^\n]*)|import (procure[\w.]*))", re.MULTILINE)
 _SAYS_NOTHING = re.compile(r'^[ \t]*"""[\s\S]*?"""|^[ \t]*#.*$', re.MULTILINE)
 
 
@@ -56,8 +54,6 @@ def _read(path: Path) -> tuple[bytes, tuple[str, ...]]:
     text = path.read_text(encoding="utf-8")
     names: list[str] = []
     for package, imported, module in _IMPORT.findall(text):
-        names += (
-            [module] if module else [package, *(f"{package}.{name}" for name in re.findall(r"\w+", imported))]
-        )
+        names += [module] if module else [package, *(f"{package}.{name}" for name in re.findall(r"\w+", imported))]
     lines = [line for line in _SAYS_NOTHING.sub("", text).splitlines() if line.strip()]
     return hashlib.sha256("\n".join(lines).encode()).digest(), tuple(names)

@@ -70,6 +70,4 @@ def keep(
 
 def keep_array(folder: Path | None, name: str, inputs: Sequence[object], make: Callable[[], Made]) -> Made:
     """Do as `keep` with an array."""
-    return keep(
-        folder, name, inputs, make, lambda one: Archive({}, {"kept": one}), lambda kept: kept.arrays["kept"]
-    )
+    return keep(folder, name, inputs, make, lambda one: Archive({}, {"kept": one}), lambda kept: kept.arrays["kept"])

@@ -34,9 +34,7 @@ def forget_stale_kernels(root: Path = _ROOT, package: str = "procure") -> list[s
         before = dict(json.loads(record.read_text(encoding="utf-8")))
     if before.get("") == stamp:
         return []
-    paths = {
-        f"{package}.{path.parent.name}.{path.stem}": path for path in root.glob("*/*.py") if _compiles(path)
-    }
+    paths = {f"{package}.{path.parent.name}.{path.stem}": path for path in root.glob("*/*.py") if _compiles(path)}
     now = {name: code_digest(name, without=_WITHOUT_KERNELS) for name in sorted(paths)}
     stale = [name for name in now if before.get(name, now[name]) != now[name]]
     with contextlib.suppress(OSError, TableError):

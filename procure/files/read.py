@@ -138,9 +138,7 @@ def check_parquet(path: Path | io.BytesIO) -> None:
         columns = [file.schema.column(n) for n in range(file.metadata.num_columns)]
         lists = next((column.path for column in columns if column.max_repetition_level), None)
         if lists is not None:
-            raise TableError(
-                f"{path}: column {lists.partition('.')[0]} holds lists; a cell of a table is one value"
-            )
+            raise TableError(f"{path}: column {lists.partition('.')[0]} holds lists; a cell of a table is one value")
         unpacked = _VALUE_BYTES * len(columns) * sum(group.num_rows for group in groups)
         # Reading a column takes memory for its pages: what they unpack to is looked at first.
         pages = sum(group.total_byte_size for group in groups)
@@ -217,9 +215,7 @@ def read_rows(content: bytes, source: str, encoding_errors: str = "strict") -> p
 
 
 def _separator(content: bytes) -> str:
-    header = next((line for line in content[:65536].splitlines() if line.strip()), b"").decode(
-        "utf-8", "replace"
-    )
+    header = next((line for line in content[:65536].splitlines() if line.strip()), b"").decode("utf-8", "replace")
     return max(_SEPARATORS, key=lambda sep: len(next(csv.reader([header], delimiter=sep))))
 
 
@@ -229,9 +225,7 @@ def _without_extra_fields(text: str, separator: str, source: str) -> io.StringIO
     before = csv.field_size_limit(_LONGEST_FIELD)
     try:
         rows = (
-            row
-            for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
-            if row
+            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True) if row
         )
         header = next(rows)
         writer = csv.writer(out, delimiter=separator, quoting=csv.QUOTE_ALL)  # a lone return, too

@@ -110,9 +110,7 @@ class Fitted(Shown):
         return path
 
 
-def fit_site(
-    jobs: pd.DataFrame | str | Path, nodes: pd.DataFrame | str | Path, site: Site | None = None
-) -> Fitted:
+def fit_site(jobs: pd.DataFrame | str | Path, nodes: pd.DataFrame | str | Path, site: Site | None = None) -> Fitted:
     """Infer from a log the rules under which its jobs started, and learn what no rule explains.
 
     Rules are pauses (of all, of partitions, of users), limits of users and closed hours; the rest is a hold that
@@ -149,9 +147,7 @@ def fit_site(
 
 def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> Fitted:
     account = account_waits(log, system)
-    parts = [
-        (log.iloc[: int(a * len(log))], log.iloc[int(a * len(log)) : int(b * len(log))]) for a, b in FOLDS
-    ]
+    parts = [(log.iloc[: int(a * len(log))], log.iloc[int(a * len(log)) : int(b * len(log))]) for a, b in FOLDS]
     parts = [tuple(part.reset_index(drop=True) for part in pair) for pair in parts]  # type: ignore[misc]
     accounts = [account_waits(first, system) for first, _ in parts]
 
@@ -170,9 +166,7 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     best, seen = 1.0, easy
     for kind, infer in _KINDS.items():
         with step(f"trying rules: {kind}"):
-            some = [
-                _rules([*kinds, kind], first, one) for (first, _), one in zip(parts, accounts, strict=True)
-            ]
+            some = [_rules([*kinds, kind], first, one) for (first, _), one in zip(parts, accounts, strict=True)]
             if not any(infer(first, one) for (first, _), one in zip(parts, accounts, strict=True)):
                 continue
             found = tried([_Learnt(one, no_rest()) for one in some], "rules")
@@ -190,9 +184,7 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     ]
     notes = _notes(kinds, options)
     fitted = site.model_copy(update={"rules": (*(r for r in site.rules if r.kind not in _INFERRED), *rules)})
-    shown = pd.DataFrame(
-        [rule.model_dump() for rule in rules], columns=["kind", "subject", "value", "evidence"]
-    )
+    shown = pd.DataFrame([rule.model_dump() for rule in rules], columns=["kind", "subject", "value", "evidence"])
     return Fitted(fitted, system, rest, shown, pd.DataFrame(rows), notes)
 
 
@@ -274,9 +266,7 @@ def _pauses_of(key: str) -> Callable[[pd.DataFrame, Account], list[Rule]]:
         found = []
         for name, one in held.groupby(given.to_numpy()):
             if len(one) >= LEAST_OF_NAME and name:
-                evidence = (
-                    f"median time with room of {len(one):,} jobs; quartiles {_quartiles(one.to_numpy())} s"
-                )
+                evidence = f"median time with room of {len(one):,} jobs; quartiles {_quartiles(one.to_numpy())} s"
                 rule = Rule(kind="pause", subject=f"{key} {name}", value=int(one.median()), evidence=evidence)
                 found.append(rule)
         return found

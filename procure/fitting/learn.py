@@ -56,10 +56,7 @@ def features_of(jobs: pd.DataFrame, means: np.ndarray, capacity: int) -> np.ndar
     arrays = LogArrays(
         pd.factorize(jobs["user"].fillna(""))[0].astype(np.int64),
         submit,
-        *(
-            jobs[name].to_numpy(np.int64)
-            for name in ("requested_time", "n_nodes", "cpus_per_node", "mem_mb_per_node")
-        ),
+        *(jobs[name].to_numpy(np.int64) for name in ("requested_time", "n_nodes", "cpus_per_node", "mem_mb_per_node")),
     )
     watch = make_watch(arrays, means, float(max(capacity, 1)), int((origin + THURSDAY) % WEEK))
     n = len(jobs)

@@ -36,9 +36,7 @@ class Rest(NamedTuple):
         for i, key in enumerate(KEYS):
             if key in jobs and len(self.names[i]):
                 known = pd.Series(self.means[i], index=self.names[i])
-                found[:, i] = (
-                    jobs[key].fillna("").astype(str).map(known).fillna(self.mean).to_numpy(np.float64)
-                )
+                found[:, i] = jobs[key].fillna("").astype(str).map(known).fillna(self.mean).to_numpy(np.float64)
         return found
 
 

@@ -27,9 +27,7 @@ class Window(NamedTuple):
     chance: float
 
 
-def infer_windows(
-    requested: np.ndarray, room_from: np.ndarray, start: np.ndarray, clock: int
-) -> list[Window]:
+def infer_windows(requested: np.ndarray, room_from: np.ndarray, start: np.ndarray, clock: int) -> list[Window]:
     """Infer closed hours by requested time.
 
     Parameters

@@ -39,9 +39,7 @@ def recalibrated(chance: np.ndarray, earlier: np.ndarray, came: np.ndarray, age:
     order = np.argsort(earlier, kind="stable")
     first = np.linspace(0, len(order), max(1, len(order) // BLOCK) + 1).astype(np.int64)
     weight = 0.5 ** np.minimum(age / HALF_LIFE, 30)  # never nothing, so that each block has a mean
-    sums = [
-        np.add.reduceat(values[order], first[:-1]) for values in (weight * earlier, weight * came, weight)
-    ]
+    sums = [np.add.reduceat(values[order], first[:-1]) for values in (weight * earlier, weight * came, weight)]
     stated, seen, n = pooled(np.column_stack(sums)).T
     middle = stated / n
     line = np.interp(chance, middle, (seen + _DOUBT * middle) / (n + _DOUBT))

@@ -200,9 +200,7 @@ def cpu_hours(jobs: pd.DataFrame, patterns: Patterns) -> np.ndarray:
     return np.bincount(burst, cpus * jobs["run_time"].to_numpy(np.float64) / 3600, len(patterns.bursts.key))
 
 
-def reserved(
-    sure: np.ndarray, forecasts: Forecasts, hours: np.ndarray, judged: np.ndarray
-) -> dict[str, float]:
+def reserved(sure: np.ndarray, forecasts: Forecasts, hours: np.ndarray, judged: np.ndarray) -> dict[str, float]:
     """Measure what reservations for these forecasts would have held.
 
     A reservation is as large as the burst that is to come again was. Of the published borders: ``precision``

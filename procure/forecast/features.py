@@ -114,9 +114,7 @@ def _lately(patterns: Patterns, forecasts: Forecasts) -> dict[str, np.ndarray]:
     return found
 
 
-def _share(
-    known: Known, group: np.ndarray, moment: np.ndarray, days: int, prior: np.ndarray | float
-) -> np.ndarray:
+def _share(known: Known, group: np.ndarray, moment: np.ndarray, days: int, prior: np.ndarray | float) -> np.ndarray:
     """Return the share of fulfilled forecasts that became known in the last days; the prior counts four."""
     n, hits = known.until(group, moment, moment - days * DAY)
     return np.asarray((hits + 4 * prior) / (n + 4))

@@ -57,9 +57,7 @@ class Forecaster:
         self.settings = settings
         self.notes: list[str] = []
 
-    def fit(
-        self, jobs: pd.DataFrame, at: int | None = None, progress: Callable[[str], None] = silent
-    ) -> Forecaster:
+    def fit(self, jobs: pd.DataFrame, at: int | None = None, progress: Callable[[str], None] = silent) -> Forecaster:
         """Learn from what was known at a moment: jobs submitted by then, run times of jobs ended by then.
 
         Parameters
@@ -84,9 +82,7 @@ class Forecaster:
         layers = self.patterns.layers()
         if not layers:
             span = (self.at - self.patterns.first) / DAY if len(self.jobs) else 0
-            raise TableError(
-                f"{span:.1f} days of the log lie before the moment; two periods, 2 days, are needed"
-            )
+            raise TableError(f"{span:.1f} days of the log lie before the moment; two periods, 2 days, are needed")
         short = [name for name in PERIODS if name not in layers]
         self.notes = list(self.patterns.notes)
         if short:
@@ -171,9 +167,7 @@ class Forecaster:
         for step in range(1, int(days * DAY // period) + 2):
             expected = from_local(b.local[open_ones] + step * period, settings.tz)
             # The first may be late already, and still come within the tolerance.
-            expected = np.where(
-                (expected + tolerance > self.at) & (step == 1), np.maximum(expected, self.at), expected
-            )
+            expected = np.where((expected + tolerance > self.at) & (step == 1), np.maximum(expected, self.at), expected)
             due = (expected >= self.at) & (expected <= until)
             chosen = open_ones[due]
             parts.append(
@@ -244,9 +238,9 @@ class Forecaster:
 
     def _no_jobs(self) -> pd.DataFrame:
         names = ["confidence", "submit_spread", "run_time_10", "run_time_90", "every", "burst"]
-        return self.jobs.iloc[:0][
-            [*(n for n in _REQUEST if n in self.jobs), "submit_time", "run_time"]
-        ].assign(**dict.fromkeys(names, 0))
+        return self.jobs.iloc[:0][[*(n for n in _REQUEST if n in self.jobs), "submit_time", "run_time"]].assign(
+            **dict.fromkeys(names, 0)
+        )
 
 
 _REQUEST = tuple(

@@ -30,9 +30,7 @@ class Known:
         ones = np.ones(len(group))
         self._sums = [np.concatenate([[0.0], np.cumsum(column[order])]) for column in (ones, *values)]
 
-    def until(
-        self, group: np.ndarray, moment: np.ndarray, since: np.ndarray | None = None
-    ) -> list[np.ndarray]:
+    def until(self, group: np.ndarray, moment: np.ndarray, since: np.ndarray | None = None) -> list[np.ndarray]:
         """Return the count and the sums, float64[m] each, of what was known at ``moment``.
 
         With ``since``, of what had become known from then on.

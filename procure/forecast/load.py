@@ -90,9 +90,7 @@ def judge_load(jobs: pd.DataFrame, settings: PatternSettings | None = None, seed
     now = rows["now"].to_numpy()
     model = fit_quantiles(features[learnt], actual[learnt] - now[learnt], seed)
     quantiles = np.sort(predict_quantiles(model, features[judged]) + now[judged, None], axis=1).clip(0)
-    shown = rows.loc[judged, ["issued", "horizon", "target", "actual", "week_before", "now"]].reset_index(
-        drop=True
-    )
+    shown = rows.loc[judged, ["issued", "horizon", "target", "actual", "week_before", "now"]].reset_index(drop=True)
     shown[["low", "expected", "high"]] = quantiles
     shown = shown.rename(columns={"week_before": "seasonal_naive", "now": "no_change"})
     return LoadJudged(_errors(shown), shown)

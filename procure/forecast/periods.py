@@ -32,18 +32,12 @@ _CLOCK_JUMP = 2 * 3600
 class PatternSettings(Settings):
     """What counts as a burst and as a recurrence."""
 
-    by: tuple[str, ...] = Field(
-        default=("user", "cpus", "limit"), min_length=1, description="what jobs have in common"
-    )
+    by: tuple[str, ...] = Field(default=("user", "cpus", "limit"), min_length=1, description="what jobs have in common")
     gap: int = Field(default=3600, ge=1, le=LARGEST, description="s without a like job that end a burst")
     day_tolerance: int = Field(default=2 * 3600, ge=1, le=DAY // 2, description="s about the time of day")
-    week_tolerance: int = Field(
-        default=6 * 3600, ge=1, le=3 * DAY, description="s about the time of the week"
-    )
+    week_tolerance: int = Field(default=6 * 3600, ge=1, le=3 * DAY, description="s about the time of the week")
     month_tolerance: int = Field(default=DAY, ge=1, le=10 * DAY, description="s about 30 days later")
-    tz: str | None = Field(
-        default=None, description="zone of the local clock; none = the log's own clock, or UTC"
-    )
+    tz: str | None = Field(default=None, description="zone of the local clock; none = the log's own clock, or UTC")
 
     @field_validator("by")
     @classmethod
@@ -75,9 +69,7 @@ class Bursts(NamedTuple):
 
 
 def _no_bursts(n: int) -> Bursts:
-    return Bursts(
-        *(np.full(n, -1, np.int64) for _ in range(6)), *(np.full((3, n), -1, np.int64) for _ in range(4))
-    )
+    return Bursts(*(np.full(n, -1, np.int64) for _ in range(6)), *(np.full((3, n), -1, np.int64) for _ in range(4)))
 
 
 @njit(cache=True, nogil=True)
@@ -220,13 +212,9 @@ class Patterns:
         columns = {name: _column(jobs, name) for name in self.settings.by}
         known = tuple(name for name, values in columns.items() if _says_something(name, values))
         if not known:
-            raise TableError(
-                f"the log knows nothing of {', '.join(self.settings.by)}; name other columns with --by"
-            )
+            raise TableError(f"the log knows nothing of {', '.join(self.settings.by)}; name other columns with --by")
         if missing := [name for name in self.settings.by if name not in known]:
-            self.notes.append(
-                f"the log knows no {', '.join(missing)}; jobs are distinguished by {', '.join(known)}"
-            )
+            self.notes.append(f"the log knows no {', '.join(missing)}; jobs are distinguished by {', '.join(known)}")
         self.settings = self.settings.model_copy(update={"by": known})
 
     def _keys_of(self, jobs: pd.DataFrame) -> np.ndarray:
@@ -274,9 +262,7 @@ class Patterns:
     def _table_of(self, layer: int, fewest: int) -> pd.DataFrame:
         b = self.bursts
         name, period = list(PERIODS.items())[layer]
-        frame = pd.DataFrame(
-            {"root": b.root[layer], "length": b.length[layer], "n_jobs": b.n_jobs, "start": b.start}
-        )
+        frame = pd.DataFrame({"root": b.root[layer], "length": b.length[layer], "n_jobs": b.n_jobs, "start": b.start})
         frame["below"] = b.root[layer - 1] if layer else np.arange(len(b.key))
         groups = frame.groupby("root")
         found = groups.agg(
@@ -288,9 +274,7 @@ class Patterns:
             last=("start", "max"),
         )
         found["burst"] = groups["length"].apply(lambda values: values.index[-1])
-        found = found[found["length"] >= fewest].sort_values(
-            ["length", "n_bursts"], ascending=False, kind="stable"
-        )
+        found = found[found["length"] >= fewest].sort_values(["length", "n_bursts"], ascending=False, kind="stable")
         burst = found["burst"].to_numpy(np.int64)
         expected = from_local(b.local[burst] + period, self.settings.tz)
         found["next"] = expected

@@ -33,9 +33,7 @@ class Forecast(Parameters):
         le=43_200,
         description="s about a daily recurrence, for which nodes are held; weekly, three times",
     )
-    a: float = Field(
-        1 / 3, ge=0, le=1, description="confidence from which nodes are kept clear where that pays"
-    )
+    a: float = Field(1 / 3, ge=0, le=1, description="confidence from which nodes are kept clear where that pays")
     b: float = Field(2 / 3, ge=0, le=1, description="confidence from which nodes are held where that pays")
     eta: float = Field(
         0.02,

@@ -109,9 +109,7 @@ def _day_ahead(judged: LoadJudged) -> Markup:
     rows = rows[rows["target"] > rows["target"].max() - 28 * DAY]
     days = (rows["target"] - rows["target"].min()) / DAY
     made, axes = svg.figure(9, 3.6)
-    axes.fill_between(
-        days, rows["low"], rows["high"], color=svg.SKY, alpha=0.3, linewidth=0, label="90 % interval"
-    )
+    axes.fill_between(days, rows["low"], rows["high"], color=svg.SKY, alpha=0.3, linewidth=0, label="90 % interval")
     axes.plot(days, rows["seasonal_naive"], color=svg.GREY, linewidth=0.8, label="same hour a week before")
     axes.plot(days, rows["expected"], color=svg.BLUE, label="expected a day before")
     axes.plot(days, rows["actual"], color=svg.RED, linewidth=1.2, label="came")

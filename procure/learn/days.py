@@ -88,9 +88,7 @@ def within(jobs: pd.DataFrame, first: str, last: str, tz: str) -> pd.DataFrame:
     names = local_days(jobs, tz)
     part = jobs[(names >= first) & (names <= last)].reset_index(drop=True)
     if part.empty:
-        raise TableError(
-            f"no job was submitted from {first} to {last} ({tz}): there is nothing to learn from"
-        )
+        raise TableError(f"no job was submitted from {first} to {last} ({tz}): there is nothing to learn from")
     return part
 
 

@@ -46,9 +46,7 @@ def described(policy: TrainedPolicy) -> dict[str, Any]:
     else:
         for name, array in policy.arrays.items():
             meaning = f"{' × '.join(map(str, array.shape))}, root mean square"
-            rows.append(
-                {"of": "network", "what": name, "weight": float((array**2).mean() ** 0.5), "meaning": meaning}
-            )
+            rows.append({"of": "network", "what": name, "weight": float((array**2).mean() ** 0.5), "meaning": meaning})
     trained = {key: value for key, value in policy.trained.items() if key not in ("days", "curve")}
     days = policy.trained.get("days", [])
     if days:

@@ -18,17 +18,13 @@ class Estimates(Parameters):
         NO_FILE,
         description="a trained policy, whose history of run times estimates jobs; none = the requests",
     )
-    quantile: float = Field(
-        0.0, ge=0, lt=1, description="with estimates: which quantile is taken; 0 = the mean"
-    )
+    quantile: float = Field(0.0, ge=0, lt=1, description="with estimates: which quantile is taken; 0 = the mean")
 
     @field_validator("estimates")
     @classmethod
     def _has_a_history(cls, file: str) -> str:
         if file != NO_FILE and load(file).history is None:
-            raise ValueError(
-                f"{file} holds no history of run times; `procure learn train --method search` keeps one"
-            )
+            raise ValueError(f"{file} holds no history of run times; `procure learn train --method search` keeps one")
         return file
 
     @model_validator(mode="after")

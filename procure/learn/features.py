@@ -16,8 +16,7 @@ from procure.simulator.state import State
 
 FEATURES = tuple(
     (
-        "run_time requested share scarcity age n_alike known margin queue_run_time queue_share "
-        "free_run_time free_share"
+        "run_time requested share scarcity age n_alike known margin queue_run_time queue_share free_run_time free_share"
     ).split()
 )
 """Per class, each near −1 … 1: logarithms in units of about a decade, shares as they are.

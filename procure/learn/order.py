@@ -60,11 +60,7 @@ class LearnedOrder(NamedTuple):
 @kernel
 def _score(state, own, job):
     notes = own.notes
-    if (
-        notes[NOW] != state.now[0]
-        or notes[CHANGES] != state.n_changes[0]
-        or notes[SUBMITTED] != state.n_submitted[0]
-    ):
+    if notes[NOW] != state.now[0] or notes[CHANGES] != state.n_changes[0] or notes[SUBMITTED] != state.n_submitted[0]:
         _follow(state, own)
         own.shared[QUEUE] = math.log10(1.0 + state.n_waiting[0]) / 3.0
         own.shared[FREE] = free_share(state)

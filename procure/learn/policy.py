@@ -31,9 +31,7 @@ NO_HISTORY = 0.25
 """Without any history, a job is expected to run this share of its requested time."""
 
 
-def expected_before(
-    state: State | Jobs, history: RunTimes | None, quantile: float | None = None
-) -> np.ndarray:
+def expected_before(state: State | Jobs, history: RunTimes | None, quantile: float | None = None) -> np.ndarray:
     """Return what each job was expected to run before the run, or a quantile: float64[n_jobs] in queue order, s.
 
     A run knows no user's name, so this is by shape and request. Without any history, `NO_HISTORY`.
@@ -158,9 +156,7 @@ def compiled(
     """
     if trained.method == "ppo":
         if ahead:
-            raise TableError(
-                "the published agent scores no queue; rollouts (ahead) need a policy of --method search"
-            )
+            raise TableError("the published agent scores no queue; rollouts (ahead) need a policy of --method search")
         return make_agent(state, trained.arrays)
     own = make_scored(state, trained, prior)
     if ahead:

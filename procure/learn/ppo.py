@@ -61,9 +61,7 @@ def training_set(jobs: pd.DataFrame, nodes: pd.DataFrame, seed: int) -> pd.DataF
         able = np.flatnonzero(wanted & left)
         if len(able) < n:
             words = f"more than {MORE_THAN} CPUs" if what == "CPUs" else "GPUs"
-            raise TableError(
-                f"the published training set needs {n:,} jobs with {words} that fit; {len(able):,} do"
-            )
+            raise TableError(f"the published training set needs {n:,} jobs with {words} that fit; {len(able):,} do")
         parts.append(rng.choice(able, n, replace=False))
     chosen = fitting.iloc[rng.permutation(np.concatenate(parts))].reset_index(drop=True)
     return chosen.assign(submit_time=int(jobs["submit_time"].min()))
@@ -109,9 +107,7 @@ def train_ppo(
     ready = prepare(training_set(jobs, nodes, seed), nodes)
     before = _before(path, seed, reward, len(nodes))
     done = int(before.trained["steps"]) if before else 0
-    model = sb3.MaskablePPO(
-        "MlpPolicy", make_env([ready], reward), seed=seed + done, device="cpu", **SETTINGS
-    )
+    model = sb3.MaskablePPO("MlpPolicy", make_env([ready], reward), seed=seed + done, device="cpu", **SETTINGS)
     curve: list[list[float]] = []
     if before:
         _restore(model, before.arrays)

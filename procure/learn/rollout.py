@@ -249,10 +249,7 @@ def rolled_out(state, own):
         if base.room.fits(state, lines, line) and (
             best < 0
             or own.keys[notes[ORDER], line] < own.keys[notes[ORDER], best]
-            or (
-                own.keys[notes[ORDER], line] == own.keys[notes[ORDER], best]
-                and lines.first[line] < lines.first[best]
-            )
+            or (own.keys[notes[ORDER], line] == own.keys[notes[ORDER], best] and lines.first[line] < lines.first[best])
         ):
             best = line
     return start_job(state, base, lines.first[best])

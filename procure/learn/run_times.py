@@ -159,8 +159,7 @@ def _keys(jobs: pd.DataFrame, level: tuple[str, ...]) -> np.ndarray:
         return np.full(len(jobs), "", object)
     absent = {"user": "", "n_nodes": "1"}  # as `procure.tables.check` fills them
     parts = [
-        jobs[name].astype(str) if name in jobs else pd.Series(absent.get(name, "0"), index=jobs.index)
-        for name in level
+        jobs[name].astype(str) if name in jobs else pd.Series(absent.get(name, "0"), index=jobs.index) for name in level
     ]
     return parts[0].str.cat(parts[1:], sep="|").to_numpy(object)
 

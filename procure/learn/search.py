@@ -68,18 +68,14 @@ class Settings:
 
     generations: Annotated[
         Count,
-        Field(
-            description="search: simulations after which it stops; the same number and seed give the same policy."
-        ),
+        Field(description="search: simulations after which it stops; the same number and seed give the same policy."),
     ] = 150
     minutes: Annotated[float, Field(ge=0.01, description="Longest training time in minutes.")] = 10.0
     seed: Annotated[Seed, Field(description="The same seed gives the same policy.")] = 1
     n_hidden: int = 0
     population: int = 16
     days: int = 24
-    processes: Annotated[
-        int, Field(ge=1, le=MOST_PROCESSES, description="search: processes that simulate.")
-    ] = 2
+    processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES, description="search: processes that simulate.")] = 2
     without: tuple[str, ...] = ()
 
 
@@ -124,9 +120,7 @@ def free_numbers(settings: Settings) -> tuple[np.ndarray, Callable[[np.ndarray],
     if "queue" in settings.without:
         allowed[list(QUEUE_FEATURES)] = False
     if "run_times" in settings.without:
-        allowed[
-            [FEATURES.index(name) for name in ("run_time", "known", "queue_run_time", "free_run_time")]
-        ] = False
+        allowed[[FEATURES.index(name) for name in ("run_time", "known", "queue_run_time", "free_run_time")]] = False
     columns = np.flatnonzero(allowed)
     places = 0 if "places" in settings.without else n_places
     hidden_shape = (settings.n_hidden, len(columns) + 2)
@@ -198,10 +192,7 @@ def search(
             generation += 1
             asked = strategy.ask()
             chosen = rng.permutation(len(days))[: settings.days]
-            parts = [
-                (int(i), int(seed))
-                for i, seed in zip(chosen, rng.integers(0, 2**31, len(chosen)), strict=True)
-            ]
+            parts = [(int(i), int(seed)) for i, seed in zip(chosen, rng.integers(0, 2**31, len(chosen)), strict=True)]
             values, simulated = _race([arrays_of(numbers) for numbers in asked], parts, waits_of)
             strategy.tell(asked, values)
             n_simulations += simulated
@@ -271,9 +262,7 @@ def _take(days: list[Day]) -> None:
     _DAYS[:] = days
 
 
-def _waits(
-    candidates: list[dict[str, np.ndarray] | None], days: Sequence[Day], part: tuple[int, Any]
-) -> np.ndarray:
+def _waits(candidates: list[dict[str, np.ndarray] | None], days: Sequence[Day], part: tuple[int, Any]) -> np.ndarray:
     """Return the mean waits of candidates on one day, float64[n_candidates]."""
     number, seed = part
     day = (days or _DAYS)[number]
@@ -298,9 +287,7 @@ def _workers(days: Sequence[Day], processes: int) -> Iterator[Waits]:
         return
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_take, initargs=(list(days),)) as pool:
-        yield lambda candidates, parts: np.stack(
-            list(pool.map(partial(_waits, candidates, ()), parts)), axis=1
-        )
+        yield lambda candidates, parts: np.stack(list(pool.map(partial(_waits, candidates, ()), parts)), axis=1)
 
 
 def train_by_search(

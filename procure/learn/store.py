@@ -96,9 +96,7 @@ def read_policy(path: str | Path) -> TrainedPolicy:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise TableError(f"{path}: {name} holds values that are not finite; train it again")
     arrays = {
-        name.removeprefix("policy/"): array
-        for name, array in archive.arrays.items()
-        if name.startswith("policy/")
+        name.removeprefix("policy/"): array for name, array in archive.arrays.items() if name.startswith("policy/")
     }
     if method == "search":
         _check_search(path, head, arrays)
@@ -134,9 +132,7 @@ def check_shapes(
         if not right:
             words = " × ".join("any" if size is None else str(size) for size in shape)
             kind = "" if found is None else f" of {arrays[name].dtype}"
-            raise TableError(
-                f"{path}: {name} has the shape {found}{kind}; it must be {words}; train it again"
-            )
+            raise TableError(f"{path}: {name} has the shape {found}{kind}; it must be {words}; train it again")
 
 
 def _history(path: str | Path, head: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> RunTimes:

@@ -103,9 +103,7 @@ def simulated_values(
 
     Parameters and errors as for `make_case`.
     """
-    rows = results[
-        (results["workload"] == workload) & (results["policy"] == policy) & (results["status"] == "ok")
-    ]
+    rows = results[(results["workload"] == workload) & (results["policy"] == policy) & (results["status"] == "ok")]
     waits = rows.drop_duplicates("package_id", keep="last").set_index("package_id")[column]
     row_of = pd.Index(distinct["package_id"])
     unknown = waits.index.difference(row_of)

@@ -72,9 +72,7 @@ class Surrogate:
         An unknown kind.
     """
 
-    def __init__(
-        self, kind: str = "xgboost", seed: int = 1, n_jobs: int = 1, profile: str | None = None
-    ) -> None:
+    def __init__(self, kind: str = "xgboost", seed: int = 1, n_jobs: int = 1, profile: str | None = None) -> None:
         """Choose the kind and seed; nothing is computed."""
         if kind not in KINDS:
             raise TableError(f"model {kind!r} is unknown; {nearest(kind, KINDS)}")
@@ -189,7 +187,5 @@ def from_archive(archive: Archive, source: str) -> Surrogate:
     except TableError:
         raise
     except (KeyError, ValueError, TypeError, OverflowError):  # XGBoost's own error is a ValueError
-        raise TableError(
-            f"{source}: not a whole model file, a part of it is missing; train it again"
-        ) from None
+        raise TableError(f"{source}: not a whole model file, a part of it is missing; train it again") from None
     return model

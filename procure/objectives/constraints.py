@@ -178,9 +178,7 @@ def contradictions(constraints: Sequence[Constraint]) -> list[str]:
     return lines
 
 
-def explain(
-    constraints: Sequence[Constraint], values: Sequence[np.ndarray], n_known: Sequence[int]
-) -> list[str]:
+def explain(constraints: Sequence[Constraint], values: Sequence[np.ndarray], n_known: Sequence[int]) -> list[str]:
     """Say why no package satisfies all constraints.
 
     Parameters

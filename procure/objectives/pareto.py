@@ -93,9 +93,7 @@ def knee(points: np.ndarray, minimise: bool | Sequence[bool] = True) -> int:
     ----------
     Das (1999), On characterizing the knee of the Pareto curve, Structural Optimization 18.
     """
-    values = np.where(
-        np.broadcast_to(minimise, np.shape(points)), points, -np.asarray(points, dtype="float64")
-    )
+    values = np.where(np.broadcast_to(minimise, np.shape(points)), points, -np.asarray(points, dtype="float64"))
     span = np.ptp(values, axis=0)
     scaled = (values - values.min(axis=0)) / np.where(span > 0, span, 1.0)
     return int(np.argmin(scaled.sum(axis=1)))

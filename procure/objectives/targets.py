@@ -19,9 +19,7 @@ FIGURES = {
     "p95 wait": ("p95_wait_time", "s"),
     "share over 1h": ("share_over_1h", "share"),
 }
-_TARGET = re.compile(
-    r"\s*([a-z0-9 ]+?)\s*<=\s*(.+?)\s*(?:\bin\s+(\d+)\s+of\s+(\d+)(?:\s+(?:futures|workloads))?)?\s*"
-)
+_TARGET = re.compile(r"\s*([a-z0-9 ]+?)\s*<=\s*(.+?)\s*(?:\bin\s+(\d+)\s+of\s+(\d+)(?:\s+(?:futures|workloads))?)?\s*")
 _SHAPE = (
     "write 'FIGURE <= BOUND' or 'FIGURE <= BOUND in N of M futures', e.g. 'p95 wait <= 4h in 9 of 10 futures'; "
     "FIGURE is mean wait, p95 wait or share over 1h"
@@ -56,9 +54,7 @@ def parse_target(job_class: str, text: str) -> Target:
         The class or the figure is unknown, or the text cannot be read.
     """
     if job_class not in TARGET_CLASSES:
-        raise TableError(
-            f"target {job_class} = {text!r}: no such class of jobs; {nearest(job_class, TARGET_CLASSES)}"
-        )
+        raise TableError(f"target {job_class} = {text!r}: no such class of jobs; {nearest(job_class, TARGET_CLASSES)}")
     match = _TARGET.fullmatch(text)
     if match is None or " ".join(match[1].split()) not in FIGURES:
         raise TableError(f"target {job_class} = {text!r} cannot be read; {_SHAPE}")

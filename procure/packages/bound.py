@@ -82,13 +82,10 @@ def _cases(offer: Offer) -> Iterator[tuple[Offer, list[int], int | None]]:
 def _with_least(offer: Offer) -> Iterator[Offer]:
     """Yield offers of which each package has the least numbers: for each, one type is the first to have it alone."""
     members = [
-        sorted((j for j in rule.rows if offer.offered[j]), key=lambda j: (offer.costs[j, 0], j))
-        for rule in offer.least
+        sorted((j for j in rule.rows if offer.offered[j]), key=lambda j: (offer.costs[j, 0], j)) for rule in offer.least
     ]
     for alone in itertools.product(*members):
-        zero, first, last, mandatory = (
-            each.copy() for each in (offer.zero, offer.first, offer.last, offer.mandatory)
-        )
+        zero, first, last, mandatory = (each.copy() for each in (offer.zero, offer.first, offer.last, offer.mandatory))
         for rule, candidates, j in zip(offer.least, members, alone, strict=True):
             for before in candidates[: candidates.index(j)]:
                 last[before] = min(last[before], (rule.n - 1) // offer.step[before] * offer.step[before])
@@ -188,9 +185,7 @@ def _filled(offer: Offer, ways: np.ndarray, weights: list[int], j: int) -> float
     if offer.zero[j] and first == step:
         top = len(ways) - 1  # nothing is left that buys it, or any other
     n = float(ways[top])
-    spent = [
-        limit - (last + step) * int(cost) for limit, cost in zip(offer.limits, offer.costs[j], strict=True)
-    ]
+    spent = [limit - (last + step) * int(cost) for limit, cost in zip(offer.limits, offer.costs[j], strict=True)]
     if min(spent) >= 0:
         # Where type j ends before the money does, the others must have spent more than this.
         if len(spent) > 1:

@@ -233,9 +233,7 @@ def _idle(table: pd.DataFrame, busy: np.ndarray, costs: Costs) -> np.ndarray:
     return np.where(np.isnan(idle), np.where(busy == 0, 0.0, busy * share), idle)
 
 
-def existing_watts(
-    existing: pd.DataFrame, quotes: pd.DataFrame, costs: Costs
-) -> tuple[np.ndarray, np.ndarray]:
+def existing_watts(existing: pd.DataFrame, quotes: pd.DataFrame, costs: Costs) -> tuple[np.ndarray, np.ndarray]:
     """Return busy and idle watts of existing nodes, NaN where neither they nor a quote of their kind say."""
     kind = existing["kind"].astype(str)
 

@@ -129,9 +129,7 @@ def _may_join(offer: Offer, award: list[tuple[int, int]], j: int, chosen: tuple[
     held = sum(offer.category[i] == offer.category[j] for i in chosen)
     rivals = award[j][0] != NONE and any(award[i][0] == award[j][0] and award[i] != award[j] for i in chosen)
     return (
-        j not in chosen
-        and not rivals
-        and (offer.types_per_category is None or bool(held < offer.types_per_category))
+        j not in chosen and not rivals and (offer.types_per_category is None or bool(held < offer.types_per_category))
     )
 
 
@@ -184,9 +182,7 @@ class _Rows:
     nodes: np.ndarray
 
     def those(self, keep: np.ndarray) -> _Rows:
-        return _Rows(
-            self.above, self.level, self.row[keep], self.count[keep], self.rest[keep], self.nodes[keep]
-        )
+        return _Rows(self.above, self.level, self.row[keep], self.count[keep], self.rest[keep], self.nodes[keep])
 
     def counts(self, n_types: int) -> np.ndarray:
         """Return all counts, int64 (rows, types)."""
@@ -228,9 +224,7 @@ def _fill(
         yield counts, rest
 
 
-def _grown(
-    offer: Offer, types: tuple[int, ...], rows: _Rows, size: int, work: Work, last: bool
-) -> Iterator[_Rows]:
+def _grown(offer: Offer, types: tuple[int, ...], rows: _Rows, size: int, work: Work, last: bool) -> Iterator[_Rows]:
     """Yield the rows with every allowed count of the next type, at most ``size`` at a time."""
     level = rows.level - 1
     j = types[level]
@@ -267,9 +261,7 @@ def _can_have_enough(offer: Offer, types: tuple[int, ...], rows: _Rows, work: Wo
     return keep
 
 
-def _discounted(
-    offer: Offer, types: tuple[int, ...], size: int, work: Work
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _discounted(offer: Offer, types: tuple[int, ...], size: int, work: Work) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows of a combination whose discounted price fits.
 
     The rows are those that the least conceivable prices allow, less those that cost too much.
@@ -342,9 +334,7 @@ def _is_below(others: np.ndarray, height: np.ndarray) -> np.ndarray:
     return below
 
 
-def _first_of_its_kind(
-    offer: Offer, types: tuple[int, ...], counts: np.ndarray, rest: np.ndarray
-) -> np.ndarray:
+def _first_of_its_kind(offer: Offer, types: tuple[int, ...], counts: np.ndarray, rest: np.ndarray) -> np.ndarray:
     """Tell which rows no earlier combination of types holds, where neither lots nor discounts tie types.
 
     A zero count leaves open which type of the category was chosen. The same counts are a row of

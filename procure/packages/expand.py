@@ -87,9 +87,7 @@ def expand_packages(quotes: pd.DataFrame, rules: PackageRules, most: int = MOST_
             found.append(block)
             n += len(block.counts)
             if n * len(quotes) > most * MOST_TYPES:
-                raise TooManyPackages(
-                    f"a table of more than {n - 1:,} packages of {len(quotes):,} types is too large"
-                )
+                raise TooManyPackages(f"a table of more than {n - 1:,} packages of {len(quotes):,} types is too large")
         return _table(quotes, offer, found).to_pandas().astype({"package_id": object})
 
 

@@ -38,9 +38,7 @@ class OrderLines:
         """Return the quotes with what lines charge for each node in ``price_usd``: lines of its vendor, or of none."""
         for line in self.bought:
             if line.per == "node" and line.usd:
-                rows = (
-                    (quotes["vendor"] == line.vendor) if line.vendor else pd.Series(True, index=quotes.index)
-                )
+                rows = (quotes["vendor"] == line.vendor) if line.vendor else pd.Series(True, index=quotes.index)
                 quotes = quotes.assign(
                     price_usd=(quotes["price_usd"] + float(line.usd) * rows.astype("float64")).round(2)
                 )
@@ -70,18 +68,14 @@ class OrderLines:
             for line in self.bought
             if line.percent is not None
         ]
-        return rules.model_copy(
-            update={"fixed_cost_usd": round(fixed, 2), "discounts": (*rules.discounts, *off)}
-        )
+        return rules.model_copy(update={"fixed_cost_usd": round(fixed, 2), "discounts": (*rules.discounts, *off)})
 
     def notes(self) -> list[str]:
         """Say what is bought beside the servers, and what is not."""
         notes = []
         if self.bought:
             names = listed([line.name or line.kind for line in self.bought])
-            notes.append(
-                f"quotes: the order has lines beside the servers, US$ {self.fixed_usd:,.2f} in all: {names}"
-            )
+            notes.append(f"quotes: the order has lines beside the servers, US$ {self.fixed_usd:,.2f} in all: {names}")
         if self.left:
             names = listed([line.name for line in self.left])
             notes.append(f"quotes: not bought: {names}; [offers] warranty_years chooses a warranty")

@@ -119,9 +119,7 @@ class QuoteFile:
         if not any(counts.values()):
             return []
         n, left = counts["guess"], counts["warning"]
-        return [
-            f"{self.path}: {n} cells or columns were guessed, {left} left out; `procure quotes check` lists them"
-        ]
+        return [f"{self.path}: {n} cells or columns were guessed, {left} left out; `procure quotes check` lists them"]
 
 
 def read_quotes(path: str | Path, reading: OfferReading | None = None) -> pd.DataFrame:
@@ -240,9 +238,7 @@ def _checked(path: Path, sheet: SheetTable) -> QuoteFile:
         where = sheet.where[error.row].get(error.column, ("", ""))
         given = sheet.given[error.row].get(error.column, "")
         what = error.what.removeprefix(f"{given!r} ")
-        findings.append(
-            Finding("error", where[0], where[1], error.column, given if what != error.what else "", what)
-        )
+        findings.append(Finding("error", where[0], where[1], error.column, given if what != error.what else "", what))
         bad.add(error.row)
     quotes = quotes.drop(index=sorted(bad)).reset_index(drop=True) if bad else quotes
     quotes = check_quotes(quotes, str(path)) if len(quotes) else quotes
@@ -267,9 +263,7 @@ def _repeated(sheet: SheetTable, frame: pd.DataFrame) -> list[tuple[int, Finding
     for row, name in enumerate(frame.get("name", ())):
         if name in first:
             also, here = sheet.where[first[name]]["name"], sheet.where[row]["name"]
-            place = ", ".join(
-                filter(None, (f"sheet {also[0]}" if also[0] and also[0] != here[0] else "", also[1]))
-            )
+            place = ", ".join(filter(None, (f"sheet {also[0]}" if also[0] and also[0] != here[0] else "", also[1])))
             what = f"duplicate {name!r}, also in {place}; each name must be unique"
             found.append((row, Finding("error", here[0], here[1], "name", "", what)))
         first.setdefault(name, row)

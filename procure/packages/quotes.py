@@ -45,12 +45,8 @@ def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[
     yield from _rate_errors(quotes, source)
     for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):
         if {low, high} <= set(quotes):
-            for row in np.flatnonzero(
-                (quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool)
-            ).tolist():
-                yield _refused(
-                    quotes, row, low, source, f"at most {high} is allowed, {quotes[high].iloc[row]:g}"
-                )
+            for row in np.flatnonzero((quotes[low] > quotes[high]).fillna(False).to_numpy(dtype=bool)).tolist():
+                yield _refused(quotes, row, low, source, f"at most {high} is allowed, {quotes[high].iloc[row]:g}")
     for column in ("price_usd", "power_w", "rack_units"):
         for row in np.flatnonzero(quotes[column] > _LARGEST).tolist() if column in quotes else ():
             yield _refused(quotes, row, column, source, f"at most {_LARGEST:g} is allowed")
@@ -66,9 +62,7 @@ def price_notes(quotes: pd.DataFrame) -> list[str]:
     names = quotes.loc[quotes["price_usd"] == 0, "name"].tolist()
     if not names:
         return []
-    return [
-        f"careful: {counted(len(names), 'type')} {'costs' if len(names) == 1 else 'cost'} US$ 0: {listed(names)}"
-    ]
+    return [f"careful: {counted(len(names), 'type')} {'costs' if len(names) == 1 else 'cost'} US$ 0: {listed(names)}"]
 
 
 def with_core_rates(quotes: pd.DataFrame, source: str = "quote table") -> pd.DataFrame:

@@ -135,7 +135,6 @@ class PackageRules(Settings):
     def _something_left(self) -> PackageRules:
         if self.fixed_cost_usd >= self.budget_usd:
             raise ValueError(
-                f"fixed_cost_usd {self.fixed_cost_usd:,.2f} leaves nothing of "
-                f"budget_usd {self.budget_usd:,.2f}"
+                f"fixed_cost_usd {self.fixed_cost_usd:,.2f} leaves nothing of budget_usd {self.budget_usd:,.2f}"
             )
         return self

@@ -18,9 +18,7 @@ def mem_mb(mem_gb: pd.Series) -> np.ndarray:
 
 def request_shapes(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the distinct requests of a job table and how many jobs make each, in column ``n_jobs``."""
-    return (
-        jobs.groupby(REQUEST, sort=False, dropna=False, observed=True).size().rename("n_jobs").reset_index()
-    )
+    return jobs.groupby(REQUEST, sort=False, dropna=False, observed=True).size().rename("n_jobs").reset_index()
 
 
 def shape_of(jobs: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
@@ -50,20 +48,14 @@ def fits(types: pd.DataFrame, shapes: pd.DataFrame) -> np.ndarray:
         return types[has].to_numpy()[:, None] >= shapes[asked].to_numpy()[None, :]
 
     has, asked = (
-        [
-            frozenset(part.strip().casefold() for part in str(text).split("|")) - {""}
-            for text in table["gpu_type"]
-        ]
+        [frozenset(part.strip().casefold() for part in str(text).split("|")) - {""} for text in table["gpu_type"]]
         for table in (types, shapes)
     )
     pairs = {(a, b): not a or not b or bool(a & b) for a in set(has) for b in set(asked)}
     same = np.array([[pairs[a, b] for b in asked] for a in has], dtype=bool).reshape(len(has), len(asked))
     same |= shapes["gpus_per_node"].to_numpy()[None, :] == 0
     return (
-        enough("cpus", "cpus_per_node")
-        & enough("mem_mb", "mem_mb_per_node")
-        & enough("gpus", "gpus_per_node")
-        & same
+        enough("cpus", "cpus_per_node") & enough("mem_mb", "mem_mb_per_node") & enough("gpus", "gpus_per_node") & same
     )
 
 

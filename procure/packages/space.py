@@ -81,11 +81,7 @@ class Space:
         j = np.asarray(members)[np.argmax(liked, axis=1)]
         wanted = n - counts[:, members].sum(axis=1) + counts[rows, j]
         enough = np.maximum(self.offer.first[j], -(-wanted // self.offer.step[j]) * self.offer.step[j])
-        use = (
-            (liked.max(axis=1, initial=-1.0) >= 0)
-            & (wanted > counts[rows, j])
-            & (rng.random(len(rows)) < 0.5)
-        )
+        use = (liked.max(axis=1, initial=-1.0) >= 0) & (wanted > counts[rows, j]) & (rng.random(len(rows)) < 0.5)
         counts[rows[use], j[use]] = np.minimum(enough, self.offer.last[j])[use]
         return counts
 
@@ -100,9 +96,7 @@ class Space:
             if ask.size:
                 j = order[ask, place]
                 now, top = counts[ask, j], offer.most(counts[ask], j)
-                drawn = now + np.floor(rng.random(ask.size) * (np.maximum(top, now) - now + 1)).astype(
-                    np.int64
-                )
+                drawn = now + np.floor(rng.random(ask.size) * (np.maximum(top, now) - now + 1)).astype(np.int64)
                 counts[rows[ask], j] = np.maximum(offer.at_most(j, drawn), now)
         spend = np.ones(len(counts), dtype=bool) if self.offer.maximal else rng.random(len(counts)) < 0.5
         last_first = np.where((np.arange(order.shape[1]) < few[:, None]) & (order >= 0), order, -1)
@@ -148,9 +142,7 @@ class Space:
         new = distinct_rows(new[offer.affordable(new) & offer.enough(new)])
         return new[~rows_in(new, counts)]
 
-    def _exchanged(
-        self, new: np.ndarray, given: np.ndarray, taken: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _exchanged(self, new: np.ndarray, given: np.ndarray, taken: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Buy the wanted type, then spend the rest."""
         offer, bought = self.offer, new > 0
         bought[np.arange(len(new)), taken] = offer.offered[taken]

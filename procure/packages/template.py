@@ -171,9 +171,7 @@ def _choices(sheet: Any, column: int, choices: str, strict: bool = True) -> None
     from openpyxl.utils import get_column_letter
     from openpyxl.worksheet.datavalidation import DataValidation
 
-    drop_down = DataValidation(
-        type="list", formula1=f'"{choices}"', allow_blank=True, showErrorMessage=strict
-    )
+    drop_down = DataValidation(type="list", formula1=f'"{choices}"', allow_blank=True, showErrorMessage=strict)
     sheet.add_data_validation(drop_down)
     letter = get_column_letter(column)
     drop_down.add(f"{letter}2:{letter}500")

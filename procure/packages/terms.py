@@ -63,9 +63,7 @@ def _check_names(rule: str, given: Iterable[str], known: pd.Series) -> None:
     names = known.unique()
     for name in given:
         if name not in names:
-            raise TableError(
-                f"packages.{rule}.{name}: the quotes have no such {known.name}; {nearest(name, names)}"
-            )
+            raise TableError(f"packages.{rule}.{name}: the quotes have no such {known.name}; {nearest(name, names)}")
 
 
 def _limits(rules: PackageRules) -> dict[str, int]:
@@ -90,9 +88,7 @@ def _costs(quotes: pd.DataFrame, prices: PriceList, limits: dict[str, int]) -> n
         values = quotes[column] if column in quotes else pd.Series(np.nan, index=quotes.index)
         if values.isna().any():
             row = int(np.flatnonzero(values.isna())[0])
-            raise TableError(
-                f"packages.{name}: needs the {column} of every quote; {quotes['name'].iloc[row]} has none"
-            )
+            raise TableError(f"packages.{name}: needs the {column} of every quote; {quotes['name'].iloc[row]} has none")
         costs[:, k] = np.rint(values.to_numpy() * SCALES[name]).astype(np.int64)
     return costs
 
@@ -113,9 +109,7 @@ def _awards(quotes: pd.DataFrame, rules: PackageRules) -> tuple[np.ndarray, np.n
     return lot, vendor
 
 
-def _check_mandatory_lots(
-    quotes: pd.DataFrame, bound: np.ndarray, lot: np.ndarray, vendor: np.ndarray
-) -> None:
+def _check_mandatory_lots(quotes: pd.DataFrame, bound: np.ndarray, lot: np.ndarray, vendor: np.ndarray) -> None:
     """Refuse mandatory types of different vendors of one lot; ``bound`` are the mandatory types of lots."""
     held: dict[int, int] = {}
     for row in bound:

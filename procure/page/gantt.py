@@ -31,9 +31,7 @@ def bars(schedule: pd.DataFrame) -> pd.DataFrame:
     """
     columns = ["start_time", "end_time", "node_ids"]
     if not set(columns) <= set(schedule.columns):
-        raise TableError(
-            "not a schedule: start_time, end_time and node_ids are needed (see `procure simulate`)"
-        )
+        raise TableError("not a schedule: start_time, end_time and node_ids are needed (see `procure simulate`)")
     numbered = schedule[columns].reset_index(drop=True)
     ran = numbered.loc[numbered["start_time"].notna() & (numbered["node_ids"].astype(str) != "")]
     if ran.empty:
@@ -94,9 +92,7 @@ def gantt_text(schedule: pd.DataFrame, nodes: list[str] | None = None, step: int
         rows[node, lane][start // step : -(-end // step)] = _LETTERS[job % len(_LETTERS)]
     names = {node: printable(node) for node in nodes}
     margin = max(map(len, names.values()))
-    lines = [
-        f"{'' if lane else names[node]:<{margin}} |{''.join(cells)}|" for (node, lane), cells in rows.items()
-    ]
+    lines = [f"{'' if lane else names[node]:<{margin}} |{''.join(cells)}|" for (node, lane), cells in rows.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -12,9 +12,7 @@ from procure.files import whole_file
 def check_pdf() -> None:
     """Raise `TableError` if WeasyPrint is missing."""
     if find_spec("weasyprint") is None:
-        raise TableError(
-            "a PDF needs WeasyPrint: pip install 'procure-hpc[pdf]'; or print the HTML from a browser"
-        )
+        raise TableError("a PDF needs WeasyPrint: pip install 'procure-hpc[pdf]'; or print the HTML from a browser")
 
 
 def write_pdf(path: str | Path, html: str) -> Path:

@@ -50,9 +50,7 @@ def entry(name: str) -> Entry:
     found = plugins.load(plugins.POLICIES, name, "policy")
     if not isinstance(found, Entry):
         (point, *_) = plugins.offered(plugins.POLICIES)[name]
-        raise TableError(
-            f"policy {name!r} of an installed package: {point.value} is no procure.policies.catalog.Entry"
-        )
+        raise TableError(f"policy {name!r} of an installed package: {point.value} is no procure.policies.catalog.Entry")
     return found
 
 
@@ -180,9 +178,7 @@ def spec(policy: str, parameters: Mapping[str, Any] | None = None, folder: Path 
         if isinstance(value, bool) and key in legal and model.model_fields[key].annotation in (int, float)
     ]
     try:
-        made = validate(
-            model, {key: given[key] for key in given if key in legal} | dict(found.preset), folder
-        )
+        made = validate(model, {key: given[key] for key in given if key in legal} | dict(found.preset), folder)
     except ValidationError as error:
         lines += problems(error)
     if lines:

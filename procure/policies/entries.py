@@ -58,9 +58,7 @@ POLICIES: dict[str, Entry] = {
     ),
     "easy": _easy("fcfs, and jobs that do not delay the first one's reservation overtake"),
     "easy-sjf": _easy("easy, trying the shortest requested time first behind the reservation", order="sjf"),
-    "easy-by-time": _easy(
-        "easy, overtaking only by what ends strictly before the reservation", by_time_only=True
-    ),
+    "easy-by-time": _easy("easy, overtaking only by what ends strictly before the reservation", by_time_only=True),
     "easy-last-two": _easy("easy, estimating a job by its user's last two run times", last_two=True),
     "conservative": Entry(
         "procure.policies.conservative:Conservative",
@@ -80,9 +78,7 @@ POLICIES: dict[str, Entry] = {
         True,
         True,
     ),
-    "tabu": Entry(
-        "procure.policies.gaps:TabuSearch", "best-gap, improved by tabu search over the plan's order", True
-    ),
+    "tabu": Entry("procure.policies.gaps:TabuSearch", "best-gap, improved by tabu search over the plan's order", True),
     "priority": _queue("Strict", "priority", f"age, fair share and size, weighted; {_AFTER}"),
     "wfp3": _queue("Strict", "wfp3", f"largest (wait / run time)³ × CPUs first; {_AFTER}"),
     "unicef": _queue("Strict", "unicef", f"largest wait / (log₂ CPUs × run time) first; {_AFTER}"),

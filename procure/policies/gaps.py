@@ -206,11 +206,7 @@ def follow_plan(state, own, best):
         begin_plan(state, own.plan)
         _lay(state, own, np.int64(0), n)
     job = state.previous_waiting[n_jobs]
-    while (
-        job != n_jobs
-        and state.previous_waiting[job] != n_jobs
-        and state.previous_waiting[job] >= notes[N_SEEN]
-    ):
+    while job != n_jobs and state.previous_waiting[job] != n_jobs and state.previous_waiting[job] >= notes[N_SEEN]:
         job = state.previous_waiting[job]
     while job != n_jobs:
         if job >= notes[N_SEEN]:

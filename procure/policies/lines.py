@@ -89,9 +89,7 @@ def make_lines(state: State, order: Any, by_shape: bool, apart: tuple[np.ndarray
         scores = np.empty(n_jobs)
         specialised(_fill_scores, order)(state, order, scores)
         rank[np.argsort(scores, kind="stable")] = np.arange(n_jobs)
-    line_of = numbered(
-        *(alike or (np.zeros(n_jobs, np.int64),)), *([state.shape] if by_shape else []), *apart
-    )
+    line_of = numbered(*(alike or (np.zeros(n_jobs, np.int64),)), *([state.shape] if by_shape else []), *apart)
     size = np.bincount(line_of)
     width = 1 << np.ceil(np.log2(size)).astype(np.int64)
     root = np.cumsum(2 * width) - 2 * width
@@ -301,9 +299,7 @@ def first_of(state, lines, place, fitting_only):
     least = np.inf
     for i in range(lines.counters[N_FILLED]):
         line = filled[i]
-        if lines.refused[line] == lines.counters[DECISION] or (
-            fitting_only and not place.fits(state, lines, line)
-        ):
+        if lines.refused[line] == lines.counters[DECISION] or (fitting_only and not place.fits(state, lines, line)):
             continue
         job = first[line]
         if lines.ranked:

@@ -92,9 +92,7 @@ class Owners(Parameters):
         if not self.owners:
             raise ValueError("hold=owners needs owners=GROUP@SHARE, such as owners=physics@0.3")
         if hasattr(self, "depth") or not hasattr(self, "hold"):
-            raise ValueError(
-                "hold=owners goes with fcfs and first-fit; a reservation would take nodes of others"
-            )
+            raise ValueError("hold=owners goes with fcfs and first-fit; a reservation would take nodes of others")
         return self
 
     def make_with(self, state: State, facts: Facts) -> Any:
@@ -134,9 +132,7 @@ def read_owners(text: str) -> dict[str, float]:
         except ValueError:
             value = math.nan
         if not name or name in found or not 0 < value <= 1:
-            raise ValueError(
-                f"owners: {one!r} cannot be read; write GROUP@SHARE, such as physics@0.3, each group once"
-            )
+            raise ValueError(f"owners: {one!r} cannot be read; write GROUP@SHARE, such as physics@0.3, each group once")
         found[name] = value
     if sum(found.values()) > 1 + 1e-9:
         raise ValueError(f"owners: the shares of {text} are {sum(found.values()):g} together; at most 1")

@@ -40,9 +40,7 @@ class Nodes(NamedTuple):
     spare_gpus: np.ndarray  # int64[n_nodes]
     open: np.ndarray  # bool[n_nodes], the nodes that a hold-back leaves to a job
     masked: bool  # there is such a hold-back
-    reserved: (
-        np.ndarray
-    )  # int64[n_nodes], the first entries: on shared or unlike nodes, those of the reservation
+    reserved: np.ndarray  # int64[n_nodes], the first entries: on shared or unlike nodes, those of the reservation
     denied: np.ndarray  # int64[n_lines], the reservation beside which the line is known not to fit
     notes: np.ndarray  # int64[2]
 
@@ -196,12 +194,7 @@ def choose(state, job, place, spared):
     n_nodes = free_cpus.size
     found = np.int64(0)  # of a constant's type, what is called with it would be compiled twice
     for node in range(n_nodes):
-        if (
-            free_cpus[node] < cpus
-            or free_mem[node] < mem
-            or free_gpus[node] < gpus
-            or (node_types[node] & types) == 0
-        ):
+        if free_cpus[node] < cpus or free_mem[node] < mem or free_gpus[node] < gpus or (node_types[node] & types) == 0:
             continue
         if spared and (spare_cpus[node] < cpus or spare_mem[node] < mem or spare_gpus[node] < gpus):
             continue
@@ -266,8 +259,7 @@ def _sink(margins, nodes, i, n):
     while child < n:
         other = child + 1
         if other < n and (
-            margins[other] > margins[child]
-            or (margins[other] == margins[child] and nodes[other] > nodes[child])
+            margins[other] > margins[child] or (margins[other] == margins[child] and nodes[other] > nodes[child])
         ):
             child = other
         if left > margins[child] or (left == margins[child] and node > nodes[child]):

@@ -338,11 +338,7 @@ def _split(line, k, moment):
 def _merge(line, k):
     """Take the step behind a step away if it changes nothing."""
     after = line.behind[k]
-    if (
-        line.cpus[after] == line.cpus[k]
-        and line.mem[after] == line.mem[k]
-        and line.gpus[after] == line.gpus[k]
-    ):
+    if line.cpus[after] == line.cpus[k] and line.mem[after] == line.mem[k] and line.gpus[after] == line.gpus[k]:
         _take_away(line, k, after)
 
 

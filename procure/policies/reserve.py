@@ -82,9 +82,7 @@ def _reserve_first(state, own):
     planned = 0
     for i in range(n):
         job = plan.jobs[i]
-        if planned == own.depth or (
-            scheduler.holds and not scheduler.hold.admits(state, job, scheduler.reserved)
-        ):
+        if planned == own.depth or (scheduler.holds and not scheduler.hold.admits(state, job, scheduler.reserved)):
             continue
         planned += 1
         start = place.earliest(state, plan, job, 2 * FAR, 2 * FAR)
@@ -118,10 +116,7 @@ def _first_behind(state, own):
     lines, best = own.scheduler.lines, np.int64(WAIT)
     for i in range(lines.counters[N_FILLED]):
         line = lines.filled[i]
-        if (
-            not own.scheduler.place.fits(state, lines, line)
-            or lines.refused[line] == lines.counters[DECISION]
-        ):
+        if not own.scheduler.place.fits(state, lines, line) or lines.refused[line] == lines.counters[DECISION]:
             continue
         if best != WAIT and not precedes(state, lines, lines.first[line], best):
             continue

@@ -110,9 +110,7 @@ class Composed(Ordered):
         """Return what gives the columns that the place adds to the schedule, if it does."""
         return None
 
-    def make_scheduler(
-        self, state: State, order: str, by_shape: bool = True, by_estimate: bool = False
-    ) -> Scheduler:
+    def make_scheduler(self, state: State, order: str, by_shape: bool = True, by_estimate: bool = False) -> Scheduler:
         """Make what every composed scheduler has of its own in a run.
 
         With ``by_shape`` all jobs of a line ask for the same, with ``by_estimate`` they are expected to run as long.

@@ -25,10 +25,7 @@ def with_seams(model: type[Parameters], given: Mapping[str, Any]) -> type[Parame
         What is chosen cannot be loaded.
     """
     kinds = {
-        key: kind
-        for key, field in model.model_fields.items()
-        for kind in field.metadata
-        if isinstance(kind, Seam)
+        key: kind for key, field in model.model_fields.items() for kind in field.metadata if isinstance(kind, Seam)
     }
     if not kinds:
         return model

@@ -47,9 +47,7 @@ def guesses(
         week = np.expm1(asked[_WEEK].to_numpy(dtype=float))
         found["recent"] = Forecast(np.where(np.isnan(week), middle, week))
     if "slurm_wait" in jobs.columns:
-        estimate = pd.to_numeric(jobs["slurm_wait"], errors="coerce").to_numpy(dtype=float, na_value=np.nan)[
-            test
-        ]
+        estimate = pd.to_numeric(jobs["slurm_wait"], errors="coerce").to_numpy(dtype=float, na_value=np.nan)[test]
         found["slurm"] = Forecast(np.where(np.isnan(estimate), middle, np.nan_to_num(estimate)))
     return found
 

@@ -42,9 +42,7 @@ def fit_quantiles(
     )
 
 
-def fit_chances(
-    features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> Booster:
+def fit_chances(features: np.ndarray, happened: np.ndarray, n_rounds: int, seed: int, **settings: object) -> Booster:
     """Boost the chance of an event; the last column, a deadline, may only raise it."""
     monotone = tuple([0] * (features.shape[1] - 1) + [1])
     settings |= {"objective": "binary:logistic", "monotone_constraints": monotone}
@@ -76,9 +74,7 @@ def fit_plain(
     )
 
 
-def fit_booster(
-    features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object
-) -> Booster:
+def fit_booster(features: np.ndarray, target: np.ndarray, n_rounds: int, seed: int, **settings: object) -> Booster:
     """Boost a target (n,) from features (n, m), float32; ``settings`` are XGBoost's, with an ``objective``."""
     import xgboost
 
@@ -98,9 +94,7 @@ def fit_booster(
     n_trees = np.asarray(settings.get("quantile_alpha", 0.0)).size
     with step(f"boosting on {len(target):,} rows", n_rounds, "round") as one:
         return _taken(
-            xgboost.train(
-                parameters | settings, data, n_rounds, callbacks=[_counter(one, n_trees * len(target))]
-            )
+            xgboost.train(parameters | settings, data, n_rounds, callbacks=[_counter(one, n_trees * len(target))])
         )
 
 

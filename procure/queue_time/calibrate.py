@@ -95,9 +95,7 @@ def with_interval(curve: np.ndarray, share: float) -> np.ndarray:
     once = at_once(curve)
     kept = 0.5 - KEPT / 2, 0.5 + KEPT / 2
     levels = np.empty((len(curve), len(GRID)))
-    for row, (old, new) in enumerate(
-        zip(interval_levels(SHARE, once), interval_levels(share, once), strict=True)
-    ):
+    for row, (old, new) in enumerate(zip(interval_levels(SHARE, once), interval_levels(share, once), strict=True)):
         low = new[0] if old[0] else 0.0
         levels[row] = np.interp(GRID, [0.0, old[0], *kept, old[1], 1.0], [0.0, low, *kept, new[1], 1.0])
     return quantiles_at(curve, levels)
@@ -158,9 +156,7 @@ def shifts(stated: np.ndarray, happened: np.ndarray, weight: np.ndarray) -> np.n
     """
     found = np.empty((len(DEADLINES), len(_PLACES)))
     for one in range(len(DEADLINES)):
-        near = (
-            np.maximum(1 - np.abs(stated[:, one, None] - _PLACES) * (len(_PLACES) - 1), 0) * weight[:, None]
-        )
+        near = np.maximum(1 - np.abs(stated[:, one, None] - _PLACES) * (len(_PLACES) - 1), 0) * weight[:, None]
         off = near * (happened[:, one] - stated[:, one])[:, None]
         found[one] = off.sum(axis=0) / (near.sum(axis=0) + N_SHRINK / len(_PLACES))
     return found
@@ -198,10 +194,7 @@ def relevelled(curve: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """Move curves (n, len(GRID)) so that their chances at `DEADLINES` are shifted; order and ends stay."""
     stated = chances_at(curve)
     moved = np.column_stack(
-        [
-            np.clip(own + np.interp(own, _PLACES, by), 0.0, 1.0)
-            for own, by in zip(stated.T, shift, strict=True)
-        ]
+        [np.clip(own + np.interp(own, _PLACES, by), 0.0, 1.0) for own, by in zip(stated.T, shift, strict=True)]
     )
     moved = np.maximum.accumulate(np.where((stated <= 0) | (stated >= 1), stated, moved), axis=1)
     levels = np.tile(GRID, (len(curve), 1))

@@ -29,9 +29,7 @@ class Caution:
     doubt: float = 0.0
 
 
-def cautions(
-    site: SiteModel, asked: Request, here: Situation, near: Neighbours, with_state: bool
-) -> list[Caution]:
+def cautions(site: SiteModel, asked: Request, here: Situation, near: Neighbours, with_state: bool) -> list[Caution]:
     """Return what the model does not know of a job that is submitted now.
 
     Parameters

@@ -57,9 +57,7 @@ class Distribution:
             return Distribution(np.array([_pooled(curve, usual, waited) for curve in self.curve]))
         gone = chance_by(self.curve, waited)
         left = quantiles_at(self.curve, gone[:, None] + (1 - gone[:, None]) * GRID) - waited
-        return Distribution(
-            np.where((gone > 1 - LEAST)[:, None], _as_long_again(waited), np.maximum(left, 0.0))
-        )
+        return Distribution(np.where((gone > 1 - LEAST)[:, None], _as_long_again(waited), np.maximum(left, 0.0)))
 
 
 def _as_long_again(waited: float) -> np.ndarray:
@@ -70,9 +68,7 @@ def _pooled(curve: np.ndarray, usual: np.ndarray, waited: float) -> np.ndarray:
     """Return the quantiles at `calibrate.GRID` of what remains after a wait by two curves together."""
     ends = np.concatenate([curve, usual])
     knots = np.concatenate([[waited], np.unique(ends[ends > waited])])
-    own, other = (
-        np.interp(np.log1p(knots), np.log1p(one), GRID, left=0.0, right=1.0) for one in (curve, usual)
-    )
+    own, other = (np.interp(np.log1p(knots), np.log1p(one), GRID, left=0.0, right=1.0) for one in (curve, usual))
     gone = (1 - USUAL) * own + USUAL * other
     if len(knots) == 1 or gone[0] > 1 - LEAST * USUAL:
         return _as_long_again(waited)

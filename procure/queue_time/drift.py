@@ -31,9 +31,7 @@ def bounds(features: pd.DataFrame) -> dict[str, list[float]]:
     }
 
 
-def warnings(
-    known: dict[str, list[float]], now: pd.DataFrame, window: tuple[int, int], moment: int
-) -> list[str]:
+def warnings(known: dict[str, list[float]], now: pd.DataFrame, window: tuple[int, int], moment: int) -> list[str]:
     """Return which loads of a moment lie outside the training window's, a sentence each.
 
     Parameters

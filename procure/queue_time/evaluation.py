@@ -81,11 +81,7 @@ def queue_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
         known |= jobs["end_time"].notna()
     if "state" in jobs.columns:
         known |= jobs["state"].astype(str).str.upper().isin(["PENDING", "PD"])
-    return (
-        without_starts(jobs)[known.to_numpy()]
-        .sort_values("submit_time", kind="stable")
-        .reset_index(drop=True)
-    )
+    return without_starts(jobs)[known.to_numpy()].sort_values("submit_time", kind="stable").reset_index(drop=True)
 
 
 def make_splits(
@@ -270,9 +266,7 @@ def _trained_again(
     return spans
 
 
-def _theirs(
-    found: Evaluation, group: list[Split], method: str, seed: int, k: int, progress: Progress
-) -> Forecast:
+def _theirs(found: Evaluation, group: list[Split], method: str, seed: int, k: int, progress: Progress) -> Forecast:
     points = []
     for split in group:
         _say(split, method, progress)
@@ -306,9 +300,7 @@ def _ours(found: Evaluation, group: list[Split], deadlines: list[float], how: _H
     cuts = [float(split.cut or 0) for split in group] + [float(outcomes.submit[group[-1].test[-1]] + 1)]
     for split, cut, ends in zip(group, cuts[:-1], cuts[1:], strict=True):
         _say(split, "procure", how.progress)
-        own = (
-            chosen if mixture is None else replace(chosen, holdout=0.0)
-        )  # it goes on with the first one's mixture
+        own = chosen if mixture is None else replace(chosen, holdout=0.0)  # it goes on with the first one's mixture
         model = QueueTimeModel(own).learn(found.features, outcomes, split.train, cut)
         mixture = mixture or model.mixture
         asked = np.flatnonzero((outcomes.submit >= cut) & (outcomes.submit < ends))
@@ -341,9 +333,7 @@ def _read(said: Distribution, deadlines: list[float], curve: np.ndarray | None =
 
 
 def _say(split: Split, method: str, progress: Progress) -> None:
-    progress(
-        f"{split.name} {split.label}: {method}, {len(split.train):,} rows to train on".replace("  ", " ")
-    )
+    progress(f"{split.name} {split.label}: {method}, {len(split.train):,} rows to train on".replace("  ", " "))
 
 
 def coverage_by(
@@ -372,12 +362,9 @@ def weights_by_month(found: Evaluation, split: str) -> dict[str, dict[str, float
     """Return the mixture's mean weight of each expert by month of submission (UTC)."""
     rows, stated = found.stated[split]
     moment = pd.to_datetime(found.jobs["submit_time"].to_numpy()[rows], unit="s")
-    table = (
-        pd.DataFrame(stated.weights, columns=list(NAMES)).groupby(moment.to_period("M").astype(str)).mean()
-    )
+    table = pd.DataFrame(stated.weights, columns=list(NAMES)).groupby(moment.to_period("M").astype(str)).mean()
     return {
-        str(month): {name: round(float(value), 4) for name, value in row.items()}
-        for month, row in table.iterrows()
+        str(month): {name: round(float(value), 4) for name, value in row.items()} for month, row in table.iterrows()
     }
 
 

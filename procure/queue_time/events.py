@@ -77,9 +77,7 @@ class Events:
         """Return where each question's group begins."""
         return np.zeros(n, np.int64) if group is None else self.first[group]
 
-    def total(
-        self, names: Sequence[str], time: np.ndarray, group: np.ndarray | None = None
-    ) -> list[np.ndarray]:
+    def total(self, names: Sequence[str], time: np.ndarray, group: np.ndarray | None = None) -> list[np.ndarray]:
         """Sum values over each group's events before each moment; one search serves all names."""
         return self._between(names, self.begin(len(time), group), self.before(time, group))
 

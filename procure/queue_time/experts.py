@@ -60,9 +60,7 @@ def guess(features: pd.DataFrame, name: str, otherwise: float) -> np.ndarray:
     return np.where(np.isnan(found), otherwise, found)
 
 
-def stack(
-    boosted: Mapping[str, np.ndarray], features: pd.DataFrame, usual: np.ndarray, mean: float
-) -> np.ndarray:
+def stack(boosted: Mapping[str, np.ndarray], features: pd.DataFrame, usual: np.ndarray, mean: float) -> np.ndarray:
     """Return every expert's quantiles of every row.
 
     Parameters
@@ -102,9 +100,7 @@ def _lately(features: pd.DataFrame, usual: np.ndarray) -> dict[str, np.ndarray]:
     """Return the recent quantiles at `calibrate.GRID`; where a window is empty, those of the next wider one."""
     found = {}
     wider = {"month": None, "week": "month", "day": "week", "shape": "week", "user": "week"}
-    seven: dict[str | None, np.ndarray] = {
-        None: np.tile(np.interp(recent.LEVELS, GRID, usual), (len(features), 1))
-    }
+    seven: dict[str | None, np.ndarray] = {None: np.tile(np.interp(recent.LEVELS, GRID, usual), (len(features), 1))}
     for name, other in wider.items():
         columns = features[recent.columns(name)].to_numpy(dtype=float)
         seven[name] = np.where(np.isnan(columns), seven[other], columns)

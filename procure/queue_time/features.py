@@ -116,9 +116,7 @@ def _in_use(log: Log, ask: Log, out: dict[str, np.ndarray], seen: dict[str, floa
     ends = Events.of(np.where(log.start < NEVER, log.end, NEVER), amounts | {"n": np.ones(log.n)})
     names = [*amounts, "n"]
     in_use = dict(zip(names, _difference(starts, ends, names, log.submit), strict=True))
-    most = {
-        name: np.maximum.accumulate(np.maximum(in_use[name], max(seen.get(name, 1), 1))) for name in amounts
-    }
+    most = {name: np.maximum.accumulate(np.maximum(in_use[name], max(seen.get(name, 1), 1))) for name in amounts}
     for name in amounts:
         used, whole = in_use[name][ask.row], most[name][ask.row]
         out[f"{name}_in_use"] = used
@@ -171,9 +169,7 @@ def _queue(log: Log, ask: Log, out: dict[str, np.ndarray]) -> dict[str, Queue]:
     return queues
 
 
-def _at_most(
-    queue: Queue, level: np.ndarray, work: np.ndarray, asked: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _at_most(queue: Queue, level: np.ndarray, work: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Count the waiting jobs, and their CPU-seconds, whose level is at most that of the job asked about."""
     own = level[asked]
     n_ahead, work_ahead = np.zeros(len(own)), np.zeros(len(own))
@@ -290,9 +286,7 @@ def _drain(log: Log, ask: Log, queues: dict[str, Queue], starts: Starts, out: di
     out["work_ahead_seconds"] = out["shorter_queued_cpu_seconds"] / out["capacity_seen"]
 
 
-def _expected_backlog(
-    log: Log, ask: Log, queues: dict[str, Queue], known: dict[str, np.ndarray]
-) -> np.ndarray:
+def _expected_backlog(log: Log, ask: Log, queues: dict[str, Queue], known: dict[str, np.ndarray]) -> np.ndarray:
     """Return the seconds that the most CPUs which the partition has used within a day need for the work ahead.
 
     The user's own waiting jobs use the share of their limits that the user's last jobs used, all others what the last
@@ -304,9 +298,7 @@ def _expected_backlog(
     mine = np.where(np.isnan(known["user_limit_used"]), usual, known["user_limit_used"])
     ahead = known["partition_queued_cpu_seconds"]
     own = np.minimum(known["user_queued_cpu_seconds"], ahead)
-    endless = queues["partition"].total(np.where(limit > 0, 0.0, cpus)) * np.expm1(
-        np.nan_to_num(known["log_run"])
-    )
+    endless = queues["partition"].total(np.where(limit > 0, 0.0, cpus)) * np.expm1(np.nan_to_num(known["log_run"]))
     ran = log.start < NEVER
     amounts = {"cpus": cpus, "until": cpus * (log.start + limit)}
     begun = Events.of(log.start, amounts, log.partition, n_partitions)

@@ -100,9 +100,7 @@ class Booster:
         rows = np.arange(len(features))[:, None]
         value, own = self.nodes["value"].astype(np.float64), self.trees["output"] == 0
         for here, there in itertools.pairwise(way):
-            np.add.at(
-                found, (rows, self.nodes["feature"][here[:, own]]), value[there[:, own]] - value[here[:, own]]
-            )
+            np.add.at(found, (rows, self.nodes["feature"][here[:, own]]), value[there[:, own]] - value[here[:, own]])
         return found
 
     def to_bytes(self) -> bytes:
@@ -169,8 +167,7 @@ def _can_be_walked(booster: Booster) -> bool:
         and ((output >= 0) & (output < len(booster.base))).all()
     )
     return bool(
-        legal
-        and all(np.isfinite(values).all() for values in (booster.base, nodes["value"], nodes["threshold"]))
+        legal and all(np.isfinite(values).all() for values in (booster.base, nodes["value"], nodes["threshold"]))
     )
 
 

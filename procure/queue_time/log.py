@@ -98,9 +98,7 @@ class Log:
                 keep[past] = True
         kept = self.take(self.order[keep])
         order = np.argsort(np.argsort(kept.order))
-        return replace(kept, row=np.arange(kept.n), order=order), int(
-            order[np.flatnonzero(kept.row == me)[0]]
-        )
+        return replace(kept, row=np.arange(kept.n), order=order), int(order[np.flatnonzero(kept.row == me)[0]])
 
 
 UNKNOWN = 2.0**50
@@ -142,9 +140,7 @@ class Outcomes:
 
     def then(self, later: Outcomes) -> Outcomes:
         """Return these and those of later jobs."""
-        return Outcomes(
-            *(np.concatenate([getattr(self, f.name), getattr(later, f.name)]) for f in fields(self))
-        )
+        return Outcomes(*(np.concatenate([getattr(self, f.name), getattr(later, f.name)]) for f in fields(self)))
 
     def __len__(self) -> int:
         """Return how many jobs there are."""
@@ -186,9 +182,7 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
     wait = wait_times(jobs)
     if np.nanmin(wait, initial=0.0) < 0:
         row = int(np.flatnonzero(wait < 0)[0])
-        raise TableError(
-            f"row {row + 1}, column start_time: the job starts {-wait[row]:.0f} s before submission"
-        )
+        raise TableError(f"row {row + 1}, column start_time: the job starts {-wait[row]:.0f} s before submission")
     submit = jobs["submit_time"].to_numpy()
     order = np.argsort(submit, kind="stable")
     origin = int(submit[order[0]]) if len(submit) else 0
@@ -205,9 +199,7 @@ def read_jobs(jobs: pd.DataFrame) -> Log:
         return np.where(np.isnan(values), NEVER, np.nan_to_num(values) - origin).astype(np.int64)
 
     start, end = moment("start_time"), moment("end_time")
-    end = np.where(
-        (end == NEVER) & (start < NEVER) & ("end_time" not in jobs), start + column("run_time"), end
-    )
+    end = np.where((end == NEVER) & (start < NEVER) & ("end_time" not in jobs), start + column("run_time"), end)
     end = np.maximum(end, np.where(start < NEVER, start, submit))
     limit = column("requested_time").astype(np.int64)
     nodes = column("n_nodes", 1).astype(np.int64)

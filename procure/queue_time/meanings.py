@@ -79,38 +79,28 @@ def _in_use(match: re.Match[str]) -> Meaning:
     return {
         "in_use": Meaning(f"{amount} in use", unit, "in_use"),
         "in_use_share": Meaning(f"{amount} in use, of the most seen so far", "share", "in_use"),
-        "free_after": Meaning(
-            f"{amount} left of the most seen so far once the job has started", unit, "in_use"
-        ),
+        "free_after": Meaning(f"{amount} left of the most seen so far once the job has started", unit, "in_use"),
     }[match[2]]
 
 
 def _waiting(match: re.Match[str]) -> Meaning:
     return {
         "depth": Meaning(f"waiting {_jobs(match[1])}", "jobs", "ahead"),
-        "queued_cpu_seconds": Meaning(
-            f"CPUs × time limit of the waiting {_jobs(match[1])}", "CPU s", "ahead"
-        ),
+        "queued_cpu_seconds": Meaning(f"CPUs × time limit of the waiting {_jobs(match[1])}", "CPU s", "ahead"),
         "oldest_age": Meaning(f"longest time that a waiting {_JOB[match[1]]} has waited", "s", "ahead"),
     }[match[2]]
 
 
 def _last_waits(whose: str, n: int) -> str:
     return (
-        f"wait of the last {_JOB[whose]} to start"
-        if n == 1
-        else f"mean wait of the last {n} {_jobs(whose)} to start"
+        f"wait of the last {_JOB[whose]} to start" if n == 1 else f"mean wait of the last {n} {_jobs(whose)} to start"
     )
 
 
 def _before(match: re.Match[str]) -> Meaning:
-    which = {"1": "last", "2": "2nd last", "3": "3rd last"}.get(
-        match[2], f"{match[2]}th last"
-    ) + f" {_JOB[match[1]]}"
+    which = {"1": "last", "2": "2nd last", "3": "3rd last"}.get(match[2], f"{match[2]}th last") + f" {_JOB[match[1]]}"
     return {
-        "so_far": Meaning(
-            f"how long the {which} submitted waited, or has waited so far", "ln(1 + s)", "before"
-        ),
+        "so_far": Meaning(f"how long the {which} submitted waited, or has waited so far", "ln(1 + s)", "before"),
         "waits": Meaning(f"whether the {which} submitted still waits", "0 or 1", "before"),
         "ago": Meaning(f"time since the {which} was submitted", "s", "before"),
     }[match[3]]

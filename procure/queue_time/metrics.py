@@ -89,9 +89,7 @@ def calibration_bins(chance: np.ndarray, happened: np.ndarray) -> pd.DataFrame:
     """
     number = np.minimum((chance * 10).astype(int), 9)
     frame = pd.DataFrame({"bin": number, "stated": chance, "observed": happened.astype(float)})
-    bins = frame.groupby("bin").agg(
-        n=("stated", "size"), stated=("stated", "mean"), observed=("observed", "mean")
-    )
+    bins = frame.groupby("bin").agg(n=("stated", "size"), stated=("stated", "mean"), observed=("observed", "mean"))
     bins.insert(1, "share", bins["n"] / len(chance))
     bins["gap"] = 100 * (bins["observed"] - bins["stated"])
     return bins.reset_index()
@@ -107,9 +105,7 @@ def worst_gap(chance: np.ndarray, happened: np.ndarray, weight: np.ndarray) -> f
         np.bincount(number, weight * one, minlength=10) for one in (np.ones(len(chance)), chance, happened)
     )
     large = share > 0.02 * weight.sum()
-    return (
-        float(100 * np.abs((observed - stated)[large] / share[large]).max()) if large.any() else float("nan")
-    )
+    return float(100 * np.abs((observed - stated)[large] / share[large]).max()) if large.any() else float("nan")
 
 
 def calibration(
@@ -166,9 +162,7 @@ def judge(wait: np.ndarray, forecast: Forecast, deadlines: dict[str, float], bas
         "mse_log10": mse_log10(wait, point),
         "within_2x": within(wait, point, 2),
         "within_3x": within(wait, point, 3),
-        "pinball": pinball(
-            wait, np.repeat(point[:, None], len(LEVELS), 1) if quantiles is None else quantiles
-        ),
+        "pinball": pinball(wait, np.repeat(point[:, None], len(LEVELS), 1) if quantiles is None else quantiles),
         "coverage_90": None if interval is None else float(covered(wait, interval).mean()),
         "median_width_90": None if interval is None else float(np.median(interval[:, 1] - interval[:, 0])),
     }

@@ -128,9 +128,7 @@ class Mixture:
             1 / np.sqrt(self.jobs.rank[window]),
         )
 
-    def roll(
-        self, jobs: Outcomes, raw: np.ndarray, top: float, until: float = UNKNOWN, every: float = 0
-    ) -> Stated:
+    def roll(self, jobs: Outcomes, raw: np.ndarray, top: float, until: float = UNKNOWN, every: float = 0) -> Stated:
         """State the distribution of jobs as they come, and learn from each outcome when it is known.
 
         Parameters
@@ -276,11 +274,7 @@ def _news(
         parts.append((jobs.left[off], off, np.full(len(off), low), age[off], kind))
     time, row, begin, end, kind = (np.concatenate(part) for part in zip(*parts, strict=True))
     if every and np.isfinite(since):
-        late = (
-            since + np.ceil((time - since) / every) * every
-            if np.isfinite(every)
-            else np.full(len(time), UNKNOWN)
-        )
+        late = since + np.ceil((time - since) / every) * every if np.isfinite(every) else np.full(len(time), UNKNOWN)
         if np.isfinite(every):
             # What happens before the pass ends is learnt at its end, not lost between two passes.
             late = np.where(time < until, np.minimum(late, np.nextafter(until, 0)), late)

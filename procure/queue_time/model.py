@@ -100,9 +100,7 @@ class QueueTimeModel:
     most_waiting: list[float] = field(default_factory=lambda: [np.inf] * len(DEPTHS))
     mixture: Mixtures = field(default_factory=Mixtures)
 
-    def learn(
-        self, features: pd.DataFrame, outcomes: Outcomes, train: np.ndarray, cut: float
-    ) -> QueueTimeModel:
+    def learn(self, features: pd.DataFrame, outcomes: Outcomes, train: np.ndarray, cut: float) -> QueueTimeModel:
         """Weigh the experts on the last of the training rows, then fit them on all of them.
 
         Parameters
@@ -258,13 +256,8 @@ class QueueTimeModel:
         """Return what the boosters say of each row, s: two curves (n, len(calibrate.GRID)), three points (n,)."""
         matrix = self.matrix(features)
         pairs = [self._curves(member, matrix) for member in self.members]
-        found = {
-            name: np.mean([pair[i] for pair in pairs], axis=0)
-            for i, name in enumerate(("quantile", "chance"))
-        }
-        found |= {
-            name: np.maximum(predict(booster, matrix).ravel(), 0.0) for name, booster in self.plain.items()
-        }
+        found = {name: np.mean([pair[i] for pair in pairs], axis=0) for i, name in enumerate(("quantile", "chance"))}
+        found |= {name: np.maximum(predict(booster, matrix).ravel(), 0.0) for name, booster in self.plain.items()}
         found["hgb_log"] = np.expm1(np.minimum(found["hgb_log"], self.top))
         return found
 

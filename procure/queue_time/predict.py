@@ -296,9 +296,7 @@ def conclude(choices: pd.DataFrame) -> str:
     when = when if when == "at once" else f"in about {when}"
     saved = asked["median"] - best["median"]
     if saved < max(60, 0.2 * asked["median"]):
-        return (
-            f"Ask as you did: no other way to do the same work is expected to start much sooner than {when}."
-        )
+        return f"Ask as you did: no other way to do the same work is expected to start much sooner than {when}."
     less = best["cpus"] * best["requested_time"] < 0.9 * asked["cpus"] * asked["requested_time"]
     limit = f" for {roughly(best['requested_time'])}" if best["requested_time"] else ""
     limit += ", if your job ends by then" if less else ""
@@ -348,9 +346,7 @@ def pending_waits(
     return pd.DataFrame(rows)
 
 
-def _in_its_place(
-    table: pd.DataFrame, row: int, behind: np.ndarray, now: int
-) -> tuple[pd.DataFrame, np.ndarray]:
+def _in_its_place(table: pd.DataFrame, row: int, behind: np.ndarray, now: int) -> tuple[pd.DataFrame, np.ndarray]:
     """Return a job table in which a waiting job comes now and nobody waits behind it, and its place, the last."""
     others = table[~behind & (np.arange(len(table)) != row) & (table["submit_time"] <= now).to_numpy()]
     again = table.iloc[[row]].assign(submit_time=now)

@@ -152,9 +152,7 @@ def _finished(log_file: Path | None, n_rows: int, seed: int) -> dict[int, dict[s
                 break
             raise TableError(f"{log_file}, line {number}: not a line of a k sweep; remove the file") from None
         if known != (n_rows, seed):
-            raise TableError(
-                f"{log_file}: belongs to a sweep over other rows or another seed; name a new file"
-            )
+            raise TableError(f"{log_file}: belongs to a sweep over other rows or another seed; name a new file")
     return done
 
 

@@ -96,9 +96,7 @@ def _replay_all(submit, start, end, left, cpus, limit, guess, capacity, starts, 
                 kept += 1
         waiting[kept] = i
         n_waiting = kept + 1
-        out[i] = replay_queue(
-            now, running[:n_running], waiting[:n_waiting], start, cpus, limit, guess, capacity[i]
-        )
+        out[i] = replay_queue(now, running[:n_running], waiting[:n_waiting], start, cpus, limit, guess, capacity[i])
     return out
 
 

@@ -24,9 +24,7 @@ _METHODS = (
     "split method mae rmse mse_log10 within_2x within_3x pinball deadline_accuracy majority_accuracy "
     "coverage_90 brier brier_base"
 ).split()
-_DEADLINES = (
-    "split method deadline_label tp fp fn tn deadline_accuracy precision recall f1 majority_accuracy"
-).split()
+_DEADLINES = ("split method deadline_label tp fp fn tn deadline_accuracy precision recall f1 majority_accuracy").split()
 
 
 def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | None = None) -> Path:
@@ -71,9 +69,8 @@ def write_report(evaluation: Evaluation, path: Path, seed: int = 0, tz: str | No
 def _about(n_jobs: int, known: np.ndarray) -> str:
     """Say how many jobs there are and how long they wait; ``known`` are the waits that are known, s."""
     half = float(np.median(known))
-    return (
-        f"{counted(n_jobs, 'job')}, {len(known):,} with a known wait: {duration(known.mean())} on average, "
-        + (f"half of them under {duration(half)}" if half else "most start at once")
+    return f"{counted(n_jobs, 'job')}, {len(known):,} with a known wait: {duration(known.mean())} on average, " + (
+        f"half of them under {duration(half)}" if half else "most start at once"
     )
 
 

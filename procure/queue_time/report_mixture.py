@@ -34,9 +34,7 @@ def pictures(evaluation: Evaluation, tz: str | None = None) -> list[dict[str, st
             {
                 "split": split,
                 "weights": _weights(split, week, stated.weights, top),
-                "losses": _losses(
-                    split, week[known], wait[known], stated.experts[known], stated.curve[known], top
-                ),
+                "losses": _losses(split, week[known], wait[known], stated.experts[known], stated.curve[known], top),
                 "intervals": _intervals(split, week[known], wait[known], stated.curve[known]),
             }
         )
@@ -50,9 +48,7 @@ def _weights(split: str, week: pd.Index, weights: np.ndarray, top: np.ndarray) -
     axes.stackplot(table.index, 100 * table.to_numpy().T, labels=list(table.columns), colors=colours)
     axes.set(xlabel="week of submission", ylabel="weight in the mixture (%)", ylim=(0, 100))
     axes.legend(framealpha=0.9, fontsize=7, loc="lower left")
-    return svg.inline(
-        figure, f"weights-{split}", f"weight of each expert by week, {split}; white is all others"
-    )
+    return svg.inline(figure, f"weights-{split}", f"weight of each expert by week, {split}; white is all others")
 
 
 def _losses(
@@ -63,9 +59,7 @@ def _losses(
     curve: np.ndarray,
     top: np.ndarray,
 ) -> Markup:
-    said = {NAMES[i]: np.expm1(experts[:, i, MIDDLE].astype(float)) for i in top} | {
-        "mixture": curve[:, MIDDLE]
-    }
+    said = {NAMES[i]: np.expm1(experts[:, i, MIDDLE].astype(float)) for i in top} | {"mixture": curve[:, MIDDLE]}
     table = pd.DataFrame({name: np.abs(point - wait) for name, point in said.items()}).groupby(week).mean()
     figure, axes = svg.figure()
     for place, name in enumerate(table.columns):
@@ -83,13 +77,9 @@ def _intervals(split: str, week: pd.Index, wait: np.ndarray, curve: np.ndarray) 
     frame = {"low": low, "median": curve[:, MIDDLE], "high": high}
     stated = pd.DataFrame(frame).groupby(week).median()
     weeks = pd.Series(wait).groupby(week)
-    came = pd.DataFrame(
-        [_came(one) for _, one in weeks], index=stated.index, columns=["low", "median", "high"]
-    )
+    came = pd.DataFrame([_came(one) for _, one in weeks], index=stated.index, columns=["low", "median", "high"])
     figure, axes = svg.figure()
-    axes.fill_between(
-        stated.index, stated["low"], stated["high"], color=svg.BLUE, alpha=0.25, label="stated, 9 in 10"
-    )
+    axes.fill_between(stated.index, stated["low"], stated["high"], color=svg.BLUE, alpha=0.25, label="stated, 9 in 10")
     axes.plot(stated.index, stated["median"], color=svg.BLUE, label="stated median")
     axes.plot(came.index, came["median"], color=svg.ORANGE, marker=".", label="median of the waits")
     for end, label in (("low", "9 in 10 of the waits"), ("high", None)):

@@ -96,9 +96,7 @@ def live_state(tz: str | None = None) -> pd.DataFrame:
     except subprocess.TimeoutExpired:
         raise TableError("squeue has not answered within 60 s; try again, or give --state") from None
     if done.returncode:
-        raise TableError(
-            f"squeue failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else '?'}"
-        )
+        raise TableError(f"squeue failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else '?'}")
     return parse_state(done.stdout, "squeue", tz)
 
 
@@ -110,9 +108,7 @@ def parse_state(text: str, source: str, tz: str | None = None) -> pd.DataFrame:
     names = _layout(lines, source)
     if lines and lines[0].split("|")[0].strip() == "JOBID":
         lines = lines[1:]
-    refuse_many_tasks(
-        (line.split("|")[names.index("JOBID")].strip() for line in lines if "[" in line), source
-    )
+    refuse_many_tasks((line.split("|")[names.index("JOBID")].strip() for line in lines if "[" in line), source)
     rows = []
     for number, line in enumerate(lines, 1):
         cells = [cell.strip() for cell in line.split("|")]
@@ -128,15 +124,11 @@ def _layout(lines: list[str], source: str) -> tuple[str, ...]:
         missing = [name for name in _HEADER if name not in first and name not in _OPTIONAL]
         if missing:
             more = f", and {', '.join(missing[1:])}" if missing[1:] else ""
-            raise TableError(
-                f"{source}: squeue's column {missing[0]} is missing{more}; write the file with {COMMAND}"
-            )
+            raise TableError(f"{source}: squeue's column {missing[0]} is missing{more}; write the file with {COMMAND}")
         return tuple(first)
     names = _LAYOUTS.get(len(first))
     if names is None or first[names.index("STATE")].upper() not in _STATES:
-        raise TableError(
-            f"{source}: an unknown layout of squeue ({len(first)} fields); write it with {COMMAND}"
-        )
+        raise TableError(f"{source}: an unknown layout of squeue ({len(first)} fields); write it with {COMMAND}")
     return names
 
 
@@ -153,9 +145,7 @@ def _rows(cells: dict[str, str], where: str, tz: str | None) -> list[dict[str, o
         nodes = max(int(cells["NODES"].split("-")[0]), 1)
         cpus = max(int(cells["CPUS"]), 1)
     except ValueError:
-        raise TableError(
-            f"{where}: CPUS {cells['CPUS']!r} and NODES {cells['NODES']!r} are not counts"
-        ) from None
+        raise TableError(f"{where}: CPUS {cells['CPUS']!r} and NODES {cells['NODES']!r} are not counts") from None
     if np.isnan(limit) or np.isnan(memory):
         raise TableError(
             f"{where}: TIME_LIMIT {cells['TIME_LIMIT']!r} or MIN_MEMORY {cells['MIN_MEMORY']!r} is unreadable"

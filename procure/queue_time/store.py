@@ -29,8 +29,7 @@ _COUNTS = ("n_errors", "seen", "until", "share")
 _TEXT = ("job_id", "user", "partition")
 _NUMBER = tuple(
     (
-        "submit_time requested_time run_time n_nodes cpus_per_node mem_mb_per_node gpus_per_node start_time "
-        "end_time"
+        "submit_time requested_time run_time n_nodes cpus_per_node mem_mb_per_node gpus_per_node start_time end_time"
     ).split()
 )
 
@@ -126,9 +125,7 @@ def _parts(
     return arrays, boosters, {"k": model.k, "seed": model.seed}
 
 
-def _assemble(
-    method: str, settings: dict[str, Any], archive: Archive, source: str
-) -> QueueTimeModel | Published:
+def _assemble(method: str, settings: dict[str, Any], archive: Archive, source: str) -> QueueTimeModel | Published:
     arrays = archive.arrays
 
     def read(name: str) -> Booster:
@@ -141,8 +138,7 @@ def _assemble(
         model = QueueTimeModel(Settings(**settings), names, arrays["deadlines"], float(arrays["longest"]))
         model.usual, model.mean, model.most_waiting = arrays["usual"], mean, most_waiting
         model.members = [
-            Member(*(read(f"{kind}{position}") for kind in ("quantile", "chance")))
-            for position in range(n_members)
+            Member(*(read(f"{kind}{position}") for kind in ("quantile", "chance"))) for position in range(n_members)
         ]
         plain = [name for name in arrays if name.startswith("plain_")]
         model.plain = {name.removeprefix("plain_"): read(name) for name in plain}
@@ -156,9 +152,7 @@ def _assemble(
     published = Published(settings["k"], settings["seed"])
     published.low, published.high, published.centres = arrays["low"], arrays["high"], arrays["centres"]
     published.base = read("base")
-    published.boosters = {
-        int(name.removeprefix("group")): read(name) for name in arrays if name.startswith("group")
-    }
+    published.boosters = {int(name.removeprefix("group")): read(name) for name in arrays if name.startswith("group")}
     return published
 
 

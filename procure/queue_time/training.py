@@ -124,8 +124,7 @@ def update(site: SiteModel, jobs: pd.DataFrame, refit: bool = False) -> tuple[Si
     unended = site.history[site.history["end_time"].isna()]
     if jobs["submit_time"].max() < site.about["last"] and not _among(jobs, unended).any():
         raise TableError(
-            "the log ends before the model's own does and has no job that waited or ran then; "
-            "nothing to continue with"
+            "the log ends before the model's own does and has no job that waited or ran then; nothing to continue with"
         )
     if refit:
         both = _joined(site.history, jobs, np.ones(len(jobs), bool))
@@ -262,9 +261,7 @@ def _joined(history: pd.DataFrame, jobs: pd.DataFrame, new: np.ndarray) -> pd.Da
     return joined.sort_values("submit_time", kind="stable").reset_index(drop=True)
 
 
-def _learn_more(
-    model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFrame, fresh: np.ndarray
-) -> None:
+def _learn_more(model: QueueTimeModel, joined: pd.DataFrame, features: pd.DataFrame, fresh: np.ndarray) -> None:
     """Let a model's mixtures see what became of the jobs it followed, and the new jobs."""
     outcomes = Outcomes.of(joined)
     now = dict(zip(zip(outcomes.name, outcomes.submit, strict=True), range(len(outcomes)), strict=True))
@@ -274,9 +271,7 @@ def _learn_more(
                 followed.left[position] = outcomes.left[now[key]]
                 followed.started[position] = outcomes.started[now[key]]
     new = features.iloc[fresh]
-    model.mixture.roll(
-        outcomes.take(fresh), model.experts(new), model.beyond(new), model.top, _known_until(outcomes)
-    )
+    model.mixture.roll(outcomes.take(fresh), model.experts(new), model.beyond(new), model.top, _known_until(outcomes))
 
 
 def choose_k(

@@ -108,9 +108,7 @@ def fit_chance(train: pd.DataFrame) -> dict[str, Any]:
     rises = (train["d_wait"] > 0).to_numpy()
     centre, scale = matrix.mean(axis=0), matrix.std(axis=0) + 1e-9
     if rises.all() or not rises.any():
-        raise TableError(
-            "every window's wait moved the same way; a trend cannot be learnt from so short a log"
-        )
+        raise TableError("every window's wait moved the same way; a trend cannot be learnt from so short a log")
     fitted = LogisticRegression(C=0.1, max_iter=500).fit((matrix - centre) / scale, rises)
     return {
         "centre": centre.tolist(),

@@ -55,9 +55,7 @@ def roll(
                 waiting -= 1
             if kind[news] == 1:
                 for expert in range(len(prior)):
-                    errors[expert, n_errors % N_ERRORS] = np.log1p(end[news]) - float(
-                        spread[one, expert, MIDDLE]
-                    )
+                    errors[expert, n_errors % N_ERRORS] = np.log1p(end[news]) - float(spread[one, expert, MIDDLE])
                 n_errors += 1
                 if n_errors % EVERY == 0:
                     moved[:] = _offsets(errors, n_errors)

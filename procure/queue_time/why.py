@@ -100,9 +100,7 @@ def neighbours(here: Situation) -> Neighbours:
         if not len(rows):
             return 0.0
         at = log.submit[rows[-_LAST:]][:, None]
-        there = (
-            (log.submit < at) & (log.left >= at) & (log.partition == log.partition[rows[-_LAST:]][:, None])
-        )
+        there = (log.submit < at) & (log.left >= at) & (log.partition == log.partition[rows[-_LAST:]][:, None])
         return float(np.median(there.sum(axis=1)))
 
     this_week = np.flatnonzero(begun & shape & (log.start >= now - 7 * DAY))
@@ -202,9 +200,7 @@ def because(
 def _reconcile(near: Neighbours, median: float, topics_said: Collection[str]) -> list[str]:
     """Say in a sentence why the forecast is much shorter or longer than what was seen lets expect."""
     waits = {"like": _like_waits(near), "user": near.own, "lately": near.lately}
-    waited = {
-        topic: float(np.median(waits[topic])) for topic in waits if topic in topics_said and len(waits[topic])
-    }
+    waited = {topic: float(np.median(waits[topic])) for topic in waits if topic in topics_said and len(waits[topic])}
     forecast_s = max(median, 60.0)
     apart = {topic: max(wait, 60.0) / forecast_s for topic, wait in waited.items()}
     topic = max(apart, key=lambda one: abs(np.log(apart[one])), default=None)
@@ -219,9 +215,7 @@ def _reconcile(near: Neighbours, median: float, topics_said: Collection[str]) ->
     if median < 60 and near.ahead and "ahead" in topics_said:
         if 2 * near.larger_ahead >= near.ahead:
             all_of = "all" if near.larger_ahead == near.ahead else f"{near.larger_ahead:,} of them"
-            return [
-                f"Your job may start before those ahead: {all_of} ask for more CPUs or more time than it does."
-            ]
+            return [f"Your job may start before those ahead: {all_of} ask for more CPUs or more time than it does."]
         return [_by_the_model(median, "jobs are ahead")]
     return []
 
@@ -237,9 +231,7 @@ def _other_requests(asked: Request, median: float, change: Callable[[Request], f
     for part in (2, 4):
         if asked.requested_time >= part * 600:
             shorter = replace(asked, requested_time=asked.requested_time // part)
-            choices.append(
-                (f"{roughly(shorter.requested_time)} instead of {roughly(asked.requested_time)}", shorter)
-            )
+            choices.append((f"{roughly(shorter.requested_time)} instead of {roughly(asked.requested_time)}", shorter))
     if asked.cpus >= 2:
         cpus = asked.cpus // 2
         fewer = replace(asked, cpus=cpus, nodes=max(1, min(asked.nodes, cpus)))
@@ -251,9 +243,7 @@ def _other_requests(asked: Request, median: float, change: Callable[[Request], f
     if soonest > min(0.8 * median, median - 60):
         return []
     brings = roughly(soonest)
-    what = (
-        "let it start at once, as likely as not" if brings == "at once" else f"bring the median to {brings}"
-    )
+    what = "let it start at once, as likely as not" if brings == "at once" else f"bring the median to {brings}"
     return [f"Asking for {text} would {what}."]
 
 
@@ -337,11 +327,7 @@ def _habits(seen: _Seen) -> list[str]:
     mine, usual = seen.features["user_limit_used"], seen.features["limit_used"]
     if seen.request.user and np.isfinite(mine):
         return [f"Your last jobs ran for {mine:.0%} of the time that they asked for."]
-    return (
-        [f"The last jobs to end ran for {usual:.0%} of the time that they asked for."]
-        if np.isfinite(usual)
-        else []
-    )
+    return [f"The last jobs to end ran for {usual:.0%} of the time that they asked for."] if np.isfinite(usual) else []
 
 
 def _before(seen: _Seen) -> list[str]:
@@ -358,9 +344,7 @@ def _before(seen: _Seen) -> list[str]:
 def _clock(seen: _Seen) -> list[str]:
     day, hour = _DAYS[int(seen.features["weekday"])], int(seen.features["hour"])
     effect = "later" if seen.longer else "sooner"
-    return [
-        f"Jobs submitted at this time ({day}, {hour:02d}:00 to {hour:02d}:59 UTC) tend to start {effect}."
-    ]
+    return [f"Jobs submitted at this time ({day}, {hour:02d}:00 to {hour:02d}:59 UTC) tend to start {effect}."]
 
 
 def _request(seen: _Seen) -> list[str]:
@@ -398,9 +382,7 @@ def _waited(waits: np.ndarray) -> str:
     return f"waited {about}" if one else f"waited {about} at the median"
 
 
-def changed_median(
-    site: SiteModel, state: pd.DataFrame | None, here: Situation
-) -> Callable[[Request], float | None]:
+def changed_median(site: SiteModel, state: pd.DataFrame | None, here: Situation) -> Callable[[Request], float | None]:
     """Return a function that predicts the median wait of another request in a job's place; see `because`."""
 
     def change(request: Request) -> float | None:

@@ -80,9 +80,7 @@ class Evaluation:
             shown = wide.reset_index().rename(columns={"threshold": ">", "n_hits": "hits"})
             tables[f"precision@{self.sweep['k'].iloc[0]} as the threshold rises"] = shown
         if len(self.choices):
-            tables["the simulated package that each way to combine the days would buy"] = _rounded(
-                self.choices
-            )
+            tables["the simulated package that each way to combine the days would buy"] = _rounded(self.choices)
         return tables
 
     def verdict(self) -> list[str]:
@@ -206,9 +204,7 @@ def _true_waits(truth: str | Path | Study | pd.DataFrame, results: StudyResults)
     return waits
 
 
-def _apart(
-    results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None
-) -> Evaluation:
+def _apart(results: StudyResults, feature_sets: list[str], rule: str, truth: list[np.ndarray] | None) -> Evaluation:
     study, tables, notes = results.plan.study, [], []
     for i, case in enumerate(results.cases):
         predictions = results.rankings(case, feature_sets)
@@ -216,9 +212,7 @@ def _apart(
             notes.append(few_simulated(case, study.model.folds))
         waits = None if truth is None else truth[i]
         notes += coverage_notes(case, results.learn_if_possible(case), waits)
-        tables.append(
-            evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule)
-        )
+        tables.append(evaluate_case(case, predictions, waits, study.evaluate.k, study.evaluate.hit_share, rule))
     notes += [*day_notes(results), *map(str, about_results(results))]
     for case, table in zip(results.cases, tables, strict=True):
         notes += _about_hits(case, table)
@@ -244,9 +238,7 @@ def _about_hits(case: Case, rows: pd.DataFrame) -> list[str]:
             f"{first['n_ranked']:,}"
         )
     if not first["n_hits"]:
-        notes.append(
-            f"{case.name}: too few ranked packages for a single hit; precision and recall mean nothing"
-        )
+        notes.append(f"{case.name}: too few ranked packages for a single hit; precision and recall mean nothing")
     return notes
 
 
@@ -332,15 +324,11 @@ def _verdict(rows: pd.DataFrame) -> str:
         f"on the best of them jobs wait {duration(first['regret_seconds'])} longer than on the best of all"
     )
     as_good = naive.index[(naive["precision"] >= first["precision"]) & (first["feature_set"] != "none")]
-    return text + (
-        f"; {' and '.join(as_good)} {be(len(as_good))} as good at this length" if len(as_good) else ""
-    )
+    return text + (f"; {' and '.join(as_good)} {be(len(as_good))} as good at this length" if len(as_good) else "")
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
-    columns = {
-        heading: rows[name].round(places) for name, (heading, places) in _HEADINGS.items() if name in rows
-    }
+    columns = {heading: rows[name].round(places) for name, (heading, places) in _HEADINGS.items() if name in rows}
     return pd.DataFrame({"ranked by": _ranked_by(rows), "k": rows["k"]} | columns)
 
 

@@ -39,9 +39,7 @@ class Candidates:
     @property
     def features(self) -> np.ndarray:
         """What a race's model knows the packages by."""
-        return features_of(
-            self.counts, self.plan.packages[["total_cpus", "total_mem_gb", "total_gpus"]].to_numpy()
-        )
+        return features_of(self.counts, self.plan.packages[["total_cpus", "total_mem_gb", "total_gpus"]].to_numpy())
 
     def runs(self, on: Bench, rows: np.ndarray) -> pd.DataFrame:
         """Return result rows of some packages."""

@@ -73,9 +73,7 @@ class Changes:
         }
         given = {key: getattr(self, key) for key in names}
         return [
-            (names[key], Changes(**{key: value}, seed=self.seed))
-            for key, value in given.items()
-            if value is not None
+            (names[key], Changes(**{key: value}, seed=self.seed)) for key, value in given.items() if value is not None
         ]
 
 

@@ -59,9 +59,7 @@ def simulating(
     return [*found, *by_days(bench, jobs, settings.tz, runs)] if has_dates(jobs) else found
 
 
-def _recommended(
-    bench: Candidates, jobs: pd.DataFrame, futures: list[pd.DataFrame], warm_up: int, runs: int
-) -> Choice:
+def _recommended(bench: Candidates, jobs: pd.DataFrame, futures: list[pd.DataFrame], warm_up: int, runs: int) -> Choice:
     """Choose by ``rank-by-class`` over the past, its parts and the futures, in two heats."""
     first = np.arange(min(len(bench.ids), max(2, runs // 2)))
     past = bench.past_by_part(bench.lay_out(jobs, warm_up), first)
@@ -144,9 +142,7 @@ def by_futures(
 def naive(bench: Candidates) -> list[Choice]:
     """Choose by the rules that do not simulate; ties go to the earlier package."""
     packages, existing = bench.plan.packages, bench.plan.existing
-    cpus, mem, gpus = (
-        packages[f"total_{name}"].to_numpy(dtype="float64") for name in ("cpus", "mem_gb", "gpus")
-    )
+    cpus, mem, gpus = (packages[f"total_{name}"].to_numpy(dtype="float64") for name in ("cpus", "mem_gb", "gpus"))
     figures = {
         "cheapest-per-cpu": packages["price_usd"].to_numpy() / cpus,
         "most-cpus": -cpus,
@@ -155,7 +151,5 @@ def naive(bench: Candidates) -> list[Choice]:
     if existing is not None and len(existing):
         had = [float(existing[name].sum()) for name in ("cpus", "mem_mb", "gpus")]
         per_cpu = np.log((mem * 1000 + 1) / cpus) - np.log((had[1] + 1) / had[0])
-        figures["existing-mix"] = np.abs(per_cpu) + np.abs(
-            np.log((gpus + 1) / cpus) - np.log((had[2] + 1) / had[0])
-        )
+        figures["existing-mix"] = np.abs(per_cpu) + np.abs(np.log((gpus + 1) / cpus) - np.log((had[2] + 1) / had[0]))
     return [Choice(rule, int(figure.argmin())) for rule, figure in figures.items()]

@@ -92,15 +92,10 @@ class Confidence:
         if len(self.table) < 2:
             return []
         if self.of.source != "result":
-            return [
-                f"{self.of.name} does not depend on the jobs, so resampling them does not change this order"
-            ]
+            return [f"{self.of.name} does not depend on the jobs, so resampling them does not change this order"]
         head = ("the first " if len(self.table) < n_packages else "all ") + str(len(self.table))
         n = len(self.failures)
-        lost = [
-            f"{counted(n, 'resample')} {be(n)} left out, because a run failed: {one}"
-            for one in self.failures[:1]
-        ]
+        lost = [f"{counted(n, 'resample')} {be(n)} left out, because a run failed: {one}" for one in self.failures[:1]]
         if self.unit == "nothing":
             return _without_resamples(self.table, head) + lost
         return _by_resamples(self, head) + lost + _another_day(self)
@@ -134,9 +129,7 @@ def _by_resamples(found: Confidence, head: str) -> list[str]:
     how = f"{counted(found.n_draws, 'resample')} of {units}"
     interval = f"the 90 % bootstrap interval of the difference in {what}"
     if (table["share_first"] == 1).all():
-        return [
-            f"{head} packages have the same {what} in every one of {how}: this workload cannot tell them apart"
-        ]
+        return [f"{head} packages have the same {what} in every one of {how}: this workload cannot tell them apart"]
     n, others = int(alike.sum()) - 1, "the first package is better than"
     if n == 0:
         lines = [f"{others} every other of {head}: {interval} excludes 0 for each of them ({how})"]

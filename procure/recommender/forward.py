@@ -58,9 +58,9 @@ class Forward(Shown):
     def shown(self) -> pd.DataFrame:
         """Return the table for people."""
         table = self.table[["cut", "rule", "package_id", "mean_wait_time", "ratio", "saturated", "n_runs"]]
-        return table.assign(
-            mean_wait_time=table["mean_wait_time"].round(), ratio=table["ratio"].round(2)
-        ).rename(columns={"mean_wait_time": "wait_s"})
+        return table.assign(mean_wait_time=table["mean_wait_time"].round(), ratio=table["ratio"].round(2)).rename(
+            columns={"mean_wait_time": "wait_s"}
+        )
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, as ``procure evaluate --forward --format json`` prints them."""
@@ -146,9 +146,7 @@ def forward(
         with_clock_of(jobs, before)
         with_clock_of(jobs, after)
         bench = draw_candidates(plan, policy, before, n_packages, seed)
-        note(
-            f"{day}: {counted(len(bench.ids), 'package')}, {len(before):,} jobs before and {len(after):,} after"
-        )
+        note(f"{day}: {counted(len(bench.ids), 'package')}, {len(before):,} jobs before and {len(after):,} after")
         asked = settings.model_copy(update={"years": 0.0, "length": max(WEEK, length // WEEK * WEEK)})
         budget = runs or RUNS_PER_PACKAGE * len(bench.ids)
         chosen = [*simulating(bench, before, asked, warm_up, budget, note), *naive(bench)]
@@ -158,32 +156,24 @@ def forward(
     return Forward(table, [*notes, *_record(table)])
 
 
-def _cuts(
-    jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None, length: int
-) -> list[tuple[str, int]]:
+def _cuts(jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None, length: int) -> list[tuple[str, int]]:
     """Return the cuts and their moments; each has three weeks before it and jobs after."""
     first, last = int(jobs["submit_time"].min()), int(jobs["submit_time"].max())
     if not cuts:
         if not has_dates(jobs):
             raise ArgumentError("cut", "this log has no dates, so cuts are to be given, in its seconds")
-        months = pd.date_range(
-            pd.Timestamp(first, unit="s"), pd.Timestamp(last, unit="s"), freq="MS"
-        ).strftime("%Y-%m-%d")
+        months = pd.date_range(pd.Timestamp(first, unit="s"), pd.Timestamp(last, unit="s"), freq="MS").strftime(
+            "%Y-%m-%d"
+        )
         found = [(day, day_bounds(day, tz or "UTC")[0]) for day in months]
         found = [(day, at) for day, at in found if at - first >= 3 * WEEK and last - at >= 2 * WEEK]
         if not found:
-            raise ArgumentError(
-                "cut", "the log has no first of a month with three weeks before it and two after"
-            )
+            raise ArgumentError("cut", "the log has no first of a month with three weeks before it and two after")
         return found
     found = []
     for text in cuts:
         try:
-            at = (
-                day_bounds(text, tz or "UTC")[0]
-                if len(text) == 10 and has_dates(jobs)
-                else moment(text, tz or "UTC")
-            )
+            at = day_bounds(text, tz or "UTC")[0] if len(text) == 10 and has_dates(jobs) else moment(text, tz or "UTC")
         except TableError as error:
             raise ArgumentError("cut", str(error)) from None
         if not first + 3 * WEEK <= at <= last:
@@ -196,9 +186,7 @@ def _cuts(
     return found
 
 
-def _judge(
-    day: str, chosen: list[Choice], bench: Candidates, jobs: pd.DataFrame, warm_up: int
-) -> pd.DataFrame:
+def _judge(day: str, chosen: list[Choice], bench: Candidates, jobs: pd.DataFrame, warm_up: int) -> pd.DataFrame:
     """Replay what came on every package, and say how each choice did."""
     came = bench.judge(jobs, warm_up)
     wait = came["mean_wait_time"].to_numpy(dtype="float64")
@@ -259,11 +247,7 @@ def _record(table: pd.DataFrame) -> list[str]:
         found.append(
             f"{first} has chosen better than recommended in {better} of {len(log)} cuts and worse in {worse} (sign "
             f"test: p = {chance:.2f})"
-            + (
-                "; that is no reason to prefer it"
-                if chance > 1 - OUT
-                else "; on this log it has been the better rule"
-            )
+            + ("; that is no reason to prefer it" if chance > 1 - OUT else "; on this log it has been the better rule")
         )
     return found
 

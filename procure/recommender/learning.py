@@ -36,9 +36,7 @@ def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
             objective(one.name, there)
     costs = results.costs if any(one.source == "cost" for one in quantities) else pd.DataFrame()
     values = {
-        column: np.array(
-            [simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases]
-        )
+        column: np.array([simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases])
         for column in (*criteria.result_columns, *({"saturated"} & set(rows.columns)))
     }
     return PackageValues(results.cases, values, costs, results.plan.study.recommend.cvar_share)
@@ -100,9 +98,7 @@ def searched_values(results: StudyResults, columns: Sequence[str]) -> dict[str, 
     ids = results.cases[0].packages["package_id"]
     found = {column: np.full((len(results.cases), len(ids)), np.nan) for column in columns}
     for i, case in enumerate(results.cases if len(results.searched) else []):
-        rows = (
-            results.searched[results.searched["workload"] == case.name].set_index("package_id").reindex(ids)
-        )
+        rows = results.searched[results.searched["workload"] == case.name].set_index("package_id").reindex(ids)
         for column in columns:
             found[column][i] = rows[column].to_numpy(dtype="float64")
     return found
@@ -133,11 +129,7 @@ def _predict_rest(results: StudyResults, case: Case, like: Surrogate | None, gue
     if int(learnt.sum()) < _FEWEST_ROWS or not unknown.any():
         return guess
     asked = results.plan.study.model
-    model = (
-        Surrogate(like.kind, like.seed, like.n_jobs, like.profile_)
-        if like
-        else Surrogate(asked.kind, asked.seed)
-    )
+    model = Surrogate(like.kind, like.seed, like.n_jobs, like.profile_) if like else Surrogate(asked.kind, asked.seed)
     wait, filled = case.wait[learnt], guess.copy()
     inputs = feature_inputs(case.packages, results.plan.quotes)
     filled[unknown] = keep_array(

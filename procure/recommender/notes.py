@@ -89,11 +89,7 @@ def _no_model(models: Sequence[Model]) -> str:
         if len(models) > 3
         else " and ".join(one.what.replace("-", " ") for one in bad)
     )
-    which = (
-        f"{of} {be(len(bad))} hardly better"
-        if len(models) > 3
-        else f"there is no model of {of}: none is better"
-    )
+    which = f"{of} {be(len(bad))} hardly better" if len(models) > 3 else f"there is no model of {of}: none is better"
     return f"{which} than always answering the mean; simulate more packages (sweep.sample)"
 
 
@@ -118,9 +114,7 @@ def existing(nodes: pd.DataFrame, wait: float | None) -> str:
     if wait is None:
         return text
     need = "" if wait else ", so that these jobs need no purchase"
-    alone = (
-        f"the existing nodes run every job without any purchase; the mean wait is then {duration(wait)}{need}"
-    )
+    alone = f"the existing nodes run every job without any purchase; the mean wait is then {duration(wait)}{need}"
     return f"{text}; {alone}"
 
 
@@ -134,9 +128,7 @@ def ties(values: PackageValues, criteria: Criteria, among: np.ndarray, k: int) -
     of, heavier = criteria.objective, "a heavier load says more (procure workload load)"
     if len(rows) > 1 and not waits[rows].max() > 0:
         rest = (
-            "among those with equal figures the cheapest come first"
-            if k
-            else "the front is decided by its other axes"
+            "among those with equal figures the cheapest come first" if k else "the front is decided by its other axes"
         )
         return [
             f"no job waits under any of the {len(rows):,} packages that were simulated: with this workload, waits do "
@@ -170,9 +162,7 @@ def about_criteria(values: PackageValues, criteria: Criteria) -> list[str]:
     return found
 
 
-def about_length(
-    results: StudyResults, whole: Case, rule: str, asked: int, k: int, constrained: bool
-) -> list[str]:
+def about_length(results: StudyResults, whole: Case, rule: str, asked: int, k: int, constrained: bool) -> list[str]:
     """Say whether the list is as long as was asked for, and whether it holds packages that leave jobs out."""
     found, n_able = [], int(whole.runs_all.sum())
     if asked > k:
@@ -185,9 +175,7 @@ def about_length(
             f"only {counted(n_able, 'package')} can run every job: the list goes on with packages that leave some out"
         )
     if rule == PUBLISHED:
-        found.append(
-            "the published rule counts only the jobs that ran, and so favours packages that leave jobs out"
-        )
+        found.append("the published rule counts only the jobs that ran, and so favours packages that leave jobs out")
     return found
 
 
@@ -206,9 +194,7 @@ def _none_able(results: StudyResults) -> str:
         return "no package runs every job, though each job is run by some package"
     order = ("gpus_per_node", "mem_mb_per_node", "cpus_per_node", "n_nodes")
     top = max(lost, key=lambda shape: [shape[name] for name in order])
-    models = sorted(
-        {shape["gpu_type"] for shape in lost if shape["gpus_per_node"] > 0 and _no_such_gpu(plan, shape)}
-    )
+    models = sorted({shape["gpu_type"] for shape in lost if shape["gpus_per_node"] > 0 and _no_such_gpu(plan, shape)})
     of_model = (
         f"; nobody offers the GPU model of some: {listed(models)} (procure study check shows how to map them)"
         if models

@@ -81,9 +81,7 @@ def best_package(
     ]
     results = StudyResults(plan, catalog.DEFAULT, pd.DataFrame(), cases, keep=False)
     simulate = simulator(results, [MEAN_WAIT.column], [])
-    values = PackageValues(
-        cases, {MEAN_WAIT.column: np.stack([case.wait for case in cases])}, simulate=simulate
-    )
+    values = PackageValues(cases, {MEAN_WAIT.column: np.stack([case.wait for case in cases])}, simulate=simulate)
     if (values.whole.left_out >= values.whole.n_jobs).all():
         raise TableError(_no_job(results))
     able = np.flatnonzero(values.whole.left_out == 0)

@@ -94,9 +94,7 @@ def _periods(values: PackageValues, rows: np.ndarray, of: Quantity) -> Outlook:
     return draw_periods(every[mine], past, rows, drift, floor)
 
 
-def best_and_near(
-    figures: np.ndarray, rows: np.ndarray, floor: float = REGRET_FLOOR
-) -> tuple[np.ndarray, np.ndarray]:
+def best_and_near(figures: np.ndarray, rows: np.ndarray, floor: float = REGRET_FLOOR) -> tuple[np.ndarray, np.ndarray]:
     """Return on which workloads some packages are the best, alone or tied, and near it, bool[workloads, rows] each.
 
     Parameters
@@ -164,9 +162,7 @@ def about_futures(
     ]
 
 
-def about_saturation(
-    study: Study, workloads: dict[str, pd.DataFrame], values: PackageValues, row: int
-) -> list[str]:
+def about_saturation(study: Study, workloads: dict[str, pd.DataFrame], values: PackageValues, row: int) -> list[str]:
     """Warn of a first package whose queue grows to the end of a workload of a week or more."""
     if study.futures is not None or "saturated" not in values.results:
         return []

@@ -178,9 +178,7 @@ class _PurchaseSimulator:
         past, settings = read_past_jobs(study), study.futures or Futures(tz=study.workloads[0].tz)
         plain = study.model_copy(update={"futures": None, "workloads": study.workloads[:1]})
         inputs = read_inputs(plain, plain.simulate.policies)
-        self.plan = Plan(
-            plain, inputs.quotes, pd.DataFrame(), inputs.workloads, inputs.existing, inputs.notes
-        )
+        self.plan = Plan(plain, inputs.quotes, pd.DataFrame(), inputs.workloads, inputs.existing, inputs.notes)
         self._name, self._fall, self._seed = plain.workloads[0].name, fall, seed
         self._rules, self._years = study.packages, years
         same = settings.model_copy(update={"draws": draws, "years": float(years), "folder": None})
@@ -257,9 +255,7 @@ class _PurchaseSimulator:
             "saturation_chance": float(full),
         }  # fmt: skip
 
-    def _offers(
-        self, cash: float, year: int, n: int, more: bool, place: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _offers(self, cash: float, year: int, n: int, more: bool, place: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw packages that the cash buys at a year's prices; what is held already fulfils the least numbers."""
         share = (1 - self._fall) ** (year - 1)
         quotes = self.plan.quotes.assign(price_usd=(self.plan.quotes["price_usd"] * share).round(2))
@@ -282,9 +278,7 @@ class _PurchaseSimulator:
         plan = replace(self.plan, existing=self._existing[year - 1])
         for jobs in self._futures[year - 1]:
             try:
-                rows = simulate_packages(
-                    plan, held, self._name, plan.study.simulate.policies[0], jobs, "raise"
-                )
+                rows = simulate_packages(plan, held, self._name, plan.study.simulate.policies[0], jobs, "raise")
             except TableError as error:
                 raise TableError(f"year {year}: {error}") from None
             waits.append(rows["mean_wait_time"].fillna(0.0).to_numpy(dtype="float64"))

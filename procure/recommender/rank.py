@@ -19,9 +19,7 @@ FEWEST_CONFIRMED = 50
 """Packages at the head that are simulated at least, so that a short list is no worse than a long one's head."""
 
 
-def rank(
-    values: PackageValues, criteria: Criteria, rule: str = RUNS_ALL, hopeful: bool = False
-) -> np.ndarray:
+def rank(values: PackageValues, criteria: Criteria, rule: str = RUNS_ALL, hopeful: bool = False) -> np.ndarray:
     """Return the rows of all packages in the order of recommendation, see `best_first`.
 
     By the rule ``published`` jobs that are left out do not count. Equal values and prices are ordered by the mean
@@ -150,9 +148,7 @@ def _nothing(values: PackageValues, criteria: Criteria, rule: str) -> str:
     among = able if rule == RUNS_ALL and able.any() else np.ones(len(able), dtype=bool)
     which = "that runs every job " if among is able else ""
     found = [values.value(one.of) for one in constraints]
-    lines = explain(
-        constraints, [v[among] for v, _ in found], [int(known[among].sum()) for _, known in found]
-    )
+    lines = explain(constraints, [v[among] for v, _ in found], [int(known[among].sum()) for _, known in found])
     if any(one.of.column == "price_usd" and one.op[0] == "<" for one in constraints):
         lines.append(
             "each package of the list spends the study's budget until no further node can be bought: a bound on the "

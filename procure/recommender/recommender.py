@@ -118,9 +118,7 @@ def recommend(
         confirm_list(values, criteria, asked, rule)
         ranking = ranking_table(values, criteria, rule)
         n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
-        n = min(
-            asked, n_keep or len(ranking)
-        )  # where no package keeps all targets, those nearest to it are listed
+        n = min(asked, n_keep or len(ranking))  # where no package keeps all targets, those nearest to it are listed
     done = Recommendation(
         results, criteria, rule, ranking, n, front, values, None, (), verify, int(values.failed.sum())
     )
@@ -142,9 +140,7 @@ def with_front(done: Recommendation, axes: Sequence[Quantity]) -> Recommendation
     return replace(done, criteria=criteria, front=find_front(wider, criteria), package_values=wider)
 
 
-def _notes(
-    done: Recommendation, asked: int, n_before: int, n_searched: int, failures: list[str]
-) -> list[str]:
+def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, failures: list[str]) -> list[str]:
     results, criteria, values, whole = done.results, done.criteria, done.package_values, done.case
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
     # Who waits, and which other package is as good, comes first: the rest is where that comes from.

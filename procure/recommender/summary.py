@@ -42,9 +42,7 @@ def records(done: Recommendation) -> list[dict[str, object]]:
     if len(done.package_values.cases) < FEWEST_DAYS and not of_futures:
         # One workload is one draw: the resamples of its bursts say how often a package comes out best, not how near.
         look["near_chance"] = np.nan
-        look["best_chance"] = (
-            np.nan if done.confidence is None else done.confidence.table["share_first"].head(done.k)
-        )
+        look["best_chance"] = np.nan if done.confidence is None else done.confidence.table["share_first"].head(done.k)
     rows = [one | more for one, more in zip(rows, look.to_dict(orient="records"), strict=True)]
     waiting = waiting_records(done, top["row"].to_numpy())
     rows = [one | more for one, more in zip(rows, waiting, strict=True)]

@@ -90,9 +90,7 @@ def train(
     small: out-of-fold error
     """
     if feature_set is not None and feature_set not in FEATURE_SETS:
-        raise ArgumentError(
-            "feature_set", f"{feature_set!r} is unknown; {nearest(feature_set, FEATURE_SETS)}"
-        )
+        raise ArgumentError("feature_set", f"{feature_set!r} is unknown; {nearest(feature_set, FEATURE_SETS)}")
     results = load_results(study, policy)
     settings, rows, notes = results.plan.study.model, [], []
     for case in results.cases:

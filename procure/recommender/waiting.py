@@ -205,9 +205,7 @@ def _about_all(whole: dict[str, Any], classes: list[dict[str, Any]]) -> str:
 def _about_target(one: dict[str, Any]) -> str:
     kept = "kept" if one["met"] else "not kept"
     chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the futures)"
-    cost = (
-        "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
-    )
+    cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
     return f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}"
 
 

@@ -128,9 +128,7 @@ def what_if(
     return WhatIf(results.plan.study.name, package, table, limits)
 
 
-def try_changes(
-    results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = silent
-) -> pd.DataFrame:
+def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = silent) -> pd.DataFrame:
     """Return the table of `WhatIf` for a package's counts, int64[n_types]; errors as of `what_if`."""
     if changes.budget_usd is not None:  # a wrong one is refused before anything is simulated
         study_with_budget(results.plan.study, changes.budget_usd)
@@ -154,9 +152,7 @@ def try_changes(
     return table
 
 
-def _situation(
-    name: str, results: StudyResults, counts: np.ndarray, changes: Changes, note: Note
-) -> dict[str, object]:
+def _situation(name: str, results: StudyResults, counts: np.ndarray, changes: Changes, note: Note) -> dict[str, object]:
     if changes.budget_usd is None:
         note(f"{name}: simulating")
     else:

@@ -80,9 +80,7 @@ class Compared:
     def waits_longest(self) -> tuple[str, float] | None:
         """Name the class of `procure.schemas.CLASSES` with the longest mean wait, s; None where there is only one."""
         jobs = self.jobs[self.jobs["wait"].notna()]
-        found = {
-            CLASSES[place]: _mean(part["wait"], _weight(part)) for place, part in jobs.groupby(class_of(jobs))
-        }
+        found = {CLASSES[place]: _mean(part["wait"], _weight(part)) for place, part in jobs.groupby(class_of(jobs))}
         return max(found.items(), key=lambda one: one[1]) if len(found) > 1 else None
 
     def gains_most(self) -> str | None:
@@ -99,9 +97,7 @@ class Compared:
 
 
 def _weight(jobs: pd.DataFrame) -> np.ndarray:
-    return (jobs["weight"] if "weight" in jobs else pd.Series(1.0, index=jobs.index)).to_numpy(
-        dtype="float64"
-    )
+    return (jobs["weight"] if "weight" in jobs else pd.Series(1.0, index=jobs.index)).to_numpy(dtype="float64")
 
 
 def _mean(values: pd.Series, weight: np.ndarray) -> float:
@@ -116,9 +112,7 @@ def _waits(jobs: pd.DataFrame) -> dict[str, float]:
             weight, value = _weight(held), held[column]
             found[f"{prefix}mean"] = _mean(value, weight)
             found[f"{prefix}p95"] = (
-                float(np.quantile(value, 0.95, weights=weight, method="inverted_cdf"))
-                if len(held)
-                else float("nan")
+                float(np.quantile(value, 0.95, weights=weight, method="inverted_cdf")) if len(held) else float("nan")
             )
     return found
 
@@ -134,9 +128,7 @@ def job_classes(jobs: pd.DataFrame) -> dict[str, pd.Series]:
     found = {
         "CPUs": size_class(jobs),
         "GPUs": pd.Series(gpus, index=jobs.index),
-        "memory per node": pd.Series(
-            pd.Categorical.from_codes(place, memory, ordered=True), index=jobs.index
-        ),
+        "memory per node": pd.Series(pd.Categorical.from_codes(place, memory, ordered=True), index=jobs.index),
     }
     if (jobs["user"] != "").any():
         found["users, by CPU time"] = user_class(jobs)
@@ -338,9 +330,7 @@ def _bars(
     return {name: (seconds, cuts.told(seconds)) for name, seconds in kept.items()}
 
 
-def _others(
-    done: Recommendation, names: list[str], robust: int, excess: float, cheapest: int, cuts: Cuts
-) -> list[str]:
+def _others(done: Recommendation, names: list[str], robust: int, excess: float, cheapest: int, cuts: Cuts) -> list[str]:
     """Name the most robust package and the cheapest that is nearly as good, where these are not the first."""
     lines, price = [], done.ranking["price_usd"]
     if cuts.ranks:
@@ -385,9 +375,7 @@ CUTS = (
 """From the whole page to the shortest; the first that is short enough is taken."""
 
 
-def _brings(
-    done: Recommendation, against: Compared, cuts: Cuts, few: dict[str, Any] | None = None
-) -> list[str]:
+def _brings(done: Recommendation, against: Compared, cuts: Cuts, few: dict[str, Any] | None = None) -> list[str]:
     first, here, told = done.ranking.iloc[0], _waits(against.jobs[against.jobs["wait"].notna()]), cuts.told
     lines = []
     if first["jobs_left_out"]:
@@ -468,9 +456,7 @@ def _cheapest(done: Recommendation) -> int:
     if done.criteria != Criteria():
         return 0
     wait, price = (ranking[name].to_numpy(dtype="float64") for name in ("mean_wait_time", "price_usd"))
-    good = (ranking["jobs_left_out"] == ranking["jobs_left_out"].iloc[0]).to_numpy() & (
-        wait <= _NEARLY * wait[0] + 1.0
-    )
+    good = (ranking["jobs_left_out"] == ranking["jobs_left_out"].iloc[0]).to_numpy() & (wait <= _NEARLY * wait[0] + 1.0)
     place = int(np.where(good, price, np.inf).argmin())
     return place if price[0] - price[place] > _WORTH_NAMING * price[0] else 0
 

@@ -175,9 +175,7 @@ def _names(done: Recommendation) -> list[str]:
     """Write the packages of the list as people read them: ``2 × A, 1 × B``."""
     return [
         ", ".join(f"{n} × {name}" for name, n in held.items())
-        for held in counts_of(
-            done.case.packages.iloc[done.ranking["row"].head(done.k)], done.results.plan.quotes
-        )
+        for held in counts_of(done.case.packages.iloc[done.ranking["row"].head(done.k)], done.results.plan.quotes)
     ]
 
 
@@ -245,9 +243,7 @@ def _sureness(done: Recommendation) -> Markup:
     sure = done.confidence
     if sure is None:
         return Markup()
-    return confidence.section(
-        sure.table, _sure(done), sure.unit, sure.n_draws, sure.of.name.replace("-", " ")
-    )
+    return confidence.section(sure.table, _sure(done), sure.unit, sure.n_draws, sure.of.name.replace("-", " "))
 
 
 def _days(results: StudyResults) -> Markup:

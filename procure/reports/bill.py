@@ -66,9 +66,7 @@ def with_second(done: Recommendation) -> pd.DataFrame:
     others = bill(done, 1).set_index("type")
     only = others[~others.index.isin(lines["type"])].assign(count=0, discount_usd=0.0, line_total_usd=0.0)
     lines = pd.concat([lines, only.reset_index()[lines.columns]], ignore_index=True)
-    return lines.assign(
-        second_count=others["count"].reindex(lines["type"]).fillna(0).astype("int64").to_numpy()
-    )
+    return lines.assign(second_count=others["count"].reindex(lines["type"]).fillna(0).astype("int64").to_numpy())
 
 
 def totals(done: Recommendation) -> list[dict[str, object]]:

@@ -31,9 +31,7 @@ _MOST_BINS = 96
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400, 7 * 86_400)
 
 
-def predicted_against_simulated(
-    predicted: np.ndarray, simulated: np.ndarray, of: str = "mean wait"
-) -> Markup:
+def predicted_against_simulated(predicted: np.ndarray, simulated: np.ndarray, of: str = "mean wait") -> Markup:
     """Draw out-of-fold predictions against what was simulated (figures 3.4 and 3.9 of Hutchison 2024).
 
     Parameters
@@ -47,17 +45,13 @@ def predicted_against_simulated(
     low, high = float(min(predicted.min(), simulated.min())), float(max(predicted.max(), simulated.max()))
     ends = np.array([max(low, 0.1) if of == "mean wait" else 0.0, high])
     axes.plot(ends, ends, color=GREY, linewidth=1, linestyle="--", label="exact prediction")
-    axes.scatter(
-        simulated, predicted, s=4, color=BLUE, alpha=0.35, linewidths=0, rasterized=True, label="a package"
-    )
+    axes.scatter(simulated, predicted, s=4, color=BLUE, alpha=0.35, linewidths=0, rasterized=True, label="a package")
     if of == "mean wait":
         wait_axis(axes, "x", low, high)
         wait_axis(axes, "y", low, high)
     axes.set(xlabel=f"simulated {of}", ylabel=f"predicted {of} (out of fold)")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
-    return inline(
-        made, f"scatter-{of.split()[0]}", f"Predicted against simulated {of} of the simulated packages"
-    )
+    return inline(made, f"scatter-{of.split()[0]}", f"Predicted against simulated {of} of the simulated packages")
 
 
 def precision_by_k(
@@ -71,9 +65,7 @@ def precision_by_k(
     for i, (name, predicted) in enumerate(rankings.items()):
         found = np.cumsum(hits.is_hit[order(predicted, price)]) / ks
         axes.plot(ks, found, color=PALETTE[i], linestyle=styles[i % 4], linewidth=1.6, label=name)
-    axes.axhline(
-        hits.n_real / len(wait), color=GREY, linewidth=1, linestyle=(0, (1, 2)), label="random order"
-    )
+    axes.axhline(hits.n_real / len(wait), color=GREY, linewidth=1, linestyle=(0, (1, 2)), label="random order")
     axes.axvline(k, color=GREY, linewidth=0.8)
     axes.annotate(f"k = {k}", (k, 0.12), xytext=(3, 0), textcoords="offset points", fontsize=8, color=GREY)
     if hits.n_hits and hits.n_hits != k:
@@ -84,16 +76,12 @@ def precision_by_k(
         )  # fmt: skip
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set(
-        xlim=(1, max(len(wait), 2)), ylim=(0, 1.03), xlabel="k, the length of the list", ylabel="precision@k"
-    )
+    axes.set(xlim=(1, max(len(wait), 2)), ylim=(0, 1.03), xlabel="k, the length of the list", ylabel="precision@k")
     axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right")
     return inline(made, "precision", "Precision at k of the model's ranking and of simpler ones")
 
 
-def favourites_against_rest(
-    predicted: np.ndarray, wait: np.ndarray, price: np.ndarray, hit_share: float
-) -> Markup:
+def favourites_against_rest(predicted: np.ndarray, wait: np.ndarray, price: np.ndarray, hit_share: float) -> Markup:
     """Draw simulated waits of the favourites by prediction beside all others (figure 3.6)."""
     made, axes = figure(7.2, 2.0)
     ranking = order(predicted, price)
@@ -117,9 +105,7 @@ def budget(spent: pd.DataFrame) -> Markup:
     """Draw what the recommended packages spend on each category (figure 3.5)."""
     made, axes = figure(7.2, 0.55 + 0.42 * len(spent))
     place = np.arange(len(spent))[::-1]
-    axes.barh(
-        place, spent["share"], color=[PALETTE[i % len(PALETTE)] for i in range(len(spent))], height=0.62
-    )
+    axes.barh(place, spent["share"], color=[PALETTE[i % len(PALETTE)] for i in range(len(spent))], height=0.62)
     for y, row in zip(place, spent.itertuples(index=False), strict=True):
         axes.annotate(
             f"{share(row.share)}  (US$ {row.price_usd:,.0f})", (row.share, y), xytext=(4, 0),

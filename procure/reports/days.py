@@ -36,12 +36,8 @@ def section(
     known = days.simulated
     drawn: dict[str, Any] = {"precision": "", "hits": [], "normalised": ""}
     if scores:
-        drawn["precision"] = precision_by_threshold(
-            threshold_sweep(scores, counted, packages, len(days.names))
-        )
-        drawn["hits"] = threshold_table(scores, counted, packages, [threshold], _LENGTHS).to_dict(
-            orient="records"
-        )
+        drawn["precision"] = precision_by_threshold(threshold_sweep(scores, counted, packages, len(days.names)))
+        drawn["hits"] = threshold_table(scores, counted, packages, [threshold], _LENGTHS).to_dict(orient="records")
     normalised = [score for (_, model), score in scores.items() if model == "normalised"]
     if normalised:
         drawn["normalised"] = predicted_against_simulated(

@@ -29,9 +29,7 @@ def section(explanations: Sequence[PackageExplanation]) -> Markup:
         why=sentences(first),
         against=_named(explanations) if len(explanations) == 2 else [],
         factors=factor_chart(first.grouped) if len(first.factors) else "",
-        lacked={
-            name: lacked_chart(one, name) for name, one in first.bottlenecks.items() if one.total_seconds
-        },
+        lacked={name: lacked_chart(one, name) for name, one in first.bottlenecks.items() if one.total_seconds},
         marginal=first.marginal.head(_MOST_ROWS).to_dict(orient="records"),
     )
 

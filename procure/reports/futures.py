@@ -42,9 +42,7 @@ def draw_differences(differences: pd.DataFrame, path: Path) -> None:
                 ecolor=ORANGE,
             )
         else:
-            axes.fill_between(
-                place, rows["low"], rows["high"], color=BLUE, alpha=0.2, label="90 % of the futures"
-            )
+            axes.fill_between(place, rows["low"], rows["high"], color=BLUE, alpha=0.2, label="90 % of the futures")
             axes.plot(place, rows["mean"], color=BLUE, label="futures, mean")
             axes.plot(place, rows["past"], color=GREY, marker="o", markersize=3, label="past")
         step = 1 if by == "class" else max(1, len(rows) // 8)

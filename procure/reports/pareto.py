@@ -93,9 +93,7 @@ def chart(
     plot.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     plot.set(xlabel=_heading(axes[1]), ylabel=_name(axes[0]))
     plot.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right")
-    return inline(
-        made, "pareto", f"{_name(axes[0])} against {_name(axes[1])} of all packages, and the Pareto front"
-    )
+    return inline(made, "pareto", f"{_name(axes[0])} against {_name(axes[1])} of all packages, and the Pareto front")
 
 
 def _heading(of: Quantity) -> str:

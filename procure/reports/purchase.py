@@ -90,9 +90,7 @@ def render(
     zones = {one.name: one.tz for one in study.scenarios}
     names = [one.name for one in done.results.cases]
     held, lines = [one for one in sections if one.html], with_second(done)
-    title, package = (
-        (answer.title, answer.package) if answer else (cut(study.name, 5), first_types(bill(done), 20))
-    )
+    title, package = (answer.title, answer.package) if answer else (cut(study.name, 5), first_types(bill(done), 20))
     values = {
         "answer": answer,
         "title": title,
@@ -194,8 +192,7 @@ def page_data(done: Recommendation) -> dict[str, object]:
     return {
         "list": records(done),
         "axes": [
-            {"key": name, "label": label, "unit": unit, "more": name.startswith("total_")}
-            for name, label, unit in axes
+            {"key": name, "label": label, "unit": unit, "more": name.startswith("total_")} for name, label, unit in axes
         ],
         "packages": [list(one) for one in zip(*columns, strict=True)],
     }
@@ -226,8 +223,7 @@ def _inputs(plan: Plan) -> dict[str, str]:
     """Return the digests of what results depend on, the warm-up as people read it."""
     warm_up = re.compile(r"(?<= after )(\d+) s$")
     return {
-        name: warm_up.sub(lambda found: duration(int(found[1])), str(value))
-        for name, value in plan.fingerprint.items()
+        name: warm_up.sub(lambda found: duration(int(found[1])), str(value)) for name, value in plan.fingerprint.items()
     }
 
 
@@ -282,9 +278,7 @@ def _speed_ratios(done: Recommendation) -> list[dict[str, object]]:
         return []
     ratios = speed_ratios(plan.quotes, known)
     odd = (ratios["speed_ratio_max"] > MOST) | (ratios["speed_ratio_min"] < 1 / MOST)
-    return [
-        {str(name): value for name, value in row.items()} for row in ratios.assign(odd=odd).to_dict("records")
-    ]
+    return [{str(name): value for name, value in row.items()} for row in ratios.assign(odd=odd).to_dict("records")]
 
 
 def _ranked_by(done: Recommendation) -> str:

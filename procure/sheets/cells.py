@@ -129,9 +129,7 @@ class Reader:
         if unit is not None and unit.kind != kind:
             return cell.shown
         if unit is not None and unit.factor != 1 and unit.kind == "memory" and unit.factor >= 1000:
-            self.guess(
-                f"read as {_plain(value * unit.factor)} GB: 1 TB = 1,000 GB; write 1536 if 24 × 64 GB are meant"
-            )
+            self.guess(f"read as {_plain(value * unit.factor)} GB: 1 TB = 1,000 GB; write 1536 if 24 × 64 GB are meant")
         return _plain(value * (unit.factor if unit is not None else 1))
 
     def _amount(self, cell: Cell) -> tuple[Decimal, Unit | None] | None:
@@ -140,9 +138,7 @@ class Reader:
             shown = amount_of(f"1 {cell.unit}") if cell.unit else None
             own = shown.unit if shown is not None else None
             if cell.unit and own is None and cell.unit not in ("%",):
-                raise Unreadable(
-                    f"shows the unit {cell.unit!r}, which is not known; write the unit in the heading"
-                )
+                raise Unreadable(f"shows the unit {cell.unit!r}, which is not known; write the unit in the heading")
             if not math.isfinite(float(cell.value)):  # type: ignore[arg-type]
                 return None
             return Decimal(str(cell.value)), own or self.unit
@@ -165,9 +161,7 @@ class Reader:
         low, high = _LIKELY.get(self.column, (-math.inf, math.inf))
         likely = [value for value in values.values() if low <= value * factor <= high]
         if len(likely) == 1 and not self.is_strict:
-            self.guess(
-                f"read as {_plain(likely[0])}: as a decimal it would be {_plain(min(values.values()))}"
-            )
+            self.guess(f"read as {_plain(likely[0])}: as a decimal it would be {_plain(min(values.values()))}")
             return likely[0]
         both = " or ".join(_plain(value) for value in values.values())
         cents = ", and prices go to the cent" if self.column == "price_usd" else ""
@@ -182,9 +176,7 @@ class Reader:
         )
         if match:
             return str(int(match[1]) * int(match[2]))
-        match = re.fullmatch(
-            r"(\d+)\s*(?:c|cores?|kerne)\s*[/,(]?\s*\d+\s*(?:t|threads?)\)?", text, re.IGNORECASE
-        )
+        match = re.fullmatch(r"(\d+)\s*(?:c|cores?|kerne)\s*[/,(]?\s*\d+\s*(?:t|threads?)\)?", text, re.IGNORECASE)
         if match:
             return match[1]
         return self._number(cell)
@@ -224,9 +216,7 @@ class Reader:
 
     def _truth(self, cell: Cell) -> str:
         word = plain_words(cell.text)
-        return (
-            "true" if word in _TRUE else "false" if word in NOTHING | {"0", "false", "falsch"} else cell.text
-        )
+        return "true" if word in _TRUE else "false" if word in NOTHING | {"0", "false", "falsch"} else cell.text
 
     def _date(self, cell: Cell) -> str:
         if isinstance(cell.value, datetime.date) or self.is_strict:

@@ -27,9 +27,7 @@ class Cell:
     @property
     def is_empty(self) -> bool:
         """Tell whether there is nothing in the cell."""
-        return not self.problem and (
-            self.value is None or (isinstance(self.value, str) and not self.value.strip())
-        )
+        return not self.problem and (self.value is None or (isinstance(self.value, str) and not self.value.strip()))
 
     @property
     def is_number(self) -> bool:

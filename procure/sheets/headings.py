@@ -17,9 +17,7 @@ _EACH = re.compile(
     r"\b(per|pro|je|par|por|a|/)\s*(node|server|unit|piece|item|each|knoten|stuck|einheit|noeud|serveur|unite|piece|nodo|"
     r"servidor|unidad|unita|stuk|system)\b|\beach\b|\bunitaire\b(?<!prix unitaire)"
 )
-_LEASE = re.compile(
-    r"\b(month|monat|mois|mes|mese|maand|rate|miete|leasing|lease|rental|location|alquiler)\b"
-)
+_LEASE = re.compile(r"\b(month|monat|mois|mes|mese|maand|rate|miete|leasing|lease|rental|location|alquiler)\b")
 _SETS = re.compile(
     r"\b(chassis|enclosure|rack|bundle|set|kit|paket|cluster|chasis|telaio)\b|\b(per|pro|par|por|je)\s+\d+"
 )
@@ -53,9 +51,7 @@ class Heading:
 @functools.cache
 def _known() -> dict[str, tuple[str, int]]:
     words = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
-    found = {
-        plain_words(word): (column, n) for column, list_ in words.items() for n, word in enumerate(list_)
-    }
+    found = {plain_words(word): (column, n) for column, list_ in words.items() for n, word in enumerate(list_)}
     return found | {plain_words(name): (name, -1) for name in QUOTE.names}
 
 
@@ -92,13 +88,7 @@ def heading_of(text: str) -> Heading:
     all_words = plain_words(text)
     odd = ""
     if column in ("_price", "price_usd", "_total") or "price" in all_words or "preis" in all_words:
-        odd = (
-            "a month or a year"
-            if _LEASE.search(all_words)
-            else "several nodes"
-            if _SETS.search(all_words)
-            else ""
-        )
+        odd = "a month or a year" if _LEASE.search(all_words) else "several nodes" if _SETS.search(all_words) else ""
     return Heading(column, rank, unit, gross, odd)
 
 

@@ -46,9 +46,7 @@ _TOTALS = re.compile(
     rf"{_SUM}( (net|netto|gross|brutto|ht|ttc|general|in|eur|usd|chf|of offer|angebot))*"
     r"|(.{0,15}\b)?(mwst|ust|vat|mehrwertsteuer|tax|tva|iva|btw)( \d+)?( %)?"
 )
-_PER_NODE = re.compile(
-    r"\b(per|pro|je|par|por|a)\s+(node|server|knoten|system|noeud|serveur|nodo|servidor)\b"
-)
+_PER_NODE = re.compile(r"\b(per|pro|je|par|por|a)\s+(node|server|knoten|system|noeud|serveur|nodo|servidor)\b")
 _OPTIONAL = re.compile(
     r"\b(optional|option|eventual|eventualposition|bedarfsposition|en option|opcional|opzionale|optioneel)\b"
 )

@@ -64,11 +64,7 @@ def sheet_terms(grid: Grid, table: Table) -> Terms:
             )
             if said is not None and len(text.split()) > 1 and amount_of(text) is None and gross is not True:
                 gross, where = said, cell.address
-            if (
-                (match := _STATED.search(text))
-                and (found := unit_of(match[1])) is not None
-                and found.kind == "money"
-            ):
+            if (match := _STATED.search(text)) and (found := unit_of(match[1])) is not None and found.kind == "money":
                 unit = unit or found
     return Terms(unit, gross, where)
 

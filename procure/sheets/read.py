@@ -54,9 +54,7 @@ def _text_grid(path: Path, found: SheetTable) -> Grid:
         if b"\0" in content[:4096]:
             raise TableError(f"{path}: is neither text nor a spreadsheet (.xlsx, .ods)") from None
         text = content.decode("cp1252", errors="replace")
-        found.findings.append(
-            Finding("guess", "", "", "", "", "the text is not UTF-8; it was read as Windows-1252")
-        )
+        found.findings.append(Finding("guess", "", "", "", "", "the text is not UTF-8; it was read as Windows-1252"))
     heads = [line for line in text[:65536].splitlines() if line.strip()]
     mark = max(",;\t", key=lambda one: max((line.count(one) for line in heads[:40]), default=0))
     try:
@@ -92,9 +90,7 @@ def _seen(grid: Grid, found: SheetTable) -> Grid:
             )
         )
     found.findings += [
-        Finding(
-            "warning", grid.sheet, cell.address, "", cell.text, f"has a note that is not read: {cell.note}"
-        )
+        Finding("warning", grid.sheet, cell.address, "", cell.text, f"has a note that is not read: {cell.note}")
         for row in grid.rows
         for cell in row
         if cell.note
@@ -116,9 +112,7 @@ def _decimal_mark(tables: list[tuple[Grid, Table]]) -> Decimals | None:
     marks: set[Decimals] = set()
     for _, table in tables:
         places = [
-            n
-            for name, n in table.columns.items()
-            if name in QUOTE.by_name and QUOTE.by_name[name].dtype != "str"
+            n for name, n in table.columns.items() if name in QUOTE.by_name and QUOTE.by_name[name].dtype != "str"
         ]
         for row in table.rows:
             for place in places:

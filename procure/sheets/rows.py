@@ -54,9 +54,7 @@ class TableReader:
         """Take the table, its prices, the mark of decimals, and where to put what is found."""
         self.table, self.pricing, self.found = table, pricing, found
         self.readers = {
-            name: Reader(
-                name, table.headings[name].unit, decimal, pricing.usd(name), table.is_ours and not table.sheet
-            )
+            name: Reader(name, table.headings[name].unit, decimal, pricing.usd(name), table.is_ours and not table.sheet)
             for name in table.columns
             if name in QUOTE.by_name
         }
@@ -76,9 +74,7 @@ class TableReader:
         self._missing()
 
     def _say(self, severity: Severity, cell: Cell, column: str, text: str) -> None:
-        self.found.findings.append(
-            Finding(severity, self.table.sheet, cell.address, column, cell.shown, text)
-        )
+        self.found.findings.append(Finding(severity, self.table.sheet, cell.address, column, cell.shown, text))
 
     def _is_offer(self, row: list[Cell], label: str) -> bool:
         name, price = self.table.cell(row, "name"), self.table.cell(row, "price_usd")
@@ -125,9 +121,7 @@ class TableReader:
                     raise Unreadable(
                         f"is merged over {cell.rows} rows: the price of each, or of all? give each row its own"
                     )
-                texts[column] = (
-                    self._divided(row, cell, reader) if column == "price_usd" else reader.read(cell)
-                )
+                texts[column] = self._divided(row, cell, reader) if column == "price_usd" else reader.read(cell)
             except Unreadable as error:
                 texts[column] = given[column]
                 self.found.reported.add((number, column))
@@ -166,9 +160,7 @@ class TableReader:
                 raise Unreadable(f"times {n} is not the total {total.shown!r} beside it")
         return text
 
-    def _add_cores(
-        self, row: list[Cell], texts: dict[str, str], places: dict, given: dict, number: int
-    ) -> None:
+    def _add_cores(self, row: list[Cell], texts: dict[str, str], places: dict, given: dict, number: int) -> None:
         """Where no column has the cores, take them from sockets × cores of each, or from the processor's text."""
         sockets, each = self.table.cell(row, "_sockets"), self.table.cell(row, "_cores_per_socket")
         processor = self.table.cell(row, "processor")
@@ -189,10 +181,7 @@ class TableReader:
     def _line(self, row: list[Cell], label: str) -> None:
         name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")
         kind_cell, per = self.table.cell(row, "_kind"), self.table.cell(row, "_per")
-        kind = (
-            other.kind_of(kind_cell.text if kind_cell is not None and not kind_cell.is_empty else label)
-            or "other"
-        )
+        kind = other.kind_of(kind_cell.text if kind_cell is not None and not kind_cell.is_empty else label) or "other"
         if other.is_optional(label):
             self._say("warning", name, "", "is optional and not counted")
             return
@@ -258,9 +247,7 @@ class TableReader:
         for name in lacking:
             if name not in _GUESSED or self.table.is_ours:
                 hint = (
-                    "; is the number of sockets or the processor's cores in another column?"
-                    if name == "cpus"
-                    else ""
+                    "; is the number of sockets or the processor's cores in another column?" if name == "cpus" else ""
                 )
                 at = next(iter(self.table.header.values()))
                 seen = ", ".join(cell.text for cell in self.table.header.values())

@@ -90,9 +90,7 @@ def is_header(row: list[Cell]) -> bool:
         return True
     priced = bool(columns & _PRICES)
     many = {name.lstrip("_") for name in columns}
-    return (len(many) >= _FEWEST and (priced or len(filled) <= 3 * len(many))) or (
-        priced and "name" in columns
-    )
+    return (len(many) >= _FEWEST and (priced or len(filled) <= 3 * len(many))) or (priced and "name" in columns)
 
 
 def _header_texts(rows: list[list[Cell]], n: int, end: int) -> tuple[list[str], int]:

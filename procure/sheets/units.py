@@ -114,9 +114,7 @@ def numbers(text: str) -> dict[Decimals, Decimal]:
     return found
 
 
-_AMOUNT = re.compile(
-    r"(?P<before>[^\d.,+\-−]*)(?P<number>[-+−]?\s*[\d.,][\d.,'’\s\u00a0\u202f\u2009]*)(?P<after>.*)"
-)
+_AMOUNT = re.compile(r"(?P<before>[^\d.,+\-−]*)(?P<number>[-+−]?\s*[\d.,][\d.,'’\s\u00a0\u202f\u2009]*)(?P<after>.*)")
 
 
 @dataclass(frozen=True)

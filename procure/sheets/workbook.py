@@ -65,9 +65,7 @@ def _check_size(path: Path, content: bytes) -> None:
 
 
 def _too_large(sheet: str) -> TableError:
-    return TableError(
-        f"sheet {sheet}: has more than {MOST_ROWS:,} rows or {MOST_COLUMNS} columns with content"
-    )
+    return TableError(f"sheet {sheet}: has more than {MOST_ROWS:,} rows or {MOST_COLUMNS} columns with content")
 
 
 def _from_xlsx(content: bytes) -> list[Grid]:
@@ -75,11 +73,7 @@ def _from_xlsx(content: bytes) -> list[Grid]:
 
     values = load_workbook(io.BytesIO(content), data_only=True)
     formulas = load_workbook(io.BytesIO(content))
-    return [
-        _xlsx_grid(sheet, formulas[sheet.title])
-        for sheet in values.worksheets
-        if sheet.sheet_state == "visible"
-    ]
+    return [_xlsx_grid(sheet, formulas[sheet.title]) for sheet in values.worksheets if sheet.sheet_state == "visible"]
 
 
 def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
@@ -99,8 +93,7 @@ def _xlsx_grid(sheet: Any, formulas: Any) -> Grid:
             hidden_columns.update(range(one.min - 1, min(one.max, MOST_COLUMNS)))
     hidden_rows = frozenset(n - 1 for n, one in sheet.row_dimensions.items() if one.hidden)
     merged = tuple(
-        (one.min_row - 1, one.min_col - 1, one.max_row - 1, one.max_col - 1)
-        for one in sheet.merged_cells.ranges
+        (one.min_row - 1, one.min_col - 1, one.max_row - 1, one.max_col - 1) for one in sheet.merged_cells.ranges
     )
     return Grid(sheet.title, rows, hidden_rows, frozenset(hidden_columns), tuple(sorted(merged)))
 
@@ -176,9 +169,7 @@ def _ods_grid(table: Any) -> Grid:
                 raise _too_large(table.name or "")
             if element.get_attribute("table:visibility") in ("collapse", "filter"):
                 hidden_rows.add(len(rows))
-            rows.append(
-                [Cell(address(len(rows), n), c.value, c.unit, c.problem, c.note) for n, c in enumerate(cells)]
-            )
+            rows.append([Cell(address(len(rows), n), c.value, c.unit, c.problem, c.note) for n, c in enumerate(cells)])
     return Grid(table.name or "", rows, frozenset(hidden_rows), frozenset(hidden_columns), tuple(merged))
 
 

@@ -62,9 +62,7 @@ def _chosen(state: State, job: int) -> np.ndarray:
     return state.chosen[: 0 if job == WAIT else state.n_nodes[job]]
 
 
-def compiled(
-    rule: Callable, own: tuple, columns: Callable[[], dict[str, list]] | None = None
-) -> CompiledPolicy:
+def compiled(rule: Callable, own: tuple, columns: Callable[[], dict[str, list]] | None = None) -> CompiledPolicy:
     """Make the policy of a run from a kernel, and the compiled loop that it rides.
 
     Parameters
@@ -83,12 +81,7 @@ def compiled(
 
 def classes_of(own: tuple) -> tuple[type, ...]:
     """Return the classes of a named tuple and of those in it, the outermost first."""
-    inner = (
-        one
-        for each in own
-        if isinstance(each, tuple) and hasattr(each, "_fields")
-        for one in classes_of(each)
-    )
+    inner = (one for each in own if isinstance(each, tuple) and hasattr(each, "_fields") for one in classes_of(each))
     return tuple(dict.fromkeys((type(own), *inner)))
 
 
@@ -205,9 +198,7 @@ def checked(policy: Policy, name: str) -> Policy:
         except PolicyError:
             raise
         except Exception as error:  # whatever a policy's author overlooked
-            raise PolicyError(
-                f"policy {name} raised {type(error).__name__}: {error}, {_situation(state)}"
-            ) from error
+            raise PolicyError(f"policy {name} raised {type(error).__name__}: {error}, {_situation(state)}") from error
         try:
             job, nodes = answer
             return int(job), np.atleast_1d(np.asarray(nodes)).astype(np.int64, casting="safe")

@@ -75,9 +75,7 @@ def check_fast_lane(jobs: Jobs, kinds: Kinds, durations: np.ndarray) -> tuple[in
 
 
 @njit(inline="always")
-def _margin(
-    left, asks_mem, asks_cpu, asks_gpu, k, mem_shift, mem_mask, cpu_shift, cpu_mask, gpu_mask, mem, cpu, gpu
-):
+def _margin(left, asks_mem, asks_cpu, asks_gpu, k, mem_shift, mem_mask, cpu_shift, cpu_mask, gpu_mask, mem, cpu, gpu):
     margin = 0.0
     if asks_mem:
         margin = ((left >> mem_shift) & mem_mask) / mem
@@ -134,11 +132,7 @@ def best_fit_schedule(jobs, kinds, fits_empty, kind_of, durations, bits, start, 
     word = np.empty(n_kinds, np.int64)
     for q in range(n_kinds):
         word[q] = (
-            (q << kind_shift)
-            | (kinds.mem[q] << mem_shift)
-            | (kinds.cpus[q] << cpu_shift)
-            | kinds.gpus[q]
-            | guards
+            (q << kind_shift) | (kinds.mem[q] << mem_shift) | (kinds.cpus[q] << cpu_shift) | kinds.gpus[q] | guards
         )
     free = np.empty(n_nodes, np.int64)
     present = np.zeros(n_kinds, np.bool_)

@@ -273,9 +273,7 @@ def build(
         pool=int(is_pool(jobs, kinds, fits_empty, kind_of, holds, options.exclusive)),
         n_idle=counter(n_nodes),
         touched=Touched(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.bool_), counter()),
-        accounts=Accounts(
-            np.zeros(n_users + 1), np.zeros(n_users + 1, np.int64), np.zeros(n_users + 1, np.int64)
-        ),
+        accounts=Accounts(np.zeros(n_users + 1), np.zeros(n_users + 1, np.int64), np.zeros(n_users + 1, np.int64)),
         options=options,
         chosen=np.zeros(n_nodes, np.int64),
     )

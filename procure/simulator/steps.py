@@ -230,9 +230,7 @@ def advance(world, state):
             if state.options.last_two and world.last_run[user, 0] >= 0:
                 mean = (world.last_run[user, 0] + world.last_run[user, 1] + 1) // 2
                 state.estimate[job] = max(1, min(mean, state.estimate[job]))
-    n_raised = _correct(
-        state.running, state.n_running[0], state.expected_end, state.start, state.requested, now
-    )
+    n_raised = _correct(state.running, state.n_running[0], state.expected_end, state.start, state.requested, now)
     state.n_corrected[0] += n_raised
     state.n_changes[0] += n_raised
     return True
@@ -254,8 +252,7 @@ def _refusal(world, state, job, nodes):
     if job < 0 or job >= state.submit.size:
         return UNKNOWN_JOB
     if state.start[job] >= 0 or (
-        state.previous_waiting[state.next_waiting[job]] != job
-        or state.next_waiting[state.previous_waiting[job]] != job
+        state.previous_waiting[state.next_waiting[job]] != job or state.next_waiting[state.previous_waiting[job]] != job
     ):
         return NOT_WAITING
     if nodes.size != state.n_nodes[job]:

@@ -187,9 +187,7 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
 
 def _take_table(name: str, text: str, found: Accounting) -> None:
     """Take ``sacctmgr show qos|assoc|event --parsable``."""
-    rows = [
-        line.rstrip("|").split("|") if line.count("|") else [] for line in text.splitlines() if line.strip()
-    ]
+    rows = [line.rstrip("|").split("|") if line.count("|") else [] for line in text.splitlines() if line.strip()]
     header = [word.strip().lower().replace(" ", "").replace("def qos", "defqos") for word in rows[0]]
     for number, row in enumerate(rows[1:], 2):
         record = dict(zip(header, row, strict=False))
@@ -227,9 +225,7 @@ def _limit(record: dict[str, Any], key: str, value: str) -> bool:
         limits[group] = amounts if value.startswith("-") else amounts | {name: int(value)}
     elif key in ("maxwall", "maxwalldurationperjob", "grpwall"):
         minutes = value.isdecimal()
-        seconds = (
-            None if value.startswith("-") else 60 * int(value) if minutes else int(slurm_duration(value))
-        )
+        seconds = None if value.startswith("-") else 60 * int(value) if minutes else int(slurm_duration(value))
         limits["grp_wall" if key == "grpwall" else "max_wall"] = seconds
     else:
         return False

@@ -50,9 +50,7 @@ def collect(folder: str | Path) -> list[str]:
     for name, command in COMMANDS.items():
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
         if done.returncode or not done.stdout.strip():
-            failed.append(
-                f"{command.split('--')[0].strip()}: {(done.stderr or 'printed nothing').strip()[:200]}"
-            )
+            failed.append(f"{command.split('--')[0].strip()}: {(done.stderr or 'printed nothing').strip()[:200]}")
         else:
             with whole_file(folder / name) as temporary:
                 temporary.write_text(done.stdout, encoding="utf-8")

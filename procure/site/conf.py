@@ -49,9 +49,7 @@ def read_folder(folder: str | Path) -> Configuration:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise TableError(
-            f"{folder}: no such folder; it should hold slurm.conf or what `scontrol show config` printed"
-        )
+        raise TableError(f"{folder}: no such folder; it should hold slurm.conf or what `scontrol show config` printed")
     found = Configuration()
     included: set[Path] = set()
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
@@ -131,9 +129,7 @@ def _take_lines(path: Path, text: str, found: Configuration, included: set[Path]
             found.unread.append((where, line))
 
 
-def _include(
-    path: Path, name: str, where: str, found: Configuration, included: set[Path], depth: int
-) -> None:
+def _include(path: Path, name: str, where: str, found: Configuration, included: set[Path], depth: int) -> None:
     named = path.parent / Path(name).name
     if depth >= _DEEPEST or not named.is_file():
         what = "includes nest too deep" if depth >= _DEEPEST else f"the included file {name} is missing"

@@ -96,9 +96,7 @@ def base_priority(known: Known, amounts: dict[str, np.ndarray], limit: np.ndarra
         return np.zeros(n)
     cluster_cpus, n_nodes = float(nodes["cpus"].sum()), len(nodes)
     if "small_relative_to_time" in rules.flags:
-        size = np.maximum(amounts["node"] * cluster_cpus / n_nodes, amounts["cpu"]) / np.maximum(
-            limit // 60, 1
-        )
+        size = np.maximum(amounts["node"] * cluster_cpus / n_nodes, amounts["cpu"]) / np.maximum(limit // 60, 1)
         size = size / cluster_cpus
         size = 1 - size if rules.favor_small else size
     else:

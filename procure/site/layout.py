@@ -55,9 +55,7 @@ class Requests(NamedTuple):
     on: np.ndarray  # int64[…], jobs that job j waits for: on[on_first[j]:on_first[j + 1]]
     on_start: np.ndarray  # int64[…], 1 = only for the start of that job
     rank: np.ndarray  # int64[n_jobs], row and column of `preempts`
-    preempts: (
-        np.ndarray
-    )  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not, else `CANCEL`, `REQUEUE`
+    preempts: np.ndarray  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not, else `CANCEL`, `REQUEUE`
 
 
 class Places(NamedTuple):

@@ -156,9 +156,7 @@ def _keys(limits: Limits) -> set[tuple[Any, ...]]:
     return keys
 
 
-def exceeded(
-    site: Site, names: tuple[str, str, str, str], amounts: dict[str, float], n_nodes: int, limit: int
-) -> str:
+def exceeded(site: Site, names: tuple[str, str, str, str], amounts: dict[str, float], n_nodes: int, limit: int) -> str:
     """Say which limit a job of a class can never meet; empty = it can start."""
     if not {"limits", "safe", "all"} & set(site.enforce):
         return ""
@@ -174,9 +172,7 @@ def exceeded(
         if each is None:
             continue
         limits = each.limits
-        called = (
-            f"QOS {each.name}" if isinstance(each, Qos) else f"association {each.account} {each.user}".strip()
-        )
+        called = f"QOS {each.name}" if isinstance(each, Qos) else f"association {each.account} {each.user}".strip()
         if limits.max_wall is not None and "wall" not in seen:
             seen.add("wall")
             if limit > limits.max_wall:

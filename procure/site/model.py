@@ -55,9 +55,7 @@ class Qos(Settings):
     flags: Names = ()
     preempt: Names = Field(default=(), description="the QOS whose jobs give way to this one's")
     preempt_mode: Mode | None = None
-    exempt_time: NaturalInt | None = Field(
-        default=None, description="s that a job runs before it may be preempted"
-    )
+    exempt_time: NaturalInt | None = Field(default=None, description="s that a job runs before it may be preempted")
     usage_factor: float = 1.0
     limits: Limits = Limits()
 
@@ -180,12 +178,8 @@ class Preemption(Settings):
 class Latency(Settings):
     """How long Slurm itself takes, s; measured on Slurm 22.05 (see docs/claims/site.md)."""
 
-    job_end: NaturalInt = Field(
-        default=1, description="from the end of a job until its nodes can be used again"
-    )
-    clock: int = Field(
-        default=-3, le=0, description="when the periodic work began, after the first submission"
-    )
+    job_end: NaturalInt = Field(default=1, description="from the end of a job until its nodes can be used again")
+    clock: int = Field(default=-3, le=0, description="when the periodic work began, after the first submission")
 
 
 class Reservation(Settings):

@@ -37,9 +37,7 @@ class Known:
         of = [default if not name or name not in number else number[name] for name in given]
         if -1 in of:
             job = jobs["job_id"].iloc[of.index(-1)]
-            raise TableError(
-                f"job {job} names no partition of the site, and the site has no default partition"
-            )
+            raise TableError(f"job {job} names no partition of the site, and the site has no default partition")
         self.given_partition = given
         self.partition_of = np.array(of, np.int64)
         self.user = self.text("user")
@@ -53,19 +51,16 @@ class Known:
         self.account = [a or defaults.get(u, "") for a, u in zip(self.given_account, self.user, strict=True)]
         self.given_qos = self.text("qos")
         self.qos = [
-            q or self._default_qos(a, u)
-            for q, a, u in zip(self.given_qos, self.account, self.user, strict=True)
+            q or self._default_qos(a, u) for q, a, u in zip(self.given_qos, self.account, self.user, strict=True)
         ]
         self.given_reservation = self.text("reservation")
         ends = {each.name: each.end for each in site.reservations}
         submitted = jobs["submit_time"].tolist()
         self.reservation_over = [
-            name in ends and when >= ends[name]
-            for name, when in zip(self.given_reservation, submitted, strict=True)
+            name in ends and when >= ends[name] for name, when in zip(self.given_reservation, submitted, strict=True)
         ]
         self.gpu_type = [
-            kind.casefold() if n else ""
-            for kind, n in zip(self.text("gpu_type"), jobs["gpus_per_node"], strict=True)
+            kind.casefold() if n else "" for kind, n in zip(self.text("gpu_type"), jobs["gpus_per_node"], strict=True)
         ]
 
     def _joined(self) -> tuple[list[str], np.ndarray]:
@@ -148,9 +143,7 @@ class Known:
         select = self.site.select
         for n, each in enumerate(self.site.partitions):
             here = self.partition_of == n
-            per_cpu = each.def_mem_per_cpu_mb or (
-                None if each.def_mem_per_node_mb else select.def_mem_per_cpu_mb
-            )
+            per_cpu = each.def_mem_per_cpu_mb or (None if each.def_mem_per_node_mb else select.def_mem_per_cpu_mb)
             per_node = each.def_mem_per_node_mb or select.def_mem_per_node_mb
             default[here] = n_cpus[here] * per_cpu if per_cpu else (per_node or 0)
         return np.where(asked > 0, asked, default)
@@ -241,9 +234,7 @@ class Known:
             for item in filter(None, re.split("[,?]", text.replace("(unfulfilled)", ""))):
                 kind, _, jobs = item.partition(":")
                 if kind == "singleton":
-                    same = [
-                        n for n in range(job) if names[n] == names[job] and self.user[n] == self.user[job]
-                    ]
+                    same = [n for n in range(job) if names[n] == names[job] and self.user[n] == self.user[job]]
                     on += [("afterany", n) for n in same]
                 for name in filter(None, jobs.split(":")):
                     on += [(kind, row) for row in rows.get(name.partition("+")[0], []) if row != job]
@@ -276,11 +267,7 @@ class Known:
         dead: set[int] = set()
         for job, on in enumerate(self._dependencies()):
             for kind, other in on:
-                if (
-                    (kind == "afterok" and other in bad)
-                    or (kind == "afternotok" and other not in bad)
-                    or other in dead
-                ):
+                if (kind == "afterok" and other in bad) or (kind == "afternotok" and other not in bad) or other in dead:
                     hopeless.append(job)
                     bad.add(job)
                     dead.add(job)
@@ -332,15 +319,11 @@ class Known:
             if (account, "") not in self._of:
                 return f"account {account or '(none)'} is not at the site"
             return "its user has no association with its account"
-        if {"qos", "safe", "limits", "all"} & set(site.enforce) and qos not in {
-            each.name for each in site.qos
-        }:
+        if {"qos", "safe", "limits", "all"} & set(site.enforce) and qos not in {each.name for each in site.qos}:
             return f"QOS {qos} is not at the site"
         if (partition.allow_qos and qos not in partition.allow_qos) or qos in partition.deny_qos:
             return f"partition {partition.name} does not take QOS {qos}"
-        if (
-            partition.allow_accounts and account not in partition.allow_accounts
-        ) or account in partition.deny_accounts:
+        if (partition.allow_accounts and account not in partition.allow_accounts) or account in partition.deny_accounts:
             return f"partition {partition.name} does not take account {account}"
         if partition.state in ("down", "inactive", "drain"):
             return f"partition {partition.name} is {partition.state}"
@@ -348,9 +331,7 @@ class Known:
         if partition.max_time and -(-asked // 60) * 60 > partition.max_time:
             return f"its limit is longer than partition {partition.name} allows"
         n_nodes = int(self.jobs["n_nodes"].iloc[job])
-        if n_nodes < partition.min_nodes or (
-            partition.max_nodes is not None and n_nodes > partition.max_nodes
-        ):
+        if n_nodes < partition.min_nodes or (partition.max_nodes is not None and n_nodes > partition.max_nodes):
             return f"partition {partition.name} does not take its number of nodes"
         reservation = self.given_reservation[job]
         if reservation:

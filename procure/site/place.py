@@ -17,9 +17,7 @@ def holds(own, job, node, free, n_on):
             and nodes.mem[node] >= jobs.mem[job]
             and nodes.gpus[node] >= jobs.gpus[job]
         )
-    return (
-        free[0, node] >= jobs.cpus[job] and free[1, node] >= jobs.mem[job] and free[2, node] >= jobs.gpus[job]
-    )
+    return free[0, node] >= jobs.cpus[job] and free[1, node] >= jobs.mem[job] and free[2, node] >= jobs.gpus[job]
 
 
 @part

@@ -104,10 +104,7 @@ def _add_closed(own, job, at, closed):
 def _may_overtake(own, job):
     """Say whether others may overtake a job: it is too young, or its priority too low, to reserve anything."""
     rules, work = own.rules, own.work
-    return (
-        work.now[NOW] - own.jobs.eligible[job] < rules.bf_min_age
-        or work.priority[job] < rules.bf_min_priority
-    )
+    return work.now[NOW] - own.jobs.eligible[job] < rules.bf_min_age or work.priority[job] < rules.bf_min_priority
 
 
 @part
@@ -187,10 +184,7 @@ def _over_limits(own, job):
     work, rules, jobs = own.work, own.rules, own.jobs
     user, partition, row = jobs.user[job], jobs.partition[job], jobs.association[job]
     if (
-        (
-            rules.bf_max_user_partition
-            and work.user_partition_count[user, partition] >= rules.bf_max_user_partition
-        )
+        (rules.bf_max_user_partition and work.user_partition_count[user, partition] >= rules.bf_max_user_partition)
         or (rules.bf_max_partition and work.partition_count[partition] >= rules.bf_max_partition)
         or (rules.bf_max_association and work.association_count[row] >= rules.bf_max_association)
         or (rules.bf_max_user and work.user_count[user] >= rules.bf_max_user)

@@ -210,9 +210,7 @@ class Slurm(Parameters):
         if self.site != NO_FILE:
             return read_site(self.site).rules
         names = (
-            dict.fromkeys(["batch", *filter(None, jobs["partition"].unique())])
-            if "partition" in jobs
-            else ["batch"]
+            dict.fromkeys(["batch", *filter(None, jobs["partition"].unique())]) if "partition" in jobs else ["batch"]
         )
         partitions = tuple(Partition(name=n, nodes="ALL", default=n == "batch") for n in names)
         return Site(partitions=partitions, priority=Priority(type="basic"))

@@ -32,9 +32,7 @@ def said(limits: Limits) -> str:
         if isinstance(value, dict):
             found += [f"{what} {tres} ≤ {amount:,}" for tres, amount in value.items()]
         else:
-            found.append(
-                f"{what} ≤ {_span(value) if name in ('max_wall', 'grp_wall') else format(value, ',')}"
-            )
+            found.append(f"{what} ≤ {_span(value) if name in ('max_wall', 'grp_wall') else format(value, ',')}")
     return "; ".join(found)
 
 

@@ -127,9 +127,7 @@ def read_slurm(folder: str | Path) -> SiteFolder:
 
 def _site(found: Configuration, events: list[NodeEvent]) -> Site:
     accounting = read_accounting(found.accounting)
-    unknown = [
-        NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread
-    ]
+    unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
     unknown += accounting.not_understood
     scheduler, of_scheduler = _scheduler(found)
     partitions = tuple(_partition(record, unknown) for record in found.partitions)
@@ -268,9 +266,7 @@ def _priority(found: Configuration, unknown: list[NotUnderstood]) -> Priority:
     values["usage_reset"] = get("priorityusageresetperiod", "none").lower()
     if values["usage_reset"] != "none":
         effect = "usage is not reset in a replay"
-        unknown.append(
-            NotUnderstood(setting="PriorityUsageResetPeriod", value=values["usage_reset"], effect=effect)
-        )
+        unknown.append(NotUnderstood(setting="PriorityUsageResetPeriod", value=values["usage_reset"], effect=effect))
     return Priority(**values)
 
 
@@ -301,9 +297,7 @@ def _select(found: Configuration, unknown: list[NotUnderstood]) -> Select:
         values["topology"] = plugin if found.switches else "none"
         if plugin == "block":
             unknown.append(
-                NotUnderstood(
-                    setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches"
-                )
+                NotUnderstood(setting="TopologyPlugin", value=plugin, effect="blocks are taken as leaf switches")
             )
     elif plugin not in ("", "none", "default", "flat"):
         effect = "nodes are taken without a topology"
@@ -375,9 +369,7 @@ def _partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
         if value.upper() not in ("", "ALL", "NO", "UNLIMITED", "NONE"):
             effect = "not modelled: more jobs may start in the partition than in Slurm"
             unknown.append(
-                NotUnderstood(
-                    setting=f"{values['name']} {key}", value=value, where=record["_where"], effect=effect
-                )
+                NotUnderstood(setting=f"{values['name']} {key}", value=value, where=record["_where"], effect=effect)
             )
     return Partition(**values)
 
@@ -413,9 +405,7 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
         for name in names:
             leaf, pod = switch_of.get(name, (None, None))
             gpus, gpu_type = _gpus(name, record, found)
-            rows.append(
-                {"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod}
-            )
+            rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod})
         state = record.get("state", "").lower()
         for word, kind in _CLOSED_STATES:
             if "_shown" in record and word in state:

@@ -94,9 +94,7 @@ class Work(NamedTuple):
     run_left: np.ndarray  # int64[n_nodes], CPUs left of each usable node
     chosen: np.ndarray  # int64[n_nodes]
     in_choice: np.ndarray  # int64[n_words]
-    class_at: (
-        np.ndarray
-    )  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
+    class_at: np.ndarray  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
     now: np.ndarray  # int64[16], see the constants
 
 

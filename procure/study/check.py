@@ -157,8 +157,7 @@ def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
         return []
     offered = offered_gpu_models(study, study.read_quotes())
     named = ", ".join(
-        f"{row.model} ({counted(row.n_jobs, 'job')}, {row.gpu_hours:,.0f} GPU hours)"
-        for row in lost.itertuples()
+        f"{row.model} ({counted(row.n_jobs, 'job')}, {row.gpu_hours:,.0f} GPU hours)" for row in lost.itertuples()
     )
     return [
         f"nobody offers the GPU models that these jobs ask for, so no package runs them: {named}; say in the study "

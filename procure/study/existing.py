@@ -50,9 +50,7 @@ class ExistingSystem:
     notes: tuple[str, ...]
 
 
-def read_existing(
-    path: str | Path, retire: Sequence[str] = (), unavailable: Unavailable = "keep"
-) -> ExistingSystem:
+def read_existing(path: str | Path, retire: Sequence[str] = (), unavailable: Unavailable = "keep") -> ExistingSystem:
     """Read the nodes of an existing system.
 
     Parameters
@@ -231,9 +229,7 @@ def _notes(listed: pd.DataFrame, retired: np.ndarray) -> list[str]:
     return notes
 
 
-def coverage_notes(
-    workloads: Mapping[str, pd.DataFrame], nodes: pd.DataFrame, quotes: pd.DataFrame
-) -> list[str]:
+def coverage_notes(workloads: Mapping[str, pd.DataFrame], nodes: pd.DataFrame, quotes: pd.DataFrame) -> list[str]:
     """Say how many jobs of each workload the existing nodes can run without any purchase."""
     nothing = pd.DataFrame(0, index=[0], columns=quotes["name"].tolist())
     left_out = {name: int(jobs_left_out(nothing, quotes, jobs, nodes)[0]) for name, jobs in workloads.items()}
@@ -244,11 +240,7 @@ def coverage_notes(
             f"existing system: it can already run every job of {name_some(whole)}; "
             "there a purchase changes only how long jobs wait"
         )
-    part = [
-        f"{len(workloads[name]) - n:,} of {len(workloads[name]):,} of {name}"
-        for name, n in left_out.items()
-        if n
-    ]
+    part = [f"{len(workloads[name]) - n:,} of {len(workloads[name]):,} of {name}" for name, n in left_out.items() if n]
     if part:
         notes.append(f"existing system: jobs that it can run without a purchase: {name_some(part)}")
     return notes

@@ -56,9 +56,7 @@ def table_digest(table: pd.DataFrame) -> str:
     return hashlib.sha256(names + rows.tobytes()).hexdigest()[:16]
 
 
-def write_futures(
-    jobs: pd.DataFrame, settings: Futures, tables: Iterable[pd.DataFrame], folder: Path
-) -> Path:
+def write_futures(jobs: pd.DataFrame, settings: Futures, tables: Iterable[pd.DataFrame], folder: Path) -> Path:
     """Write futures as job tables, and of which jobs and how they were drawn; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in zip(future_names(settings.draws), tables, strict=True):

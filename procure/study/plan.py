@@ -103,9 +103,7 @@ class Plan:
         watts = [] if self.existing is None else list(self.existing.filter(regex="^(idle_)?power_w$"))
         policies = [catalog.spec(policy).parameters for policy in self.study.simulate.policies]
         files = {name: existing_file(name).read_bytes() for policy in policies for name in policy.files()}
-        digests = {
-            f"{OF_POLICY}file {name}": hashlib.sha256(held).hexdigest()[:16] for name, held in files.items()
-        }
+        digests = {f"{OF_POLICY}file {name}": hashlib.sha256(held).hexdigest()[:16] for name, held in files.items()}
         modules = sorted({type(policy).__module__ for policy in policies})
         digests |= {f"{OF_POLICY}code {module}": code_digest(module) for module in modules}
         return (
@@ -113,9 +111,7 @@ class Plan:
             | {
                 "quotes": table_digest(self.quotes),
                 "packages": table_digest(self.packages),
-                "existing nodes": "none"
-                if self.existing is None
-                else table_digest(self.existing.drop(columns=watts)),
+                "existing nodes": "none" if self.existing is None else table_digest(self.existing.drop(columns=watts)),
                 "kill_at_limit": self.study.simulate.kill_at_limit,
                 "result schema": RESULT.version,
                 "simulation code": code_digest(*_SIMULATION),
@@ -187,9 +183,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
 def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:
     """Read a study's workloads, or draw the futures of their jobs taken together; by name."""
     if study.futures is None:
-        return {
-            one.name: map_gpu_models(read_workload(one, note), study.gpu_models) for one in study.workloads
-        }
+        return {one.name: map_gpu_models(read_workload(one, note), study.gpu_models) for one in study.workloads}
     past = read_past_jobs(study, note)
     note(say_futures(past, study.futures))
     before = read_past_parts(past, study.futures, study.workloads[0].warm_up) if study.futures.past else {}
@@ -206,13 +200,9 @@ def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.Dat
     """
     speeds = {(one.logged_processor, one.logged_speed) for one in study.workloads}
     if len(speeds) > 1:
-        raise TableError(
-            "[futures] need workloads that were logged at one speed, for they are taken as one past"
-        )
+        raise TableError("[futures] need workloads that were logged at one speed, for they are taken as one past")
     whole = [one.model_copy(update={"begin": "empty", "warm_up": 0}) for one in study.workloads]
-    past = merge(
-        [map_gpu_models(read_workload(one, note), study.gpu_models) for one in whole], drop_repeated=True
-    )
+    past = merge([map_gpu_models(read_workload(one, note), study.gpu_models) for one in whole], drop_repeated=True)
     return with_clock_of(past, past.sort_values("submit_time", kind="stable", ignore_index=True))
 
 

@@ -48,9 +48,7 @@ def _policy_label(policy: Any, info: ValidationInfo) -> str:
     """Return the label of ``"easy"``, ``"easy:depth=4"`` or ``{name = "easy", depth = 4}``."""
     given = {"name": policy} if isinstance(policy, str) else policy
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        raise ValueError(
-            f'{policy!r} was given; write "easy", "easy:depth=4" or {{name = "easy", depth = 4}}'
-        )
+        raise ValueError(f'{policy!r} was given; write "easy", "easy:depth=4" or {{name = "easy", depth = 4}}')
     more = {key: given[key] for key in given if key != "name"}
     return catalog.spec(given["name"], more, (info.context or {}).get("folder")).label
 
@@ -79,9 +77,7 @@ class Simulate(Settings):
             raise ValueError("name at least one policy")
         again = [name for name in dict.fromkeys(policies) if policies.count(name) > 1]
         if again:
-            raise ValueError(
-                f"each policy may stand once; {again[0]} stands {policies.count(again[0])} times"
-            )
+            raise ValueError(f"each policy may stand once; {again[0]} stands {policies.count(again[0])} times")
         return policies
 
 
@@ -169,9 +165,7 @@ class Search(Settings):
     seed: Annotated[Seed, Field(description="Of all random choices.")] = 1
     batch: Annotated[Count, Field(description="Least packages of a round.")] = 24
     k: Annotated[Count, Field(description="Length of the list.")] = 50
-    stable_rounds: Annotated[
-        NaturalInt, Field(description="See the stopping rule; 0 = spend the whole budget.")
-    ] = 5
+    stable_rounds: Annotated[NaturalInt, Field(description="See the stopping rule; 0 = spend the whole budget.")] = 5
 
 
 UNOWNED = "first-fit"

@@ -131,9 +131,7 @@ def read_workloads(path: Path, folder: Path) -> Any:
 
     Paths in it are relative to its folder; those returned are relative to the study's.
     """
-    found = read_toml(path, "; workloads is a file of [[workloads]] tables, or these tables").get(
-        "workloads", []
-    )
+    found = read_toml(path, "; workloads is a file of [[workloads]] tables, or these tables").get("workloads", [])
     for table in found if isinstance(found, list) else []:
         for key in ("jobs", "preset"):
             named = table.get(key)

@@ -30,9 +30,7 @@ class Batch:
         return f"{self.workload}.{file_name(self.policy)}.{int(self.rows[0]):09d}-{digest}"
 
 
-def batches(
-    plan: Plan, done: dict[tuple[str, str], np.ndarray], shard: tuple[int, int] | None = None
-) -> list[Batch]:
+def batches(plan: Plan, done: dict[tuple[str, str], np.ndarray], shard: tuple[int, int] | None = None) -> list[Batch]:
     """Cut the runs that are not done into batches, in a fixed order.
 
     Parameters

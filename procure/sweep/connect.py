@@ -251,9 +251,7 @@ def _import_dask_jobqueue(farm: str) -> Any:
     try:
         import dask_jobqueue
     except ImportError:
-        raise TableError(
-            f"farm {farm} needs dask-jobqueue; install it with: pip install 'procure-hpc[hpc]'"
-        ) from None
+        raise TableError(f"farm {farm} needs dask-jobqueue; install it with: pip install 'procure-hpc[hpc]'") from None
     # On import it makes Ctrl-C a silent exit with code 0, for the whole process.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
@@ -317,9 +315,7 @@ def _explain(farm: str, name: str, script: str) -> tuple[str, bool]:
     if states:
         return f"Slurm says of {len(asked.stdout.splitlines())} jobs named {name}: {', '.join(states)}", False
     words = refusal(farm, script)
-    return f"no job named {name} is in Slurm's queue: {words or 'they ended; look at their logs'}", bool(
-        words
-    )
+    return f"no job named {name} is in Slurm's queue: {words or 'they ended; look at their logs'}", bool(words)
 
 
 def _say_dashboard(client: Any, options: FarmOptions, note: Callable[[str], None]) -> None:

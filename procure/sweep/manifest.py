@@ -25,9 +25,7 @@ def refuse_other_inputs(plan: Plan) -> None:
     try:
         before = from_json(path.read_text(encoding="utf-8"))["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise TableError(
-            f"{path}: is no manifest of a sweep; move it or name another results folder"
-        ) from None
+        raise TableError(f"{path}: is no manifest of a sweep; move it or name another results folder") from None
     now = plan.fingerprint
     changed = [name for name in now if name in before and before[name] != now[name]]
     # Policies may come and go, with what they read; every part of the results names its own.
@@ -52,9 +50,7 @@ def write_manifest(plan: Plan) -> None:
         "versions": {name: version(name) for name in _PACKAGES}
         | {"procure": __version__, "python": platform.python_version()},
         "seeds": {
-            workload.name: workload.generate.seed
-            for workload in plan.study.workloads
-            if workload.generate is not None
+            workload.name: workload.generate.seed for workload in plan.study.workloads if workload.generate is not None
         }
         | ({} if plan.study.futures is None else {"futures": plan.study.futures.seed})
         | {"model": plan.study.model.seed},

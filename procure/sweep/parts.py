@@ -34,9 +34,7 @@ class PartError(Exception):
     """A part that cannot be used, and why."""
 
 
-def write_part(
-    path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, durable: bool = False
-) -> None:
+def write_part(path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, durable: bool = False) -> None:
     """Write result rows under a temporary name, then rename.
 
     Parameters

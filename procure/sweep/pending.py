@@ -88,6 +88,4 @@ class SweepWork:
         rows = failed_rows(self.shared(self.key(batch)), [package_id], reason)
         write_part(part_path(self._plan.study, batch), rows, self._fingerprint, 0.0)
         self.n_done += 1
-        self._note(
-            f"package {package_id} on {batch.workload} under {batch.policy} {reason}; recorded as failed"
-        )
+        self._note(f"package {package_id} on {batch.workload} under {batch.policy} {reason}; recorded as failed")

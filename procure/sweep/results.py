@@ -92,9 +92,7 @@ class StudyResults:
             )
         return self._learnt[asked]
 
-    def learn_if_possible(
-        self, case: Case, feature_set: str | None = None, rule: str = RUNS_ALL
-    ) -> Predicted | None:
+    def learn_if_possible(self, case: Case, feature_set: str | None = None, rule: str = RUNS_ALL) -> Predicted | None:
         """Learn from the packages that run every job; if they are too few, from all; else return None.
 
         By the published rule, always from all.
@@ -208,9 +206,7 @@ def load_results(
     if search and held:
         runs = [read_runs(plan, one) for one in held]
         searched = pd.concat(runs, ignore_index=True)
-        wanted = (
-            (searched["policy"] == policy) & searched["workload"].isin(names) & (searched["status"] == "ok")
-        )
+        wanted = (searched["policy"] == policy) & searched["workload"].isin(names) & (searched["status"] == "ok")
         searched = searched[wanted & searched["package_id"].isin(plan.row_of.index)]
         searched = searched.drop_duplicates(["package_id", "workload"], ignore_index=True)
     if len(searched) and not (folder / RESULTS).exists() and not part_files(folder):

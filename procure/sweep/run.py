@@ -39,9 +39,7 @@ class SweepSummary(NamedTuple):
     results: Path
 
 
-def compute_part(
-    bench: Bench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str
-) -> Receipt:
+def compute_part(bench: Bench, package_ids: list[str], counts: np.ndarray, path: Path, fingerprint: str) -> Receipt:
     """Simulate one batch and write its part: what a worker does."""
     rows, seconds = simulate_rows(bench, package_ids, counts)
     write_part(path, rows, fingerprint, seconds)

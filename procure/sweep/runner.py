@@ -113,9 +113,7 @@ def ready_of_package(bench: Bench, counts: np.ndarray) -> Prepared:
     ready, n = bench.ready, bench.n_existing
     rows = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), counts)])
     table = None if ready.nodes is None else ready.nodes.iloc[rows].reset_index(drop=True)
-    return replace(
-        ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows], nodes=table
-    )
+    return replace(ready, kind_of=ready.kind_of[rows], leaf=ready.leaf[rows], pod=ready.pod[rows], nodes=table)
 
 
 def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[float, str]:

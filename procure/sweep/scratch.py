@@ -38,9 +38,7 @@ def scratch_folder(base: str | Path | None = None) -> Iterator[Path]:
             break
         problems.append(problem)
     else:
-        raise TableError(
-            f"no place for the workers' temporary files: {'; '.join(problems)}; name one with TMPDIR"
-        )
+        raise TableError(f"no place for the workers' temporary files: {'; '.join(problems)}; name one with TMPDIR")
     with tempfile.TemporaryDirectory(
         prefix=f"procure-{os.getuid()}-", dir=parent, ignore_cleanup_errors=True
     ) as folder:
@@ -54,9 +52,7 @@ def _problem(folder: Path) -> str:
         for part in (whole, *whole.parents):
             mode = part.stat().st_mode
             if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-                return (
-                    f"{part} has mode {stat.S_IMODE(mode):04o}, so that anybody can replace what stands in it"
-                )
+                return f"{part} has mode {stat.S_IMODE(mode):04o}, so that anybody can replace what stands in it"
     except (OSError, RuntimeError) as error:
         return f"{folder}: {getattr(error, 'strerror', None) or error}"
     return "" if os.access(whole, os.W_OK | os.X_OK) and whole.is_dir() else f"{folder}: cannot be written"

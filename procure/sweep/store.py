@@ -56,8 +56,7 @@ class Stored(NamedTuple):
         """Say which run failed first, and why; empty where none did."""
         failed = self.table.filter(pc.not_equal(self.table["status"], "ok")).slice(0, 1).to_pylist()
         return "".join(
-            f"{one['package_id']} on {one['workload']} under {one['policy']}: {one['reason']}"
-            for one in failed
+            f"{one['package_id']} on {one['workload']} under {one['policy']}: {one['reason']}" for one in failed
         )
 
     def done(self, plan: Plan) -> dict[tuple[str, str], np.ndarray]:
@@ -225,9 +224,7 @@ def study_status(plan: Plan, note: Callable[[str], None] = lambda text: None) ->
     refuse_other_inputs(plan)
 
     def refused(path: Path, why: PartError) -> None:
-        note(
-            f"careful: {path} is {why}; its runs count as missing, procure sweep {plan.study.path} repeats them"
-        )
+        note(f"careful: {path} is {why}; its runs count as missing, procure sweep {plan.study.path} repeats them")
 
     return _count(plan, stored(plan, refused))
 

@@ -26,9 +26,7 @@ _BATCH = 50
 """Packages that the kernel simulates at once, between two looks at how far it is."""
 _BENCHES: WeakKeyDictionary[Plan, dict[tuple[str, str], Bench]] = WeakKeyDictionary()
 """What was laid out of a plan, by workload and policy, as long as the plan lives."""
-_REPLAYS: WeakKeyDictionary[Plan, dict[tuple[bytes, str, str], tuple[Run, pd.DataFrame]]] = (
-    WeakKeyDictionary()
-)
+_REPLAYS: WeakKeyDictionary[Plan, dict[tuple[bytes, str, str], tuple[Run, pd.DataFrame]]] = WeakKeyDictionary()
 """Its last schedules, by counts, workload and policy."""
 
 
@@ -133,10 +131,7 @@ def try_everywhere(
         ``jobs_left_out`` of all of them.
     """
     plan, policy, jobs = results.plan, policy or results.policy, jobs or {}
-    runs = [
-        simulate_packages(plan, counts, case.name, policy, jobs.get(case.name), "raise")
-        for case in results.cases
-    ]
+    runs = [simulate_packages(plan, counts, case.name, policy, jobs.get(case.name), "raise") for case in results.cases]
     left_out = np.stack([rows["n_unrunnable"].to_numpy(dtype="int64") for rows in runs])
     ran = np.stack([rows["n_jobs"].to_numpy(dtype="int64") for rows in runs]) - left_out
     weights = np.array([case.weight for case in results.cases])

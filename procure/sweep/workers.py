@@ -83,9 +83,7 @@ class WorkerPool:
         if last or (without >= SAY_AFTER and now - self._said >= SAY_AGAIN):
             self._said = now
             words, hopeless = self._explain()
-            text = "; ".join(
-                [f"no worker for {without:.0f} s", words, *dict.fromkeys(self._refused.values())]
-            )
+            text = "; ".join([f"no worker for {without:.0f} s", words, *dict.fromkeys(self._refused.values())])
             if last or hopeless:
                 raise TableError(f"{text}. What was computed is kept")
             self._note(text)
@@ -103,9 +101,7 @@ class WorkerPool:
         self.workers -= {who}
 
 
-def give_out(
-    pool: WorkerPool, task: Task, work: SweepWork
-) -> Generator[tuple[Any, Receipt] | None, None, None]:
+def give_out(pool: WorkerPool, task: Task, work: SweepWork) -> Generator[tuple[Any, Receipt] | None, None, None]:
     """Give batches out in waves and yield them with their receipts, as `procure.sweep.farm.run_tasks` does."""
     hand = _InHand(pool, task, work)
     while True:
@@ -158,8 +154,7 @@ class _InHand:
             self._losses[id(batch)] = self._losses.get(id(batch), 0) + 1
             if self._losses[id(batch)] > MOST_LOSSES:
                 raise TableError(
-                    f"the scheduler called a batch off {MOST_LOSSES} times: {future.status}; "
-                    "what was computed is kept"
+                    f"the scheduler called a batch off {MOST_LOSSES} times: {future.status}; what was computed is kept"
                 )
         self._shared.clear()
         self._again.append(batch)
@@ -170,9 +165,7 @@ class _InHand:
         if key not in self._shared:
             for old in set(self._shared) - {self._work.key(each) for each in self.running.values()}:
                 del self._shared[old]
-            self._shared[key] = self._pool.client.submit(
-                _same, self._work.shared(key), pure=False, workers=where
-            )
+            self._shared[key] = self._pool.client.submit(_same, self._work.shared(key), pure=False, workers=where)
         future = self._pool.client.submit(
             _on_worker,
             __version__,

@@ -126,9 +126,7 @@ class FatTree:
         leaf_ids = pd.unique(leaf[rows])
         pod_ids = pd.unique(pod[rows])
         size = len(leaf) // len(leaf_ids)
-        return cls(
-            len(pod_ids), len(leaf_ids) // len(pod_ids), size, uplinks, spines, rows, leaf_ids, pod_ids
-        )
+        return cls(len(pod_ids), len(leaf_ids) // len(pod_ids), size, uplinks, spines, rows, leaf_ids, pod_ids)
 
 
 def leaf_and_pod(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -168,9 +166,7 @@ def leaf_table(nodes: pd.DataFrame) -> pd.DataFrame:
     leaf, pod = leaf_and_pod(nodes)
     by_leaf = nodes.groupby([pod, leaf])
     known = {name: (name, "first") for name in ("leaf_switch", "pod_switch") if name in nodes}
-    rows = by_leaf.agg(
-        n_nodes=("node_id", "size"), first=("node_id", "first"), last=("node_id", "last"), **known
-    )
+    rows = by_leaf.agg(n_nodes=("node_id", "size"), first=("node_id", "first"), last=("node_id", "last"), **known)
     return rows.rename_axis(["pod", "leaf"]).reset_index()
 
 

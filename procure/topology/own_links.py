@@ -72,9 +72,7 @@ class OwnLinks(NamedTuple):
     reserved: Grant
     search: Search
     places: np.ndarray  # int64[sum of n_nodes], each job's places, ascending, as `State.node_list` has rows
-    failed: (
-        np.ndarray
-    )  # int64[3, n_nodes + 1], the epoch in which a size last failed in `FREE`, `IN_TIME`, `BESIDE`
+    failed: np.ndarray  # int64[3, n_nodes + 1], the epoch in which a size last failed in `FREE`, `IN_TIME`, `BESIDE`
     epoch: np.ndarray  # int64[3], one more whenever such a size might do again
     notes: np.ndarray  # int64[7]
     log: Log
@@ -157,9 +155,7 @@ def make_own_links(
         failed=np.full((3, len(tree) + 1), -1, np.int64),
         epoch=np.zeros(3, np.int64),
         notes=notes,
-        log=Log(
-            *(np.zeros(n_jobs, np.int64) for _ in range(2)), *(np.empty(n_log, np.int64) for _ in range(2))
-        ),
+        log=Log(*(np.zeros(n_jobs, np.int64) for _ in range(2)), *(np.empty(n_log, np.int64) for _ in range(2))),
         planned=Planned(
             np.zeros(n_jobs, np.int64),
             np.empty((n_jobs, n_leaves), np.int64),

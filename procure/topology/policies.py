@@ -44,9 +44,7 @@ class OnTree(Parameters):
 class OnSharedLinks(OnTree):
     """What every place on shared links takes."""
 
-    slowdown: float = Field(
-        0.0, ge=0, description="how much longer a job takes while all its links are shared"
-    )
+    slowdown: float = Field(0.0, ge=0, description="how much longer a job takes while all its links are shared")
     exponent: float = Field(1.0, gt=0, description="of the share of links that others use, in the slowdown")
 
 

@@ -93,9 +93,7 @@ class SharedLinks(NamedTuple):
         note_start(state, self.links, job)
 
 
-def make_shared_links(
-    state: State, tree: FatTree, compact: bool, slowdown: float, exponent: float
-) -> SharedLinks:
+def make_shared_links(state: State, tree: FatTree, compact: bool, slowdown: float, exponent: float) -> SharedLinks:
     """Make the place of one run."""
     links = make_links(state, tree, slowdown, exponent)
     return SharedLinks(compact, links, empty_fabric(tree.shape), empty_grant(tree.shape))

@@ -91,9 +91,7 @@ def parse_slurm_topology(text: str, source: str = "topology.conf") -> Network:
     heights = {name: level[name] for name in tops}
     n_levels = 1 + max(heights.values())
     if len(set(heights.values())) > 1:
-        raise TableError(
-            f"{source}: {listed(tops)} stand at the top, but at different levels; not a fat-tree"
-        )
+        raise TableError(f"{source}: {listed(tops)} stand at the top, but at different levels; not a fat-tree")
     if n_levels > 3:
         raise TableError(f"{source}: {n_levels} levels of switches; at most 3 are supported")
     rows = []
@@ -142,27 +140,19 @@ def _read_lines(text: str, source: str) -> tuple[dict[str, list[str]], dict[str,
 def _names(text: str, where: str) -> list[str]:
     """Expand a host list."""
     if not _HOST_LIST.fullmatch(text):
-        cut = (
-            "; the line is cut off (SLURM_TOPO_LEN lengthens it)" if text.count("[") > text.count("]") else ""
-        )
-        raise TableError(
-            f"{where}: host list {short(text)} cannot be read{cut}; names are written c[1-18,20],g1"
-        )
+        cut = "; the line is cut off (SLURM_TOPO_LEN lengthens it)" if text.count("[") > text.count("]") else ""
+        raise TableError(f"{where}: host list {short(text)} cannot be read{cut}; names are written c[1-18,20],g1")
     size = 0
     for low, high in re.findall(r"(?<!\d)(\d+)-(\d+)(?=[,\]])", text):
         if int(high) < int(low):
-            raise TableError(
-                f"{where}: host list {short(text)} has the range {low}-{high}, which runs backwards"
-            )
+            raise TableError(f"{where}: host list {short(text)} has the range {low}-{high}, which runs backwards")
         size += int(high) - int(low)
     if size > _MOST_NAMES:
         raise TableError(f"{where}: host list {short(text)} names more than {_MOST_NAMES:,} nodes")
     return expand_nodes(text)
 
 
-def _parents(
-    nodes_of: dict[str, list[str]], switches_of: dict[str, list[str]], source: str
-) -> dict[str, str]:
+def _parents(nodes_of: dict[str, list[str]], switches_of: dict[str, list[str]], source: str) -> dict[str, str]:
     """Return the switch above each switch; nodes and switches may stand under one only."""
     parent: dict[str, str] = {}
     for switch, children in switches_of.items():
@@ -184,9 +174,7 @@ def _parents(
     return parent
 
 
-def _leaves_in_order(
-    tops: list[str], nodes_of: dict[str, list[str]], switches_of: dict[str, list[str]]
-) -> list[str]:
+def _leaves_in_order(tops: list[str], nodes_of: dict[str, list[str]], switches_of: dict[str, list[str]]) -> list[str]:
     leaves: list[str] = []
     waiting = tops[::-1]
     while waiting:

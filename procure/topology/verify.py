@@ -98,8 +98,7 @@ def verify(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Verdict:
     """
     jobs = _holders(schedule, nodes)
     events = sorted(
-        [(job["start"], 1, i) for i, job in enumerate(jobs)]
-        + [(job["end"], 0, i) for i, job in enumerate(jobs)]
+        [(job["start"], 1, i) for i, job in enumerate(jobs)] + [(job["end"], 0, i) for i, job in enumerate(jobs)]
     )
     on_links: dict[tuple[str, int, int], dict[int, int]] = {}
     on_nodes: dict[str, set[int]] = {}
@@ -159,9 +158,7 @@ def _holders(schedule: pd.DataFrame, nodes: pd.DataFrame) -> list[dict[str, Any]
         places = {name: place_of.get(name) for name in str(names).split(",") if name}
         absent = [name for name, place in places.items() if place is None]
         if absent:
-            raise TableError(
-                f"schedule: job {job_id} ran on node {absent[0]}, which is not in the node table"
-            )
+            raise TableError(f"schedule: job {job_id} ran on node {absent[0]}, which is not in the node table")
         leaves = sorted({place for place in places.values() if place is not None})
         holding = _granted(text, str(job_id)) if text else _possible(leaves, n_in_leaf, n_leaves)
         jobs.append(

@@ -62,9 +62,7 @@ class Collected(NamedTuple):
     run: Run
 
 
-def collect_windows(
-    jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows, most: int | None = None
-) -> Collected:
+def collect_windows(jobs: pd.DataFrame, nodes: pd.DataFrame, parameters: Windows, most: int | None = None) -> Collected:
     """Simulate the policy `window` and keep each window that has jobs of several nodes.
 
     Parameters
@@ -178,6 +176,5 @@ def solve_all(
     """Solve windows one after the other, the i-th with ``seed`` + i + 1; compiling is not measured."""
     solve(windows[0], solver, seed=seed, steps=1, time_limit=time_limit)
     return [
-        solve(window, solver, seed=seed + i + 1, steps=steps, time_limit=time_limit)
-        for i, window in enumerate(windows)
+        solve(window, solver, seed=seed + i + 1, steps=steps, time_limit=time_limit) for i, window in enumerate(windows)
     ]

@@ -32,9 +32,7 @@ def generate_jobs(n_jobs: int, seed: int) -> pd.DataFrame:
     if seed < 0:
         raise ArgumentError("seed", f"the seed is {seed}; at least 0 is needed")
     rng = np.random.default_rng(seed)
-    gaps, run_time, n_nodes = (
-        rng.integers(low, high, n_jobs, endpoint=True) for low, high in (GAPS, RUN_TIMES, SIZES)
-    )
+    gaps, run_time, n_nodes = (rng.integers(low, high, n_jobs, endpoint=True) for low, high in (GAPS, RUN_TIMES, SIZES))
     return _job_table(np.arange(1, n_jobs + 1), np.cumsum(gaps), run_time, n_nodes)
 
 
@@ -63,9 +61,7 @@ def read_released(path: str | Path) -> pd.DataFrame:
     return table.sort_values("submit_time", kind="stable", ignore_index=True)
 
 
-def _job_table(
-    ids: np.ndarray, submit: np.ndarray, run_time: np.ndarray, n_nodes: np.ndarray
-) -> pd.DataFrame:
+def _job_table(ids: np.ndarray, submit: np.ndarray, run_time: np.ndarray, n_nodes: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "job_id": ids.astype(str),

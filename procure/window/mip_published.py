@@ -55,9 +55,7 @@ def solve_mip_published(board: Board, time_limit: float | None = None) -> Solved
     covered = start // m * m + (start % m + behind) % m
     pair = np.arange(len(start))
     add(np.r_[pair, pair], np.r_[y + start, x + covered], np.repeat([1.0, -1.0], len(pair)), 0, -np.inf)
-    matrix = csr_array(
-        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (n_rows, z + n)
-    )
+    matrix = csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), (n_rows, z + n))
     objective = np.concatenate([np.zeros(n * m), cost, np.full(n, -NOT_PLACED)])
     found = milp(
         objective,

@@ -130,9 +130,7 @@ def read_network(path: str | Path) -> Network:
         weights = tuple((arrays[f"matrix{i}"], arrays[f"bias{i}"]) for i in range(int(head["n_layers"])))
         ends = [POSITIONS * FEATURES, *(len(bias) for _, bias in weights)]
         fit = all(m.shape == (a, b) for (m, _), (a, b) in zip(weights, pairwise(ends), strict=True))
-        fit = fit and all(
-            part.dtype.kind == "f" and np.isfinite(part).all() for pair in weights for part in pair
-        )
+        fit = fit and all(part.dtype.kind == "f" and np.isfinite(part).all() for pair in weights for part in pair)
         fit = fit and all(0 < size < 2**31 for size in tree) and isinstance(head.get("training", {}), dict)
         most_nodes = int(head["most_nodes"])
     except (KeyError, OverflowError, TypeError, ValueError):

@@ -44,9 +44,7 @@ def solve_neural(board: Board, network: Network, steps: int, seed: int) -> None:
     restore(board, best_held, best_costs)
 
 
-def _propose(
-    board: Board, network: Network, n_line: int, removed: np.ndarray, i: int, rng: np.random.Generator
-) -> int:
+def _propose(board: Board, network: Network, n_line: int, removed: np.ndarray, i: int, rng: np.random.Generator) -> int:
     """Draw a start from the network's probabilities."""
     seen = observe(
         board.leaf,

@@ -76,9 +76,7 @@ class Windows(OnSharedLinks):
     )
     length: int = Field(10, ge=1, le=LARGEST, description="s between two windows")
     most_jobs: int = Field(5, ge=1, le=LARGEST, description="jobs of several nodes in one window")
-    steps: int = Field(
-        0, ge=0, le=MOST_COUNTED, description="of a method that takes steps; 0 = as many as is usual"
-    )
+    steps: int = Field(0, ge=0, le=MOST_COUNTED, description="of a method that takes steps; 0 = as many as is usual")
     seed: int = Field(0, ge=0, le=LAST_SEED, description="of the random numbers; each window adds 1")
     solve_time: int = Field(0, ge=0, le=LARGEST, description="s that a window's jobs wait for the solver")
     solve_time_per_job: int = Field(0, ge=0, le=LARGEST, description="s more for each of them")

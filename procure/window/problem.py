@@ -216,7 +216,5 @@ def write_window(window: Window) -> dict[str, Any]:
     return {
         "tree": {"pods": tree.pods, "leaves": tree.leaves, "nodes": tree.nodes},
         "idle": window.idle.tolist(),
-        "jobs": [
-            {"id": job, "n_nodes": size} for job, size in zip(window.ids, window.sizes.tolist(), strict=True)
-        ],
+        "jobs": [{"id": job, "n_nodes": size} for job, size in zip(window.ids, window.sizes.tolist(), strict=True)],
     }

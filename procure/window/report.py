@@ -34,9 +34,7 @@ def _answer(table: pd.DataFrame) -> list[tuple[str, str]]:
     """
     best = table.loc[table["mean_cost_code"].idxmin()]
     quick = table.loc[table["mean_seconds"].idxmin()]
-    nearest = (
-        f"{best['method']} keeps jobs together best: {best['mean_cost_code']:,.1f} hops a window on average"
-    )
+    nearest = f"{best['method']} keeps jobs together best: {best['mean_cost_code']:,.1f} hops a window on average"
     if quick["method"] == best["method"]:
         quickest = f"{quick['method']} is also quickest, {duration(quick['mean_seconds'])} a window"
     else:

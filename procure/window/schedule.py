@@ -23,9 +23,7 @@ def cost_of_jobs(schedule: pd.DataFrame, nodes: pd.DataFrame, profile: str = "co
     leaf, pod = leaf_and_pod(nodes)
     row = {name: i for i, name in enumerate(nodes["node_id"])}
     costs = []
-    for job, text in schedule.loc[schedule["start_time"].notna(), ["job_id", "node_ids"]].itertuples(
-        index=False
-    ):
+    for job, text in schedule.loc[schedule["start_time"].notna(), ["job_id", "node_ids"]].itertuples(index=False):
         rows = [row.get(name, -1) for name in text.split(",")]
         if -1 in rows:
             raise TableError(f"schedule: job {job} ran on nodes that are not in the node table: {text}")

@@ -160,9 +160,7 @@ def train_network(
 
     model.learn(steps or 10**9, callback=go_on)
     layers = [*model.policy.mlp_extractor.policy_net[::2], model.policy.action_net]
-    weights = tuple(
-        (layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in layers
-    )
+    weights = tuple((layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy()) for layer in layers)
     training = {
         "placements": int(model.num_timesteps),
         "windows": len(windows),

@@ -51,8 +51,8 @@ class Kind(Settings):
     name: Name
     n_users: Count
     share: Share
-    requests: tuple[tuple[PositiveInt, Annotated[float, Field(gt=0, le=1e6)], NaturalInt, Share], ...] = (
-        Field(min_length=1)
+    requests: tuple[tuple[PositiveInt, Annotated[float, Field(gt=0, le=1e6)], NaturalInt, Share], ...] = Field(
+        min_length=1
     )
     requests_per_user: Annotated[int, Field(ge=1, le=1000)] = 2
     median_run: float = Field(gt=0)
@@ -181,9 +181,7 @@ def _of_kind(recipe: Campus, kind: Kind, n_jobs: int, rng: np.random.Generator) 
     return Drawn(user, submit, asked, np.minimum(run, asked), *amounts(kind.requests, request[user, choice]))
 
 
-def _habits(
-    recipe: Campus, kind: Kind, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _habits(recipe: Campus, kind: Kind, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return each user's requests, median run times and limits, each of shape (users, requests per user).
 
     Requests are dealt out in the shares of their weights, and medians are evenly spaced quantiles, so that the load

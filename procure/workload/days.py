@@ -84,8 +84,7 @@ def day_table(days: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def _figures(day: str, jobs: pd.DataFrame) -> dict[str, object]:
     nodes = jobs["n_nodes"].to_numpy(dtype="float64")
     cpus, mem, gpus = (
-        jobs[name].to_numpy(dtype="float64") * nodes
-        for name in ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
+        jobs[name].to_numpy(dtype="float64") * nodes for name in ("cpus_per_node", "mem_mb_per_node", "gpus_per_node")
     )
     hours = jobs["run_time"].to_numpy(dtype="float64") / 3600
     submit, users = jobs["submit_time"].to_numpy(), jobs["user"]

@@ -42,8 +42,7 @@ def describe(jobs: pd.DataFrame) -> pd.DataFrame:
         ("nodes", "nodes"): nodes,
     }
     return pd.DataFrame(
-        {"quantity": name, "unit": unit}
-        | {how: float(values.agg(how)) for how in ("mean", "std", "min", "max")}
+        {"quantity": name, "unit": unit} | {how: float(values.agg(how)) for how in ("mean", "std", "min", "max")}
         for (name, unit), values in quantities.items()
     )
 

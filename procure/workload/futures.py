@@ -209,9 +209,7 @@ def _settled(past: _Past, settings: Futures) -> tuple[Futures, int]:
     return settings.model_copy(update=missing), n
 
 
-def draw_futures(
-    jobs: pd.DataFrame, settings: Futures, ahead: np.ndarray | None = None
-) -> Iterator[pd.DataFrame]:
+def draw_futures(jobs: pd.DataFrame, settings: Futures, ahead: np.ndarray | None = None) -> Iterator[pd.DataFrame]:
     """Draw workloads that may come after a log.
 
     Each week of a future is a whole week of the log, drawn with replacement. Every burst of it (what one user

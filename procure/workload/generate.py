@@ -77,9 +77,7 @@ def load_recipe(path: str | Path = DEFAULT_RECIPE) -> Recipe | Campus:
     """
     text = str(path)
     if text not in RECIPES and not text.endswith(".toml"):
-        raise TableError(
-            f"{text!r} is no recipe, which is a .toml file or an embedded one; {nearest(text, RECIPES)}"
-        )
+        raise TableError(f"{text!r} is no recipe, which is a .toml file or an embedded one; {nearest(text, RECIPES)}")
     return _embedded(text) if text in RECIPES else _read_recipe(Path(path))
 
 
@@ -99,9 +97,7 @@ def recipe_jobs(name: str) -> int:
     return load_recipe(name).n_jobs
 
 
-def generate(
-    seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str | None = None
-) -> pd.DataFrame:
+def generate(seed: int, n_jobs: int | None = None, recipe: Recipe | Campus | str | None = None) -> pd.DataFrame:
     """Return a workload made up from a recipe: a day, or some weeks of sessions.
 
     Of a day, what jobs ask for follows the recipe's table exactly (by largest remainders if ``n_jobs`` differs from

@@ -104,13 +104,10 @@ def map_gpu_models(jobs: pd.DataFrame, models: Mapping[str, GpuModel]) -> pd.Dat
     if not mapped.any():
         return jobs
     types = {
-        key: "|".join(dict.fromkeys([*([name] if key else []), *models[name].runs_on]))
-        for key, name in names.items()
+        key: "|".join(dict.fromkeys([*([name] if key else []), *models[name].runs_on])) for key, name in names.items()
     }
     speeds = {
-        key: "|".join(
-            f"{model}={models[name].times_faster(model):.{_DIGITS}g}" for model in models[name].speed
-        )
+        key: "|".join(f"{model}={models[name].times_faster(model):.{_DIGITS}g}" for model in models[name].speed)
         for key, name in names.items()
     }
     kept = jobs["gpu_speeds"].fillna("") if "gpu_speeds" in jobs else pd.Series("", index=jobs.index)
@@ -140,9 +137,7 @@ def run_times_on(jobs: pd.DataFrame, logged: Speed, node: Speed, model: str) -> 
     return found
 
 
-def asked_gpu_models(
-    jobs: pd.DataFrame, offered: Collection[str], models: Mapping[str, GpuModel]
-) -> pd.DataFrame:
+def asked_gpu_models(jobs: pd.DataFrame, offered: Collection[str], models: Mapping[str, GpuModel]) -> pd.DataFrame:
     """Count the jobs of each GPU model that a log asks for and that is not on offer.
 
     Parameters
@@ -165,17 +160,11 @@ def asked_gpu_models(
     hours = with_gpus["run_time"] * with_gpus["n_nodes"] * with_gpus["gpus_per_node"] / 3600
     names = with_gpus["gpu_type"].str.casefold()
     held = with_gpus.assign(gpu_hours=hours, model=names)[(names != "") & ~names.isin(there)]
-    table = (
-        held.groupby("model", sort=True)
-        .agg(n_jobs=("model", "size"), gpu_hours=("gpu_hours", "sum"))
-        .reset_index()
-    )
+    table = held.groupby("model", sort=True).agg(n_jobs=("model", "size"), gpu_hours=("gpu_hours", "sum")).reset_index()
     mapping = {name.casefold(): model for name, model in models.items()}
     runs_on = [
         [one for one in (mapping[model].runs_on if model in mapping else ()) if one.casefold() in there]
         for model in table["model"]
     ]
     table = table.assign(gpu_hours=table["gpu_hours"].round(1), runs_on=runs_on)
-    return table.sort_values(
-        ["gpu_hours", "model"], ascending=[False, True], kind="stable", ignore_index=True
-    )
+    return table.sort_values(["gpu_hours", "model"], ascending=[False, True], kind="stable", ignore_index=True)

@@ -72,11 +72,7 @@ def import_log(
 
 def guess(path: str | Path) -> str:
     """Say which option a log looks like it needs, from its first lines; empty where nothing tells."""
-    lines = [
-        line
-        for line in log_bytes(path)[:65_536].decode("utf-8", errors="replace").splitlines()
-        if line.strip()
-    ]
+    lines = [line for line in log_bytes(path)[:65_536].decode("utf-8", errors="replace").splitlines() if line.strip()]
     if lines[0].lstrip().startswith(";") or len(lines[0].split()) >= 18:
         return "--log-format swf"
     if "JobID" in lines[0] and "|" in lines[0]:

@@ -85,9 +85,7 @@ class Ledger:
         value = given.iloc[hit[0]]
         problem = f"{self.line} {self.rows[hit[0]]}, column {column}: {short(str(value))} is not {wanted}"
         if not self.skip_bad_rows:
-            raise TableError(
-                f"{self.source}, {problem}; correct the row, or drop such rows with --skip-bad-rows"
-            )
+            raise TableError(f"{self.source}, {problem}; correct the row, or drop such rows with --skip-bad-rows")
         self.note(f"unreadable row, first: {problem}")
         self.drop(rows, "unreadable row")
 

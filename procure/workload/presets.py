@@ -112,6 +112,4 @@ def parse_column(text: str) -> tuple[str, ColumnMap]:
     if per and per not in PER:
         raise TableError(f"{text!r}: an amount is per node, job or cpu; {per!r} was given")
     mapping = {"column": column, "unit": unit, "per": per or "node"}
-    return field, validated(Preset, {"name": "option", "columns": {field: mapping}}, repr(text)).columns[
-        field
-    ]
+    return field, validated(Preset, {"name": "option", "columns": {field: mapping}}, repr(text)).columns[field]

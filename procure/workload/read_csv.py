@@ -70,9 +70,7 @@ def read_csv(
     if WAIT in values:
         wait = values.pop(WAIT)
         values["start_time"] = values["submit_time"] + np.where(wait >= 0, wait, np.nan)
-    values["requested_time"] = np.maximum(
-        np.nan_to_num(values.get("requested_time", np.zeros(len(frame)))), 0
-    )
+    values["requested_time"] = np.maximum(np.nan_to_num(values.get("requested_time", np.zeros(len(frame)))), 0)
     values |= _amounts(frame, mapping, ledger, cpus_per_node)
     texts = _texts(frame, mapping)
     _run_times(values, texts, ledger, keep_unfinished)
@@ -167,9 +165,7 @@ def _amounts(
         ledger.drop(raw.get(field, np.zeros(1)) < 0, f"negative {field}")
     if cpus_per_node is None:
         ledger.drop(np.isnan(raw["cpus_per_node"]), "no CPUs")
-        cpus = per_node(
-            np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1)
-        )
+        cpus = per_node(np.nan_to_num(raw["cpus_per_node"]), mapping["cpus_per_node"].per, n_nodes, np.ones(1))
     else:
         cpus = np.full(len(frame), float(cpus_per_node))
         ledger.note(f"every node of a job counts as {counted(cpus_per_node, 'CPU')}")
@@ -198,9 +194,7 @@ def _texts(frame: pd.DataFrame, mapping: dict[str, ColumnMap]) -> dict[str, obje
     return texts
 
 
-def _run_times(
-    values: dict[str, np.ndarray], texts: dict[str, object], ledger: Ledger, keep_unfinished: bool
-) -> None:
+def _run_times(values: dict[str, np.ndarray], texts: dict[str, object], ledger: Ledger, keep_unfinished: bool) -> None:
     """Decide which jobs ran and for how long, in place."""
     started = np.ones(len(ledger.keep), dtype=bool)
     if "start_time" in values:

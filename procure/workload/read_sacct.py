@@ -141,9 +141,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]
         problem = f"row {number}: {lines[number].count('|') + 1} fields where the header has {width + 1}"
         ledger.skip_lines(len(body) - len(good), problem)
     text = "\n".join([header, *(lines[number] for number in good)])
-    frame = pd.read_csv(
-        io.StringIO(text), sep="|", dtype=str, quoting=3, keep_default_na=False, index_col=False
-    )
+    frame = pd.read_csv(io.StringIO(text), sep="|", dtype=str, quoting=3, keep_default_na=False, index_col=False)
     frame.columns = pd.Index([str(name).strip().lower() for name in frame.columns])
     return frame, ledger
 
@@ -191,9 +189,7 @@ def _superseded(job_id: pd.Series, submit: np.ndarray, keep: np.ndarray) -> np.n
     return marked
 
 
-def _run_time(
-    frame: pd.DataFrame, ledger: Ledger, times: dict[str, np.ndarray], started: np.ndarray
-) -> np.ndarray:
+def _run_time(frame: pd.DataFrame, ledger: Ledger, times: dict[str, np.ndarray], started: np.ndarray) -> np.ndarray:
     """Return the elapsed seconds, 0 for a job that never started."""
     raw, written = _pick(frame, "ElapsedRaw"), _pick(frame, "Elapsed")
     if raw is not None:
@@ -248,9 +244,7 @@ def _amounts(frame: pd.DataFrame, ledger: Ledger, cpus_per_node: int | None) -> 
     memory = _first(memory, got["mem"] / n_nodes)
     whole = (memory == 0) & (got["mem"] > 0)
     if n := int((whole & ledger.keep).sum()):
-        ledger.note(
-            f"{counted(n, 'job')} asked for all memory of their nodes (--mem=0): what they got is taken"
-        )
+        ledger.note(f"{counted(n, 'job')} asked for all memory of their nodes (--mem=0): what they got is taken")
     if whole.any():
         memory = np.where(whole, got["mem"] / n_nodes, memory)
     return {

@@ -72,9 +72,7 @@ def read_swf(
         raise TableError(f"cpus_per_node is {cpus_per_node}; at least 1 is needed")
     header, frame, ledger = _table(path, skip_bad_rows)
     field = {
-        name: numbers(frame[i], f"{i + 1} ({name})", ledger)
-        for i, name in enumerate(_NAMES)
-        if name not in _UNUSED
+        name: numbers(frame[i], f"{i + 1} ({name})", ledger) for i, name in enumerate(_NAMES) if name not in _UNUSED
     }
     submit, wait, run = field["submit time"], field["wait time"], field["run time"]
     ledger.drop(np.isin(field["status"], _PARTIAL), "part of a job that has its own row")
@@ -133,11 +131,7 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[dict[str, str], pd.Da
     """Split the log into its header and a frame of text fields, 18 or more a row."""
     lines = log_bytes(path).decode("utf-8", errors="replace").splitlines()
     comments = [line for line in lines if line.lstrip().startswith(";")]
-    body = [
-        (i, line)
-        for i, line in enumerate(lines, start=1)
-        if line.strip() and not line.lstrip().startswith(";")
-    ]
+    body = [(i, line) for i, line in enumerate(lines, start=1) if line.strip() and not line.lstrip().startswith(";")]
     counts = [len(line.split(";", 1)[0].split(maxsplit=MOST_FIELDS)) for _, line in body]
     right = [len(_NAMES) <= count <= MOST_FIELDS for count in counts]
     good = [item for item, is_right in zip(body, right, strict=True) if is_right]

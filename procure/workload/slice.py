@@ -126,7 +126,5 @@ def followed_by(jobs: pd.DataFrame, later: pd.DataFrame) -> tuple[pd.DataFrame, 
     cut = int(later["submit_time"].min())
     last = int(jobs["submit_time"].max())
     if cut < last:
-        raise TableError(
-            f"the later log begins at {cut} s, before the last submission of the earlier, {last} s"
-        )
+        raise TableError(f"the later log begins at {cut} s, before the last submission of the earlier, {last} s")
     return pd.concat([jobs, later], ignore_index=True), cut

@@ -103,9 +103,7 @@ MOST_NAMES = 1_000_000
 """Names that a node list or an array may hold: no computer has more nodes, and Slurm keeps no more jobs."""
 _MOST_CHARACTERS = 100_000_000
 _LONGEST_NUMBER = 18
-_RANGE = re.compile(
-    rf"([0-9]{{1,{_LONGEST_NUMBER}}})(?:-([0-9]{{1,{_LONGEST_NUMBER}}}))?(?::([0-9]{{1,9}}))?"
-)
+_RANGE = re.compile(rf"([0-9]{{1,{_LONGEST_NUMBER}}})(?:-([0-9]{{1,{_LONGEST_NUMBER}}}))?(?::([0-9]{{1,9}}))?")
 
 
 def _numbers(part: str) -> tuple[range, int] | None:

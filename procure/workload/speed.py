@@ -99,9 +99,7 @@ def scale_by(run_time: np.ndarray, ratio: Fraction) -> np.ndarray:
     return np.array(exact, dtype=np.int64).reshape(seconds.shape)
 
 
-def processor_speed(
-    name: str, table: pd.DataFrame, speed: str = "spec_rate", processor: str = "processor"
-) -> float:
+def processor_speed(name: str, table: pd.DataFrame, speed: str = "spec_rate", processor: str = "processor") -> float:
     """Look a processor's speed up by its name, capitals and spaces aside.
 
     Parameters

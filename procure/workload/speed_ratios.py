@@ -54,9 +54,7 @@ def ratio_text(ratios: pd.DataFrame) -> str:
     low, high = (ratios[f"speed_ratio_{end}"].map("{:.3g}".format) for end in ("min", "max"))
     text = low.where(low == high, low + "–" + high)
     order = ratios.assign(text=text).sort_values("speed_ratio_min", kind="stable")
-    groups = [
-        f"{ratio} on {listed(list(names))}" for ratio, names in order.groupby("text", sort=False)["name"]
-    ]
+    groups = [f"{ratio} on {listed(list(names))}" for ratio, names in order.groupby("text", sort=False)["name"]]
     if len(groups) > 5:
         groups = [*groups[:2], f"{len(groups) - 4} more ratios", *groups[-2:]]
     return "; ".join(groups)
@@ -74,9 +72,7 @@ def rate_warnings(quotes: pd.DataFrame, logged_speeds: Sequence[float] = ()) -> 
         odd = ratios[(ratios["speed_ratio_max"] > MOST) | (ratios["speed_ratio_min"] < 1 / MOST)]
         if len(odd):
             low, high = ratios["speed_ratio_min"].min(), ratios["speed_ratio_max"].max()
-            extreme = (
-                f"divided by up to {1 / low:,.0f}" if 1 / low > high else f"multiplied by up to {high:,.0f}"
-            )
+            extreme = f"divided by up to {1 / low:,.0f}" if 1 / low > high else f"multiplied by up to {high:,.0f}"
             warnings.append(
                 f"run times would be {extreme}: a ratio beyond {MOST:g} on {listed(odd['name'].tolist())}; "
                 "spec_rate is the speed of one core, the rate of a whole node is spec_rate_node"
@@ -145,21 +141,13 @@ def speed_notes(
         of = f"workload {listed(names)}"
         published = processors.get(names[0])
         if published is not None and logged_processor_speed(published, quotes)[1]:
-            of += (
-                f", logged on {published} (SPECrate 2017 integer per core, published median {float(speed):g})"
-            )
+            of += f", logged on {published} (SPECrate 2017 integer per core, published median {float(speed):g})"
             notes += _unit_notes(quotes)
         if without:
-            notes.append(
-                f"{of}: no speed is given for {listed(without)}; run times as logged there (ratio 1.0)"
-            )
+            notes.append(f"{of}: no speed is given for {listed(without)}; run times as logged there (ratio 1.0)")
         if core_rates(quotes).notna().any():
-            notes.append(
-                f"{of}: run times are multiplied by {ratio_text(speed_ratios(quotes, [float(speed)]))}"
-            )
-    return notes + [
-        f"careful: {text}" for text in rate_warnings(quotes, [float(speed) for speed in by_speed])
-    ]
+            notes.append(f"{of}: run times are multiplied by {ratio_text(speed_ratios(quotes, [float(speed)]))}")
+    return notes + [f"careful: {text}" for text in rate_warnings(quotes, [float(speed) for speed in by_speed])]
 
 
 def unrated(quotes: pd.DataFrame, existing: pd.DataFrame | None = None) -> list[str]:

@@ -31,9 +31,7 @@ STATED = Spreads(0.2, 0.6, 1.5)
 _MOST = Spreads(1.0, 2.0, 2.0)
 
 
-def learn_spreads(
-    week: np.ndarray, job_class: np.ndarray, owner: np.ndarray, load: np.ndarray
-) -> tuple[Spreads, int]:
+def learn_spreads(week: np.ndarray, job_class: np.ndarray, owner: np.ndarray, load: np.ndarray) -> tuple[Spreads, int]:
     """Learn spreads from how a week's load differs from that of four weeks before.
 
     Parameters

@@ -27,10 +27,7 @@ PARTS = (
 def read_packages(path: Path, quotes: pd.DataFrame) -> pd.DataFrame:
     """Give the authors' rows as packages; a few name a GPU type that no quote has, and count none."""
     rows = pd.read_csv(path)
-    counts = {
-        name: sum(rows[count].where(rows[kind] == name, 0) for kind, count in PARTS)
-        for name in quotes["name"]
-    }
+    counts = {name: sum(rows[count].where(rows[kind] == name, 0) for kind, count in PARTS) for name in quotes["name"]}
     return pd.DataFrame(counts).assign(AvgQueueTime=rows["AvgQueueTime"])
 
 
