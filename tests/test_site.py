@@ -85,6 +85,10 @@ def test_what_is_not_understood_is_listed(folder):
     assert "partition" in found["jobsubmitplugins"].effect
     assert found["SchedulerParameters bf_licenses"].where == "slurm.conf:8"
     assert len(found) == 2
+    (folder / "slurm.conf").write_text(CONF + "PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG\n")
+    told = read_slurm(folder).rules.not_understood
+    [preemption] = [each for each in told if each.setting == "PreemptType"]
+    assert "SUSPEND" in preemption.value and "not simulated" in preemption.effect
 
 
 @pytest.mark.parametrize(

@@ -149,11 +149,22 @@ def _site(found: Configuration, events: list[NodeEvent]) -> Site:
         "reservations": tuple(_reservation(record) for record in found.reservations),
         "events": tuple(events),
     }
-    unknown += of_scheduler + _rest(found)
+    unknown += of_scheduler + _rest(found) + _no_preemption(found)
     if values["version"] and not values["version"].startswith(COMPARED):
         effect = f"the rules were compared with Slurm {', '.join(COMPARED)}; another version may differ"
         unknown.append(NotUnderstood(setting="SLURM_VERSION", value=values["version"], effect=effect))
     return Site(**values, not_understood=tuple(unknown))
+
+
+def _no_preemption(found: Configuration) -> list[NotUnderstood]:
+    """Say that preemption is read and not simulated, where a site has it."""
+    kind = found.settings.get("preempttype", "preempt/none")
+    if kind.lower().removeprefix("preempt/") == "none":
+        return []
+    mode = found.settings.get("preemptmode", "OFF")
+    effect = "preemption is not simulated: jobs that would give way run on, and those that preempt wait for them"
+    where = found.where.get("preempttype", "")
+    return [NotUnderstood(setting="PreemptType", value=f"{kind}, PreemptMode={mode}", where=where, effect=effect)]
 
 
 def _words(text: str) -> list[str]:
