@@ -176,3 +176,17 @@ def test_models_are_listed_by_gpu_hours():
     assert found["model"].tolist() == ["p100", "k80"] and found["runs_on"].tolist() == [[], ["H100"]]
     assert found["gpu_hours"].tolist() == [10.0, 2.2]
     assert asked_gpu_models(gpu_jobs(2, ""), [], {}).empty
+
+
+def test_jobs_that_name_several_models_or_run_on_any_node_lack_nothing():
+    """A table that says ``v100|H100`` itself, and a quote that states no model."""
+    assert asked_gpu_models(gpu_jobs(2, "v100|h100"), ["H100"], {}).empty
+    assert asked_gpu_models(gpu_jobs(2, "v100"), ["H100", ""], {}).empty
+    assert asked_gpu_models(gpu_jobs(2, "v100|k80"), ["H100"], {})["model"].tolist() == ["v100|k80"]
+
+
+def test_a_mapping_of_jobs_that_name_no_model_is_refused_before_a_sweep(tmp_path: Path):
+    """They run on any; and a sweep refuses what `study check` does."""
+    for more, says in (('any = { runs_on = ["L40S"] }', "run on any"), ('v100 = { runs_on = ["H10"] }', "'H10'")):
+        with pytest.raises(TableError, match=says):
+            procure.load_plan(procure.load_study(study(tmp_path, f"[gpu_models]\n{more}\n")))

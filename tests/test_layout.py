@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from procure.simulator.seams import METHODS
+
 PACKAGE = Path(__file__).resolve().parent.parent / "procure"
 MOST_ROOT_MODULES, MOST_FLOORS = 10, 9
 DOTTED = re.compile(r"procure(\.\w+){2,}(:\w+)?")
@@ -168,3 +170,17 @@ def test_only_the_command_line_imports_the_command_line(graph):
     """Nothing outside `procure.cli` imports it."""
     outside = {name: others for name, others in graph.items() if not name.startswith("procure.cli")}
     assert [name for name, others in outside.items() if any(o.startswith("procure.cli") for o in others)] == []
+
+
+def test_no_field_of_a_kernel_has_the_name_of_a_seam_method():
+    """Compiled code reads such a field of a named tuple as the method, once the seams are imported."""
+    fields = {
+        (one.name, line.target.id)
+        for path in PACKAGE.rglob("*.py")
+        for one in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(one, ast.ClassDef) and "NamedTuple" in [getattr(base, "id", "") for base in one.bases]
+        for line in one.body
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+    }
+    # `Ranking` is never compiled.
+    assert fields and {found for found in fields if found[1] in METHODS} <= {("Ranking", "score")}

@@ -117,7 +117,8 @@ class Account(Shown):
         if not total:
             return "No job waited."
         cut = sum(of["hours"][name] for name in HARDWARE) / total
-        most = sum(of["upper"][name] for name in ("full",)) / total
+        behind = sum(of["upper"][name] - of["hours"][name] for name in HARDWARE) / total
+        most = min(1.0, cut + behind)
         rest = of["hours"].drop(list(HARDWARE)).sort_values(ascending=False)
         first = rest.index[0]
         largest = f"; the largest other part, {rest.iloc[0] / total:.0%}, is: {SAID[first]}"
@@ -274,7 +275,7 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
     if laid.in_pieces:
         behind = [cause for cause in range(PAUSE) if INFERRED >> cause & 1]
         upper[FRAGMENTED] += int(seconds[:, [PAUSE, UNEXPLAINED, *behind]].sum())
-        lower[UNEXPLAINED] = 0
+        lower[[PAUSE, UNEXPLAINED, *behind]] = 0
         notes.append("what was free in pieces too small for a job cannot be told from what is unexplained")
     if limits:
         notes.append(

@@ -28,7 +28,7 @@ PRESSED = 0.5
 
 
 class Limit(NamedTuple):
-    """A limit that an owner never exceeded, and at which its jobs waited though there was room."""
+    """A limit that an owner hardly ever exceeded, and at which its jobs waited though there was room."""
 
     owner: int
     resource: str  # jobs or cpus

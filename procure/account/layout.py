@@ -23,6 +23,7 @@ from procure.account.sweep import (
     Work,
 )
 from procure.errors import TableError
+from procure.workload.gpu_models import gpu_types
 
 OWNERS = ("user", "account", "partition")
 WEEK, THURSDAY = 604_800, 259_200
@@ -49,6 +50,18 @@ class Laid(NamedTuple):
     total_cpus: int
 
 
+def check_started(jobs: pd.DataFrame) -> None:
+    """Refuse a log of which no job has a start, and one of several clusters."""
+    if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
+        raise TableError(
+            "the jobs have no start_time, so it is not known how long they waited; for Slurm, "
+            "`procure workload import --print-sacct-command` prints what collects it"
+        )
+    if "cluster" in jobs and (n := jobs["cluster"].nunique()) > 1:
+        names = ", ".join(sorted(jobs["cluster"].astype(str).unique())[:4])
+        raise TableError(f"the jobs are of {n} clusters ({names}); take one at a time")
+
+
 def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return the jobs that started and ended, by submission.
 
@@ -57,14 +70,7 @@ def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
     TableError
         None has a start; or the jobs are of several clusters.
     """
-    if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
-        raise TableError(
-            "the jobs have no start_time, so it is not known how long they waited; for Slurm, "
-            "`procure workload import --print-sacct-command` prints what collects it"
-        )
-    if "cluster" in jobs and (n := jobs["cluster"].nunique()) > 1:
-        names = ", ".join(sorted(jobs["cluster"].astype(str).unique())[:4])
-        raise TableError(f"the jobs are of {n} clusters ({names}); account for one at a time")
+    check_started(jobs)
     kept = jobs[jobs["start_time"].notna()].sort_values("submit_time", kind="stable", ignore_index=True)
     start, submit = kept["start_time"].astype("int64"), kept["submit_time"].astype("int64")
     eligible = kept["eligible_time"].fillna(submit) if "eligible_time" in kept else submit
@@ -78,8 +84,13 @@ def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
 
 def _nodes_of(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]] | None:
     """Return each job's nodes as a range of a list of numbers, and their names; None where a job's are not known."""
-    if "node_ids" not in jobs or (jobs["node_ids"].fillna("") == "").any():
+    if "node_ids" not in jobs:
         return None
+    # Jobs of no length take no room: where they ran does not matter, and logs often do not say it.
+    unknown = jobs["node_ids"].fillna("") == ""
+    if (unknown & (jobs["end_time"] > jobs["start_time"])).any() or unknown.all():
+        return None
+    jobs = jobs.assign(node_ids=jobs["node_ids"].mask(unknown, jobs.loc[~unknown, "node_ids"].iloc[0].split(",")[0]))
     lists = jobs["node_ids"].str.split(",")
     sizes = lists.str.len().to_numpy(np.int64)
     if (sizes != jobs["n_nodes"].to_numpy(np.int64)).mean() > OVERBOOKED:
@@ -227,10 +238,11 @@ def _may_use(groups: pd.DataFrame, table: pd.DataFrame, allowed: np.ndarray | No
     holds = np.ones((len(groups), len(table)), bool)
     for name, of in {"cpus": "cpus", "mem": "mem_mb", "gpus": "gpus"}.items():
         holds &= table[of].to_numpy(np.int64) >= groups[name].to_numpy(np.int64)[:, None]
-    types = table["gpu_type"].fillna("").str.casefold().to_numpy()
-    asked = groups["gpu_type"].str.casefold().to_numpy()
-    typed = (asked != "") & (groups["gpus"].to_numpy() > 0)
-    holds &= ~typed[:, None] | (types == asked[:, None]) | (types == "")
+    types = table["gpu_type"].fillna("").str.casefold()
+    for i, (text, n) in enumerate(zip(groups["gpu_type"], groups["gpus"], strict=True)):
+        asked = gpu_types(text)
+        if n and asked:
+            holds[i] &= types.isin([*asked, ""]).to_numpy(bool)
     if allowed is not None:
         inside = holds & allowed[groups["pool"].to_numpy(np.int64)]
         holds = np.where(inside.sum(1)[:, None] >= groups["n"].to_numpy()[:, None], inside, holds)
@@ -409,7 +421,7 @@ def make_work(laid: Laid) -> Work:
         active=np.zeros(n_groups, np.int64),
         place=np.zeros(n_groups, np.int64),
         n_waiting=np.zeros(n_groups, np.int64),
-        room=np.zeros((3, n_groups), np.int64),
+        unused=np.zeros((3, n_groups), np.int64),
         fitting=np.zeros((4, n_groups), np.int64),
         jobs_of=np.zeros(n_owners, np.int64),
         cpus_of=np.zeros(n_owners, np.int64),

@@ -82,7 +82,7 @@ class Work(NamedTuple):
     active: np.ndarray  # int64[n_groups], groups of which some wait
     place: np.ndarray  # int64[n_groups]
     n_waiting: np.ndarray  # int64[n_groups]
-    room: np.ndarray  # int64[3, n_groups]: CPUs, MB, GPUs free on nodes that the group may use
+    unused: np.ndarray  # int64[3, n_groups]: CPUs, MB, GPUs free on nodes that the group may use
     fitting: np.ndarray  # int64[4, n_groups]: nodes that hold it by CPUs; and memory; and GPUs; and are there
     jobs_of: np.ndarray  # int64[n_owners], running
     cpus_of: np.ndarray  # int64[n_owners], running
@@ -103,7 +103,7 @@ def _weigh(groups, centre, work, node, group, sign):
         return
     free = work.free
     for what in range(3):
-        work.room[what, group] += sign * max(0, free[what, node])
+        work.unused[what, group] += sign * max(0, free[what, node])
     if free[0, node] >= groups.cpus[group]:
         work.fitting[0, group] += sign
         if free[1, node] >= groups.mem[group]:
@@ -139,7 +139,7 @@ def _join(log, groups, centre, work, job):
         work.active[work.counters[N_ACTIVE]] = group
         work.place[group] = work.counters[N_ACTIVE]
         work.counters[N_ACTIVE] += 1
-        work.room[:, group] = 0
+        work.unused[:, group] = 0
         work.fitting[:, group] = 0
         for node in range(centre.cpus.size):
             _weigh(groups, centre, work, node, group, 1)
@@ -201,11 +201,12 @@ def _causes(log, groups, centre, work, job, now):
         owner = log.owner[kind, job]
         if owner >= 0 and (
             work.jobs_of[owner] >= centre.max_jobs[owner]
-            or work.cpus_of[owner] + log.cpus[job] > centre.max_cpus[owner]
+            # A job that is larger than its owner's limit by itself ran at last: it is held by what else runs only.
+            or (work.jobs_of[owner] > 0 and work.cpus_of[owner] + log.cpus[job] > centre.max_cpus[owner])
         ):
             found |= 1 << LIMIT
     n = groups.n_nodes[group]
-    if work.room[0, group] < n * groups.cpus[group] or work.room[2, group] < n * groups.gpus[group]:
+    if work.unused[0, group] < n * groups.cpus[group] or work.unused[2, group] < n * groups.gpus[group]:
         found |= 1 << FULL
     elif work.fitting[0, group] < n:
         found |= 1 << FRAGMENTED
@@ -231,7 +232,7 @@ def _shadow(log, groups, work, head):
     """Return when, by the limits of what runs, there are CPUs for a job, and how many are then left over."""
     group = log.group[head]
     need, pool = log.cpus[head], groups.pool[group]
-    free = work.room[0, group]
+    free = work.unused[0, group]
     for i in range(work.counters[N_RUNNING]):
         job = work.running[i]
         if groups.pool[log.group[job]] == pool:

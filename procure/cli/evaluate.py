@@ -108,8 +108,9 @@ def evaluate(
     than N of the workloads; on each only packages that run all its jobs can be (published rule: all
     can). Then precision@50 at every threshold, and what robust choices over the days would buy.
 
-    With --forward: what each rule (futures, past, mean-day, worst-day, hardest-days, and naive ones) would have
-    bought as of each cut, and how long jobs waited on that afterwards, against the best in hindsight (ratio).
+    With --forward: what each rule (recommended, futures, past, mean-day, worst-day, hardest-days, and naive
+    ones) would have bought as of each cut, and how long jobs waited on that afterwards, against the best in
+    hindsight (ratio).
 
     Examples:
     procure evaluate pipelines/example.toml

@@ -8,6 +8,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
+from procure.account.layout import check_started
 from procure.cli import common, lazy
 from procure.cli.site_fit import fit
 from procure.cli.site_why import why
@@ -131,6 +132,7 @@ def check(
     procure site check site/ --jobs later.parquet --policy easy,rules,as-logged --format json
     """
     table = common.read_job_table(jobs)
+    check_started(table)
     found = read_site(site)
     nodes = found.nodes
     names = catalog.split_list(policy or _policies_of(site, found.rules))
@@ -150,7 +152,7 @@ def check(
 
 def _policies_of(folder: Path, rules: Site) -> str:
     """Return the policies by which a site's folder is checked where none is named."""
-    fitted = (folder / REST).is_file() or not rules.partitions
+    fitted = (folder / REST).is_file() or bool(rules.rules) or not rules.partitions
     return "easy,rules,as-logged" if fitted else "slurm"
 
 

@@ -65,9 +65,14 @@ def what_each_got(schedule: pd.DataFrame, nodes: pd.DataFrame, shares: dict[str,
 def say_owners(table: pd.DataFrame) -> list[str]:
     """Say in sentences what each group got against what it paid."""
     return [
-        f"{row.group} paid for {row.paid:.0%} of the CPUs and got {row.got:.0%} of the CPU-time, {row.on_own:.0%} of "
-        f"it on its own nodes, of whose use {row.lent:.0%} was others'; its jobs waited "
-        f"{duration(row.mean_wait_time)} on average"
+        f"{row.group} paid for {row.paid:.0%} of the CPUs and got {row.got:.0%} of the CPU-time, "
+        + (
+            "but owns no node of these: its share is below one node of each kind"
+            if np.isnan(row.lent) and not row.paid
+            else f"{np.nan_to_num(row.on_own):.0%} of it on its own nodes, "
+            f"of whose use {np.nan_to_num(row.lent):.0%} was others'"
+        )
+        + f"; its jobs waited {duration(row.mean_wait_time)} on average"
         for row in table[table["group"] != OTHERS].itertuples()
         if row.n_jobs
     ]

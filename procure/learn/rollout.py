@@ -211,7 +211,7 @@ def waiting_ahead(state, own, which):
 def _any_fits(state, base):
     lines = base.lines
     for i in range(lines.counters[N_FILLED]):  # noqa: SIM110 - Numba compiles no generator
-        if base.room.fits(state, lines, lines.filled[i]):
+        if base.nodes.fits(state, lines, lines.filled[i]):
             return True
     return False
 
@@ -246,7 +246,7 @@ def rolled_out(state, own):
     best = -1
     for i in range(lines.counters[N_FILLED]):
         line = lines.filled[i]
-        if base.room.fits(state, lines, line) and (
+        if base.nodes.fits(state, lines, line) and (
             best < 0
             or own.keys[notes[ORDER], line] < own.keys[notes[ORDER], best]
             or (own.keys[notes[ORDER], line] == own.keys[notes[ORDER], best] and lines.first[line] < lines.first[best])

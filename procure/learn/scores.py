@@ -24,7 +24,7 @@ class Scored(NamedTuple):
 
     lines: Lines  # a class each, in queue order
     kin: Kin
-    room: Nodes
+    nodes: Nodes
     weights: np.ndarray  # float64[n_features], of the linear part
     hidden: np.ndarray  # float64[n_hidden, n_features + 2]: bias, weights, and the weight of the output
     places: np.ndarray  # float64[len(PLACES)], what a node costs
@@ -94,7 +94,7 @@ def scored(state, own):
     queue = free = -1.0
     for i in range(lines.counters[N_FILLED]):
         line = lines.filled[i]
-        if not own.room.fits(state, lines, line):
+        if not own.nodes.fits(state, lines, line):
             continue
         if queue < 0.0:
             queue = math.log10(1.0 + state.n_waiting[0]) / 3.0
@@ -118,7 +118,7 @@ def start_job(state, own, job):
     if state.n_nodes[job] == 1:
         state.chosen[0] = cheapest_node(state, job, own.places)
     else:
-        own.room.choose(state, job, FREE)
+        own.nodes.choose(state, job, FREE)
     count_start(state, own.lines, own.kin, job)
     own.lines.counters[DECIDED] = job
     return job

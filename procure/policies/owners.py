@@ -162,7 +162,7 @@ def owners_of_nodes(kinds: list[Any], shares: list[float]) -> np.ndarray:
 
 def written(shares: Mapping[str, float]) -> str:
     """Write shares as `read_owners` reads them."""
-    return "+".join(f"{name}@{share:g}" for name, share in shares.items())
+    return "+".join(f"{name}@{float(share)!r}" for name, share in shares.items())
 
 
 def groups_of_jobs(jobs: pd.DataFrame, groups: list[str]) -> np.ndarray:

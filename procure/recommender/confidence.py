@@ -31,7 +31,7 @@ from procure.workload.scale import bursts
 
 FEWEST_DAYS = 5
 """From this many workloads on, days are resampled; below, the bursts within each."""
-OF_WORKLOADS = ("days", "futures")
+OF_WORKLOADS = ("days", "pasts and futures")
 DAY_RESAMPLES = 1000
 RESAMPLES = 20
 """Each resample of bursts costs a simulation of every package of the head."""
@@ -230,7 +230,7 @@ def assess(
         found = _by_days(values, of, rows, seed)
         # What another such time may bring `about_futures` says, as backtests have it.
         of_futures = results.plan.study.futures is not None
-        return replace(found, unit="futures", another_day=None) if of_futures else found
+        return replace(found, unit="pasts and futures", another_day=None) if of_futures else found
     if resamples is None:
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     failures: list[str] = []

@@ -25,6 +25,7 @@ from procure.tables import with_clock_of
 from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
 from procure.workload.futures import WEEK, Futures
+from procure.workload.gpu_models import map_gpu_models
 
 N_PACKAGES, RUNS_PER_PACKAGE = 1000, 3
 NEAR_BEST = 1.2
@@ -131,7 +132,7 @@ def forward(
     for name, value in (("n_packages", n_packages), ("runs", runs or 1)):
         if value < 1:
             raise ArgumentError(name, f"{value} was given; it must be 1 or more")
-    jobs = read_past_jobs(study, note)
+    jobs = map_gpu_models(read_past_jobs(study, note), study.gpu_models)
     settings = study.futures or Futures(tz=study.workloads[0].tz)
     length = horizon or settings.length
     moments = _cuts(jobs, cuts, settings.tz, length)

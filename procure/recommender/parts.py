@@ -23,6 +23,7 @@ from procure.study.plan import read_inputs, read_past_jobs
 from procure.sweep.trial import simulate_packages
 from procure.text import Shown, counted, duration
 from procure.workload.futures import Futures, draw_futures
+from procure.workload.gpu_models import map_gpu_models
 
 N_CANDIDATES, BEAM, DRAWS_PER_YEAR = 24, 3, 3
 AGREED = 0.05
@@ -175,7 +176,8 @@ class _PurchaseSimulator:
         draws: int,
         seed: int,
     ) -> None:
-        past, settings = read_past_jobs(study), study.futures or Futures(tz=study.workloads[0].tz)
+        past = map_gpu_models(read_past_jobs(study), study.gpu_models)
+        settings = study.futures or Futures(tz=study.workloads[0].tz)
         plain = study.model_copy(update={"futures": None, "workloads": study.workloads[:1]})
         inputs = read_inputs(plain, plain.simulate.policies)
         self.plan = Plan(plain, inputs.quotes, pd.DataFrame(), inputs.workloads, inputs.existing, inputs.notes)
@@ -315,8 +317,9 @@ def _verdict(now: Purchases, parts: Purchases, fall: float) -> list[str]:
     if abs(mean) < max(60.0, WORTH * wait):
         lines.append("the difference is not worth it: it is below 5 % of the wait, or below a minute")
     elif luck > AGREED or (n_better * 2 > n_differ) != (mean < 0):
+        how = "are too few to say" if n_better in (0, n_differ) else "do not agree on"
         lines.append(
-            "the futures do not agree on which is better: in parts is better in "
+            f"the futures {how} which is better: in parts is better in "
             f"{n_better} of {n_differ} that differ (sign test: p = {luck:.2f})"
         )
     else:

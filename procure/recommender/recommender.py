@@ -154,7 +154,9 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     if done.confirmed or criteria.need_runs:
         found.append(notes.confirmation(done.confirmed, done.verified, not len(others)))
     if done.front is None:
-        found += notes.about_length(results, whole, done.rule, asked, done.k, bool(criteria.bounds))
+        found += notes.about_length(
+            results, whole, done.rule, asked, done.k, bool(done.ranking.get("satisfies", pd.Series([False])).any())
+        )
         best = done.ranking["jobs_left_out"] == done.ranking["jobs_left_out"].min()
         keep = done.ranking.get("satisfies", pd.Series(True, index=done.ranking.index))
         among = done.ranking.loc[best & (keep | ~keep.any()), "row"].to_numpy()

@@ -67,7 +67,8 @@ def find_surer(done: Recommendation) -> Surer | None:
     counts = values.of_futures > 0
     waits = values.results[MEAN_WAIT.column][counts][:, rows.to_numpy()]
     worst = regrets(waits, values.best[counts]).max(axis=0)
-    better = alike & (share >= share[0] + SURER) & (worst <= worst[0])
+    left_out = done.ranking["jobs_left_out"].head(n).to_numpy()
+    better = alike & (left_out <= left_out[0]) & (share >= share[0] + SURER) & (worst <= worst[0])
     if not better[1:].any():
         return None
     place = 1 + int(np.where(better, share, -1.0)[1:].argmax())

@@ -157,7 +157,7 @@ def about_waiting(done: Recommendation) -> list[str]:
     other = find_surer(done)
     found = [first if other is None else f"{first}; {other.sentence()}"]
     found += few_make_most(concentration(done, row))
-    return found + [_about_target(one) for one in against_targets(done, row)]
+    return found + [_about_target(one, _of_what(done)) for one in against_targets(done, row)]
 
 
 def few_make_most(held: dict[str, Any], brief: bool = False) -> list[str]:
@@ -202,9 +202,13 @@ def _about_all(whole: dict[str, Any], classes: list[dict[str, Any]]) -> str:
     return text
 
 
-def _about_target(one: dict[str, Any]) -> str:
+def _of_what(done: Recommendation) -> str:
+    return "workloads" if done.results.plan.study.futures is None else "futures"
+
+
+def _about_target(one: dict[str, Any], of_what: str) -> str:
     kept = "kept" if one["met"] else "not kept"
-    chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the futures)"
+    chance = "" if one["chance"] is None else f" (in {one['chance']:.0%} of the {of_what})"
     cost = "no simulated package keeps it" if one["cost_usd"] is None else f"from US$ {one['cost_usd']:,.0f} on"
     return f"target {one['class']}, {one['target']}: {kept}{chance}; {cost}"
 

@@ -403,6 +403,8 @@ def _loads(done: Recommendation) -> pd.DataFrame | None:
     if not catalog.is_batched(done.results.policy):
         return None
     head = done.ranking.head(min(_TRIED, max(done.k, 1)))
+    # The mean of a package that leaves jobs out is over other jobs.
+    head = head[head["jobs_left_out"] == head["jobs_left_out"].iloc[0]]
     waits = waits_under_loads(done.results, done.results.counts[head["row"].to_numpy()])
     now = pd.DataFrame([head["mean_wait_time"].to_numpy(dtype="float64")], ["now"], waits.columns)
     return pd.concat([now, waits])

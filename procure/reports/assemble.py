@@ -272,6 +272,8 @@ def _front(done: Recommendation) -> Markup:
     names += ["price" if results.plan.study.costs == Costs() else "tco"]
     if not results.costs["energy_kwh_per_year"].isna().any():
         names.append("energy")
+    if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
+        return Markup()  # no package keeps what is asked for: there is no front of those that do
     wider = with_front(done, [OBJECTIVES[name] for name in names])
     values, axes = wider.package_values, wider.criteria.axes
     points = np.column_stack([values.value(axis)[0] for axis in axes])

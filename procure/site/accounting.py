@@ -193,7 +193,12 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
         record = dict(zip(header, row, strict=False))
         where = f"{name}:{number}"
         given = {key: value for key, value in record.items() if value}
-        if "nodename" in header or "timestart" in header:
+        if not {"nodename", "timestart"} & set(header) and not given.get("account", given.get("name")):
+            line = NotUnderstood(
+                setting="line", value="|".join(row), where=where, effect="not a row of the table above it"
+            )
+            found.not_understood.append(line)
+        elif "nodename" in header or "timestart" in header:
             found.events.append(given)
         elif "account" in header:
             held = _assoc(found, record["account"], record.get("user", ""), record.get("partition", ""))

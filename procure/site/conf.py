@@ -34,6 +34,8 @@ class Configuration:
     switches: list[Record] = field(default_factory=list)
     accounting: list[tuple[str, str]] = field(default_factory=list)  # (file, text)
     unread: list[tuple[str, str]] = field(default_factory=list)  # (file or line, why)
+    # What NodeName=DEFAULT and PartitionName=DEFAULT say: for all lines below, in the files that these include, too.
+    defaults: dict[str, Record] = field(default_factory=lambda: {"nodename": {}, "partitionname": {}})
 
 
 _BLOCKS = {"nodename": "nodes", "partitionname": "partitions", "reservationname": "reservations"}
@@ -109,7 +111,7 @@ def _records(path: Path, text: str) -> Iterator[Record]:
 
 def _take_lines(path: Path, text: str, found: Configuration, included: set[Path], depth: int) -> None:
     included.add(path)
-    defaults: dict[str, Record] = {"nodename": {}, "partitionname": {}}
+    defaults = found.defaults
     for record in _records(path, text):
         line, where = record.pop("_line"), record["_where"]
         include = re.match(r"(?i)include\s+(\S+)", line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -204,6 +206,10 @@ class NodeEvent(Settings):
     reason: str = ""
 
 
+RULES = ("limit", "closed_hours", "pause")
+"""Kinds of rules that a log suggests."""
+
+
 class Rule(Settings):
     """A rule that the log suggests, with its evidence: strike the table out to ignore it."""
 
@@ -211,6 +217,29 @@ class Rule(Settings):
     subject: str = ""
     value: str | Moment | float | tuple[Moment | float | str, ...] = ""
     evidence: str = ""
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> Rule:
+        if self.kind not in RULES:
+            raise ValueError(f"kind {self.kind!r} was given; {', '.join(RULES)} are known")
+        least = 1 if self.kind == "limit" else 0
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        if self.kind == "closed_hours" and not isinstance(self.value, tuple):
+            raise ValueError(f"closed_hours are a list of hours of the week, 0 to 167; {self.value!r} was given")
+        for one in values:
+            if not _number(one, least, 167 if self.kind == "closed_hours" else None):
+                raise ValueError(f"the value of a rule {self.kind} is a number from {least} on; {one!r} was given")
+        if self.kind == "closed_hours" and not re.fullmatch(r"(over \d+)?", self.subject):
+            raise ValueError(f"closed_hours hold for everybody, or over SECONDS; {self.subject!r} was given")
+        return self
+
+
+def _number(value: object, least: int, most: int | None) -> bool:
+    try:
+        found = float(str(value))
+    except ValueError:
+        return False
+    return least <= found <= (math.inf if most is None else most)
 
 
 class NotUnderstood(Settings):

@@ -11,6 +11,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.site.model import Association, Mode, Partition, Site
 from procure.site.store import node_list
+from procure.workload.gpu_models import gpu_types
 
 DRAINED, DOWN = -1, -2
 CANCEL, REQUEUE = 1, 2
@@ -115,8 +116,8 @@ class Known:
 
     def has_gpu_type(self, gpu_type: str) -> np.ndarray:
         """Return which nodes have GPUs of a type; a node that states none may have any."""
-        types = [kind.casefold() for kind in self._column(self.nodes, "gpu_type")]
-        return np.array([not gpu_type or not kind or kind == gpu_type for kind in types], bool)
+        types, asked = [kind.casefold() for kind in self._column(self.nodes, "gpu_type")], gpu_types(gpu_type)
+        return np.array([not asked or not kind or kind in asked for kind in types], bool)
 
     def whole(self) -> np.ndarray:
         """Return which jobs take their nodes whole: bool[n_jobs]."""

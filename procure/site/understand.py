@@ -402,7 +402,8 @@ def _reservation(record: Record) -> Reservation:
 _GPU = re.compile(r"gpu(?::([A-Za-z_][\w.-]*))?(?:[:=](\d+))?")
 
 _CLOSED_STATES: tuple[tuple[str, Literal["down", "drain"]], ...] = (
-    ("drain", "drain"), ("down", "down"), ("fail", "drain"),
+    ("drain", "drain"), ("draining", "drain"), ("drained", "drain"), ("down", "down"), ("fail", "drain"),
+    ("failing", "drain"),
 )  # fmt: skip
 
 
@@ -417,9 +418,10 @@ def _nodes(found: Configuration) -> tuple[pd.DataFrame, list[NodeEvent]]:
             leaf, pod = switch_of.get(name, (None, None))
             gpus, gpu_type = _gpus(name, record, found)
             rows.append({"node_id": name, **row, "gpus": gpus, "gpu_type": gpu_type, "leaf": leaf, "pod": pod})
-        state = record.get("state", "").lower()
+        # POWERED_DOWN is no DOWN: a node that sleeps is there for jobs.
+        states = {word.strip("*~#$@!%^-") for word in record.get("state", "").lower().split("+")}
         for word, kind in _CLOSED_STATES:
-            if "_shown" in record and word in state:
+            if "_shown" in record and word in states:
                 at = -(2**40) + 1  # since before any log
                 events.append(
                     NodeEvent(nodes=record["nodename"], start=at, state=kind, reason=record.get("reason", ""))

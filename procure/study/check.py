@@ -25,6 +25,7 @@ from procure.settings import complaint, problems, validate
 from procure.study.plan import read_scenarios, read_workload
 from procure.study.rules import (
     check_folds,
+    check_gpu_models,
     check_sample,
     check_threshold,
     objective_of,
@@ -35,7 +36,7 @@ from procure.study.rules import (
 from procure.study.study import Study, load_study, read_values, study_name
 from procure.study.workloads import Workload
 from procure.text import counted
-from procure.workload.gpu_models import asked_gpu_models
+from procure.workload.gpu_models import asked_gpu_models, offered_gpu_models
 
 TEMPLATE = Path(__file__).parent / "study_template.toml"
 Result = TypeVar("Result")
@@ -107,7 +108,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     if table is not None:
         _try(lines, lambda: own_constraints(study, table))
         if study.gpu_models:
-            _try(lines, lambda: _check_gpu_models(study, table))
+            _try(lines, lambda: check_gpu_models(study, _offered(study)))
         _try(lines, lambda: objective_of(study.objective, table))
         _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
@@ -128,12 +129,8 @@ def _check_workload(study: Study, workload: Workload, quotes: pd.DataFrame | Non
         refuse_multi_node(jobs, policy)
 
 
-def offered_gpu_models(study: Study, quotes: pd.DataFrame) -> list[str]:
-    """Return the GPU models of what is quoted and of the nodes that stay, as they are written there."""
-    existing = study.read_existing_nodes()
-    tables = [quotes, *([] if existing is None else [existing])]
-    names = pd.concat([table.loc[table["gpus"] > 0, "gpu_type"] for table in tables])
-    return list(dict.fromkeys(name for name in names if name))
+def _offered(study: Study) -> list[str]:
+    return offered_gpu_models(study.read_quotes(), study.read_existing_nodes())
 
 
 def gpu_models(study: Study) -> pd.DataFrame:
@@ -144,7 +141,7 @@ def gpu_models(study: Study) -> pd.DataFrame:
     pandas.DataFrame
         As `procure.workload.gpu_models.asked_gpu_models`, over all workloads.
     """
-    offered = offered_gpu_models(study, study.read_quotes())
+    offered = _offered(study)
     jobs = [read_workload(one) for one in study.workloads]
     columns = ["gpu_type", "gpus_per_node", "n_nodes", "run_time"]
     return asked_gpu_models(pd.concat([one[columns] for one in jobs]), offered, study.gpu_models)
@@ -155,7 +152,7 @@ def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
     lost = missing[np.array([not models for models in missing["runs_on"]], dtype=bool)]
     if lost.empty:
         return []
-    offered = offered_gpu_models(study, study.read_quotes())
+    offered = [one for one in _offered(study) if one]
     named = ", ".join(
         f"{row.model} ({counted(row.n_jobs, 'job')}, {row.gpu_hours:,.0f} GPU hours)" for row in lost.itertuples()
     )
@@ -176,20 +173,6 @@ def _mapping_to_fill_in(model: str, offered: list[str]) -> list[str]:
         f"[{key}.speed]",
         *(f"{name} = 1.0" for name in names),
     ]
-
-
-def _check_gpu_models(study: Study, quotes: pd.DataFrame) -> None:
-    """Refuse a mapping to, or a speed on, a GPU that nobody offers."""
-    offered = offered_gpu_models(study, quotes)
-    there = {one.casefold() for one in offered}
-    for name, model in study.gpu_models.items():
-        for key, named in (("runs_on", model.runs_on), ("speed", tuple(model.speed))):
-            for one in named:
-                if one.casefold() not in there and one.casefold() != name.casefold():
-                    raise TableError(
-                        f"gpu_models.{name}.{key}: no quote and no existing node has GPUs of model {one!r}; "
-                        f"offered: {', '.join(offered) or 'none'}"
-                    )
 
 
 def study_notes(study: Study) -> list[str]:

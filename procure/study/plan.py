@@ -23,7 +23,7 @@ from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.study.existing import coverage_notes
 from procure.study.futures import read_futures, read_past_parts, table_digest
-from procure.study.rules import check_sample, sample_of
+from procure.study.rules import check_gpu_models, check_sample, sample_of
 from procure.study.study import Study
 from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
@@ -31,7 +31,7 @@ from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
-from procure.workload.gpu_models import map_gpu_models
+from procure.workload.gpu_models import map_gpu_models, offered_gpu_models
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
 OF_POLICY = "policy "
@@ -174,6 +174,8 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
             refuse_multi_node(jobs, policy)
     notes += [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
     existing = study.read_existing_nodes(notes.append)
+    if study.gpu_models:
+        check_gpu_models(study, offered_gpu_models(quotes, existing))
     if existing is not None:
         notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
@@ -194,7 +196,7 @@ def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[s
 
 
 def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.DataFrame:
-    """Return the jobs of all of a study's workloads as one log, each wholly, in order of submission.
+    """Return the jobs of all of a study's workloads as one log, each wholly, in order of submission, as logged.
 
     Logs of different speeds or clocks are an error.
     """
@@ -202,7 +204,7 @@ def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.Dat
     if len(speeds) > 1:
         raise TableError("[futures] need workloads that were logged at one speed, for they are taken as one past")
     whole = [one.model_copy(update={"begin": "empty", "warm_up": 0}) for one in study.workloads]
-    past = merge([map_gpu_models(read_workload(one, note), study.gpu_models) for one in whole], drop_repeated=True)
+    past = merge([read_workload(one, note) for one in whole], drop_repeated=True)
     return with_clock_of(past, past.sort_values("submit_time", kind="stable", ignore_index=True))
 
 

@@ -12,6 +12,7 @@ from procure.objectives import OBJECTIVES, Quantity, objective
 from procure.objectives.constraints import Constraint, parse_all, quantities
 from procure.study.study import Study
 from procure.text import counted
+from procure.workload.gpu_models import ANY
 
 MOST_WITHOUT_MODEL = 200
 """So many packages that a sweep left out are simulated outright where no model can be learnt."""
@@ -90,3 +91,20 @@ def offered(study: Study, quotes: pd.DataFrame) -> np.ndarray:
     """Mark the types that some package may hold: one node is within the budget, and they may be bought at all."""
     most = quotes["max_count"].fillna(1) if "max_count" in quotes else pd.Series(1, index=quotes.index)
     return ((quotes["price_usd"] <= study.packages.budget_usd) & (most > 0)).to_numpy(dtype=bool)
+
+
+def check_gpu_models(study: Study, offered: Sequence[str]) -> None:
+    """Refuse a mapping to, or a speed on, a GPU model that is not ``offered``, and a mapping of jobs that name none."""
+    there = {one.casefold() for one in offered}
+    for name, model in study.gpu_models.items():
+        if name.casefold() == ANY and model.runs_on:
+            raise TableError(
+                f"{study.path}: gpu_models.{name}.runs_on: these jobs name no model and run on any; give speeds only"
+            )
+        for key, named in (("runs_on", model.runs_on), ("speed", tuple(model.speed))):
+            unknown = [one for one in named if one.casefold() not in there | {name.casefold()}]
+            if unknown:
+                raise TableError(
+                    f"{study.path}: gpu_models.{name}.{key}: no quote and no existing node has GPUs of model "
+                    f"{unknown[0]!r}; offered: {', '.join(filter(None, offered)) or 'none'}"
+                )

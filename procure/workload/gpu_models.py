@@ -137,6 +137,13 @@ def run_times_on(jobs: pd.DataFrame, logged: Speed, node: Speed, model: str) -> 
     return found
 
 
+def offered_gpu_models(quotes: pd.DataFrame, existing: pd.DataFrame | None) -> list[str]:
+    """Return the GPU models of quotes and of nodes that stay, as written there; an empty one where some state none."""
+    tables = [quotes, *([] if existing is None else [existing])]
+    names = pd.concat([table.loc[table["gpus"] > 0, "gpu_type"] for table in tables]).fillna("")
+    return list(dict.fromkeys(names))
+
+
 def asked_gpu_models(jobs: pd.DataFrame, offered: Collection[str], models: Mapping[str, GpuModel]) -> pd.DataFrame:
     """Count the jobs of each GPU model that a log asks for and that is not on offer.
 
@@ -145,7 +152,7 @@ def asked_gpu_models(jobs: pd.DataFrame, offered: Collection[str], models: Mappi
     jobs
         A job table, not mapped.
     offered
-        The GPU models that quotes and existing nodes name.
+        From `offered_gpu_models`; an empty one is of nodes that state none, on which every job runs.
     models
         As in `map_gpu_models`.
 
@@ -155,11 +162,12 @@ def asked_gpu_models(jobs: pd.DataFrame, offered: Collection[str], models: Mappi
         ``model n_jobs gpu_hours runs_on``, most hours first, then by name. ``runs_on`` lists the offered models on
         which the mapping lets these jobs run; where it is empty, no package runs them.
     """
-    there = {one.casefold(): one for one in offered if one}
-    with_gpus = jobs[jobs["gpus_per_node"] > 0]
+    there = {one.casefold() for one in offered}
+    with_gpus = jobs[jobs["gpus_per_node"] > 0] if "" not in there else jobs.iloc[:0]
     hours = with_gpus["run_time"] * with_gpus["n_nodes"] * with_gpus["gpus_per_node"] / 3600
     names = with_gpus["gpu_type"].str.casefold()
-    held = with_gpus.assign(gpu_hours=hours, model=names)[(names != "") & ~names.isin(there)]
+    lacking = {text: bool(gpu_types(text)) and there.isdisjoint(gpu_types(text)) for text in names.unique()}
+    held = with_gpus.assign(gpu_hours=hours, model=names)[names.map(lacking).astype(bool)]
     table = held.groupby("model", sort=True).agg(n_jobs=("model", "size"), gpu_hours=("gpu_hours", "sum")).reset_index()
     mapping = {name.casefold(): model for name, model in models.items()}
     runs_on = [
