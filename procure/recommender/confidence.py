@@ -31,7 +31,7 @@ from procure.workload.scale import bursts
 
 FEWEST_DAYS = 5
 """From this many workloads on, days are resampled; below, the bursts within each."""
-OF_WORKLOADS = ("days", "pasts and futures")
+OF_WORKLOADS = ("days", "futures", "pasts and futures")
 DAY_RESAMPLES = 1000
 RESAMPLES = 20
 """Each resample of bursts costs a simulation of every package of the head."""
@@ -228,9 +228,11 @@ def assess(
         return overlap
     if len(values.cases) >= FEWEST_DAYS:
         found = _by_days(values, of, rows, seed)
+        futures = results.plan.study.futures
+        if futures is None:
+            return found
         # What another such time may bring `about_futures` says, as backtests have it.
-        of_futures = results.plan.study.futures is not None
-        return replace(found, unit="pasts and futures", another_day=None) if of_futures else found
+        return replace(found, unit="pasts and futures" if futures.past else "futures", another_day=None)
     if resamples is None:
         resamples = RESAMPLES if catalog.is_batched(results.policy) else 0
     failures: list[str] = []
