@@ -87,7 +87,7 @@ def test_a_handful_of_packages_all_simulated_need_no_model(tmp_path):
     assert "no model was needed" in err and "all are simulated" in err
     assert "may be among those that were not" not in err
     text = (tmp_path / "results/s/report.html").read_text()
-    assert "too few to learn from" in text
+    assert "There is no model here: " in text and "so there is none" in text
 
 
 def test_too_few_to_learn_from_are_simulated_instead(tmp_path):
