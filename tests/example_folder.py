@@ -36,6 +36,14 @@ def _study_of_weeks(folder: Path) -> None:
     )
 
 
+def _logged_week(nodes: pd.DataFrame) -> pd.DataFrame:
+    """Return a week of jobs that ran under EASY on the nodes."""
+    jobs = procure.generate(seed=2, n_jobs=300)
+    later = jobs["submit_time"] - jobs["submit_time"].min()
+    spread = (later * (6 * 86_400 / later.max())).astype("int64")
+    return procure.simulate(jobs.assign(submit_time=spread), nodes, "easy").schedule
+
+
 def make_folder(folder: Path) -> None:
     """Fill a folder; what every file holds is small."""
     study = make_study(folder)
@@ -53,6 +61,7 @@ def make_folder(folder: Path) -> None:
         procure.LearnSettings(generations=1, population=4, processes=1),
     )
     procure.write_policy(folder / "site.policy", procure.learn_policy(jobs, nodes, wanted, settings))
+    write(_logged_week(nodes), folder / "logged.parquet")
     _study_of_weeks(folder)
     wide = pd.DataFrame(
         {"job_id": ["a", "b", "c", "d"], "submit_time": [0, 1, 2, 70], "run_time": 100, "requested_time": 200,

@@ -132,6 +132,15 @@ def fit_site(jobs: pd.DataFrame | str | Path, nodes: pd.DataFrame | str | Path, 
     ------
     TableError
         No start times, too short a log, several clusters, or nodes that do not hold what ran on them.
+
+    Examples
+    --------
+    >>> import procure
+    >>> fitted = procure.fit_site("logged.parquet", "nodes.csv")
+    >>> list(fitted.table.columns)
+    ['kind', 'subject', 'value', 'evidence']
+    >>> sorted(fitted.tried["policy"].unique())
+    ['as-logged', 'easy', 'rules']
     """
     table, system = as_table(jobs, JOB), as_table(nodes, NODE)
     log = started_jobs(table)
