@@ -350,7 +350,7 @@ def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame, monkeypat
 STREAM = """
 import resource, sys
 from procure.packages import PackageRules, write_packages
-from procure.packages.quotes import read_quotes
+from procure.packages.quote_file import read_quotes
 
 summary = write_packages(read_quotes(sys.argv[1]), PackageRules(budget_usd=10_000_000), sys.argv[2])
 print(summary["n_packages"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
