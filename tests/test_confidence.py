@@ -163,6 +163,17 @@ def test_every_objective_is_resampled(objective: str):
     assert json.loads(price[0])[0]["rank_low"] is None
 
 
+def test_packages_that_leave_other_jobs_out_are_not_compared():
+    """The mean wait of fewer jobs is no better: beyond the packages that run as many, nothing is said of the order."""
+    done = recommend(swept(5), k=4)
+    ranking = done.ranking.assign(jobs_left_out=np.where(np.arange(len(done.ranking)) < 2, 0, 7))
+    found = assessing.assess(done.results, done.package_values, done.criteria, ranking, 4)
+    assert len(found.table) == 2 and found.table["rank_high"].max() <= 2
+    assert found.head(4)["alike"].isna().tolist() == [False, False, True, True]
+    assert len(found.columns(4)["tied_1st"]) == 4
+    assert not any("first 4" in line or "first 50" in line for line in found.sentences(len(ranking)))
+
+
 SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")
 
 

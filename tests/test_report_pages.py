@@ -262,11 +262,12 @@ def test_classes_of_jobs_hold_every_job_once(made: Report):
 
 
 def test_the_most_robust_package_is_never_far_behind():
-    """The least of the greatest excesses wins, of equals the first."""
-    waits = pd.DataFrame({"a": [9.0, 99.0], "b": [19.0, 39.0], "c": [19.0, 39.0]})
+    """The least of the greatest excesses wins, of equals the first; seconds of nothing are no excess."""
+    waits = pd.DataFrame({"a": [90.0, 990.0], "b": [190.0, 390.0], "c": [190.0, 390.0]})
     place, excess = most_robust(waits)
     assert place == 1
-    assert excess.tolist() == [1.5, 1.0, 1.0]
+    assert excess.tolist() == pytest.approx([600 / 390, 100 / 90, 100 / 90])
+    assert most_robust(pd.DataFrame({"a": [0.0, 60.0], "b": [30.0, 60.0]}))[1].tolist() == [0.0, 0.5]
 
 
 def test_json_in_a_page_cannot_end_its_block():

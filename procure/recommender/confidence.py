@@ -48,8 +48,8 @@ class Confidence:
     Attributes
     ----------
     table
-        A row per package of the list's head, in rank order: ``package_id rank_low rank_high share_first
-        chance_top alike``. Ranks are among the head; see `rank_ranges`. What is not known is missing.
+        A row per package of the list's head that leaves out as many jobs as the first, in rank order: ``package_id
+        rank_low rank_high share_first chance_top alike``. Ranks are among the head; see `rank_ranges`. What is not known is missing.
     unit
         What was resampled: ``days``, ``futures``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were
         compared instead; of simulated packages nothing is known then).
@@ -72,9 +72,16 @@ class Confidence:
     of: Quantity = MEAN_WAIT
     failures: tuple[str, ...] = ()
 
+    def head(self, k: int) -> pd.DataFrame:
+        """Return the first k rows; those of packages that were not compared hold nothing."""
+        if k <= len(self.table):
+            return self.table.head(k)
+        kinds = {"rank_low": "Int64", "rank_high": "Int64", "alike": "boolean"}
+        return self.table.astype(kinds).reindex(range(k))
+
     def columns(self, k: int) -> dict[str, list[object]]:
         """Return columns for people on the order of the first k; none where nothing is known of it."""
-        table = self.table.head(k)
+        table = self.head(k)
         if table["alike"].isna().all():
             return {}
         ranks = table[["rank_low", "rank_high"]].to_numpy(dtype="float64", na_value=float("nan"))
@@ -82,7 +89,7 @@ class Confidence:
             "ranks": [f"{low:.0f}–{high:.0f}" if low == low else None for low, high in ranks]
         }
         chance = table["chance_top"]
-        if not chance.eq(chance.iloc[0]).all():
+        if not chance.dropna().eq(chance.iloc[0]).all():
             columns["top_5_%"] = [f"{one:.0%}" if one == one else None for one in chance]
         alike = table["alike"].astype(object).where(table["alike"].notna(), None)
         return columns | {"tied_1st": alike.tolist()}
@@ -221,7 +228,9 @@ def assess(
     if "satisfies" in ranking and ranking["satisfies"].any():
         ranking = ranking[ranking["satisfies"]]
     every = ranking["row"].to_numpy()
-    rows = every[: max(k, HEAD)]
+    # The mean of a package that leaves jobs out is over other jobs, so the order beyond is not resampled.
+    left_out = ranking["jobs_left_out"].to_numpy()
+    rows = every[: min(max(k, HEAD), int(np.cumprod(left_out == left_out[:1]).sum()))]
     chance = _chance(values, of, every)[: len(rows)]
     overlap = Confidence(_overlapping(values, of, rows, chance), "nothing", 0, 0, of=of)
     if of.source != "result" or not values.simulated[rows].all():

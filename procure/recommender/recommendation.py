@@ -119,7 +119,7 @@ class Recommendation(Shown):
                 table[heading(bound.of)] = _rounded(top[bound.of.name])
         if top["jobs_left_out"].any():
             table["left_out"] = top["jobs_left_out"]
-        return table.assign(**(self.confidence.columns(self.k) if self.confidence else {}))
+        return table.assign(**(self.confidence.columns(len(top)) if self.confidence else {}))
 
 
 def heading(of: Quantity) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from procure.objectives.aggregate import regrets
 from procure.packages.ids import package_ids
 from procure.progress import track
 from procure.recommender.changes import Changes, asks_gpus, jobs_of
@@ -90,8 +91,8 @@ def most_robust(waits: pd.DataFrame) -> tuple[int, np.ndarray]:
         The column whose greatest excess is least; of equals, the first.
     excess : numpy.ndarray
         Of each package, the most by which its jobs wait longer than the best package's in any situation, as a share
-        of the best one's wait. A second is added to each wait, so that a wait of 0 divides nothing.
+        of the best one's wait, of at least `REGRET_FLOOR`.
     """
-    held = waits.to_numpy() + 1.0
-    excess = (held / held.min(axis=1, keepdims=True)).max(axis=0) - 1
+    held = waits.to_numpy()
+    excess = regrets(held).max(axis=0)
     return int(excess.argmin()), excess

@@ -57,8 +57,8 @@ def records(done: Recommendation) -> list[dict[str, object]]:
                 if bound.of.source == "result"
             }
     if done.confidence is not None:
-        sure = done.confidence.table.drop(columns="package_id").to_dict(orient="records")
-        rows = [one | more for one, more in zip(rows, sure, strict=False)]
+        sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")
+        rows = [one | more for one, more in zip(rows, sure, strict=True)]
     return rows
 
 
