@@ -49,7 +49,8 @@ class Confidence:
     ----------
     table
         A row per package of the list's head that leaves out as many jobs as the first, in rank order: ``package_id
-        rank_low rank_high share_first chance_top alike``. Ranks are among the head; see `rank_ranges`. What is not known is missing.
+        rank_low rank_high share_first chance_top alike``. Ranks are among the head; see `rank_ranges`. What is not
+        known is missing.
     unit
         What was resampled: ``days``, ``futures``, ``bursts of jobs``, or ``nothing`` (the ranges of predictions were
         compared instead; of simulated packages nothing is known then).
