@@ -22,7 +22,9 @@ def report(
     ] = None,
     bill: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the bill of quantities of the first choice too: .csv or .parquet."),
+        typer.Option(
+            metavar="FILE", help="Write the bill of quantities of the first choice too: .xlsx, .csv or .parquet."
+        ),
     ] = None,
     pdf: Annotated[
         Path | None,
@@ -34,7 +36,7 @@ def report(
 
     Examples:
     procure report pipelines/example.toml
-    procure report pipelines/example.toml -k 20 --out purchase.html --bill bill.csv
+    procure report pipelines/example.toml -k 20 --out purchase.html --bill bill.xlsx
     procure report pipelines/example.toml --pdf purchase.pdf
     """
     done = write_report(

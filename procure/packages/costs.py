@@ -7,19 +7,21 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from procure.errors import TableError
+from procure.packages.finance import CostLine, Lease, Part, Percent, cents, years_factor
 from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
 from procure.schemas import COST_UNITS
-from procure.settings import Money, PositiveInt, Settings
+from procure.settings import MOST_LISTED, Money, PositiveInt, Settings
+from procure.text import listed
 
 HOURS_PER_YEAR = 8760
 
 
-_PARTS = ("purchase", "fixed", "energy", "space", "network", "licence", "support", "staff")
+_PARTS = "purchase fixed energy space network licence support staff lines tax lease residual".split()
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -30,7 +32,22 @@ class Costs(Settings):
     Parameters
     ----------
     years
-        How long the system runs. No interest, no inflation.
+        How long the system runs.
+    interest_percent
+        Of a year: amounts of later years count with their present value, see `procure.packages.finance.years_factor`.
+    price_change_percent
+        By which yearly prices rise each year: of ``energy space licence support staff lines``.
+    tax_percent
+        Tax on all that is bought once; yearly prices are given with theirs.
+    residual_percent, depreciation_years
+        What is left of the servers' price in the end: a share of it, or what is not yet written off in equal parts
+        over these years. Of a leased system only where it is bought in the end.
+    rack_height_units
+        Of one rack, for lines per rack.
+    lines
+        Lines of the whole offer that are no servers, see `procure.packages.finance.CostLine`.
+    lease
+        What is bought once is leased, see `procure.packages.finance.Lease`; None = bought.
     usd_per_kwh
         US$ per kWh; None = energy is not priced.
     pue
@@ -62,6 +79,42 @@ class Costs(Settings):
     usd_per_rack_unit_year: NonNegative = 0.0
     staff_usd_per_year: Annotated[Money, Field(ge=0)] = 0.0
     staff_usd_per_node_year: Annotated[Money, Field(ge=0)] = 0.0
+    interest_percent: Percent = 0.0
+    price_change_percent: dict[Part, Annotated[float, Field(gt=-100, le=100)]] = Field(default_factory=dict)
+    tax_percent: Percent = 0.0
+    residual_percent: Percent = 0.0
+    depreciation_years: Annotated[float, Field(gt=0, le=100)] | None = None
+    rack_height_units: PositiveInt = 42
+    lines: Annotated[tuple[CostLine, ...], Field(max_length=MOST_LISTED)] = ()
+    lease: Lease | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> Costs:
+        if self.depreciation_years is not None and self.residual_percent:
+            raise ValueError("give one of residual_percent and depreciation_years")
+        if self.lease is None:
+            return self
+        if self.lease.months > self.years * 12:
+            raise ValueError(f"lease.months: {self.lease.months} was given; years = {self.years:g} has fewer")
+        if self.lease.months < self.years * 12 and self.lease.at_end == "return":
+            raise ValueError(
+                f"lease.months: {self.lease.months} was given; a system that is returned before years = "
+                f'{self.years:g} are over does not run to their end; at_end = "buy" keeps it'
+            )
+        return self
+
+    def factor(self, part: Part) -> float:
+        """Return what US$ 1 of each year of a part of the costs is worth on the first day."""
+        return years_factor(self.years, self.interest_percent, self.price_change_percent.get(part, 0.0))
+
+    @property
+    def left(self) -> float:
+        """The share of the servers' price that is left in the end."""
+        if self.lease is not None and self.lease.at_end == "return":
+            return 0.0
+        if self.depreciation_years is not None:
+            return max(0.0, 1 - self.years / self.depreciation_years)
+        return self.residual_percent / 100
 
 
 def total_costs(
@@ -81,7 +134,9 @@ def total_costs(
     workloads shares and rates are their weighted means.
 
     energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year.
-    TCO = purchase + fixed + network + years × (energy + space + licences + support + staff).
+    TCO = purchase + fixed + network + years × (energy + space + licences + support + staff), and what `Costs` has
+    beside: further lines, tax, the lease less what it finances, less what is left in the end. With interest or price
+    changes, years are replaced by `procure.packages.finance.years_factor`.
     Per job: TCO / jobs served in those years; per core-hour: TCO / busy core-hours in those years.
 
     Parameters
@@ -138,11 +193,11 @@ def total_costs(
     # 3 × 1.1 cables are 3.3, though the product of the floats may be a little more.
     found["n_cables"] = np.ceil(np.round(n_nodes * costs.cables_per_node, 6)).astype("int64")
     found["network_usd"] = n_switches * costs.switch_usd + found["n_cables"] * costs.cable_usd
-    for name in ("licence", "support"):
-        yearly = np.nan_to_num(_stated(quotes, f"{name}_usd_per_year"))
-        found[f"{name}_usd"] = counts @ yearly * costs.years
+    found["licence_usd"] = counts @ np.nan_to_num(_stated(quotes, "licence_usd_per_year")) * costs.factor("licence")
+    found["support_usd"] = counts @ np.nan_to_num(_stated(quotes, "support_usd_per_year")) * costs.factor("support")
     per_node = (n_nodes + n_existing) * costs.staff_usd_per_node_year
-    found["staff_usd"] = (costs.staff_usd_per_year + per_node) * costs.years
+    found["staff_usd"] = (costs.staff_usd_per_year + per_node) * costs.factor("staff")
+    found = found.assign(**_beside(found, costs))
     found["tco_usd"] = found[[f"{part}_usd" for part in _PARTS]].sum(axis=1)
     for name, per_year in (("usd_per_job", "jobs"), ("usd_per_core_hour", "core_hours")):
         done = load[f"{per_year}_per_year"] * costs.years
@@ -168,15 +223,63 @@ def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np
     space = costs.usd_per_rack_unit_year
     return {
         "energy_kwh_per_year": kwh,
-        "energy_usd": 0.0 if costs.usd_per_kwh is None else kwh * costs.years * costs.usd_per_kwh,
+        "energy_usd": 0.0 if costs.usd_per_kwh is None else kwh * costs.factor("energy") * costs.usd_per_kwh,
         "rack_units": units,
-        "space_usd": units * costs.years * space if space > 0 else 0.0,
+        "space_usd": units * costs.factor("space") * space if space > 0 else 0.0,
     }
 
 
+def _beside(found: pd.DataFrame, costs: Costs) -> dict[str, np.ndarray]:
+    """Return what further lines, tax and a lease cost, and what is left in the end, below 0."""
+    bought = found["purchase_usd"].to_numpy()
+    once, yearly = np.zeros(len(found)), np.zeros(len(found))
+    for line in costs.lines:
+        if not line.off_budget:
+            amount = line_usd(line, found, costs)
+            once, yearly = (once + amount, yearly) if line.when == "once" else (once, yearly + amount)
+    order = bought + found["fixed_usd"].to_numpy() + found["network_usd"].to_numpy() + once
+    tax = cents(order * costs.tax_percent / 100)
+    lease = np.zeros(len(found))
+    if costs.lease is not None:
+        lease = costs.lease.present_value(order + tax, costs.interest_percent) - (order + tax)
+    left = cents(bought * costs.left) * (1 + costs.interest_percent / 100) ** -costs.years
+    return {
+        "lines_usd": once + yearly * costs.factor("lines"),
+        "tax_usd": tax,
+        "lease_usd": lease,
+        "residual_usd": 0.0 - left,
+    }
+
+
+def line_usd(line: CostLine, costs_of_packages: pd.DataFrame, costs: Costs) -> np.ndarray:
+    """Return what a line costs, once or each year at today's price, US$ to the cent for each package.
+
+    Parameters
+    ----------
+    line
+        One of ``costs.lines``.
+    costs_of_packages
+        Its columns ``purchase_usd n_nodes rack_units``, as `total_costs` gives them.
+    """
+    if line.percent is not None:
+        return cents(costs_of_packages["purchase_usd"].to_numpy() * line.percent / 100)
+    return np.asarray(line_quantity(line, costs_of_packages, costs) * (line.usd or 0.0))
+
+
+def line_quantity(line: CostLine, costs_of_packages: pd.DataFrame, costs: Costs) -> np.ndarray:
+    """Return how many of a line each package has, int64; see `line_usd`."""
+    if line.per == "node":
+        return costs_of_packages["n_nodes"].to_numpy(dtype="int64")
+    if line.per == "rack":
+        racks = costs_of_packages["rack_units"].to_numpy(dtype="float64") / costs.rack_height_units
+        return np.ceil(np.round(racks, 6)).astype("int64")
+    return np.full(len(costs_of_packages), line.quantity)
+
+
 def _rack_units(quotes: pd.DataFrame, counts: np.ndarray, costs: Costs) -> np.ndarray:
-    asked = costs.usd_per_rack_unit_year > 0
-    return _per_node("rack_units", quotes, counts, asked, "usd_per_rack_unit_year")
+    racks = any(line.per == "rack" for line in costs.lines)
+    key = "lines" if racks else "usd_per_rack_unit_year"
+    return _per_node("rack_units", quotes, counts, racks or costs.usd_per_rack_unit_year > 0, key)
 
 
 def _load(
@@ -295,6 +398,14 @@ def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None
     notes = []
     if costs.usd_per_kwh is None:
         notes.append("costs: energy is not priced; [costs] usd_per_kwh prices it")
+    if costs.interest_percent:
+        notes.append(
+            f"costs: amounts of later years count with their present value at {costs.interest_percent:g} % a year"
+        )
+    beside = [line.name for line in costs.lines if line.when == "once" and not line.off_budget]
+    beside += ["tax"] if costs.tax_percent else []
+    if beside:
+        notes.append(f"costs: not taken off the budget, since they turn on what is bought: {listed(beside)}")
     if "power_w" in quotes and (quotes["power_w"] == 0).any():
         names = ", ".join(quotes.loc[quotes["power_w"] == 0, "name"])
         notes.append(f"costs: power_w is 0 W for {names}; these nodes take no energy")

@@ -9,9 +9,13 @@ from decimal import Decimal
 import pandas as pd
 
 from procure.errors import TableError
+from procure.packages.finance import CostLine
 from procure.packages.rules import Discount, PackageRules
 from procure.sheets import Line
-from procure.text import listed
+from procure.text import listed, nearest
+
+OF_STUDY = "costs.lines["
+"""What the place of a line begins with that stands in a study, not in a file."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,21 @@ class OrderLines:
         """Return the quotes with what lines charge for each node in ``price_usd``: lines of its vendor, or of none."""
         for line in self.bought:
             if line.per == "node" and line.usd:
-                rows = (quotes["vendor"] == line.vendor) if line.vendor else pd.Series(True, index=quotes.index)
+                rows = self.of_vendor(line, quotes)
+                if line.cell.startswith(OF_STUDY) and not rows.any():
+                    legal = [name for name in quotes["vendor"].unique() if name]
+                    raise TableError(
+                        f"{line.cell}.vendor: no quote has the vendor {line.vendor!r}; {nearest(line.vendor, legal)}"
+                    )
                 quotes = quotes.assign(
                     price_usd=(quotes["price_usd"] + float(line.usd) * rows.astype("float64")).round(2)
                 )
         return quotes
+
+    @staticmethod
+    def of_vendor(line: Line, quotes: pd.DataFrame) -> pd.Series:
+        """Tell which quotes a line per node is charged for: those of its vendor, or all."""
+        return (quotes["vendor"] == line.vendor) if line.vendor else pd.Series(True, index=quotes.index)
 
     def rules(self, rules: PackageRules) -> PackageRules:
         """Return rules with the lines' cost in ``fixed_cost_usd``, and their percentages among the discounts.
@@ -109,3 +123,23 @@ def order_lines(lines: Sequence[Line], warranty_years: int | None) -> OrderLines
             )
         bought.append(long[0])
     return OrderLines(tuple(bought), tuple(line for line in tiers if line not in bought))
+
+
+def study_lines(lines: Sequence[CostLine]) -> tuple[Line, ...]:
+    """Return the lines of a study's ``[costs]`` that are taken off the budget as lines of an order."""
+    return tuple(
+        Line(
+            line.kind,
+            line.name,
+            line.vendor or "",
+            line.quantity,
+            Decimal(str(line.usd)),
+            "node" if line.per == "node" else "order",
+            None,
+            None,
+            "",
+            f"{OF_STUDY}{number}]",
+        )
+        for number, line in enumerate(lines, 1)
+        if line.off_budget
+    )

@@ -34,11 +34,10 @@ from procure.recommender.sensitivity import most_robust, stability
 from procure.recommender.summary import counts_of
 from procure.reports import confidence, days, explain, pareto
 from procure.reports.answer import Answer, answer, compared
-from procure.reports.bill import with_second, write_bill
+from procure.reports.bill import check_bill_name, order_usd, write_bill
 from procure.reports.purchase import Section, render
 from procure.study import Study
 from procure.sweep.results import StudyResults, load_results
-from procure.tables import check_name
 from procure.text import duration
 
 
@@ -104,7 +103,7 @@ def report(
     workload, policy
         One of the study's; None = all its workloads together, its first policy.
     bill
-        A table file for the bill of quantities, see `procure.reports.bill.with_second`; None = none.
+        A file for the bill of quantities, .xlsx or a table, see `procure.reports.bill.write_bill`; None = none.
     pdf
         A file for the report on A4 pages, whose contents have page numbers; None = none.
     note
@@ -124,7 +123,7 @@ def report(
     'report.html'
     """
     if bill is not None:
-        check_name(bill)
+        check_bill_name(bill)
     if pdf is not None:
         check_pdf()
     results = load_results(study, policy, workload, search=True)
@@ -164,7 +163,7 @@ def report(
         workload_option=f" --workload {shlex.quote(workload)}" if workload else "",
     )
     if bill is not None:
-        write_bill(with_second(recommendation), bill)
+        write_bill(recommendation, bill)
     if pdf is not None:
         write_pdf(pdf, html)
     path = write_page(results.plan.study.folder / "report.html" if out is None else out, html)
@@ -233,10 +232,35 @@ def _costs(done: Recommendation) -> list[str]:
     first = done.case.packages.iloc[row]
     price, cpus = float(first["price_usd"]), max(float(first["total_cpus"]), 1)
     lines = [f"US$ {price:,.0f} of US$ {study.packages.budget_usd:,.0f}, US$ {price / cpus:,.0f} per CPU"]
+    fixed, whole = study.packages.fixed_cost_usd, order_usd(done)
+    if fixed:
+        lines.append(
+            f"lines that are no servers cost US$ {fixed:,.2f}, whatever is bought: US$ "
+            f"{study.packages.budget_usd - fixed:,.2f} of the budget are left for servers"
+        )
+    if whole > study.packages.budget_usd:
+        lines.append(
+            f"the whole order comes to US$ {whole:,.2f}, US$ {whole - study.packages.budget_usd:,.2f} more than the "
+            "budget: what turns on the order (racks, network, tax, percentages) is not taken off it"
+        )
     if study.costs != Costs():
+        if study.costs.lease is not None:
+            lines.append(_leased(done, row))
         used = done.results.costs.iloc[row]["usd_per_core_hour"]
         lines.append(f"over {study.costs.years:g} years US$ {used:,.3f} per core-hour used")
     return lines
+
+
+def _leased(done: Recommendation, row: int) -> str:
+    """Say what the lease of the first package costs a month, and against buying it."""
+    costs, found = done.results.plan.study.costs, done.results.costs.iloc[row]
+    assert costs.lease is not None
+    monthly = float(costs.lease.payment(np.array([order_usd(done)]))[0])
+    more = float(found["lease_usd"])
+    return (
+        f"leased: {costs.lease.months} payments of US$ {monthly:,.2f}, worth US$ {abs(more):,.2f} "
+        f"{'more' if more > 0 else 'less'} on the first day than the price"
+    )
 
 
 def _sureness(done: Recommendation) -> Markup:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from procure.errors import TableError
+from procure.packages.costs import line_quantity, line_usd
 from procure.packages.prices import price_list
 from procure.recommender.recommendation import Recommendation
-from procure.tables import write
+from procure.schemas import COST_UNITS
+from procure.sheets.book import write_book
+from procure.tables import check_name, write
 
 TEXTS = ("processor", "vendor", "quote_number", "valid_until")
 
@@ -91,6 +96,9 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
         ("energy a year, as these jobs use it", "kWh", costs["energy_kwh_per_year"]),
         ("price", "US$", packages["price_usd"]),
     ]  # fmt: skip
+    whole = [order_usd(done, place) for place in range(len(rows))]
+    if whole != packages["price_usd"].round(2).tolist():
+        figures.append(("whole order", "US$", pd.Series(whole)))
     if (costs["tco_usd"] != costs["purchase_usd"]).any():
         figures += [
             (f"cost over {years}", "US$", costs["tco_usd"]),
@@ -114,18 +122,135 @@ def ended(lines: pd.DataFrame, today: date) -> list[str]:
     ]
 
 
-def write_bill(lines: pd.DataFrame, path: str | Path) -> Path:
-    """Write a bill of quantities as a table with a last line for the total.
+def beside(done: Recommendation, place: int = 0) -> pd.DataFrame:
+    """Return the lines of the order that are no servers, of one package of a list.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``type category vendor count unit_price_usd line_total_usd`` and ``when``: ``once``; ``in the price``, charged
+        for each node and contained in the servers' unit prices; ``each year``, at today's price.
+    """
+    plan, results = done.results.plan, done.results
+    study, row = plan.study, int(done.ranking["row"].iloc[place])
+    counts, costs = results.counts[row], results.costs.iloc[[row]]
+    order, found = study.order_lines(), []
+
+    def add(name: str, kind: str, vendor: str, count: float, total: float, when: str) -> None:
+        unit = round(total / count, 2) if count else 0.0
+        found.append((name, kind, vendor, int(count), unit, round(float(total), 2), when))
+
+    for line in order.bought:
+        if line.per == "node":
+            n = int(counts[order.of_vendor(line, plan.quotes).to_numpy()].sum())
+            add(line.name, line.kind, line.vendor, n, n * float(line.usd), "in the price")
+        elif line.percent is None:
+            add(line.name, line.kind, line.vendor, line.quantity, line.quantity * float(line.usd), "once")
+    rest = study.packages.fixed_cost_usd - float(order.fixed_usd)
+    if round(rest, 2):
+        add("fixed cost", "other", "", 1, rest, "once")
+    first, prices = costs.iloc[0], study.costs
+    for name, one in (("switches", prices.switch_usd), ("cables", prices.cable_usd)):
+        if (n := int(first[f"n_{name}"])) and one:
+            add(name, "network", "", n, n * one, "once")
+    for asked in (one for one in study.costs.lines if not one.off_budget):
+        total, quantity = float(line_usd(asked, costs, study.costs)[0]), 1
+        if asked.percent is None:
+            quantity = int(line_quantity(asked, costs, study.costs)[0])
+        add(asked.name, asked.kind, "", quantity, total, "once" if asked.when == "once" else "each year")
+    if first["tax_usd"]:
+        add(f"tax, {study.costs.tax_percent:g} %", "tax", "", 1, float(first["tax_usd"]), "once")
+    names = ["type", "category", "vendor", "count", "unit_price_usd", "line_total_usd", "when"]
+    return pd.DataFrame(found, columns=names)
+
+
+def order_usd(done: Recommendation, place: int = 0) -> float:
+    """Return what the whole order comes to, US$ to the cent: servers, and all other lines that are paid once."""
+    lines = beside(done, place)
+    once = math.fsum(lines.loc[lines["when"] == "once", "line_total_usd"])
+    return round(float(bill(done, place)["line_total_usd"].sum()) + once, 2)
+
+
+def check_bill_name(path: str | Path) -> Path:
+    """Return the name of a file that a bill can be written to.
 
     Raises
     ------
     TableError
-        The name says no format of a table, or the file cannot be written.
+        It ends neither as a table's does nor in ``.xlsx``.
     """
+    path = Path(path)
+    if path.suffix.lower() == ".xlsx":
+        return path
+    try:
+        return check_name(path)
+    except TableError as error:
+        raise TableError(f"{error}; a bill also as .xlsx") from None
+
+
+def write_bill(done: Recommendation, path: str | Path) -> Path:
+    """Write the bill of quantities of a list's first package: as a table, or as a spreadsheet for an office.
+
+    A table has the lines of `with_second`, those of `beside` that are paid once, and a last one for the total. A
+    spreadsheet has them by what they are, with sums, and on a second sheet the cost over the years.
+
+    Raises
+    ------
+    TableError
+        The name says no format, or the file cannot be written.
+    """
+    lines, more = with_second(done), beside(done)
+    path = check_bill_name(path)
+    if path.suffix.lower() == ".xlsx":
+        return write_book(path, {"Bill": _bill_sheet(done, lines, more), "Costs": _cost_sheet(done)})
     whole = [name for name in ("count", "second_count") if name in lines]
+    once = more[more["when"] == "once"].drop(columns="when").assign(discount_usd=0.0)
+    all_lines = pd.concat([lines, once], ignore_index=True) if len(once) else lines
     total = {"type": "total"} | {name: lines[name].sum() for name in whole}
-    total |= {name: lines[name].sum().round(2) for name in ("discount_usd", "line_total_usd")}
-    return write(
-        pd.concat([lines, pd.DataFrame([total])], ignore_index=True).astype(dict.fromkeys(whole, "int64")),
-        path,
-    )
+    total |= {name: all_lines[name].sum().round(2) for name in ("discount_usd", "line_total_usd")}
+    table = pd.concat([all_lines, pd.DataFrame([total])], ignore_index=True)
+    return write(table.fillna(dict.fromkeys(whole, 0)).astype(dict.fromkeys(whole, "int64")), path)
+
+
+_COLUMNS = "type category vendor processor quote_number valid_until cpus mem_gb gpus count unit_price_usd".split()
+
+
+def _bill_sheet(done: Recommendation, lines: pd.DataFrame, more: pd.DataFrame) -> list[list[object]]:
+    """Lay out the sheet of the bill: servers, lines that are paid once, and beneath the total what is not in it."""
+    names = [*_COLUMNS, "discount_usd", "line_total_usd"]
+    bought = lines[lines["count"] > 0]
+    rows: list[list[object]] = [[f"Bill of quantities, {done.results.plan.study.name}"], list(names)]
+    rows += [[one[name] for name in names] for one in bought.to_dict(orient="records")]
+    rows.append(_sum_row("servers", bought["discount_usd"].sum(), bought["line_total_usd"].sum()))
+    rows += [_line_row(one, names) for one in more[more["when"] == "once"].to_dict(orient="records")]
+    rows.append(_sum_row("total", bought["discount_usd"].sum(), order_usd(done)))
+    for when, title in (("in the price", "Of it, in the servers' unit prices"), ("each year", "Each year, besides")):
+        some = more[more["when"] == when]
+        if len(some):
+            rows += [[], [title], *(_line_row(one, names) for one in some.to_dict(orient="records"))]
+    return rows
+
+
+def _line_row(line: dict[str, object], names: list[str]) -> list[object]:
+    return [line.get(name, "") for name in names]
+
+
+def _sum_row(name: str, discount: float, total: float) -> list[object]:
+    empty: list[object] = [""] * (len(_COLUMNS) - 1)
+    return [name, *empty, round(float(discount), 2), round(float(total), 2)]
+
+
+def _cost_sheet(done: Recommendation) -> list[list[object]]:
+    """Lay out the sheet of costs: each figure with its unit, of the first package and the second."""
+    study = done.results.plan.study
+    places = range(min(2, done.k))
+    costs = [done.results.costs.iloc[int(done.ranking["row"].iloc[place])] for place in places]
+    rows: list[list[object]] = [
+        [f"Cost over {study.costs.years:g} years, interest {study.costs.interest_percent:g} % a year"],
+        ["cost", "unit", *("first second".split()[place] for place in places)],
+    ]
+    for name, unit in COST_UNITS.items():
+        values = [float(one[name]) for one in costs]
+        shown = [round(value, 2) if unit == "US$" else value for value in values]
+        rows.append([name, unit, *("" if math.isnan(value) else value for value in shown)])
+    return rows

@@ -24,7 +24,7 @@ from procure.recommender.recommender import Recommendation
 from procure.recommender.summary import budget_by_category, counts_of, records, servers_by_type
 from procure.reports import charts
 from procure.reports.answer import Answer, Compared, bars_chart, cut, first_types
-from procure.reports.bill import bill, ended, totals, with_second
+from procure.reports.bill import beside, bill, ended, totals, with_second
 from procure.study import Plan
 from procure.tables import as_csv
 from procure.text import counted, duration
@@ -99,6 +99,7 @@ def render(
         "compared": compared,
         "waits": compared.by_class().to_dict(orient="records") if compared else [],
         "bill": lines.to_dict(orient="records"),
+        "beside": beside(done).to_dict(orient="records"),
         "totals": totals(done),
         "ended": ended(lines, date.today()),
         "existing": _existing(plan.existing),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from procure.errors import ArgumentError
-from procure.packages import PackageRules, read_quotes
+from procure.packages import PackageRules
 from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, total_costs
 from procure.progress import silent
 from procure.study.plan import list_packages, read_scenarios
@@ -72,7 +72,7 @@ def package_costs(
     ['purchase_usd', 'fixed_usd']
     """
     study = load_study(study)
-    quotes = read_quotes(study.quotes) if quotes is None else quotes
+    quotes = study.read_quotes() if quotes is None else quotes
     rules = rules or study.packages
     packages = list_packages(study.model_copy(update={"packages": rules}), quotes)
     packages = packages[packages["distinct"]].reset_index(drop=True)

@@ -18,7 +18,7 @@ from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
 from procure.packages.expand import MOST_HELD
-from procure.packages.order import OrderLines, order_lines
+from procure.packages.order import OrderLines, order_lines, study_lines
 from procure.packages.quote_file import OfferReading, read_quote_file
 from procure.policies import catalog
 from procure.policies.owners import written
@@ -279,17 +279,17 @@ class Study(Settings):
         return self.results / self.name
 
     def read_quotes(self) -> pd.DataFrame:
-        """Read the study's quote table."""
-        return read_quotes(self.quotes, self.offers)
+        """Read the study's quote table; prices are with what the offer and ``[costs]`` charge for each node."""
+        return OrderLines(study_lines(self.costs.lines)).with_services(read_quotes(self.quotes, self.offers))
 
     def order_lines(self) -> OrderLines:
-        """Read the lines of the offer that are no servers, and choose those that are bought."""
-        return order_lines(read_quote_file(self.quotes, self.offers).lines, self.offers.warranty_years)
+        """Return the lines that are no servers and are bought, of the offer and of ``[costs]``."""
+        found = order_lines(read_quote_file(self.quotes, self.offers).lines, self.offers.warranty_years)
+        return OrderLines((*found.bought, *study_lines(self.costs.lines)), found.left)
 
     def quote_notes(self) -> list[str]:
         """Say how much of the quote file was guessed, and what is bought beside servers."""
-        file = read_quote_file(self.quotes, self.offers)
-        return [*file.notes(), *order_lines(file.lines, self.offers.warranty_years).notes()]
+        return [*read_quote_file(self.quotes, self.offers).notes(), *self.order_lines().notes()]
 
     def logged_processor(self, workload: Workload) -> str | None:
         """Return the processor that a workload was logged on, where the study names one."""

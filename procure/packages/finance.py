@@ -1,0 +1,124 @@
+"""What money costs: amounts of later years, price changes, a lease, and what is left of a system in the end."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from procure.settings import Money, PositiveInt, Settings
+from procure.sheets.lines import Kind
+
+Percent = Annotated[float, Field(ge=0, lt=100)]
+Part = Literal["energy", "space", "licence", "support", "staff", "lines"]
+
+
+class CostLine(Settings):
+    """A line of the whole offer that is no server, as a study's ``[[costs.lines]]`` gives it.
+
+    Parameters
+    ----------
+    name, kind, vendor
+        What it is; its kind as in a quote file; of a line per node: of whose servers, None = of all.
+    usd, percent
+        US$ of one, or % of the servers' price after discounts; exactly one of them.
+    quantity
+        How many, of a line per order.
+    per
+        ``order``, ``node`` (new nodes) or ``rack`` (racks of `Costs.rack_height_units` that nodes and switches fill).
+    when
+        ``once``, with the purchase, or every ``year``.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    kind: Kind = "other"
+    vendor: str | None = None
+    usd: Annotated[Money, Field(ge=0, le=1e12)] | None = None
+    percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    quantity: PositiveInt = 1
+    per: Literal["order", "node", "rack"] = "order"
+    when: Literal["once", "year"] = "once"
+
+    @model_validator(mode="after")
+    def _one_price(self) -> CostLine:
+        if (self.usd is None) == (self.percent is None):
+            raise ValueError("give exactly one of usd and percent")
+        if self.percent is not None and self.per != "order":
+            raise ValueError(f'percent is of the whole order; per = "{self.per}" was given')
+        if self.quantity > 1 and (self.per != "order" or self.percent is not None):
+            raise ValueError('quantity belongs to a line in US$ per = "order"')
+        if self.vendor is not None and (self.per != "node" or self.when != "once"):
+            raise ValueError('vendor belongs to a line per = "node", when = "once"')
+        return self
+
+    @property
+    def off_budget(self) -> bool:
+        """Whether it is taken off the budget for servers: it is paid once, and does not turn on what is bought."""
+        return self.when == "once" and self.usd is not None and self.per != "rack"
+
+
+class Lease(Settings):
+    """What is bought once is leased instead: equal monthly payments at a rate of interest.
+
+    Parameters
+    ----------
+    months
+        How many payments.
+    interest_percent
+        Nominal interest of a year; a twelfth of it is that of a month.
+    final_percent
+        % of the price that the payments leave, which the lessor keeps the system for.
+    at_end
+        ``return`` the system, or ``buy`` it for ``final_percent`` of its price.
+    due
+        At the ``end`` or the ``begin`` of each month.
+    """
+
+    months: Annotated[int, Field(ge=1, le=1200)]
+    interest_percent: Percent
+    final_percent: Percent = 0.0
+    at_end: Literal["return", "buy"] = "return"
+    due: Literal["end", "begin"] = "end"
+
+    def payment(self, financed: np.ndarray) -> np.ndarray:
+        """Return the monthly payment, US$ to the cent (half a cent up), for prices, float64[n]."""
+        rate, n = self.interest_percent / 1200, self.months
+        left = self.final_percent / 100
+        factor = 1 / n if rate == 0 else rate / (1 - (1 + rate) ** -n)
+        owed = (1 - left) if rate == 0 else 1 - left * (1 + rate) ** -n
+        if self.due == "begin":
+            factor /= 1 + rate
+        return cents(np.asarray(financed) * owed * factor)
+
+    def present_value(self, financed: np.ndarray, interest_percent: float) -> np.ndarray:
+        """Return what all payments, and the purchase in the end, are worth on the first day at a study's interest."""
+        first = 0 if self.due == "begin" else 1
+        growth = 1 + interest_percent / 100
+        worth = math.fsum(growth ** (-month / 12) for month in range(first, self.months + first))
+        found = self.payment(financed) * worth
+        if self.at_end == "buy":
+            found = found + cents(financed * self.final_percent / 100) * growth ** (-self.months / 12)
+        return np.asarray(found)
+
+
+def cents(usd: np.ndarray) -> np.ndarray:
+    """Round US$ to the cent, half a cent up."""
+    # 0.285 × 100 is a little less than 28.5: what floats are off by must not decide.
+    return np.floor(np.round(np.asarray(usd, dtype="float64") * 100, 6) + 0.5) / 100
+
+
+def years_factor(years: float, interest_percent: float = 0.0, change_percent: float = 0.0) -> float:
+    """Return what US$ 1 of each year is worth on the first day.
+
+    The amount of a year is due at its end; that of the first year is at today's price, each further one ``change``
+    dearer. Of a broken last year its part is due at the end.
+
+        Σ_t part_t (1 + change)^(t − 1) / (1 + interest)^(t − 1 + part_t)
+    """
+    if interest_percent == 0 and change_percent == 0:
+        return years
+    parts = [(t, min(1.0, years - t)) for t in range(math.ceil(years))]
+    growth, interest = 1 + change_percent / 100, 1 + interest_percent / 100
+    return math.fsum(part * growth**t / interest ** (t + part) for t, part in parts)

@@ -1,0 +1,218 @@
+"""Costs of an offer whole: lines, tax, interest, price change, lease and what is left, to the cent."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_study import QUOTES
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.packages import PackageRules
+from procure.packages.costs import Costs, total_costs
+from procure.packages.finance import Lease, cents, years_factor
+from procure.packages.order import OrderLines, study_lines
+from procure.packages.quotes import check_quotes
+from procure.reports import report
+from procure.reports.bill import write_bill
+from procure.schemas import JOB
+from procure.settings import validated
+from procure.study import load_study
+from procure.study.costs import package_costs
+from procure.sweep import load_plan, run_sweep
+from procure.tables import check
+
+LINES = [
+    {"name": "storage", "kind": "storage", "usd": 20000},
+    {"name": "delivery", "kind": "delivery", "usd": 100, "per": "node"},
+    {"name": "rack", "kind": "rack", "usd": 1500, "per": "rack"},
+    {"name": "warranty", "kind": "warranty", "percent": 3, "when": "year"},
+]
+PAPER = {
+    "years": 5, "usd_per_kwh": 0.2, "interest_percent": 3, "price_change_percent": {"energy": 4}, "tax_percent": 20,
+    "residual_percent": 10, "rack_height_units": 12, "lines": LINES,
+}  # fmt: skip
+LEASE = {"months": 60, "interest_percent": 6, "final_percent": 10, "at_end": "buy"}
+
+
+def of_ten_nodes(**more: object) -> pd.Series:
+    """Return the costs of the ten nodes of docs/claims/offers.md."""
+    costs = Costs.model_validate(PAPER | more)
+    node = {"name": ["a"], "category": "c", "cpus": 64, "mem_gb": 512, "gpus": 0, "price_usd": 10000}
+    quotes = check_quotes(pd.DataFrame(node | {"power_w": 400, "idle_power_w": 400, "rack_units": 2, "vendor": "V"}))
+    lines = OrderLines(study_lines(costs.lines))
+    quotes = lines.with_services(quotes)
+    rules = lines.rules(PackageRules(budget_usd=200_000, discounts=[{"vendor": "V", "percent": 5}]))
+    jobs = check(pd.DataFrame({"job_id": ["1"], "submit_time": 0, "run_time": 60, "cpus_per_node": 1}), JOB)
+    package = pd.DataFrame({"package_id": ["p"], "price_usd": 1.0, "a": [10]})
+    return total_costs(package, quotes, costs, {"day": jobs}, rules).iloc[0]
+
+
+def test_the_case_on_paper() -> None:
+    """Every figure of the case that docs/claims/offers.md computes by hand, to the cent."""
+    bought = of_ten_nodes().drop("package_id").astype("float64").round(2)
+    paper = {
+        "purchase_usd": 95950.00, "fixed_usd": 20000.00, "tax_usd": 23790.00, "lines_usd": 3000 + 13182.69,
+        "energy_usd": 34686.43, "residual_usd": -8276.73, "lease_usd": 0.0, "tco_usd": 182332.39,
+    }  # fmt: skip
+    assert bought[list(paper)].to_dict() == paper
+    leased = of_ten_nodes(lease=LEASE).drop("package_id").astype("float64").round(2)
+    assert (leased["lease_usd"], leased["tco_usd"]) == (11905.97, 194238.36)
+    assert Lease.model_validate(LEASE).payment(np.array([142740.0]))[0] == 2554.98
+
+
+def test_a_leased_system_that_goes_back_has_no_residual_value() -> None:
+    """Its last share is the lessor's, so nothing is paid for it and nothing is left."""
+    kept, returned = (of_ten_nodes(lease=LEASE | {"at_end": end}) for end in ("buy", "return"))
+    assert returned["residual_usd"] == 0
+    paid = cents(np.array(142740 * 0.1)) * 1.03**-5
+    assert kept["lease_usd"] - returned["lease_usd"] == pytest.approx(float(paid))
+
+
+def test_the_claims_page_holds_the_figures() -> None:
+    """What is written on paper is what the test computes."""
+    text = (Path(__file__).parent.parent / "docs" / "claims" / "offers.md").read_text(encoding="utf-8")
+    for figure in ("182,332.39", "194,238.36", "2,554.98", "13,182.69", "34,686.43", "8,276.73"):
+        assert figure in text
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 120), st.decimals("0", "15", places=2), st.integers(0, 60), st.booleans(),
+    st.decimals("1", "9999999", places=2),
+)  # fmt: skip
+def test_payments_pay_a_lease_off(n: int, percent: Decimal, left: int, begin: bool, price: Decimal) -> None:
+    """Month by month, with interest on what is owed: the final share is left, but for half a cent a month."""
+    due = "begin" if begin else "end"
+    lease = Lease(months=n, interest_percent=float(percent), final_percent=left, at_end="buy", due=due)
+    paid = Decimal(str(lease.payment(np.array([float(price)]))[0]))
+    owed, rate = price, percent / 1200
+    for _ in range(n):
+        owed = (owed - paid) * (1 + rate) if begin else owed * (1 + rate) - paid
+    growth = (1 + rate) ** n
+    assert abs(owed - price * left / 100) <= Decimal("0.0051") * n * growth + Decimal("0.001")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 400), st.integers(0, 20), st.integers(-20, 20))
+def test_amounts_of_years_one_by_one(tenths: int, interest: int, change: int) -> None:
+    """US$ 1 a year at a price that changes, brought back to the first day, added year by year in exact fractions."""
+    years, total, begin, price = Decimal(tenths) / 10, Decimal(0), Decimal(0), Decimal(1)
+    while begin < years:
+        end = min(begin + 1, years)
+        total += (end - begin) * price / (1 + Decimal(interest) / 100) ** end
+        begin, price = end, price * (1 + Decimal(change) / 100)
+    assert years_factor(float(years), interest, change) == pytest.approx(float(total), rel=1e-9)
+
+
+def test_without_interest_and_change_years_are_years() -> None:
+    """The default costs are those of before, to the last bit."""
+    assert years_factor(4.7) == 4.7
+    assert cents(np.array([0.285, 1.005, -0.0])).tolist() == [0.29, 1.01, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("given_", "says"),
+    [
+        ({"lease": {"months": 36, "interest_percent": -1}}, "costs: lease.interest_percent: -1 was given"),
+        ({"lease": {"months": -3, "interest_percent": 1}}, "costs: lease.months: -3 was given"),
+        ({"lease": {"months": 72, "interest_percent": 1}}, "lease.months: 72 was given; years = 5 has fewer"),
+        ({"lease": {"months": 36, "interest_percent": 1}}, "returned before years = 5 are over"),
+        ({"residual_percent": 5, "depreciation_years": 7}, "give one of residual_percent and depreciation_years"),
+        ({"lines": [{"name": "x"}]}, "costs: lines[1]: give exactly one of usd and percent"),
+        ({"lines": [{"name": "x", "percent": 3, "per": "node"}]}, "lines[1]: percent is of the whole order"),
+        ({"lines": [{"name": "x", "usd": 3, "per": "node", "quantity": 2}]}, "lines[1]: quantity belongs to"),
+        ({"lines": [{"name": "x", "usd": 3, "vendor": "V"}]}, "lines[1]: vendor belongs to"),
+        ({"price_change_percent": {"power": 3}}, "price_change_percent.power"),
+        ({"tax_percent": -19}, "tax_percent: -19 was given"),
+    ],
+)
+def test_bad_costs_are_named_by_key(given_: dict, says: str) -> None:
+    """A wrong key or value is one line that names it."""
+    with pytest.raises(TableError) as error:
+        validated(Costs, given_, "costs")
+    assert says in str(error.value)
+
+
+def test_a_line_per_rack_needs_heights() -> None:
+    """Racks are known only where every bought type states its height."""
+    node = {"name": ["a"], "category": "c", "cpus": 64, "mem_gb": 512, "gpus": 0, "price_usd": 10000}
+    jobs = check(pd.DataFrame({"job_id": ["1"], "submit_time": 0, "run_time": 60, "cpus_per_node": 1}), JOB)
+    package = pd.DataFrame({"package_id": ["p"], "price_usd": 1.0, "a": [10]})
+    with pytest.raises(TableError, match=r"costs\.lines: needs the rack_units of every quote that is bought; a has"):
+        total_costs(package, check_quotes(pd.DataFrame(node)), Costs(lines=LINES), {"day": jobs})
+
+
+STUDY = """
+name = "whole"
+quotes = "{quotes}"
+[packages]
+budget_usd = 70_000
+[[workloads]]
+name = "day"
+generate = {{ seed = 1, n_jobs = 100 }}
+[sweep]
+sample = 1
+[costs]
+tax_percent = 19
+lease = {{ months = 60, interest_percent = 5 }}
+[[costs.lines]]
+name = "=storage"
+usd = 12_000.50
+[[costs.lines]]
+name = "delivery"
+usd = 99.25
+per = "node"
+[[costs.lines]]
+name = "insurance"
+percent = 1.5
+when = "year"
+"""
+
+
+def test_every_line_stands_on_the_bill(tmp_path: Path) -> None:
+    """Fixed lines reduce the budget for nodes; the bill, as spreadsheet and table, adds up to the whole order."""
+    from openpyxl import load_workbook
+
+    study = tmp_path / "whole.toml"
+    study.write_text(STUDY.format(quotes=QUOTES), encoding="utf-8")
+    loaded = load_study(study)
+    assert loaded.packages.fixed_cost_usd == 12000.5
+    costs = package_costs(study).packages
+    assert costs["purchase_usd"].max() <= 70_000 - 12_000.5
+    run_sweep(load_plan(loaded), "serial")
+    out, table, page = tmp_path / "bill.xlsx", tmp_path / "bill.csv", tmp_path / "r.html"
+    write_bill(report(study, page, k=2, verify=False, bill=out).recommendation, table)
+    sheet = load_workbook(out)["Bill"]
+    rows = [[cell.value for cell in row] for row in sheet.iter_rows(min_row=3)]
+    by_name = {row[0]: row for row in rows if row[0]}
+    kinds = {cell.data_type for row in sheet.iter_rows() for cell in row if cell.value is not None}
+    assert kinds <= {"s", "n", "inlineStr"} and by_name["=storage"][12] == 12000.5
+    servers, tax = by_name["servers"][12], by_name["tax, 19 %"][12]
+    assert tax == pytest.approx(round((servers + 12000.5) * 0.19, 2))
+    assert by_name["total"][12] == pytest.approx(servers + 12000.5 + tax)
+    n_nodes = sum(row[9] for row in rows[: rows.index(by_name["servers"])])
+    assert by_name["delivery"][9:13:3] == [n_nodes, pytest.approx(n_nodes * 99.25)]
+    assert by_name["insurance"][12] == pytest.approx(round(servers * 0.015, 2))
+    lines = pd.read_csv(table)
+    assert lines["line_total_usd"].iloc[-1] == pytest.approx(by_name["total"][12])
+    assert lines["line_total_usd"].iloc[:-1].sum() == pytest.approx(by_name["total"][12])
+    text = page.read_text(encoding="utf-8")
+    assert "12,000.50, whatever is bought: US$ 57,999.50 of the budget are left for servers" in text
+    assert "Leased: 60 payments of US$" in text and "insurance" in text
+
+
+def test_a_vendor_that_quotes_nothing_is_named_by_key(tmp_path: Path) -> None:
+    """A line per node of an unknown vendor would otherwise cost nothing, in silence."""
+    study = tmp_path / "whole.toml"
+    wrong = STUDY.format(quotes=QUOTES).replace('per = "node"', 'per = "node"\nvendor = "Nobody"')
+    study.write_text(wrong, encoding="utf-8")
+    done = CliRunner().invoke(app, ["study", "check", str(study)])
+    assert done.exit_code == 1 and "costs.lines[2].vendor: no quote has the vendor 'Nobody'" in str(done.exception)
