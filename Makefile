@@ -65,7 +65,7 @@ test-oldest: pyproject.toml  ## the default tests with the oldest versions that 
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python .ci/oldest.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[test]'
-	NUMBA_CACHE_DIR=$(OLDEST)/numba $(OLDEST)/bin/python -m pytest $(PARALLEL) -m "not slow and not slurm" $(TESTS)
+	$(OLDEST)/bin/python -m pytest $(PARALLEL) -m "not slow and not slurm" $(TESTS)
 
 surroundings: $(VENV)/.installed-test  ## before a release: the default tests with other folders, terminals, languages, zones, users
 	$(BIN)/python benchmarks/surroundings.py

@@ -1,17 +1,21 @@
-"""A compiled kernel is compiled again when a function that it calls has changed in another file."""
+"""Compiled kernels are kept by their content, in a folder into which nobody else can put code."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from procure.files.kernels import forget_stale_kernels
+from procure.errors import TableError
+from procure.files import caches, kernels
+from procure.files.caches import kernel_places, prepare_site
 
-KERNEL = """from numba import njit
+PACKAGE = Path(kernels.__file__).parent.parent
+KERNEL = """from procure.files.kernels import njit
 from procure.room.callee import callee
 
 
@@ -19,51 +23,159 @@ from procure.room.callee import callee
 def kernel():
     return callee()
 """
-CALLEE = "from numba import njit\n\n\n@njit(cache=True)\ndef callee():\n    return {}\n"
+CALLEE = "from procure.files.kernels import njit\n\n\n@njit(cache=True)\ndef callee():\n    return {}\n"
 RUN = """
 import sys
 from pathlib import Path
-
-import pytest
 import procure, procure.files.code as code
-from procure.files.kernels import forget_stale_kernels
-root = Path(sys.argv[1])
-procure.__path__.append(str(root))
-code._ROOT = root
-print(forget_stale_kernels(root))
+procure.__path__.append(sys.argv[1])
+code._ROOT = Path(sys.argv[1])
 from procure.room.caller import kernel
 print(kernel(), sum(kernel.stats.cache_hits.values()))
 """
 
 
-def ran(root: Path) -> list[str]:
-    """Run the kernel in a process of its own: which were forgotten; what it gave, and how often the cache was hit."""
+def room(root: Path, answer: int, comment: str = "") -> Path:
+    """Write a package of two kernels, of which one calls the other."""
+    (root / "room").mkdir(parents=True, exist_ok=True)
+    (root / "room" / "__init__.py").write_text("")
+    (root / "room" / "caller.py").write_text(KERNEL)
+    (root / "room" / "callee.py").write_text(CALLEE.format(answer) + comment)
+    return root
+
+
+def ran(root: Path, cache: Path, home: str = "/nonexistent") -> tuple[str, str]:
+    """Run the kernel in a process of its own; returns the answer with the number of hits, and what was said."""
+    names = ("PROCURE_CACHE", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "NUMBA_DISABLE_JIT")
+    env = {name: value for name, value in os.environ.items() if name not in names}
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(root)], capture_output=True, text=True, check=True,
-        env={name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"},
+        env=env | {"XDG_CACHE_HOME": str(cache), "HOME": home},
     )  # fmt: skip
-    return done.stdout.split("\n")[:2]
+    return done.stdout.strip(), done.stderr
 
 
 @pytest.mark.slow
-def test_a_changed_callee_is_compiled_in(tmp_path: Path) -> None:
-    """The answer is that of today's callee; without a change, and after one of a comment, the cache is used."""
-    room = tmp_path / "room"
-    room.mkdir()
-    (room / "__init__.py").write_text("")
-    (room / "caller.py").write_text(KERNEL)
-    (room / "callee.py").write_text(CALLEE.format(1))
-    assert ran(tmp_path) == ["[]", "1 0"]
-    assert ran(tmp_path) == ["[]", "1 1"]
-    (room / "callee.py").write_text(CALLEE.format(2))
-    assert ran(tmp_path) == ["['procure.room.callee', 'procure.room.caller']", "2 0"]
-    assert ran(tmp_path) == ["[]", "2 1"]
-    (room / "callee.py").write_text("# why\n" + CALLEE.format(2))
-    assert ran(tmp_path)[0] == "[]"
+def test_a_kernel_is_kept_by_what_it_was_compiled_from(tmp_path: Path) -> None:
+    """A changed callee in another file is compiled in; the same code at another place, or with a comment, is found."""
+    cache = tmp_path / "cache"
+    assert ran(room(tmp_path / "one", 1), cache)[0] == "1 0"
+    assert ran(tmp_path / "one", cache)[0] == "1 1"
+    assert ran(room(tmp_path / "other", 1, "# why\n"), cache)[0] == "1 1"
+    assert ran(room(tmp_path / "one", 2), cache)[0] == "2 0"
+    assert ran(tmp_path / "one", cache)[0] == "2 1"
+    assert ran(tmp_path / "other", cache)[0] == "1 1"
+    assert not list(tmp_path.rglob("*/room/**/*.nb?"))
+    for file in cache.rglob("*.nb?"):  # a disk that was full
+        file.write_bytes(file.read_bytes()[:50])
+    assert ran(tmp_path / "one", cache) == ("2 0", "")
+    assert ran(tmp_path / "one", cache)[0] == "2 1"
 
 
-def test_what_cannot_be_written_is_left_alone(tmp_path: Path) -> None:
-    """A package without folders for kernels, as a read-only installation has it, is no error."""
-    (tmp_path / "room").mkdir()
-    (tmp_path / "room" / "kernel.py").write_text(KERNEL)
-    assert forget_stale_kernels(tmp_path) == []
+@pytest.mark.slow
+def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    """The kernel runs; that it is not kept is said once, with what to do."""
+    answer, said = ran(room(tmp_path, 3), Path("/proc/none"))
+    assert answer == "3 0"
+    assert said.count("compiled code is not kept") == 1
+    assert "name a folder of your own with PROCURE_CACHE" in said
+
+
+def test_every_kernel_of_procure_comes_through_the_door() -> None:
+    """No file but `procure/files/kernels.py` has Numba's own `njit`, whose cache sees a single file."""
+    door = re.compile(r"from numba import.*\bn?jit\b|numba\.n?jit\(")
+    own = [path for path in PACKAGE.rglob("*.py") if door.search(path.read_text(encoding="utf-8"))]
+    assert [path.relative_to(PACKAGE).as_posix() for path in own] == ["files/kernels.py"]
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for name in ("PROCURE_CACHE", "NUMBA_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    yield
+    caches._places.cache_clear()
+
+
+def test_the_users_own_folder_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below XDG_CACHE_HOME by default, else where PROCURE_CACHE says; of mode 0700, whatever the umask."""
+    before = os.umask(0)
+    try:
+        own = kernel_places().own
+        monkeypatch.setenv("PROCURE_CACHE", str(tmp_path / "mine"))
+        named = kernel_places().own
+    finally:
+        os.umask(before)
+    assert own == tmp_path / "home" / "procure" / "kernels"
+    assert named == tmp_path / "mine" / "kernels"
+    assert {place.stat().st_mode & 0o777 for place in (own, named)} == {0o700}
+
+
+@pytest.mark.parametrize(("mode", "text"), [(0o770, "chmod go-w"), (0o707, "chmod go-w")])
+def test_a_folder_that_others_can_write_is_refused(tmp_path, monkeypatch, mode, text) -> None:
+    """Code that others may have put there is not run."""
+    folder = tmp_path / "shared" / "kernels"
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    monkeypatch.setenv("PROCURE_CACHE", str(folder.parent))
+    with pytest.raises(TableError, match=text):
+        kernel_places()
+
+
+def test_a_folder_that_can_be_exchanged_is_refused(tmp_path, monkeypatch) -> None:
+    """So is one below a folder that anybody can write; with the sticky bit nobody can exchange it."""
+    public = tmp_path / "public"
+    public.mkdir()
+    public.chmod(0o777)
+    monkeypatch.setenv("PROCURE_CACHE", str(public / "mine"))
+    with pytest.raises(TableError, match="can be written by anybody"):
+        kernel_places()
+    public.chmod(0o1777)
+    assert kernel_places().own == public / "mine" / "kernels"
+
+
+@pytest.mark.parametrize("named", ["relative/folder", "/proc/none"])
+def test_what_is_named_and_cannot_be_used_is_an_error(named, monkeypatch) -> None:
+    """One sentence names the variable, what it says, and what is wrong."""
+    monkeypatch.setenv("PROCURE_CACHE", named)
+    with pytest.raises(TableError, match=f"^PROCURE_CACHE={named}: "):
+        kernel_places()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
+def test_a_sites_kernels_are_read_and_others_refused(tmp_path, monkeypatch) -> None:
+    """A folder of the code's owner is read, and what is missing goes to the user's own; another user's is refused."""
+    prepare_site(tmp_path / "site")
+    folder = tmp_path / "site" / "kernels"
+    assert folder.stat().st_mode & 0o777 == 0o755
+    os.chown(folder, 12345, 12345)
+    monkeypatch.setenv("PROCURE_CACHE", str(folder.parent))
+    with pytest.raises(TableError, match="belongs to another user"):
+        kernel_places()
+    code = tmp_path / "code"
+    code.touch()
+    os.chown(code, 12345, 12345)
+    monkeypatch.setattr(caches, "_CODE", code)
+    places = kernel_places()
+    assert (places.site, places.own) == (folder, tmp_path / "home" / "procure" / "kernels")
+    assert places.read == [places.site, places.own]
+
+
+def test_two_processes_never_write_the_same_file(tmp_path: Path) -> None:
+    """Code for another signature goes to another file, even when the index that was read is old."""
+    one, other = (kernels._Files(str(tmp_path), "base", "stamp") for _ in range(2))
+    one.save("a", "code of a")
+    other._load_index = dict  # type: ignore[method-assign]  # as it was before the first had saved
+    other.save("b", "code of b")
+    assert {one.load(key) for key in "ab"} == {None, "code of b"}
+    assert len(list(tmp_path.glob("*.nbc"))) == 2
+
+
+def test_the_last_versions_are_kept(tmp_path: Path) -> None:
+    """A folder for each version; those that were used longest ago go, and those of other files stay."""
+    (tmp_path / "room.other-0").mkdir()
+    for number in range(12):
+        kernels._make_room(tmp_path / f"room.file-{number}")
+        os.utime(tmp_path / f"room.file-{number}", (number, number))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"room.other-0", *(f"room.file-{number}" for number in range(4, 12))}

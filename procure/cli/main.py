@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -38,6 +39,7 @@ COMMANDS = {
     "policies": "List and describe the scheduling policies.",
     "gantt": "Draw which job ran on which node, and when.",
     "warm": "Compile the policies now, so that the first use of none has to wait for it.",
+    "doctor": "What is installed here, where compiled code is kept, and whether the main job can run.",
 }
 """Every command in the order of the flow, with its line of help: its module is imported when it is used.
 
@@ -146,10 +148,16 @@ def _ended_in_order() -> Iterator[None]:
                 signal.signal(one, signal.SIG_DFL)
 
 
+def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
+    _say(f"procure: {message}")
+
+
 def run() -> None:
     """Run the command line; an error is one line on stderr: exit code 2 for bad usage, 130 for Ctrl-C, else 1."""
     try:
-        with _ended_in_order():
+        with _ended_in_order(), warnings.catch_warnings():
+            if not sys.warnoptions:
+                warnings.showwarning = _show_warning
             app()
     except TableError as error:
         _say(f"procure: {error}")

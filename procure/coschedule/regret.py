@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numba import njit
 
 from procure.coschedule.experts import N_BINS, N_METRICS, N_MOODS
 from procure.coschedule.learner import (
@@ -23,6 +22,7 @@ from procure.coschedule.learner import (
     mix,
 )
 from procure.errors import ArgumentError
+from procure.files.kernels import njit
 
 LOSSES = ("stochastic", "adversarial")
 _MODES = tuple(mode for mode in MODES if mode != "ucb")

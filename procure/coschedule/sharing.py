@@ -16,7 +16,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from procure.coschedule.contention import Contention, paces_of
 from procure.coschedule.experts import IN_DANGER, N_METRICS, bin_of, mood_of
@@ -30,6 +29,7 @@ from procure.coschedule.learner import (
     pair_loss,
     projected_loss,
 )
+from procure.files.kernels import njit
 from procure.simulator.drive import loop
 from procure.simulator.kernel import kernel
 from procure.simulator.pace import ask_pace

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from procure.files.kernels import njit
 
 N_CAUSES = 5
 GPU_TYPE, POLICY = 3, 4

@@ -4,7 +4,6 @@ from procure.files.archive import Archive, read_archive, write_archive
 from procure.files.booster import check_booster, read_learner
 from procure.files.code import code_digest
 from procure.files.kept import keep, keep_array
-from procure.files.kernels import forget_stale_kernels
 from procure.files.read import (
     as_utf8,
     check_parquet,
@@ -24,7 +23,6 @@ __all__ = [
     "check_parquet",
     "code_digest",
     "existing_file",
-    "forget_stale_kernels",
     "from_json",
     "is_file",
     "is_parquet",

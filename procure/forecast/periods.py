@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numba import njit
 from pydantic import Field, field_validator
 
 from procure.errors import TableError
+from procure.files.kernels import njit
 from procure.settings import LARGEST, Settings
 from procure.text import nearest
 from procure.workload.clock import from_local, to_local

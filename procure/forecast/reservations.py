@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numba import njit
 
+from procure.files.kernels import njit
 from procure.forecast.confidence import make_forecasts
 from procure.forecast.forecaster import confidence_of
 from procure.forecast.periods import Patterns, PatternSettings

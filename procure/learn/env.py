@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from procure.errors import ArgumentError, TableError
+from procure.files.kernels import njit
 from procure.learn.observe import N_SLOTS, n_seen, observe_published
 from procure.learn.reward import REWARDS, mean_wait_so_far, utilization_now
 from procure.run import Prepared

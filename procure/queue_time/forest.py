@@ -232,7 +232,7 @@ def _means(left: np.ndarray, right: np.ndarray, leaf_value: np.ndarray, weight: 
 
 @functools.cache
 def _compiled_walk() -> Callable[..., None]:
-    from numba import njit
+    from procure.files.kernels import njit
 
     compiled: Callable[..., None] = njit(cache=True)(_walk)
     return compiled

@@ -10,8 +10,8 @@ submissions of a log is this module's own.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from procure.files.kernels import njit
 from procure.policies.place import shadow_of
 from procure.queue_time.events import NEVER, Events
 from procure.queue_time.log import Log

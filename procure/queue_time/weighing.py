@@ -6,8 +6,8 @@ It stands apart from `mixture`, which imports it only to learn: a question waits
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from procure.files.kernels import njit
 from procure.queue_time.calibrate import EVERY, GRID
 from procure.queue_time.experts import MIDDLE, N_ERRORS, RATES, SPREAD
 

@@ -4,7 +4,3 @@
 them, `drive` the loop, `fast_lane` the same loop specialised for best-fit bin packing of single-node
 jobs, `metrics` what a run is measured by. Nothing here imports a policy.
 """
-
-from procure.files import forget_stale_kernels
-
-forget_stale_kernels()

@@ -14,7 +14,8 @@ day does: its least in the last third is 2/3 of its last, its mean 1/2.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from procure.files.kernels import njit
 
 N_MOMENTS = 300
 

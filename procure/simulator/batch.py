@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from procure.files.kernels import njit
 from procure.simulator.class_waits import measure_groups
 from procure.simulator.fast_lane import best_fit_schedule
 from procure.simulator.metrics import measure

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from procure.files.kernels import njit
 from procure.schemas import CLASSES
 from procure.simulator.metrics import INDEX, METRIC_NAMES, quantile
 

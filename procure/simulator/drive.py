@@ -11,11 +11,12 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba import njit, typeof
+from numba import typeof
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 from procure.errors import TableError
+from procure.files.kernels import njit
 from procure.progress import step
 from procure.simulator.kernel import kernel
 from procure.simulator.pace import change_paces

@@ -22,8 +22,8 @@ in line; `_margin` takes scalars only.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from procure.files.kernels import njit
 from procure.simulator.arrays import Jobs, Kinds
 
 _DIGIT = 10  # bits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from procure.files.kernels import njit
 
 _OPTIONS: dict[str, Any] = {
     "cache": True,

@@ -7,8 +7,8 @@ from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from procure.files.kernels import njit
 from procure.schemas import METRICS
 from procure.simulator.backlog import backlog
 

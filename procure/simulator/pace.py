@@ -7,8 +7,7 @@ changes: the job ends in the first whole second by which all its work is done.
 
 from __future__ import annotations
 
-from numba import njit
-
+from procure.files.kernels import njit
 from procure.simulator.state import FAR, NEVER, PACE_MOST, PACE_ONE
 from procure.simulator.steps import OK, PACE_OF_WAITING, PACE_TOO_LONG, _before, _enter, _leave
 

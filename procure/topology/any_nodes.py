@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from procure.files.kernels import njit
 from procure.topology.fabric import clear, in_order
 
 

@@ -6,8 +6,7 @@ leaves that the job fills best.
 
 from __future__ import annotations
 
-from numba import njit
-
+from procure.files.kernels import njit
 from procure.topology.fabric import add_nodes, clear, count_idle, in_order, inner
 
 

@@ -12,8 +12,7 @@ switch's uplinks the share that it has of what hangs below, rounded up.
 
 from __future__ import annotations
 
-from numba import njit
-
+from procure.files.kernels import njit
 from procure.topology.fabric import add_nodes, clear, count_idle, in_order, inner
 from procure.topology.isolated_pods import several_pods
 from procure.topology.search import lowest, popcount, share

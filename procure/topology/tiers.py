@@ -11,8 +11,7 @@ free is thus read from the links, and no types have to be kept.
 
 from __future__ import annotations
 
-from numba import njit
-
+from procure.files.kernels import njit
 from procure.topology.fabric import add_nodes, clear, in_order, inner
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from procure.errors import ArgumentError
+from procure.files.kernels import njit
 from procure.text import nearest
 
 

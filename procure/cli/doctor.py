@@ -1,0 +1,163 @@
+"""``procure doctor``: what is installed here, and can the main job run?"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import typer
+
+import procure
+from procure._version import __version__
+from procure.cli import common
+from procure.errors import TableError
+from procure.files.caches import kernel_places, kernels_kept
+
+DISTRIBUTION = "procure-hpc"
+_MODULES = {"dask": "distributed", "pyarrow": "pyarrow.parquet", "scikit-learn": "sklearn", "xgboost-cpu": "xgboost"}
+"""What is imported of a package, where that is not its name."""
+_IN_PLACE_OF = {"xgboost-cpu": "xgboost", "xgboost": "xgboost-cpu"}
+"""Packages that bring the same module: either will do."""
+_MAIN_JOB = ("simulator.batch", "simulator.fast_lane")
+
+
+def doctor(output: common.FormatOption = common.Format.TABLE) -> None:
+    """Print versions, packages, extras, and where compiled code is kept; exit code 1 if the main job cannot run.
+
+    Examples:
+    procure doctor
+    procure doctor --format json
+    """
+    found = examine()
+    if output is common.Format.JSON:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        common.print_table(pd.DataFrame(_lines(found), columns=["what", "state"]), output, "installation")
+    for problem in found["problems"]:
+        typer.echo(f"procure: {problem}", err=True)
+    if output is not common.Format.JSON:
+        typer.echo(f"the main job {'can' if found['ok'] else 'cannot'} run here", err=True)
+    raise typer.Exit(0 if found["ok"] else 1)
+
+
+def examine() -> dict[str, Any]:
+    """Return what is installed here, as ``procure doctor --format json`` prints it."""
+    problems: list[str] = []
+    packages, extras = _packages(problems)
+    caches, compiled = _caches(problems)
+    return {
+        "ok": not problems,
+        "problems": problems,
+        "procure": __version__,
+        "code": str(Path(procure.__file__).parent),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "libc": " ".join(platform.libc_ver()),
+        "processors": len(os.sched_getaffinity(0)),
+        "packages": packages,
+        "extras": extras,
+        "caches": caches,
+        "compiled": compiled,
+        "programs": {name: shutil.which(name) for name in ("sbatch", "chromium", "pdftotext")},
+    }
+
+
+def _packages(problems: list[str]) -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
+    """Return the version of each package that is needed, and of those of each extra; None is a missing one."""
+    try:
+        needed = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        problems.append(f"{DISTRIBUTION} is not installed in {sys.prefix}; pip install {DISTRIBUTION}")
+        return {}, {}
+    packages: dict[str, str | None] = {}
+    extras: dict[str, dict[str, str | None]] = {}
+    for line in needed:
+        name, extra = _name(line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        if extra is not None:
+            extras.setdefault(extra[1], {})[name] = _version(name)
+        else:
+            packages[name] = _version(name)
+            if problem := _trouble(name, line):
+                problems.append(problem)
+    both = [name for name in _IN_PLACE_OF if _own_version(name)]
+    if len(both) > 1:
+        problems.append("xgboost and xgboost-cpu bring the same module: pip uninstall both, then install one")
+    return packages, extras
+
+
+def _name(requirement: str) -> str:
+    found = re.match(r"[\w.-]+", requirement)
+    return found[0] if found else requirement
+
+
+def _own_version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _version(name: str) -> str | None:
+    return _own_version(name) or _own_version(_IN_PLACE_OF.get(name, name))
+
+
+def _trouble(name: str, line: str) -> str:
+    """Say in one sentence why a package does not serve; empty if it does."""
+    have = _version(name)
+    if have is None:
+        return f"{name} is missing: pip install '{line.partition(';')[0].strip()}'"
+    try:
+        from packaging.requirements import Requirement
+
+        if not Requirement(line).specifier.contains(have, prereleases=True):
+            return f"{name} {have} is installed where {line.partition(';')[0].strip()} is needed"
+        importlib.import_module(_MODULES.get(name, name.replace("-", "_")))
+    except Exception as error:  # a library that is missing in the system raises what it likes
+        what = str(error).partition("\n")[0]
+        return f"{name} {have} cannot be imported: {what or type(error).__name__}"
+    return ""
+
+
+def _caches(problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return where compiled kernels are, and those that are there of today's code, by file."""
+    try:
+        places = kernel_places()
+    except TableError as error:
+        problems.append(str(error))
+        return {"site": None, "own": None, "problem": str(error)}, {}
+    caches = {
+        "site": str(places.site) if places.site else None,
+        "own": str(places.own) if places.own else None,
+        "problem": places.problem,
+        "size_mb": round(sum(kernels_kept(place).size_mb for place in places.read), 1),
+    }
+    if any("numba" in problem or "llvmlite" in problem for problem in problems):
+        return caches, {}
+    from procure.files.kernels import compiled_files
+
+    by_file = compiled_files()
+    return caches, {"main_job": all(by_file.get(name) for name in _MAIN_JOB), "kernels": by_file}
+
+
+def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = [(name, str(found[name])) for name in ("procure", "code", "python", "platform", "libc", "processors")]
+    lines += [(name, version or "missing") for name, version in found["packages"].items()]
+    for extra, members in found["extras"].items():
+        missing = [name for name, version in members.items() if version is None]
+        lines.append((f"extra {extra}", f"without {', '.join(missing)}" if missing else "complete"))
+    caches, compiled = found["caches"], found["compiled"]
+    own = caches["own"] or f"none: {caches['problem']}; each run compiles again. Name a folder with PROCURE_CACHE"
+    lines += [("kernels of the site", caches["site"] or "none named"), ("kernels of your own", own)]
+    kernels = compiled.get("kernels", {})
+    lines.append(("compiled", f"{sum(kernels.values())} kernels of this code, {caches.get('size_mb', 0)} MB in all"))
+    ready = "compiled" if compiled.get("main_job") else "compiled at first use; `procure warm` does so now"
+    return [*lines, ("main job", ready)]
