@@ -82,7 +82,7 @@ _KINDS = {"int": "i", "float": "f"}
 def _is_missing(values: pd.Series) -> np.ndarray:
     missing = np.asarray(values.isna())
     if values.dtype == object or pd.api.types.is_string_dtype(values.dtype):
-        missing = missing | np.array([str(value).strip() in _NOTHING for value in values], dtype=bool)
+        missing = missing | np.array([str(value).strip() in _NOTHING for value in values.tolist()], dtype=bool)
     return missing
 
 
@@ -126,7 +126,7 @@ def _is_right(values: pd.Series, column: Column) -> bool:
 
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     if _is_right(values, column):
-        return values.astype(column.pandas_dtype)
+        return values if values.dtype == column.pandas_dtype else values.astype(column.pandas_dtype)
     missing = _is_missing(values)
 
     def refuse(bad: Any, what: str, show: bool = True) -> None:
@@ -142,7 +142,7 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     if column.dtype == "str":
         if column.required and column.default is None and column.name != "reason":
             refuse(missing, f"the value is missing; {column.meaning}", show=False)
-        text = ["" if gone else str(value) for gone, value in zip(missing, values, strict=True)]
+        text = ["" if gone else str(value) for gone, value in zip(missing.tolist(), values.tolist(), strict=True)]
         if column.longest is not None:
             refuse(
                 [len(one) > column.longest for one in text],

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # As many processes as CPUs: threads in each of them would only wait for one another.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

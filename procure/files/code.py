@@ -35,10 +35,18 @@ def code_digest(*modules: str, without: Collection[str] = ()) -> str:
 def _add_module(module: str, seen: set[Path], without: Collection[str]) -> None:
     if module.partition(".")[2].partition(".")[0] in without:
         return
-    place = _ROOT.joinpath(*module.split(".")[1:])
-    path = next((one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None)
-    if path is not None and module.startswith("procure."):
+    path = _path_of(module)
+    if path is not None:
         _add_file(path, seen, without)
+
+
+@functools.cache
+def _path_of(module: str) -> Path | None:
+    """Return the file of a module of procure; None of another."""
+    if not module.startswith("procure."):
+        return None
+    place = _ROOT.joinpath(*module.split(".")[1:])
+    return next((one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None)
 
 
 def _add_file(path: Path, seen: set[Path], without: Collection[str]) -> None:
