@@ -6,7 +6,7 @@ Every question is one function, which takes tables (or a study) and returns a ta
 Which servers should we buy? (stable)
     `read_quotes`, `expand_packages` and `PackageRules`, `package_nodes`, `jobs_left_out`, `package_costs`;
     `load_study`, `run_sweep`, `read_results`, `load_results`, `load_plan`, `train`, `evaluate`, `forward`, `search`;
-    `recommend`, `what_if`, `explain`, `plan_purchases`, `report`.
+    `recommend`, `award`, `what_if`, `explain`, `plan_purchases`, `report`.
 Which jobs are to be run? (stable)
     `import_log`, `read_log`, `generate`, `describe`, `slice_day`, `merge`, `choose_days` with `DayRule` and `Probe`,
     `scale_load`, `scale_run_time`.
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from procure.queue_time.training import continue_training as update_queue
     from procure.queue_time.training import train as train_queue
     from procure.recommender import recommend
+    from procure.recommender.award import award
     from procure.recommender.backtest import evaluate
     from procure.recommender.forward import forward
     from procure.recommender.parts import plan_purchases
@@ -97,6 +98,7 @@ _HOME = {
     "Probe": "procure.sweep.choose_days",
     "QueueRequest": "procure.queue_time.predict:Request",
     "account_waits": "procure.account.account",
+    "award": "procure.recommender.award",
     "check": "procure.tables",
     "check_isolation": "procure.topology.verify:verify",
     "choose_days": "procure.sweep.choose_days",
@@ -162,6 +164,7 @@ __all__ = [
     "TableError",
     "__version__",
     "account_waits",
+    "award",
     "check",
     "check_isolation",
     "choose_days",

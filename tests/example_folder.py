@@ -47,6 +47,8 @@ def _logged_week(nodes: pd.DataFrame) -> pd.DataFrame:
 def make_folder(folder: Path) -> None:
     """Fill a folder; what every file holds is small."""
     study = make_study(folder)
+    award = '[award]\nweights = { price = 60, waits = 40 }\namong = "packages"\n'
+    study.write_text(study.read_text(encoding="utf-8") + award, encoding="utf-8")
     procure.run_sweep(study, "serial")
     jobs = procure.generate(seed=1, n_jobs=400)
     nodes = procure.fat_tree(1, 1, 4, cpus=64, mem_mb=512_000)

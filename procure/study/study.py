@@ -37,6 +37,7 @@ from procure.settings import (
     read_toml,
     validated,
 )
+from procure.study.award import Award
 from procure.study.existing import read_existing
 from procure.study.futures import StudyFutures, read_settings
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
@@ -192,6 +193,7 @@ class Study(Settings):
     evaluate: Evaluate = Evaluate()
     recommend: Recommend = Recommend()
     costs: Costs = Costs()
+    award: Award | None = None
     futures: StudyFutures | None = None
     targets: dict[str, str] = Field(default_factory=dict)
     gpu_models: dict[str, GpuModel] = Field(default_factory=dict)

@@ -1,0 +1,181 @@
+"""The award matrix: points by the written rules, ends of weights against a scan, offers of vendors end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_study import QUOTES
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.recommender.award import award
+from procure.reports import report
+from procure.settings import validated
+from procure.study import load_study
+from procure.study.award import Award, points_of, sensitivity, shares
+from procure.sweep import load_plan, run_sweep
+
+OFFERS = pd.DataFrame(
+    {"price": [900_000.0, 960_000.0, 1_000_000.0], "waits": [3600.0, 1800.0, 1500.0], "support": [6.0, 9.0, 7.0]}
+)
+WEIGHTS = {"price": 40.0, "waits": 40.0, "support": 20.0}
+
+
+def scored(**more: object) -> list[float]:
+    rules = Award.model_validate({"weights": WEIGHTS, "points": {"support": {"A": 1}}} | more)
+    return points_of(shares(OFFERS, rules), rules.weights).round(4).tolist()
+
+
+def test_the_case_on_paper() -> None:
+    """Points as docs/claims/offers.md computes them by hand."""
+    assert scored() == [68.6667, 88.8333, 90.0]
+    assert scored(rule="linear") == [52.0, 87.3333, 89.5556]
+    assert scored(scale={"waits": {"full": "10min", "none": "70min"}}) == [58.6667, 82.1667, 80.0]
+
+
+def test_the_claims_page_holds_the_points() -> None:
+    """What is written on paper is what the test computes."""
+    text = (Path(__file__).parent.parent / "docs" / "claims" / "offers.md").read_text(encoding="utf-8")
+    for figure in ("68.67", "88.83", "90.00", "52.00", "87.33", "89.56", "58.67", "82.17", "80.00", "54.24"):
+        assert figure in text
+
+
+def at_weight(got: pd.DataFrame, weights: dict[str, float], name: str, weight: float) -> np.ndarray:
+    """Score offers with one weight changed and the others in proportion, directly."""
+    others = {one: value for one, value in weights.items() if one != name}
+    total = sum(others.values())
+    rest = {one: (100 - weight) * (value / total if total else 1 / len(others)) for one, value in others.items()}
+    return points_of(got, {name: weight} | rest).to_numpy()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(0, 1).map(lambda x: round(x, 3)), min_size=3, max_size=3), min_size=1, max_size=6),
+    st.lists(st.integers(0, 20), min_size=3, max_size=3).filter(any),
+)
+def test_ends_of_weights_are_where_another_overtakes(rows: list[list[float]], parts: list[int]) -> None:
+    """Within the ends nobody has more points than the winner; beyond an end the named offer has."""
+    weights = {name: 100 * part / sum(parts) for name, part in zip("abc", parts, strict=True)}
+    got = pd.DataFrame(rows, columns=list("abc"))
+    winner = int(np.argmax(points_of(got, weights).to_numpy()))
+    for row in sensitivity(got, weights, winner).itertuples():
+        assert row.low - 1e-9 <= row.weight <= row.high + 1e-9
+        for weight in np.linspace(row.low, row.high, 7):
+            points = at_weight(got, weights, row.criterion, weight)
+            assert points[winner] >= points.max() - 1e-6
+        for end, who, way in ((row.low, row.below, -1), (row.high, row.above, 1)):
+            beyond = end + way * 0.5
+            if who >= 0 and 0 <= beyond <= 100:
+                points = at_weight(got, weights, row.criterion, beyond)
+                assert points[who] > points[winner]
+            elif who < 0:
+                assert end in (0.0, 100.0) or abs(end - 50 - way * 50) < 1e-6
+
+
+def test_a_best_value_of_nothing_gets_all_points() -> None:
+    """Relative to a wait of 0 s, other waits get none."""
+    got = shares(pd.DataFrame({"waits": [0.0, 10.0, 0.0]}), Award(weights={"waits": 100}))
+    assert got["waits"].tolist() == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("given_", "says"),
+    [
+        ({"weights": {"price": 40, "waits": 55}}, "weights: they add up to 95; they must add up to 100"),
+        ({"weights": {"price": 40, "wait_s": 60}}, "weights.wait_s: is neither an objective nor among [award.points]"),
+        ({"weights": {"rank": 100}}, "weights.rank: is neither an objective"),
+        ({"weights": {"price": -10, "waits": 110}}, "weights.price: -10 was given"),
+        ({"weights": {"price": 100}, "points": {"support": {"A": 1}}}, "points.support: has no weight"),
+        ({"weights": {"support": 100}, "points": {"support": {"A": 11}}}, "points.support.A: 11 was given"),
+        ({"weights": {"price": 100}, "scale": {"price": {"full": 9, "none": 5}}}, "none, 5, must be above full, 9"),
+        ({"weights": {"price": 100}, "rule": "best"}, "rule: "),
+        ({"weights": {"price": 100}, "zero_at": 1}, "zero_at: 1 was given"),
+        ({"weights": {}}, "weights"),
+    ],
+)
+def test_bad_rules_are_named_by_key(given_: dict, says: str) -> None:
+    """A weight, a point or a rule that is wrong is one line that names it."""
+    with pytest.raises(TableError) as error:
+        validated(Award, given_, "award")
+    assert says in str(error.value)
+
+
+STUDY = """
+name = "tender"
+quotes = "quotes.csv"
+[packages]
+budget_usd = 70_000
+[[workloads]]
+name = "day"
+generate = {{ seed = 1, n_jobs = 100 }}
+[sweep]
+sample = 1
+[award]
+weights = {{ price = 40, waits = 40, support = 20 }}
+points = {{ support = {points} }}
+"""
+
+
+@pytest.fixture(scope="module")
+def tender(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tender")
+    quotes = pd.read_csv(QUOTES)
+    quotes = quotes.assign(vendor=["Alder" if "1" in name or "4" in name else "Birch" for name in quotes["name"]])
+    quotes.to_csv(folder / "quotes.csv", index=False)
+    path = folder / "tender.toml"
+    path.write_text(STUDY.format(points="{ Alder = 8, Birch = 6 }"), encoding="utf-8")
+    run_sweep(load_plan(load_study(path)), "serial")
+    return path
+
+
+def test_offers_of_vendors_end_to_end(tender: Path) -> None:
+    """Each set of vendors is scored by its first package, and the page has what the command says."""
+    done = CliRunner().invoke(app, ["award", str(tender), "--format", "json"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    offers = document["offers"]
+    assert {"Alder", "Birch"} >= {name for one in offers for name in one["offer"].split(" + ")}
+    assert len({one["offer"] for one in offers}) == len(offers) > 1
+    assert [one["points"] for one in offers] == sorted((one["points"] for one in offers), reverse=True)
+    for one in offers:
+        assert sum(one["points_by_criterion"].values()) == pytest.approx(one["points"], abs=1e-3)
+        if one["offer"] in ("Alder", "Birch"):
+            assert one["values"]["support"] == {"Alder": 8, "Birch": 6}[one["offer"]]
+        else:
+            assert 6 < one["values"]["support"] < 8
+    cheapest = min(one["values"]["price"] for one in offers)
+    assert all(one["points_by_criterion"]["price"] == pytest.approx(40 * cheapest / one["values"]["price"], abs=1e-3)
+               for one in offers)  # fmt: skip
+    assert [one["criterion"] for one in document["sensitivity"]] == ["price", "waits", "support"]
+    page = report(tender, tender.parent / "r.html", k=2, verify=False).html
+    assert 'id="award"' in page and f"{offers[0]['points']:.2f}" in page
+
+
+def test_points_of_nobody_are_named(tender: Path) -> None:
+    """A misspelt vendor, or one without points, is named by key."""
+    path = tender.parent / "wrong.toml"
+    for points, says in (
+        ("{ Alder = 8, Brich = 6 }", "award.points.support.Brich: no quote has this vendor; did you mean Birch?"),
+        ("{ Alder = 8 }", "award.points.support: Birch has no points"),
+    ):
+        path.write_text(STUDY.format(points=points), encoding="utf-8")
+        study = load_study(path).model_copy(update={"name": "tender"})
+        study._path = path
+        with pytest.raises(TableError) as error:
+            award(study)
+        assert says in str(error.value)
+
+
+def test_without_rules_nothing_is_scored(tender: Path) -> None:
+    """A study without [award] has no matrix, and says so."""
+    path = tender.parent / "none.toml"
+    path.write_text(STUDY.split("[award]")[0].format(), encoding="utf-8")
+    with pytest.raises(TableError, match=r"has no \[award\]"):
+        award(path)
