@@ -14,7 +14,7 @@ PLAIN  := $(shell grep -ls '^pytestmark = pytest.mark.plain' tests/*.py tests/*/
 MEASURE = $(if $(COVERAGE),--cov=procure)
 BIN    := $(VENV)/bin
 
-.PHONY: help install sweep test test-slow test-oldest surroundings check docs clean
+.PHONY: help install sweep test test-slow test-oldest surroundings check docs release wheelhouse clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -23,7 +23,9 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # A stamp per set of dependencies, so that a second `make` installs nothing.
+# XGBoost comes in two builds that overwrite each other's files: the one that is not asked for any more goes first.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip uninstall --quiet --yes --disable-pip-version-check xgboost nvidia-nccl-cu12 2>/dev/null || true
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
@@ -78,6 +80,12 @@ check: $(VENV)/.installed-test ## style, types, import layers
 
 docs: $(VENV)/.installed-docs  ## write the documentation and the library's reference to build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+release:         ## VERSION=0.2.0: build it twice alike, check it, run the tutorial from the wheel; dry, WRITE=1 sets the version
+	$(PYTHON) installation/release.py "$(VERSION)" $(if $(WRITE),--write)
+
+wheelhouse:      ## every wheel for PLATFORM and PYTHON_VERSION with install.sh, to install without a network
+	$(PYTHON) installation/wheelhouse.py $(if $(PLATFORM),--platform $(PLATFORM)) $(if $(PYTHON_VERSION),--python $(PYTHON_VERSION)) $(if $(EXTRAS),--extras $(EXTRAS))
 
 clean:           ## remove caches, not results
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,9 +21,9 @@ FILES = ("test_queue_time_forest.py", "test_models.py", "test_xgboost_versions.p
 def allowed() -> tuple[str, str]:
     """Return what pip is asked for: the oldest version that is allowed, and the newest."""
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    (bounds,) = (one.removeprefix("xgboost") for one in listed if one.startswith("xgboost"))
-    oldest = next(one.removeprefix(">=") for one in bounds.split(",") if one.startswith(">="))
-    return f"xgboost=={oldest}.0", f"xgboost{bounds}"
+    (line,) = (one.partition(";")[0] for one in listed if one.startswith("xgboost-cpu"))
+    oldest = next(one.partition(">=")[2] for one in line.split(",") if ">=" in one)
+    return f"xgboost-cpu=={oldest}", line
 
 
 @pytest.mark.slow

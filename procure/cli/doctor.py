@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 import typer
+from packaging.requirements import Requirement
 
 import procure
 from procure._version import __version__
@@ -81,22 +82,18 @@ def _packages(problems: list[str]) -> tuple[dict[str, str | None], dict[str, dic
     packages: dict[str, str | None] = {}
     extras: dict[str, dict[str, str | None]] = {}
     for line in needed:
-        name, extra = _name(line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        requirement = Requirement(line)
+        name, extra = requirement.name, re.search(r"extra == ['\"]([\w-]+)['\"]", line)
         if extra is not None:
             extras.setdefault(extra[1], {})[name] = _version(name)
-        else:
+        elif requirement.marker is None or requirement.marker.evaluate():
             packages[name] = _version(name)
-            if problem := _trouble(name, line):
+            if problem := _trouble(requirement):
                 problems.append(problem)
     both = [name for name in _IN_PLACE_OF if _own_version(name)]
     if len(both) > 1:
         problems.append("xgboost and xgboost-cpu bring the same module: pip uninstall both, then install one")
     return packages, extras
-
-
-def _name(requirement: str) -> str:
-    found = re.match(r"[\w.-]+", requirement)
-    return found[0] if found else requirement
 
 
 def _own_version(name: str) -> str | None:
@@ -110,16 +107,15 @@ def _version(name: str) -> str | None:
     return _own_version(name) or _own_version(_IN_PLACE_OF.get(name, name))
 
 
-def _trouble(name: str, line: str) -> str:
+def _trouble(requirement: Requirement) -> str:
     """Say in one sentence why a package does not serve; empty if it does."""
+    name, needed = requirement.name, f"{requirement.name}{requirement.specifier}"
     have = _version(name)
     if have is None:
-        return f"{name} is missing: pip install '{line.partition(';')[0].strip()}'"
+        return f"{name} is missing: pip install '{needed}'"
+    if not requirement.specifier.contains(have, prereleases=True):
+        return f"{name} {have} is installed where {needed} is needed"
     try:
-        from packaging.requirements import Requirement
-
-        if not Requirement(line).specifier.contains(have, prereleases=True):
-            return f"{name} {have} is installed where {line.partition(';')[0].strip()} is needed"
         importlib.import_module(_MODULES.get(name, name.replace("-", "_")))
     except Exception as error:  # a library that is missing in the system raises what it likes
         what = str(error).partition("\n")[0]

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from procure.errors import ArgumentError
+from procure.errors import ArgumentError, TableError
 from procure.learn.days import Day, known_at, on_day, quick_wait, thinned
 from procure.learn.features import FEATURES, QUEUE_FEATURES
 from procure.learn.scores import PLACES
@@ -169,9 +169,13 @@ def search(
     ------
     ArgumentError
         A setting that cannot be.
+    TableError
+        The extra ``learn`` is not installed.
     """
-    import cma  # takes a second to import
-
+    try:
+        import cma  # takes a second to import
+    except ImportError:
+        raise TableError("the search for a policy needs cma: pip install 'procure-hpc[learn]'") from None
     settings = settings or Settings()
     _check(settings)
     begin, arrays_of = free_numbers(settings)
