@@ -165,7 +165,7 @@ def release(version: str, *, write: bool, tutorial: bool, out: Path) -> None:
             built.append(build(source, python, base / turn / "dist", when))
         if sums(built[0]) != sums(built[1]):
             raise SystemExit(f"two builds differ: {sums(built[0])} and {sums(built[1])}")
-        print(run(python, "-m", "twine", "check", "--strict", *built[0]).strip())
+        print(run(python, "-m", "twine", "--no-color", "check", "--strict", *built[0]).strip())
         sdist, wheel = sorted(built[0], key=lambda path: path.suffix)
         print(check_contents(wheel, sdist))
         if tutorial:
