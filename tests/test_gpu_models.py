@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import tomllib
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.tables import JOB, NODE, check, write
 from procure.workload.gpu_models import GpuModel, asked_gpu_models, gpu_speeds, map_gpu_models, run_times_on
+from procure.workload.gpu_table import find_gpu, nominal_gpus, propose_mapping
 
 QUOTES = """name,category,cpus,mem_gb,gpus,gpu_type,price_usd
 Cpu,compute,16,64,0,,5000
@@ -190,3 +193,37 @@ def test_a_mapping_of_jobs_that_name_no_model_is_refused_before_a_sweep(tmp_path
     for more, says in (('any = { runs_on = ["L40S"] }', "run on any"), ('v100 = { runs_on = ["H10"] }', "'H10'")):
         with pytest.raises(TableError, match=says):
             procure.load_plan(procure.load_study(study(tmp_path, f"[gpu_models]\n{more}\n")))
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("tesla_v100", "V100"), ("Tesla V100-SXM2-32GB", "V100"), ("nvidia_a100-sxm4-80gb", "A100 80GB"),
+        ("a100", "A100"), ("NVIDIA H100 PCIe", "H100 PCIe"), ("h100", "H100"), ("gpu:l40s", "L40S"),
+        ("v100s", None), ("h100_1g.10gb", None), ("H100 NVL", None), ("rtx_4000_ada", None), ("gpu", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_name_means_a_row_of_the_table_or_none(name: str, model: str | None):
+    """Nothing is guessed: what may be another model is not found."""
+    found = find_gpu(name)
+    assert (found.model if found else None) == model
+
+
+def test_the_table_of_nominal_speeds_is_whole():
+    """Every row has memory, bandwidth and a source, and is found by its own name; no MIG slice exceeds its GPU."""
+    assert len({one.model for one in nominal_gpus()}) == len(nominal_gpus()) >= 15
+    for one in nominal_gpus():
+        assert one.memory_gb > 0 and one.bandwidth_gb_s > 0 and one.source
+        assert find_gpu(one.model) == one
+        slices = [re.fullmatch(r"(\d)g\.(\d+)gb", profile) for profile in one.mig]
+        assert all(part and int(part[1]) <= 7 and int(part[2]) <= one.memory_gb for part in slices)
+
+
+def test_nominal_speeds_are_proposed_and_can_be_read():
+    """As the ratio of memory bandwidths; GPUs with less memory are left out of the proposal, unknown ones are 1."""
+    lines = propose_mapping("tesla_a100", ["H100", "L4", "mystery"])
+    read = tomllib.loads("\n".join(lines))["gpu_models"]["tesla_a100"]
+    assert read == {"runs_on": ["H100", "mystery"], "speed": {"H100": 2.2, "mystery": 1.0}}
+    assert any("3,350 against 1,555 GB/s; FP64 3.5 times; FP32 3.4 times" in line for line in lines)
+    assert any('"L4" has 24 GB, "tesla_a100" 40 GB' in line for line in lines)
+    GpuModel.model_validate(read)

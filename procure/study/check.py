@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,6 +36,7 @@ from procure.study.study import Study, load_study, read_values, study_name
 from procure.study.workloads import Workload
 from procure.text import counted
 from procure.workload.gpu_models import asked_gpu_models, offered_gpu_models
+from procure.workload.gpu_table import propose_mapping
 
 TEMPLATE = Path(__file__).parent / "study_template.toml"
 Result = TypeVar("Result")
@@ -158,20 +158,8 @@ def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
     )
     return [
         f"nobody offers the GPU models that these jobs ask for, so no package runs them: {named}; say in the study "
-        "where they may run, and how many times faster than in the log:",
-        *(line for model in lost["model"] for line in _mapping_to_fill_in(model, offered)),
-    ]
-
-
-def _mapping_to_fill_in(model: str, offered: list[str]) -> list[str]:
-    """Write the table of a study that maps a GPU model to all that are offered, each as fast as in the log."""
-    key = f"gpu_models.{json.dumps(model)}"
-    names = [json.dumps(one) for one in offered]
-    return [
-        f"[{key}]",
-        f"runs_on = [{', '.join(names)}]",
-        f"[{key}.speed]",
-        *(f"{name} = 1.0" for name in names),
+        "where they may run, and how many times faster than in the log; what follows is a proposal, measure your own:",
+        *(line for model in lost["model"] for line in propose_mapping(model, offered)),
     ]
 
 
