@@ -19,6 +19,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from slurm_events import read_events
 
@@ -43,6 +44,7 @@ def jobs_of(scenario: dict[str, Any]) -> pd.DataFrame:
     """Draw the jobs of a scenario in order of submission; times in seconds after the first."""
     if "event_file" in scenario:
         found = read_events(SHARED / scenario["event_file"])
+        found["run_time"] = np.ceil(found["run_time"] * scenario.get("sleep_scale", 1)).astype(int)
         return found.assign(**{name: found.get(name, value) for name, value in _MORE.items()})
     draw = random.Random(scenario.get("seed", 1))
     rows: list[dict[str, Any]] = []

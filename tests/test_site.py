@@ -16,6 +16,7 @@ from site_cases import FEATURES, site_case
 
 from procure.errors import TableError
 from procure.run import prepare, simulate
+from procure.site.bought import idle_kinds, with_bought
 from procure.site.layout import constraint_groups, lay_out
 from procure.site.model import Association, Limits, Partition, Qos, Reservation, Site
 from procure.site.policy import Slurm
@@ -221,34 +222,31 @@ def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):
 
 def test_bought_nodes_join_partitions_and_get_features(tmp_path):
     """A node that no partition lists joins those that its type's name is given for; the listed stay where they are."""
-    site = Site(
-        partitions=(Partition(name="general", nodes="n1", default=True), Partition(name="gpu", nodes="n2")),
-        new_nodes={"compute": ("general",), "gpu": ("general", "gpu")},
-        new_features={"gpu": ("a100", "new")},
-    )
+    site = Site(partitions=(Partition(name="general", nodes="n1", default=True), Partition(name="gpu", nodes="n2")))
     ids = ["n1", "n2", "ComputeNode1-001", "GPUNode2-001", "Login-001"]
     kinds = ["node", "node", "ComputeNode1", "GPUNode2", "Login"]
     nodes = check(pd.DataFrame({"node_id": ids, "kind": kinds, "cpus": 4, "mem_mb": 100}), NODE)
     row = {"job_id": ["a"], "submit_time": [0], "requested_time": [60], "run_time": [1]}
     jobs = pd.DataFrame(row).assign(n_nodes=1, cpus_per_node=1, mem_mb_per_node=0, constraint="a100")
-    layout = lay_out(site, nodes, check(jobs, JOB))
+    joined = with_bought(site, "compute@general;gpu@general+gpu", "gpu@a100+new")
+    layout = lay_out(joined, nodes, check(jobs, JOB))
     assert layout.partition_nodes.tolist() == [
         [True, False, True, True, False],
         [False, True, False, True, False],
     ]
     assert layout.places.nodes[0].tolist() == [False, False, False, True, False]
-    wrong = site.model_copy(update={"new_nodes": {"gpu": ("none",)}})
-    write_site(wrong, nodes.head(2), tmp_path)
-    with pytest.raises(TableError, match="new_nodes lets gpu join partition none, which is not defined"):
+    assert idle_kinds(joined, nodes) == ["Login"]
+    with pytest.raises(TableError, match="new nodes gpu: partition 'none' is not at the site; known: general, gpu"):
+        with_bought(site, "gpu@none", "")
+    write_site(site, nodes.head(2), tmp_path)
+    (tmp_path / "site.toml").write_text((tmp_path / "site.toml").read_text() + '\n[new_nodes]\ngpu = ["general"]\n')
+    with pytest.raises(TableError, match=r"new_nodes stands in the study that buys: \[site.new_nodes\]"):
         read_site(tmp_path)
 
 
 def test_a_sweep_judges_packages_under_the_rules(tmp_path):
     """A package's waits in a sweep under policy slurm are those of one simulation of its nodes."""
-    site = Site(
-        partitions=(Partition(name="general", nodes="n1", default=True),),
-        new_nodes={"compute": ("general",)},
-    )
+    site = Site(partitions=(Partition(name="general", nodes="n1", default=True),))
     kept = pd.DataFrame({"node_id": ["n1"], "kind": ["node"], "cpus": 4, "mem_mb": 1000})
     types = pd.DataFrame(
         {
@@ -261,7 +259,7 @@ def test_a_sweep_judges_packages_under_the_rules(tmp_path):
     write_site(site, check(kept, NODE), tmp_path)
     rows = {"job_id": [str(n) for n in range(20)], "submit_time": range(20), "run_time": 100}
     jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=4, mem_mb_per_node=0)
-    jobs, policy = check(jobs, JOB), f"slurm:site={tmp_path.as_posix()}"
+    jobs, policy = check(jobs, JOB), f"slurm:site={tmp_path.as_posix()},new=compute@general"
     ready = prepare(jobs, check(pd.concat([kept, types], ignore_index=True), NODE))
     found, _ = simulate_batch(Bench("w", policy, ready, 1, None), ["p"], np.array([[2, 3]]))
     bought = pd.concat([kept, types.iloc[[0, 0, 1, 1, 1]]], ignore_index=True)

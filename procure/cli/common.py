@@ -128,6 +128,25 @@ _BY_SITE = ("slurm", "rules", "as-logged")
 """Policies that go by a site."""
 
 
+RulesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="RULE",
+        help="Change a rule of the centre, in Slurm's words: 'qos long GrpTRES=cpu=20%', 'bf_max_job_user=50', "
+        "'partition gpu MaxTime=1-0', 'user eve MaxJobs=5'; may stand several times. The result says who waits how "
+        "long before and after.",
+    ),
+]
+
+
+def print_waits(waits: pd.DataFrame) -> None:
+    """Print waits by class before and after a change of rules."""
+    shown = waits if waits[["unstarted_before", "unstarted_after"]].to_numpy().any() else waits.iloc[:, :6]
+    units = {name: "s" for name in shown.columns if name.startswith(("mean", "p95"))}
+    print_table(shown, Format.TABLE, "waits before and after, by class of job", units)
+
+
 def read_system(jobs: Path, nodes: Path | None, site: Path | None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read a job table, and the node table that is named, else the site's; neither is bad usage."""
     if nodes is None and site is None:

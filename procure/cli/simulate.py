@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from procure import tables
 from procure.cli import common
 from procure.comparison.owners import say_owners, what_each_got
+from procure.comparison.rule_waits import conclude, rule_waits, with_rules
 from procure.policies import catalog
 from procure.policies.catalog import DEFAULT
 from procure.policies.owners import read_owners
@@ -44,6 +45,7 @@ def simulate(
         int | None,
         typer.Option(min=1, max=MOST_COUNTED, help="easy: how many waiting jobs hold a reservation."),
     ] = None,
+    rule: common.RulesOption = None,
     exclusive: common.ExclusiveOption = False,
     kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: Annotated[
@@ -68,6 +70,7 @@ def simulate(
     procure simulate --jobs jobs.parquet --nodes nodes.csv --policy easy:order=sjf,fit=best
     procure simulate --jobs jobs.parquet --nodes nodes.csv --out schedule.parquet --format json
     procure simulate --jobs jobs.parquet --site site/ --schedule schedule.csv
+    procure simulate --jobs jobs.parquet --site site/ --rule 'qos long GrpTRES=cpu=20%'
     """
 
     policy = common.with_site(policy or (DEFAULT if site is None else "slurm"), site)
@@ -75,19 +78,21 @@ def simulate(
     flags |= {"exclusive": exclusive or None}
     with common.bad_option("--policy"):
         policy = catalog.spec(policy, {key: value for key, value in flags.items() if value is not None}).label
+    as_it_was = policy
+    if rule:
+        with common.bad_option("--rule"):
+            policy = with_rules(policy, rule)
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
     job_table, node_table = common.read_system(jobs, nodes, site)
     if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
         common.note("no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used")
-    run = run_simulation(
-        job_table,
-        node_table,
-        policy,
-        kill_at_limit=kill_at_limit,
-        logged_speed=logged_speed,
-        warm_up=common.seconds_of(warm_up, "--warm-up"),
-    )
+    with common.bad_option("--rule"):
+        if rule:
+            catalog.spec(policy).parameters.verify(job_table, node_table)
+    options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
+    options["warm_up"] = common.seconds_of(warm_up, "--warm-up")
+    run = run_simulation(job_table, node_table, policy, **options)
     common.note_rejections(policy, run.schedule, node_table)
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable) and policy.partition(":")[0] != "slurm":
@@ -100,9 +105,19 @@ def simulate(
         tables.write(run.schedule, out)
         common.note(f"schedule written to {out}")
     common.note(limit_note(kill_at_limit, {policy: run.metrics["n_killed"]}, len(job_table)))
-    record = run.metrics | {"elapsed": run.elapsed}
-    common.print_record(
-        record if output is common.Format.TABLE else record | {"kernel_seconds": run.elapsed},
-        output,
-        f"{policy}: {counted(len(job_table), 'job')}",
-    )
+    record: dict[str, Any] = run.metrics | {"elapsed": run.elapsed}
+    if output is not common.Format.TABLE:
+        record["kernel_seconds"] = run.elapsed
+    waits = None
+    if rule:
+        waits = rule_waits(run_simulation(job_table, node_table, as_it_was, **options).schedule, run.schedule)
+    if waits is not None and output is common.Format.JSON:
+        record["rules"] = waits.to_dict(orient="records")
+    common.print_record(record, output, f"{policy}: {counted(len(job_table), 'job')}")
+    if waits is not None:
+        said = conclude(waits, rule or [])
+        if output is common.Format.TABLE:
+            common.print_waits(waits)
+            common.echo(said)
+        else:
+            common.note(said)

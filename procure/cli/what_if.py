@@ -1,4 +1,4 @@
-"""``procure what-if``: the same package under more load, other jobs, another policy or budget."""
+"""``procure what-if``: the same package under more load, other jobs, another policy, rule or budget."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def what_if(
         str | None,
         typer.Option(callback=common.usd, help="Another budget, US$: which package would be recommended? E.g. 1.2M."),
     ] = None,
+    rule: common.RulesOption = None,
     workload: study_options.WorkloadOption = None,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Which bursts are added or left out.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
@@ -44,8 +45,9 @@ def what_if(
     procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 --growth 1.3
     procure what-if pipelines/example.toml --package ComputeNode3=45,BigMemNode2=18,GPUNode8=17 \\
         --gpu-share 2x --policy easy --budget 1.2M --format json
+    procure what-if mystudy.toml --package ComputeNode3=9 --rule 'qos long GrpTRES=cpu=20%'
     """
-    with common.named(budget_usd="--budget"):
+    with common.named(budget_usd="--budget", rules="--rule"):
         found = change_package(
             study,
             package,
@@ -53,13 +55,18 @@ def what_if(
             gpu_share=gpu_share,
             policy=to_policy,
             budget_usd=None if budget is None else float(budget),
+            rules=rule or (),
             workload=workload,
             seed=seed,
             note=common.note,
         )
     if output is not common.Format.TABLE:
         common.print_table(found.table, output)
+        if found.conclusion:
+            common.note(found.conclusion)
         return
     common.print_table(found.shown(), output, found.title)
+    if found.waits is not None:
+        common.print_waits(found.waits)
     for line in found.notes:
         common.echo(line)

@@ -109,6 +109,13 @@ class Parameters(Settings):
         """Return the names of the files on which what the policy decides depends."""
         return ()
 
+    def verify(self, jobs: pd.DataFrame, nodes: pd.DataFrame) -> list[str]:
+        """Check, before anything is simulated, what the policy goes by against a workload and all kinds of nodes.
+
+        Returns what the user should know; what is wrong is a `procure.errors.TableError`.
+        """
+        return []
+
     def make(self, state: State) -> Policy:
         """Make the policy of one run.
 

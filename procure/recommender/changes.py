@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from procure.comparison.rule_waits import with_rules
 from procure.errors import ArgumentError, TableError, argument
 from procure.models import Case
 from procure.policies import catalog
@@ -33,6 +34,8 @@ class Changes:
         Name of another policy.
     budget_usd
         Another budget.
+    rules
+        Changes of the centre's rules, see `procure.site.change`; the policy must go by them.
     seed
         Of which bursts are added or left out.
     """
@@ -42,7 +45,13 @@ class Changes:
     gpu_share: float | None = None
     policy: str | None = None
     budget_usd: float | None = None
+    rules: tuple[str, ...] | None = None
     seed: int = 1
+
+    def policy_of(self, policy: str) -> str:
+        """Return the policy that decides in the place of another one, under changed rules."""
+        policy = self.policy or policy
+        return with_rules(policy, self.rules) if self.rules else policy
 
     def check(self) -> None:
         """Refuse a growth or share that is not above 0, an unknown policy, and nothing to change."""
@@ -57,9 +66,9 @@ class Changes:
         if self.policy is not None:
             with argument("policy"):
                 catalog.spec(self.policy)
-        given = (self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd)
+        given = (self.growth, self.gpu_jobs, self.gpu_share, self.policy, self.budget_usd, self.rules)
         if all(one is None for one in given):
-            message = "nothing changes: give a growth, a GPU share, a policy or a budget"
+            message = "nothing changes: give a growth, a GPU share, a policy, a rule or a budget"
             raise ArgumentError("growth", message)
 
     def singles(self) -> list[tuple[str, Changes]]:
@@ -69,6 +78,7 @@ class Changes:
             "gpu_jobs": f"GPU jobs × {self.gpu_jobs or 0:g}",
             "gpu_share": f"GPU jobs {self.gpu_share or 0:.1%} of all",
             "policy": f"policy {self.policy}",
+            "rules": f"rule {'; '.join(self.rules or ())}",
             "budget_usd": f"budget US$ {self.budget_usd or 0:,.0f}",
         }
         given = {key: getattr(self, key) for key in names}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from procure.errors import TableError
+from procure.comparison.rule_waits import conclude, rule_waits
+from procure.errors import TableError, argument
 from procure.packages.ids import package_ids
 from procure.packages.prices import order_cents
 from procure.policies.catalog import refuse_on_packages
@@ -17,8 +19,9 @@ from procure.recommender.changes import NO_GPUS, Changes, asks_gpus, jobs_of, pa
 from procure.recommender.learning import Note
 from procure.recommender.other_budget import best_package, study_with_budget, with_budget
 from procure.study import Study
+from procure.study.plan import verify_policies
 from procure.sweep.results import StudyResults, load_results
-from procure.sweep.trial import about_limits, find_package, try_everywhere
+from procure.sweep.trial import about_limits, find_package, replayed, try_everywhere
 from procure.text import Shown, counted
 
 
@@ -37,12 +40,19 @@ class WhatIf(Shown):
         changes, the last rows are all of them.
     limits
         Whether jobs are cut at their limit, and how many on this package as it is.
+    waits
+        Under changed rules: waits by class, QOS and partition before and after
+        (`procure.comparison.rule_waits.rule_waits`).
+    conclusion
+        Under changed rules: what they do, in a sentence.
     """
 
     study: str
     package_id: str
     table: pd.DataFrame
     limits: str
+    waits: pd.DataFrame | None = None
+    conclusion: str = ""
 
     @property
     def title(self) -> str:
@@ -54,7 +64,7 @@ class WhatIf(Shown):
         """Which other package is recommended, where the budget is another, and how many jobs are cut."""
         others = self.table[self.table["package_id"] != self.package_id]
         chosen = [f"{row.situation}: {row.package_id} is recommended" for row in others.itertuples()]
-        return [*chosen, self.limits]
+        return [*chosen, self.limits, *filter(None, [self.conclusion])]
 
     def shown(self) -> pd.DataFrame:
         """Return the situations as a table for people."""
@@ -75,6 +85,7 @@ def what_if(
     gpu_share: str | None = None,
     policy: str | None = None,
     budget_usd: float | None = None,
+    rules: Sequence[str] = (),
     workload: str | None = None,
     seed: int = 1,
     note: Note = silent,
@@ -95,6 +106,9 @@ def what_if(
         Another policy than the study's first.
     budget_usd
         Another budget: which package would be recommended?
+    rules
+        Changes of the centre's rules, such as ``qos long GrpTRES=cpu=20%`` or ``bf_max_job_user=50``, all at once; the
+        policy must go by them, as that of a study with ``[site]`` does.
     workload
         One of the study's; default: all together.
     seed
@@ -116,16 +130,46 @@ def what_if(
     >>> print(type(procure.what_if("study.toml", best, growth=1.2).table).__name__)
     DataFrame
     """
-    changes = Changes(growth, **parse_gpu_share(gpu_share), policy=policy, budget_usd=budget_usd, seed=seed)
+    changes = Changes(
+        growth,
+        **parse_gpu_share(gpu_share),
+        policy=policy,
+        budget_usd=budget_usd,
+        rules=tuple(rules) or None,
+        seed=seed,
+    )
     changes.check()
     if policy is not None:
         refuse_on_packages(policy)
     results = load_results(study, None, workload, search=True)
+    if rules:
+        check_rules(results, changes)
     counts = find_package(results.plan, package, "package")
     table = try_changes(results, counts, changes, note)
     names = [case.name for case in results.cases]
     limits = about_limits(results.plan, counts, names, results.policy, "this package as it is")
-    return WhatIf(results.plan.study.name, package, table, limits)
+    found = WhatIf(results.plan.study.name, package, table, limits)
+    if not rules:
+        return found
+    waits = waits_under_rules(results, counts, replace(changes, growth=None, gpu_jobs=None, gpu_share=None))
+    return replace(found, waits=waits, conclusion=conclude(waits, rules))
+
+
+def check_rules(results: StudyResults, changes: Changes) -> None:
+    """Refuse rules that the policy does not have, or a change that the centre's rules cannot take."""
+    plan = results.plan
+    policy = changes.policy_of(results.policy)
+    with argument("rules"):
+        verify_policies(plan.study, plan.quotes, plan.existing, plan.workloads, [policy])
+
+
+def waits_under_rules(results: StudyResults, counts: np.ndarray, changes: Changes) -> pd.DataFrame:
+    """Compare a package's waits by class under a policy, and under its changed rules, over all workloads."""
+    before, after = (
+        pd.concat([replayed(results.plan, counts, case.name, policy)[0].schedule for case in results.cases])
+        for policy in (changes.policy or results.policy, changes.policy_of(results.policy))
+    )
+    return rule_waits(before, after)
 
 
 def try_changes(results: StudyResults, counts: np.ndarray, changes: Changes, note: Note = silent) -> pd.DataFrame:
@@ -160,12 +204,12 @@ def _situation(name: str, results: StudyResults, counts: np.ndarray, changes: Ch
         results = replace(results, plan=with_budget(results.plan, changes.budget_usd))
         n = int(results.plan.packages["distinct"].sum())
         note(f"{name}: looking for the best of {counted(n, 'package')}")
-        counts = best_package(results, changes.policy or results.policy, jobs)
+        counts = best_package(results, changes.policy_of(results.policy), jobs)
     return _row(name, results, counts, changes)
 
 
 def _row(name: str, results: StudyResults, counts: np.ndarray, changes: Changes) -> dict[str, object]:
-    plan, policy = results.plan, changes.policy or results.policy
+    plan, policy = results.plan, changes.policy_of(results.policy)
     jobs = {case.name: jobs_of(plan, case, changes) for case in results.cases}
     found = try_everywhere(results, counts[None, :], policy, jobs)
     cents = int(order_cents(counts[None, :], plan.quotes, plan.study.packages)[0])

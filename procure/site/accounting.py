@@ -127,13 +127,13 @@ def _command(words: list[str], where: str, found: Accounting) -> None:
             if verb in ("remove", "delete"):
                 found.qos.pop(each, None)
             else:
-                _take_qos(found.qos.setdefault(each, {"name": each}), given, where, found)
+                take_qos(found.qos.setdefault(each, {"name": each}), given, where, found)
     elif kind == "account":
         for each in filter(None, names):
             held = _assoc(found, each)
             if "parent" in given:
                 held["parent"] = given["parent"]
-            _take_assoc(held, given, where, found)
+            take_assoc(held, given, where, found)
     elif kind == "user":
         _take_user(verb, names, target, given, where, found)
     elif kind != "associations":
@@ -153,11 +153,11 @@ def _take_user(
             record = _assoc(found, account, user, target.get("partition", ""))
             if account == default:
                 record["default"] = True
-            _take_assoc(record, given, where, found)
+            take_assoc(record, given, where, found)
     if not any(names) and verb == "modify":
         for key, record in list(found.associations.items()):
             if key[1]:
-                _take_assoc(record, given, where, found)
+                take_assoc(record, given, where, found)
 
 
 def _take_dump(name: str, text: str, found: Accounting) -> None:
@@ -177,12 +177,12 @@ def _take_dump(name: str, text: str, found: Accounting) -> None:
         elif kind == "Account":
             record = _assoc(found, who)
             record["parent"] = parent
-            _take_assoc(record, given, where, found)
+            take_assoc(record, given, where, found)
         else:
             record = _assoc(found, parent, who, given.get("partition", ""))
             if given.get("defaultaccount") == parent:
                 record["default"] = True
-            _take_assoc(record, given, where, found)
+            take_assoc(record, given, where, found)
 
 
 def _take_table(name: str, text: str, found: Accounting) -> None:
@@ -205,9 +205,9 @@ def _take_table(name: str, text: str, found: Accounting) -> None:
             if given.get("parname") or given.get("parentname"):
                 held["parent"] = given.pop("parname", "") or given.pop("parentname", "")
             if not (record["account"] == "root" and not record.get("user")):
-                _take_assoc(held, given, where, found)
+                take_assoc(held, given, where, found)
         elif "name" in header:
-            _take_qos(found.qos.setdefault(record["name"], {"name": record["name"]}), given, where, found)
+            take_qos(found.qos.setdefault(record["name"], {"name": record["name"]}), given, where, found)
 
 
 def _limit(record: dict[str, Any], key: str, value: str) -> bool:
@@ -238,7 +238,8 @@ def _limit(record: dict[str, Any], key: str, value: str) -> bool:
     return True
 
 
-def _take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
+def take_assoc(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
+    """Take settings of an association, by their names in lower case; what is not modelled is noted."""
     for key, value in given.items():
         if key in ("fairshare", "share", "shares", "fairshares"):
             record["shares"] = "parent" if value.lower() == "parent" or value == "2147483647" else int(value)
@@ -263,7 +264,8 @@ def _take_limit(record: dict[str, Any], key: str, value: str, where: str, found:
         return True
 
 
-def _take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
+def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: Accounting) -> None:
+    """Take settings of a QOS, by their names in lower case; what is not modelled is noted."""
     for key, value in given.items():
         key = _OF_QOS.get(key, key)
         if key == "priority":

@@ -85,6 +85,7 @@ class Layout(NamedTuple):
     reasons: dict[str, np.ndarray]  # of the rejected, by reason: rows in queue order
 
 
+NO_NODES = "no nodes of its partition and constraint hold it"
 _TOKEN = re.compile(r"[^\[\]()&|*,\s]+|\*\d+|[\[\]()&|,]")
 
 
@@ -261,12 +262,17 @@ def _rejections(
     settled: dict[tuple, str] = {}
     for job in range(len(jobs.n_nodes)):
         asked = (jobs.cpus[job], jobs.mem[job], jobs.gpus[job], jobs.n_nodes[job], jobs.limit[job])
-        names = (known.given_account[job], known.given_qos[job], known.given_reservation[job])
+        names = (
+            known.given_partition[job],
+            known.given_account[job],
+            known.given_qos[job],
+            known.given_reservation[job],
+        )
         key = (*asked, jobs.place[job], class_of[job], *names, known.reservation_over[job])
         if key not in settled:
             why = known.refusal(job)
             if not why and not _fits(nodes, places, jobs, job):
-                why = "no nodes of its partition and constraint hold it"
+                why = NO_NODES
             if not why:
                 of_job = {name: amounts[name][job] for name in TRES}
                 why = exceeded(known.site, classes[class_of[job]], of_job, int(asked[3]), int(asked[4]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -269,12 +269,21 @@ class Site(Settings):
     associations: tuple[Association, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     events: tuple[NodeEvent, ...] = ()
-    new_nodes: dict[str, Names] = Field(
-        default={}, description="partitions that bought nodes join, by the beginning of their type's name"
-    )
-    new_features: dict[str, Names] = Field(default={}, description="features that they get, likewise")
     rules: tuple[Rule, ...] = ()
     not_understood: tuple[NotUnderstood, ...] = ()
+
+    new_nodes: dict[str, Names] = Field(
+        default={}, exclude=True, description="partitions that bought nodes join, by the beginning of their kind"
+    )
+    new_features: dict[str, Names] = Field(default={}, exclude=True, description="features that they get, likewise")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bought_nodes_stand_in_the_study(cls, values: Any) -> Any:
+        for name in ("new_nodes", "new_features"):
+            if isinstance(values, dict) and name in values:
+                raise ValueError(f"{name} stands in the study that buys: [site.{name}]")
+        return values
 
     @model_validator(mode="after")
     def _names_once(self) -> Site:

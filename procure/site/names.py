@@ -28,6 +28,7 @@ class Known:
     def __init__(self, site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> None:
         """Look up each job's partition, account and QOS."""
         self.site, self.nodes, self.jobs = site, nodes, jobs
+        self._asked, self._n_nodes = (jobs[name].to_numpy(np.int64) for name in ("requested_time", "n_nodes"))
         self.features, self.partition_nodes = self._joined()
         number = {each.name: n for n, each in enumerate(site.partitions)}
         default = next((n for n, each in enumerate(site.partitions) if each.default), -1)
@@ -328,10 +329,10 @@ class Known:
             return f"partition {partition.name} does not take account {account}"
         if partition.state in ("down", "inactive", "drain"):
             return f"partition {partition.name} is {partition.state}"
-        asked = int(self.jobs["requested_time"].iloc[job])
+        asked = int(self._asked[job])
         if partition.max_time and -(-asked // 60) * 60 > partition.max_time:
             return f"its limit is longer than partition {partition.name} allows"
-        n_nodes = int(self.jobs["n_nodes"].iloc[job])
+        n_nodes = int(self._n_nodes[job])
         if n_nodes < partition.min_nodes or (partition.max_nodes is not None and n_nodes > partition.max_nodes):
             return f"partition {partition.name} does not take its number of nodes"
         reservation = self.given_reservation[job]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from procure.policies.parameters import NO_FILE, Facts, Parameters, PolicyFile
 from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.kernel import kernel, part
 from procure.simulator.state import WAIT, State
-from procure.site.layout import Layout, lay_out
+from procure.site.bought import idle_kinds, read_joins, say_idle, with_bought
+from procure.site.change import changed, split_changes
+from procure.site.layout import NO_NODES, Layout, lay_out
 from procure.site.model import Partition, Priority, Site
 from procure.site.order import charge, decay, eligible, enqueue, fair_shares
 from procure.site.plan import backfill, main_pass, taken
@@ -35,6 +39,7 @@ from procure.site.work import (
     SEEN_FIRST,
     own_of,
 )
+from procure.text import counted
 
 
 @part
@@ -194,26 +199,70 @@ def slurm_loop(world, state, own):
     return kernel_loop(world, state, decide, own)
 
 
+@functools.lru_cache(maxsize=8)
+def _rules_in(folder: str, written: tuple[int, ...]) -> Site:
+    """Read a site's rules once; ``written`` is when its files were, so that a changed one is read again."""
+    return read_site(folder).rules
+
+
 class Slurm(Parameters):
     """Parameters of `decide`."""
 
     rule: ClassVar = decide
 
     site: PolicyFile = Field(NO_FILE, description="the site folder, as `procure site read` writes it")
+    new: str = Field(
+        "",
+        description="partitions that nodes which no partition lists join: KIND@PARTITION+PARTITION;…, by the "
+        "beginning of their kind",
+    )
+    features: str = Field("", description="features that such nodes get, written likewise")
+    change: str = Field("", description="rules that are other: bf_max_job_user=50;qos long GrpTRES=cpu=20%")
+
+    @field_validator("new", "features")
+    @classmethod
+    def _joins(cls, text: str) -> str:
+        read_joins(text)
+        return text
+
+    @field_validator("change")
+    @classmethod
+    def _changes(cls, text: str) -> str:
+        split_changes(text)
+        return text
 
     def files(self) -> tuple[str, ...]:
         """Return the names of the site's files."""
         return () if self.site == NO_FILE else (f"{self.site}/site.toml", f"{self.site}/nodes.csv")
 
-    def rules(self, jobs: pd.DataFrame) -> Site:
+    def rules(self, jobs: pd.DataFrame, nodes: pd.DataFrame) -> Site:
         """Return the site's rules; without a site, Slurm's defaults: each partition holds every node, no limits."""
+        site = with_bought(self._site(jobs), self.new, self.features)
+        return changed(site, self.change, nodes)
+
+    def _site(self, jobs: pd.DataFrame) -> Site:
         if self.site != NO_FILE:
-            return read_site(self.site).rules
+            return _rules_in(self.site, tuple(Path(name).stat().st_mtime_ns for name in self._existing()))
         names = (
             dict.fromkeys(["batch", *filter(None, jobs["partition"].unique())]) if "partition" in jobs else ["batch"]
         )
         partitions = tuple(Partition(name=n, nodes="ALL", default=n == "batch") for n in names)
         return Site(partitions=partitions, priority=Priority(type="basic"))
+
+    def _existing(self) -> list[str]:
+        return [name for name in self.files() if Path(name).is_file()]
+
+    def verify(self, jobs: pd.DataFrame, nodes: pd.DataFrame) -> list[str]:
+        """Read the site and change its rules; says which nodes would stand idle and which jobs no package starts."""
+        site = self.rules(jobs, nodes)
+        ordered = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
+        refused = {why: rows for why, rows in lay_out(site, nodes, ordered).reasons.items() if why != NO_NODES}
+        lines = [
+            f"careful: {counted(len(rows), 'job')} of a workload never start{'s' * (len(rows) == 1)} under the site's "
+            f"rules, whatever is bought: {why}"
+            for why, rows in refused.items()
+        ]
+        return say_idle(idle_kinds(site, nodes)) + lines
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run of which only the requests are known."""
@@ -226,7 +275,7 @@ class Slurm(Parameters):
         return self._made(state, facts.jobs, facts.nodes, facts.began or 0)
 
     def _made(self, state: State, jobs: pd.DataFrame, nodes: pd.DataFrame, began: int) -> CompiledPolicy:
-        site = self.rules(jobs)
+        site = self.rules(jobs, nodes)
         layout = lay_out(site, nodes, jobs.assign(exclusive="1") if self.exclusive else jobs)
         return CompiledPolicy(
             decide, slurm_loop, own_of(site, layout, began), rejected=layout.rejected, may_strand=True
@@ -267,7 +316,7 @@ def rejections(policy: Slurm, schedule: pd.DataFrame, nodes: pd.DataFrame) -> di
         A checked table.
     """
     ordered = schedule.sort_values("submit_time", kind="stable", ignore_index=True)
-    layout = lay_out(policy.rules(ordered), nodes, ordered)
+    layout = lay_out(policy.rules(ordered, nodes), nodes, ordered)
     found = {why: rows.tolist() for why, rows in layout.reasons.items()}
     for row in np.flatnonzero(ordered["start_time"].isna().to_numpy() & ~layout.rejected):
         found.setdefault(_why_stranded(layout, ordered, int(row)), []).append(int(row))

@@ -53,10 +53,6 @@ def check_site(site: Site, nodes: pd.DataFrame, source: str) -> None:
         missing = [name for name in node_list(text, nodes) if name not in known]
         if missing:
             raise TableError(f"{source}: {what} names node {missing[0]}, which is not in {NODES}")
-    partitions = {each.name for each in site.partitions}
-    for kind, names in site.new_nodes.items():
-        for name in set(names) - partitions:
-            raise TableError(f"{source}: new_nodes lets {kind} join partition {name}, which is not defined")
     defined = {each.name for each in site.qos}
     for each in site.partitions:
         if each.qos and each.qos not in defined:

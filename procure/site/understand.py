@@ -129,8 +129,8 @@ def _site(found: Configuration, events: list[NodeEvent]) -> Site:
     accounting = read_accounting(found.accounting)
     unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
     unknown += accounting.not_understood
-    scheduler, of_scheduler = _scheduler(found)
-    partitions = tuple(_partition(record, unknown) for record in found.partitions)
+    scheduler, of_scheduler = read_scheduler(found)
+    partitions = tuple(read_partition(record, unknown) for record in found.partitions)
     values: dict[str, Any] = {
         "cluster": found.settings.get("clustername", ""),
         "version": (re.findall(r"\d+\.\d+(?:\.\d+)?", found.settings.get("slurm_version", "")) or [""])[0],
@@ -139,7 +139,7 @@ def _site(found: Configuration, events: list[NodeEvent]) -> Site:
             found.settings.get("enforcepartlimits", "no").lower(), "no"
         ),
         "scheduler": scheduler,
-        "priority": _priority(found, unknown),
+        "priority": read_priority(found, unknown),
         "select": _select(found, unknown),
         "preemption": _preemption(found),
         "licenses": _licenses(found.settings.get("licenses", "")),
@@ -199,6 +199,8 @@ _SCHED_NUMBERS = {
         "bf_job_part_count_reserve",
     )
 }  # fmt: skip
+SCHEDULER_NUMBERS = tuple(_SCHED_NUMBERS)
+"""Numbers in SchedulerParameters that are modelled."""
 _SCHED_NUMBERS["max_job_bf"] = "bf_max_job_test"
 _SCHED_FLAGS = {"bf_continue", "defer", "assoc_limit_stop", "bf_one_resv_per_job"}
 _SCHED_NO_EFFECT = {
@@ -210,7 +212,8 @@ _SCHED_NO_EFFECT = {
 }  # fmt: skip
 
 
-def _scheduler(found: Configuration) -> tuple[Scheduler, list[NotUnderstood]]:
+def read_scheduler(found: Configuration) -> tuple[Scheduler, list[NotUnderstood]]:
+    """Read SchedulerType and SchedulerParameters, and what of them is not modelled."""
     where = found.where.get("schedulerparameters", "")
     kind = found.settings.get("schedulertype", "sched/backfill").removeprefix("sched/")
     values: dict[str, Any] = {"backfill": kind == "backfill"}
@@ -248,7 +251,18 @@ _KNOWN_SELECT = re.compile(
 )
 
 
-def _priority(found: Configuration, unknown: list[NotUnderstood]) -> Priority:
+PRIORITY_SETTINGS = {
+    "priorityweightage": "weight_age", "priorityweightassoc": "weight_assoc",
+    "priorityweightfairshare": "weight_fair_share", "priorityweightjobsize": "weight_job_size",
+    "priorityweightpartition": "weight_partition", "priorityweightqos": "weight_qos",
+    "prioritymaxage": "max_age", "prioritydecayhalflife": "decay_half_life", "prioritycalcperiod": "calc_period",
+    "priorityfavorsmall": "favor_small",
+}  # fmt: skip
+"""Settings of the multifactor priority that are single values."""
+
+
+def read_priority(found: Configuration, unknown: list[NotUnderstood]) -> Priority:
+    """Read the priority's type, weights and times; adds what is not modelled."""
     get = found.settings.get
     kind = get("prioritytype", "priority/multifactor").removeprefix("priority/")
     if kind not in ("basic", "multifactor"):
@@ -256,11 +270,9 @@ def _priority(found: Configuration, unknown: list[NotUnderstood]) -> Priority:
         unknown.append(NotUnderstood(setting="PriorityType", value=kind, effect=effect))
         kind = "multifactor"
     values: dict[str, Any] = {"type": kind}
-    for key, name in (
-        ("age", "weight_age"), ("assoc", "weight_assoc"), ("fairshare", "weight_fair_share"),
-        ("jobsize", "weight_job_size"), ("partition", "weight_partition"), ("qos", "weight_qos"),
-    ):  # fmt: skip
-        values[name] = int(get(f"priorityweight{key}", "0") or 0)
+    for key, name in PRIORITY_SETTINGS.items():
+        if name.startswith("weight_"):
+            values[name] = int(get(key, "0") or 0)
     weights = [item.partition("=") for item in filter(None, get("priorityweighttres", "").split(","))]
     values["weight_tres"] = {name.lower(): float(value) for name, _, value in weights}
     if "prioritymaxage" in found.settings:
@@ -336,7 +348,8 @@ def _licenses(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) if len(pair) > 1 and pair[1].isdecimal() else 1 for pair in pairs}
 
 
-def _partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
+def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
+    """Read a partition's line; adds what is not modelled."""
     get = record.get
 
     def names(key: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.settings import complaint, problems, validate
-from procure.study.plan import read_scenarios, read_workload
+from procure.study.plan import read_scenarios, read_workload, verify_policies
 from procure.study.rules import (
     check_folds,
     check_gpu_models,
@@ -99,6 +99,8 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         seen.add(same)
     if study.futures is not None and not lines:
         _try(lines, partial(read_scenarios, study))
+    if study.site is not None and not lines:
+        _try(lines, partial(site_notes, study))
     if study.evaluate.hit_threshold is not None:
         _try(
             lines,
@@ -163,12 +165,20 @@ def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
     ]
 
 
+def site_notes(study: Study) -> list[str]:
+    """Check a study's site against its workloads and quotes, and say what is odd about it."""
+    if study.site is None:
+        return []
+    workloads = {one.name: read_workload(one) for one in study.workloads}
+    return verify_policies(study, study.read_quotes(), study.read_existing_nodes(), workloads, study.simulate.policies)
+
+
 def study_notes(study: Study) -> list[str]:
     """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
     quotes = study.read_quotes()
     notes = [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
     existing = study.read_existing_nodes(notes.append)
-    return notes + study.speed_notes(quotes, existing)
+    return notes + site_notes(study) + study.speed_notes(quotes, existing)
 
 
 def _try(lines: list[str], call: Callable[[], Result]) -> Result | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.files import code_digest, existing_file
-from procure.packages import expand_packages
+from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
@@ -176,10 +176,34 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     existing = study.read_existing_nodes(notes.append)
     if study.gpu_models:
         check_gpu_models(study, offered_gpu_models(quotes, existing))
+    notes += verify_policies(study, quotes, existing, workloads, policies)
     if existing is not None:
         notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
     return Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes))
+
+
+def verify_policies(
+    study: Study,
+    quotes: pd.DataFrame,
+    existing: pd.DataFrame | None,
+    workloads: Mapping[str, pd.DataFrame],
+    policies: Iterable[str],
+) -> list[str]:
+    """Check what policies go by against the workloads and all nodes that packages may hold; say what is odd."""
+    if study.site is not None:
+        try:
+            study.site.check_types(quotes["name"].tolist())
+        except ValueError as error:
+            raise TableError(f"{study.path}: {error}") from None
+    one_each = package_nodes(dict.fromkeys(quotes["name"], 1), quotes)
+    nodes = one_each if existing is None else pd.concat([existing, one_each], ignore_index=True)
+    found: dict[str, None] = {}
+    for policy in policies:
+        parameters = catalog.spec(policy).parameters
+        for jobs in workloads.values():
+            found |= dict.fromkeys(parameters.verify(jobs, nodes))
+    return list(found)
 
 
 def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:

@@ -40,6 +40,7 @@ from procure.settings import (
 from procure.study.award import Award
 from procure.study.existing import read_existing
 from procure.study.futures import StudyFutures, read_settings
+from procure.study.site import NODES, POLICY, StudySite
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
 from procure.workload.gpu_models import GpuModel
 from procure.workload.speed_ratios import speed_notes
@@ -198,7 +199,19 @@ class Study(Settings):
     targets: dict[str, str] = Field(default_factory=dict)
     gpu_models: dict[str, GpuModel] = Field(default_factory=dict)
     owners: dict[str, float] = Field(default_factory=dict)
+    site: StudySite | None = None
     _path: Path = PrivateAttr(default=Path("study.toml"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_the_nodes_of_its_site(cls, values: Any) -> Any:
+        """Let the nodes of a site stay, unless others are named."""
+        if not isinstance(values, dict):
+            return values
+        site, packages = values.get("site"), values.get("packages")
+        if isinstance(site, dict) and isinstance(site.get("path"), str) and isinstance(packages, dict):
+            return values | {"packages": {"existing_nodes": f"{site['path']}/{NODES}"} | packages}
+        return values
 
     @field_validator("workloads")
     @classmethod
@@ -234,6 +247,19 @@ class Study(Settings):
     def _targets_can_be_read(cls, targets: dict[str, str]) -> dict[str, str]:
         parse_targets(targets)
         return targets
+
+    @model_validator(mode="after")
+    def _under_its_site(self) -> Study:
+        """Let the policies that go by a site go by the study's."""
+        if self.site is None:
+            return self
+        named = self.simulate.policies if "policies" in self.simulate.model_fields_set else (POLICY,)
+        try:
+            labels = tuple(self.site.label(name) for name in named)
+        except TableError as error:
+            raise ValueError(f"site: {error}") from None
+        self.__dict__["simulate"] = self.simulate.model_copy(update={"policies": labels})
+        return self
 
     @model_validator(mode="after")
     def _owners_first(self) -> Study:
