@@ -69,6 +69,9 @@ def import_(
         str | None,
         typer.Option(metavar="UNIT[:PER]", help="swf: unit of requested memory; by default kB:cpu."),
     ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="sacct: keep this cluster's jobs, of a file of several.")
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if any row would be dropped.")] = False,
     keep_unfinished: Annotated[
         bool,
@@ -115,6 +118,7 @@ def import_(
         tz=tz,
         cpus_per_node=cpus_per_node,
         mem_unit=mem_unit,
+        cluster=cluster,
         columns=columns,
         clock=clock,
         keep_unfinished=keep_unfinished,

@@ -46,7 +46,8 @@ def import_log(
     keep_unfinished
         Keep jobs that never started or have not ended: they stood in the queue, too.
     **settings
-        The other settings of `LogSettings`: ``columns clock cpus_per_node mem_unit strict skip_bad_rows``.
+        The other settings of `LogSettings`: ``columns clock cpus_per_node mem_unit cluster strict
+        skip_bad_rows``.
 
     Returns
     -------
@@ -75,7 +76,7 @@ def guess(path: str | Path) -> str:
     lines = [line for line in log_bytes(path)[:65_536].decode("utf-8", errors="replace").splitlines() if line.strip()]
     if lines[0].lstrip().startswith(";") or len(lines[0].split()) >= 18:
         return "--log-format swf"
-    if "JobID" in lines[0] and "|" in lines[0]:
+    if lines[0].lstrip().startswith("{") or ("JobID" in lines[0] and "|" in lines[0]):
         return "--log-format sacct"
     separator = max(",;\t", key=lines[0].count)
     preset = fitting_preset(name.strip(' "\ufeff') for name in lines[0].split(separator))
@@ -145,7 +146,7 @@ def read_log(
             queue_field=preset.queue_field,
             **rows,
         )
-    return read_sacct(path, tz=how.log_tz, cpus_per_node=how.cpus_per_node, **rows)
+    return read_sacct(path, tz=how.log_tz, cpus_per_node=how.cpus_per_node, cluster=how.cluster, **rows)
 
 
 def _is_job_table(path: Path, given: LogSettings) -> bool:

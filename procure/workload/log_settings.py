@@ -14,7 +14,7 @@ from procure.workload.presets import Clock, ColumnMap, Preset, load_preset, pars
 
 LogFormat = Literal["csv", "swf", "sacct"]
 FORMATS: tuple[str, ...] = get_args(LogFormat)
-_FORMATS_OF = {"columns": ("csv",), "mem_unit": ("swf",), "clock": ("csv", "swf")}
+_FORMATS_OF = {"columns": ("csv",), "mem_unit": ("swf",), "clock": ("csv", "swf"), "cluster": ("sacct",)}
 
 
 class LogSettings(Settings):
@@ -28,6 +28,7 @@ class LogSettings(Settings):
     only where neither ``log_tz`` nor the preset tells one.
     ``cpus_per_node`` is that of every node where a log counts nodes only; in SWF, of processors to a node.
     ``mem_unit`` is how SWF's memory is read, e.g. ``kB:cpu``.
+    ``cluster`` is the one whose jobs are kept of accounting that holds several.
     ``strict`` refuses a log of which rows are dropped; ``skip_bad_rows`` drops unreadable rows, counted.
     """
 
@@ -39,6 +40,7 @@ class LogSettings(Settings):
     tz: str | None = None
     cpus_per_node: PositiveInt | None = None
     mem_unit: str | None = None
+    cluster: str | None = None
     strict: bool = False
     skip_bad_rows: bool = False
 

@@ -14,6 +14,7 @@ from procure.tables import with_clock_of
 from procure.text import counted, printable
 from procure.workload.clock import unix_seconds
 from procure.workload.ledger import Imported, Ledger, log_bytes, numbers
+from procure.workload.sacct_json import json_rows
 from procure.workload.slurm_text import (
     array_tasks,
     node_names,
@@ -26,7 +27,7 @@ from procure.workload.units import by_value
 
 FIELDS = (
     "JobID,User,Account,Partition,QOS,Submit,Eligible,Start,End,State,TimelimitRaw,"
-    "ReqCPUS,ReqMem,ReqTRES,AllocTRES,NNodes,NodeList,Priority,ElapsedRaw"
+    "ReqCPUS,ReqMem,ReqTRES,AllocTRES,NNodes,NodeList,Priority,ElapsedRaw,Constraints,Reservation,Flags,Reason,Cluster"
 )
 
 SACCT_COMMAND = (
@@ -44,16 +45,20 @@ def read_sacct(
     strict: bool = False,
     keep_unfinished: bool = False,
     skip_bad_rows: bool = False,
+    cluster: str | None = None,
 ) -> Imported:
-    """Read the output of ``sacct --parsable2``, with its columns in any order.
+    """Read the output of ``sacct --parsable2``, with its columns in any order, or of ``sacct --json``.
 
     A job's amounts are what was asked for (ReqTRES, ReqCPUS, ReqMem), per node and rounded up; what
     was got (AllocTRES) stands in only where the request is not in the file. Slurm's G is 1,024 M, and
     its M is taken as the job table's MB, as Slurm takes it for its nodes.
 
-    Rows dropped: job steps; all but the last record of a JobID (``--duplicates`` lists a requeued job
-    once per start; the last by submission, then by row, is kept); jobs that never started (no Start,
-    or no node assigned); jobs still running.
+    ``--duplicates`` lists a requeued job once per start: the last record, by submission and then by row, is
+    the job; those before it that ran are jobs of their own, called ``12~1``, ``12~2`` …, for they held their nodes.
+    Where the file has them, ``constraint reservation licenses dependency flags reason restarts cluster`` are columns.
+
+    Rows dropped: job steps; earlier records of a requeued job that never started; jobs that never started (no
+    Start, or no node assigned); jobs still running; jobs of other clusters than ``cluster``.
 
     Parameters
     ----------
@@ -71,23 +76,32 @@ def read_sacct(
         = elapsed so far).
     skip_bad_rows
         Drop rows with text in a number or a wrong number of fields instead of raising.
+    cluster
+        Whose jobs are kept, of a file of several clusters: an equal JobID is another job there.
 
     Raises
     ------
     TableError
-        Not a readable sacct file, a missing column, an unreadable value, or no job left.
+        Several clusters and none is named, not a readable sacct file, a missing column, an unreadable value, or no job
+        left.
     """
     frame, ledger = _table(path, skip_bad_rows)
     job_id = _need(frame, ledger.source, "JobID", "JobIDRaw").str.strip()
     ledger.drop(job_id.str.contains(".", regex=False).to_numpy(dtype=bool), "job step")
+    _keep_cluster(frame, ledger, cluster)
     times = _times(frame, ledger, tz)
-    ledger.drop(_superseded(job_id, times["submit_time"], ledger.keep), "earlier record of a requeued job")
+    earlier = _superseded(job_id, times["submit_time"], ledger.keep)
     nodes = _pick(frame, "NodeList")
     node_ids = node_names(nodes) if nodes is not None else None
     started = ~np.isnan(times["start_time"])
     if node_ids is not None:
         started &= node_ids != ""
     run_time = _run_time(frame, ledger, times, started)
+    ran = earlier & started & (run_time > 0) & ~np.isnan(times["end_time"])
+    ledger.drop(earlier & ~ran, "earlier record of a requeued job that did not run")
+    job_id = _told_apart(job_id, ran, times["submit_time"])
+    if ran.any():
+        ledger.note(f"{counted(int(ran.sum()), 'earlier run')} of requeued jobs kept, called JOBID~1, JOBID~2 …")
     state = _text(frame, "State").str.replace(r"\s.*", "", regex=True)
     running = started & (np.isnan(times["end_time"]) | state.isin(_RUNNING).to_numpy())
     if not keep_unfinished:
@@ -114,8 +128,59 @@ def read_sacct(
         columns["priority"] = numbers(priority, "Priority", ledger)
     if node_ids is not None:
         columns["node_ids"] = node_ids
+    columns |= _more(frame, ledger)
     imported = ledger.finish(columns, "unix", strict)
     return _with_array_tasks(imported, ledger.source) if keep_unfinished else imported
+
+
+_MORE = {
+    "constraint": "Constraints", "reservation": "Reservation", "licenses": "Licenses", "dependency": "Dependency",
+    "flags": "Flags", "reason": "Reason", "cluster": "Cluster",
+}  # fmt: skip
+"""Further columns of the job table by sacct's fields, where the file has them and they hold anything."""
+
+
+def _more(frame: pd.DataFrame, ledger: Ledger) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, field in _MORE.items():
+        text = _pick(frame, field)
+        if text is not None:
+            values = text.str.strip().where(~text.str.strip().isin(["None", "(null)", "Unknown"]), "")
+            if (values != "").any():
+                found[name] = values.to_numpy(dtype=object)
+    restarts = _pick(frame, "Restarts")
+    if restarts is not None and (restarts.str.strip() != "").any():
+        found["restarts"] = np.nan_to_num(numbers(restarts, "Restarts", ledger))
+    return found
+
+
+def _keep_cluster(frame: pd.DataFrame, ledger: Ledger, cluster: str | None) -> None:
+    """Keep the jobs of one cluster; refuse several where none is named, or one that the file does not have."""
+    text = _pick(frame, "Cluster")
+    counts = {} if text is None else text[ledger.keep].str.strip().replace("", np.nan).value_counts().to_dict()
+    told = ", ".join(f"{printable(str(name))} ({n:,})" for name, n in counts.items())
+    if cluster is None:
+        if len(counts) > 1:
+            raise TableError(
+                f"{ledger.source}: holds jobs of {len(counts)} clusters, {told}; an equal JobID is another job there: "
+                "name one with --cluster, or cluster in a study"
+            )
+        return
+    if cluster not in counts:
+        raise TableError(f"{ledger.source}: holds no job of cluster {cluster!r}; it has {told or 'no Cluster column'}")
+    assert text is not None
+    ledger.drop((text.str.strip() != cluster).to_numpy(dtype=bool), "of another cluster")
+
+
+def _told_apart(job_id: pd.Series, ran: np.ndarray, submit: np.ndarray) -> pd.Series:
+    """Give the earlier runs of requeued jobs numbers of their own, in order of submission."""
+    if not ran.any():
+        return job_id
+    rows = pd.DataFrame({"job_id": job_id, "submit": submit}).loc[ran].sort_values("submit", kind="stable")
+    number = rows.groupby("job_id").cumcount() + 1
+    found = job_id.copy()
+    found.loc[rows.index] = rows["job_id"] + "~" + number.astype(str)
+    return found
 
 
 _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
@@ -123,7 +188,10 @@ _RUNNING = ("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING")
 
 def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
     """Split the file into text columns; lines with another number of fields than the header are bad."""
-    lines = log_bytes(path).decode("utf-8", errors="replace").splitlines()
+    text = log_bytes(path).decode("utf-8", errors="replace")
+    if text.lstrip()[:1] == "{":
+        return _json_table(text, path, skip_bad_rows)
+    lines = text.splitlines()
     filled = [number for number, line in enumerate(lines) if line.strip()]
     header, body = lines[filled[0]], filled[1:]
     if "|" not in header or not re.search(r"\bJobID", header, re.IGNORECASE):
@@ -144,6 +212,14 @@ def _table(path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]
     frame = pd.read_csv(io.StringIO(text), sep="|", dtype=str, quoting=3, keep_default_na=False, index_col=False)
     frame.columns = pd.Index([str(name).strip().lower() for name in frame.columns])
     return frame, ledger
+
+
+def _json_table(text: str, path: str | Path, skip_bad_rows: bool) -> tuple[pd.DataFrame, Ledger]:
+    frame = json_rows(text, str(path))
+    if frame.empty:
+        raise TableError(f"{path}: holds no job")
+    frame.columns = pd.Index([str(name).lower() for name in frame.columns])
+    return frame, Ledger(str(path), np.arange(len(frame), dtype=np.int64), len(frame), skip_bad_rows)
 
 
 def _pick(frame: pd.DataFrame, *names: str) -> pd.Series | None:

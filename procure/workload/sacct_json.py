@@ -1,0 +1,98 @@
+"""``sacct --json`` as the columns of ``sacct --parsable2``: one reader has the rules for both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from procure.errors import TableError
+
+_TIMES = {"Submit": "submission", "Eligible": "eligible", "Start": "start", "End": "end"}
+
+
+def json_rows(text: str, source: str) -> pd.DataFrame:
+    """Return a row of text per job, with the names of sacct's fields; steps are left out.
+
+    Both forms of a number are read, ``4`` of Slurm 22.05 and ``{"set": true, "number": 4}`` of later versions.
+
+    Raises
+    ------
+    TableError
+        No JSON, or none of sacct's.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TableError(f"{source}: begins with {{ and is no JSON: {str(error)[:100]}") from None
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+        raise TableError(f"{source}: no list of jobs under 'jobs', as `sacct --json` writes it")
+    return pd.DataFrame([_row(job) for job in jobs], dtype=object)
+
+
+def _row(job: Mapping[str, Any]) -> dict[str, str]:
+    time, required = _part(job, "time"), _part(job, "required")
+    state, array = _part(job, "state"), _part(job, "array")
+    number, task, pending = _number(array.get("job_id")), _number(array.get("task_id")), array.get("task")
+    job_id = _text(job.get("job_id"))
+    if number and task:
+        job_id = f"{number}_{task}"
+    elif number and number != "0" and pending:
+        job_id = f"{number}_[{pending}]"
+    limit = time.get("limit")
+    unlimited = isinstance(limit, dict) and limit.get("infinite")
+    current = state.get("current")
+    reservation = _text(_part(job, "reservation").get("name"))
+    row = {
+        "JobID": job_id,
+        "User": _text(job.get("user")) or _text(_part(job, "association").get("user")),
+        "TimelimitRaw": "UNLIMITED" if unlimited else _number(limit),
+        "ElapsedRaw": _number(time.get("elapsed")) or "0",
+        "State": _text(current[0] if isinstance(current, list) and current else current),
+        "Reason": _text(state.get("reason")),
+        "ReqCPUS": _number(required.get("CPUs")),
+        "ReqTRES": _tres(_part(job, "tres").get("requested")),
+        "AllocTRES": _tres(_part(job, "tres").get("allocated")),
+        "NNodes": _number(job.get("allocation_nodes")),
+        "NodeList": _text(job.get("nodes")),
+        "Reservation": "" if reservation == "0" else reservation,
+        "Flags": _text(job.get("flags")),
+        "Restarts": _number(job.get("restart_cnt")),
+    }
+    for field in ("Account", "Partition", "QOS", "Cluster", "Constraints", "Licenses", "Priority"):
+        value = job.get(field.lower())
+        row[field] = _number(value) if field == "Priority" else _text(value)
+    for field, name in _TIMES.items():
+        at = _number(time.get(name))
+        row[field] = "Unknown" if at in ("", "0") else at
+    return row
+
+
+def _part(job: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = job.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value).replace("|", " ").strip()
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
+    return "" if value is None or isinstance(value, bool) else str(value)
+
+
+def _tres(items: Any) -> str:
+    found = []
+    for item in items if isinstance(items, list) else []:
+        count = _number(item.get("count")) if isinstance(item, dict) else ""
+        if count and count != "0" and not count.startswith("-"):
+            name = f"{item.get('type')}/{item['name']}" if item.get("name") else str(item.get("type"))
+            found.append(f"{name}={count}{'M' if item.get('type') == 'mem' else ''}")
+    return ",".join(found)
