@@ -6,7 +6,7 @@ Every question is one function, which takes tables (or a study) and returns a ta
 Which servers should we buy? (stable)
     `read_quotes`, `expand_packages` and `PackageRules`, `package_nodes`, `jobs_left_out`, `package_costs`;
     `load_study`, `run_sweep`, `read_results`, `load_results`, `load_plan`, `train`, `evaluate`, `forward`, `search`;
-    `recommend`, `award`, `what_if`, `explain`, `plan_purchases`, `report`.
+    `recommend`, `award`, `compare_rent` with `read_prices`, `what_if`, `explain`, `plan_purchases`, `report`.
 Which jobs are to be run? (stable)
     `import_log`, `read_log`, `generate`, `describe`, `slice_day`, `merge`, `choose_days` with `DayRule` and `Probe`,
     `scale_load`, `scale_run_time`.
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from procure.learn.store import read_policy, write_policy
     from procure.learn.train import DayFilter, evaluate_policy, learn_policy
     from procure.packages import PackageRules, expand_packages, package_nodes, read_quotes
+    from procure.packages.cloud import read_prices
     from procure.packages.runnable import jobs_left_out
     from procure.queue_time.answer import predict_queue
     from procure.queue_time.evaluation import evaluate as evaluate_queue
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from procure.recommender.backtest import evaluate
     from procure.recommender.forward import forward
     from procure.recommender.parts import plan_purchases
+    from procure.recommender.rent import compare_rent
     from procure.recommender.training import train
     from procure.recommender.what_if import what_if
     from procure.reports import report
@@ -103,6 +105,7 @@ _HOME = {
     "check_isolation": "procure.topology.verify:verify",
     "choose_days": "procure.sweep.choose_days",
     "compare": "procure.comparison",
+    "compare_rent": "procure.recommender.rent",
     "compare_windows": "procure.window.compare:compare_methods",
     "count_hops": "procure.topology.metrics:hops_of_jobs",
     "describe": "procure.workload",
@@ -132,6 +135,7 @@ _HOME = {
     "predict_queue": "procure.queue_time.answer",
     "read_log": "procure.workload",
     "read_policy": "procure.learn.store",
+    "read_prices": "procure.packages.cloud",
     "read_queue": "procure.queue_time.state:read_state",
     "read_quotes": "procure.packages",
     "read_results": "procure.sweep",
@@ -169,6 +173,7 @@ __all__ = [
     "check_isolation",
     "choose_days",
     "compare",
+    "compare_rent",
     "compare_windows",
     "count_hops",
     "describe",
@@ -198,6 +203,7 @@ __all__ = [
     "predict_queue",
     "read_log",
     "read_policy",
+    "read_prices",
     "read_queue",
     "read_quotes",
     "read_results",

@@ -1,0 +1,175 @@
+"""Buy, rent or burst: prices on demand, reserved and as spot against slow twins, and a study of three jobs by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.packages.cloud import in_use, read_prices, reserved_count, spot_hours
+from procure.recommender.rent import compare_rent
+from procure.study.costs import package_costs
+
+HOUR = 3600
+
+
+def test_expected_hours_on_spot_are_those_of_many_tries() -> None:
+    """A job is tried until no kill comes before its end, 20,000 times."""
+    rng = np.random.default_rng(5)
+    for hours, kills in ((2.0, 0.3), (0.5, 1.0), (4.0, 0.05)):
+        total = 0.0
+        for _ in range(20_000):
+            while (until := rng.exponential(1 / kills)) < hours:
+                total += until
+            total += hours
+        assert total / 20_000 == pytest.approx(float(spot_hours(np.array(hours), np.array(kills))), rel=0.03)
+    assert spot_hours(np.array([3.0, 1e6]), np.array([0.0, 1.0])).tolist() == [3.0, np.inf]
+
+
+_JOBS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 90), st.integers(1, 3)), min_size=1, max_size=6)
+
+
+@settings(max_examples=80, deadline=None)
+@given(_JOBS, st.integers(1, 40))
+def test_instances_in_use_second_by_second(jobs: list[tuple[int, int, int]], period: int) -> None:
+    """A period that repeats for ever: each second holds all jobs that run in it, of whichever round."""
+    begin, seconds, count = (np.array(one, dtype=np.int64) for one in zip(*jobs, strict=True))
+    busy, share = in_use(begin, seconds, count, period)
+    naive = np.zeros(period, dtype=int)
+    for first, length, n in jobs:
+        for second in range(first, first + length):
+            naive[second % period] += n
+    for level in set(busy.tolist()) | set(naive.tolist()):
+        assert share[busy == level].sum() == pytest.approx((naive == level).mean())
+    assert share.sum() == pytest.approx(1)
+
+
+@settings(max_examples=80, deadline=None)
+@given(_JOBS, st.integers(1, 40), st.integers(1, 20))
+def test_no_other_number_of_reserved_instances_costs_less(
+    jobs: list[tuple[int, int, int]], period: int, twentieths: int
+) -> None:
+    """Every number is tried."""
+    begin, seconds, count = (np.array(one, dtype=np.int64) for one in zip(*jobs, strict=True))
+    busy, share = in_use(begin, seconds, count, period)
+    ratio = twentieths / 20
+
+    def cost(n: int) -> float:
+        return n * ratio + float((np.maximum(busy - n, 0) * share).sum())
+
+    assert cost(reserved_count(busy, share, ratio)) <= min(cost(n) for n in range(int(busy.max()) + 2)) + 1e-9
+
+
+STUDY = """
+name = "rent"
+quotes = "quotes.csv"
+[packages]
+budget_usd = 10_000
+min_gpu_nodes = 0
+[[workloads]]
+name = "log"
+jobs = "jobs.csv"
+[simulate]
+policies = ["fcfs"]
+[costs]
+years = 2
+interest_percent = 5
+"""
+PRICES = """name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour,spot_usd_per_hour,spot_kills_per_hour
+dear,16,64,2.00,,,
+cheap,8,64,0.50,0.20,0.10,0.1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a study of one node of 8 CPUs, and three jobs of two hours each that all want it."""
+    (tmp_path / "quotes.csv").write_text("name,category,cpus,mem_gb,gpus,price_usd\nNode,compute,8,64,0,10000\n")
+    (tmp_path / "jobs.csv").write_text(
+        "job_id,submit_time,run_time,cpus_per_node\na,0,7200,8\nb,3600,7200,8\nc,36000,7200,4\n"
+    )
+    (tmp_path / "study.toml").write_text(STUDY)
+    (tmp_path / "cloud.csv").write_text(PRICES)
+    return tmp_path
+
+
+def test_a_study_by_hand(folder: Path) -> None:
+    """Six hours of work in ten: every figure is what pencil and paper give."""
+    found = compare_rent(folder / "study.toml", folder / "cloud.csv", package="Node=1", boot=0, wait_bounds=[1800])
+    rows = found.table.set_index("way")
+    worth = 1 / 1.05 + 1 / 1.05**2  # of US$ 1 a year for two years
+    assert rows.loc["buy", "usd"] == 10_000
+    assert (rows.loc["buy", "mean_wait_time"], rows.loc["buy", "max_wait_time"]) == (1200.0, 3600.0)
+    on_demand = 6 * 0.50 / 10 * 8760 * worth
+    assert rows.loc["on demand", "usd"] == pytest.approx(on_demand, abs=0.01)
+    assert rows.loc["on demand", "usd_high"] == pytest.approx(1.2 * on_demand, abs=0.01)
+    spot = 3 * 0.10 * np.expm1(0.2) / 0.1 / 10 * 8760 * worth
+    assert rows.loc["spot", "usd"] == pytest.approx(spot, abs=0.01)
+    assert rows.loc["spot", "lost_time"] == pytest.approx((np.expm1(0.2) / 0.1 - 2) * HOUR)
+    # 0 to 1 h: a, and what is left of c (its last two hours begin the next round): two instances; 1 to 2 h: three.
+    # 2 to 3 h: one; the rest none, so that one is used for 0.3 of the time, less than 0.2 / 0.5.
+    assert rows.loc["reserved", "usd"] == pytest.approx(on_demand, abs=0.01)
+    # b waits an hour behind a, so that it is rented, and nobody waits.
+    assert rows.loc["burst over 30 min", "usd"] == pytest.approx(10_000 + on_demand / 3, abs=0.01)
+    assert (rows.loc["burst over 30 min", "rented_jobs"], rows.loc["burst over 30 min", "max_wait_time"]) == (1, 0.0)
+    assert found.break_even["on demand"] == pytest.approx(10_000 / on_demand, rel=1e-3)
+    bought = package_costs(folder / "study.toml", ["Node=1"]).packages["tco_usd"].iloc[0]
+    assert rows.loc["buy", "usd"] == pytest.approx(bought)
+
+
+def test_a_job_that_no_instance_holds_is_counted(folder: Path) -> None:
+    """It costs nothing, and that is said; in a burst it stays on the package."""
+    (folder / "cloud.csv").write_text("name,cpus,mem_gb,usd_per_hour\nsmall,4,64,0.25\n")
+    found = compare_rent(folder / "study.toml", folder / "cloud.csv", package="Node=1", wait_bounds=[1800])
+    rows = found.table.set_index("way")
+    assert "spot" not in rows.index
+    assert rows.loc["on demand", ["rented_jobs", "jobs_left_out"]].tolist() == [1, 2]
+    assert any("on demand: 2 jobs cannot run there" in line for line in found.notes)
+    assert rows.loc["burst over 30 min", ["rented_jobs", "jobs_left_out"]].tolist() == [0, 0]
+
+
+def test_command(folder: Path) -> None:
+    """JSON has the ways, the break-even load and the notes."""
+    asked = ["compare-rent", str(folder / "study.toml"), "--prices", str(folder / "cloud.csv"), "--package", "Node=1"]
+    done = CliRunner().invoke(app, [*asked, "--wait-bound", "30min", "--wait-bound", "2h", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert [one["way"] for one in document["ways"]][-2:] == ["burst over 30 min", "burst over 2 h"]
+    assert document["ways"][-1]["usd"] == document["ways"][0]["usd"]
+    assert set(document["break_even_load"]) == {"on demand", "reserved", "spot"}
+    for more in (["--boot", "-3min"], ["--uncertainty", "120"], ["--package", "Other=1"], ["--wait-bound", "soon"]):
+        assert CliRunner().invoke(app, [*asked, *more]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name,cpus,mem_gb\na,1,1\n", "usd_per_hour"),
+        ("name,cpus,mem_gb,usd_per_hour\na,1,1,free\n", "row 1, column usd_per_hour: 'free' is not a number"),
+        (
+            "name,cpus,mem_gb,usd_per_hour,spot_usd_per_hour\na,1,1,1,0.3\n",
+            "row 1, column spot_kills_per_hour: is",
+        ),
+        (
+            "name,cpus,mem_gb,usd_per_hour,reserved_usd_per_hour\na,1,1,1,2\n",
+            "reserved_usd_per_hour: 2 was given",
+        ),
+        ("name,cpus,mem_gb,usd_per_hour,speed\na,1,1,1,0\n", "column speed: 0 was given"),
+        ("name,cpus,mem_gb,usd_per_hour\na,1,1,1\na,2,2,2\n", "duplicate 'a'"),
+        ("name,cpus,mem_gb,usd_per_hour,eur\na,1,1,1,1\n", "unknown column 'eur'"),
+    ],
+)
+def test_bad_prices_are_named_by_cell(tmp_path: Path, text: str, says: str) -> None:
+    """A wrong price list is one line with its row and column."""
+    path = tmp_path / "cloud.csv"
+    path.write_text(text)
+    with pytest.raises(TableError) as error:
+        read_prices(path)
+    assert says in str(error.value)
