@@ -1,7 +1,7 @@
 """How are files read and written, so that none is half, misread, or larger than it seems?"""
 
 from procure.files.archive import Archive, read_archive, write_archive
-from procure.files.booster import check_booster, read_learner
+from procure.files.booster import check_booster, installed_xgboost, read_learner
 from procure.files.code import code_digest
 from procure.files.kept import keep, keep_array
 from procure.files.read import (
@@ -24,6 +24,7 @@ __all__ = [
     "code_digest",
     "existing_file",
     "from_json",
+    "installed_xgboost",
     "is_file",
     "is_parquet",
     "keep",

@@ -92,12 +92,13 @@ def check_booster(content: bytes, source: str) -> dict[str, Any]:
         OverflowError,
     ):
         why = "the model file is damaged"
-        if written_by is not None and written_by != (installed := _installed_xgboost()):
+        if written_by is not None and written_by != (installed := installed_xgboost()):
             why = f"XGBoost {written_by} wrote this model, XGBoost {installed} is installed, or the file is damaged"
         raise TableError(f"{source}: {why}; train it again") from None
 
 
-def _installed_xgboost() -> str:
+def installed_xgboost() -> str:
+    """Return the version of XGBoost, whichever of its builds is installed."""
     for name in ("xgboost", "xgboost-cpu"):
         try:
             return version(name)

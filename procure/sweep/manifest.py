@@ -9,12 +9,12 @@ from importlib.metadata import version
 
 from procure._version import __version__
 from procure.errors import TableError
-from procure.files import from_json, whole_file
+from procure.files import from_json, installed_xgboost, whole_file
 from procure.study import Plan
 from procure.study.plan import OF_POLICY
 
 MANIFEST = "manifest.json"
-_PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "xgboost", "scikit-learn")
+_PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "scikit-learn")
 
 
 def refuse_other_inputs(plan: Plan) -> None:
@@ -48,7 +48,7 @@ def write_manifest(plan: Plan) -> None:
         "study": plan.study.document(),
         "fingerprint": plan.fingerprint,
         "versions": {name: version(name) for name in _PACKAGES}
-        | {"procure": __version__, "python": platform.python_version()},
+        | {"xgboost": installed_xgboost(), "procure": __version__, "python": platform.python_version()},
         "seeds": {
             workload.name: workload.generate.seed for workload in plan.study.workloads if workload.generate is not None
         }
