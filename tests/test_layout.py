@@ -112,7 +112,7 @@ def test_entry_points_exist_and_are_of_the_rooms_that_plug_in(graph):
     assert targets and set(targets) <= graph.keys()
     rooms_of = {name.removeprefix("procure.cli.").removeprefix("procure.").split(".")[0] for name in targets}
     rooms_of -= {"policies"}  # the core's own hold-back of owners is offered as any other
-    assert rooms_of == {name.removesuffix("_time") for name in OPTIONAL} - {"account"}  # of the command `site`
+    assert rooms_of == {name.removesuffix("_time") for name in OPTIONAL}
 
 
 def test_no_core_module_knows_an_optional_room(graph):

@@ -100,6 +100,23 @@ def _nodes_of(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]] | 
     return first, number.astype(np.int64), [str(name) for name in names]
 
 
+def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the nodes that a log names, each as large as the most that ran on it at once.
+
+    Parameters
+    ----------
+    jobs
+        From `started_jobs`.
+
+    Returns
+    -------
+    pandas.DataFrame or None
+        ``node_id cpus mem_mb gpus gpu_type``; None where it is not known of every job where it ran.
+    """
+    given = _nodes_of(jobs)
+    return None if given is None else _inferred_nodes(jobs, given)
+
+
 class Levels(NamedTuple):
     """How much of an amount ran at once, of each owner after each of its changes, and how long."""
 

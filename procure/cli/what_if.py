@@ -64,6 +64,8 @@ def what_if(
         common.print_table(found.table, output)
         if found.conclusion:
             common.note(found.conclusion)
+        for line in found.waited.sentences():
+            common.note(line)
         return
     common.print_table(found.shown(), output, found.title)
     if found.waits is not None:

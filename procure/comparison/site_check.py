@@ -9,13 +9,15 @@ from scipy.stats import wasserstein_distance
 from procure.comparison.classes import size_class
 from procure.errors import TableError
 from procure.run import Run
+from procure.schemas import CLASSES
+from procure.workload.classes import class_of
 
 WITHIN = 600
 """s; a simulated wait counts as right within ten minutes of the logged one."""
 
 
 def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFrame:
-    """Compare simulated with logged waits by size, partition, QOS, and of all jobs.
+    """Compare simulated with logged waits by class, size, partition, QOS, and of all jobs.
 
     Parameters
     ----------
@@ -38,18 +40,8 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
     TableError
         The log holds no start times.
     """
-    if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
-        raise TableError("the jobs have no start_time: their logged waits are not known, so there is nothing to check")
-    since = jobs["submit_time"].astype("Int64")
-    if "eligible_time" in jobs:
-        since = jobs["eligible_time"].astype("Int64").fillna(since)
-    times = {"logged": jobs["start_time"], "simulated": run.schedule["start_time"]}
-    frame = pd.DataFrame(
-        {
-            name: (each.astype("Int64") - since).astype("Float64").to_numpy(np.float64, na_value=np.nan)
-            for name, each in times.items()
-        }
-    ).clip(lower=0)
+    frame = pair_waits(jobs, run.schedule)
+    frame["kind"] = np.array([f"class {name}" for name in CLASSES])[class_of(jobs)]
     frame["size"] = size_class(jobs).astype(str) + " CPUs"
     for name in ("partition", "qos"):
         if name in jobs and len(jobs[name].unique()) > 1:
@@ -58,10 +50,35 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
     parts = [("all", frame)]
     for name in frame.columns.drop(["logged", "simulated"]):
         parts += [(str(value), part) for value, part in frame.groupby(name, observed=True)]
-    return pd.DataFrame([{"policy": policy, "class": name} | _row(part) for name, part in parts])
+    return pd.DataFrame([{"policy": policy, "class": name} | compare_pairs(part) for name, part in parts])
 
 
-def _row(part: pd.DataFrame) -> dict[str, float]:
+def pair_waits(jobs: pd.DataFrame, schedule: pd.DataFrame) -> pd.DataFrame:
+    """Return ``logged`` and ``simulated`` waits of each job, s, NaN where it has none.
+
+    A wait begins at ``eligible_time`` where that is known.
+
+    Raises
+    ------
+    TableError
+        The log holds no start times.
+    """
+    if "start_time" not in jobs or jobs["start_time"].notna().sum() == 0:
+        raise TableError("the jobs have no start_time: their logged waits are not known, so there is nothing to check")
+    since = jobs["submit_time"].astype("Int64")
+    if "eligible_time" in jobs:
+        since = jobs["eligible_time"].astype("Int64").fillna(since)
+    times = {"logged": jobs["start_time"], "simulated": schedule["start_time"]}
+    return pd.DataFrame(
+        {
+            name: (each.astype("Int64") - since).astype("Float64").to_numpy(np.float64, na_value=np.nan)
+            for name, each in times.items()
+        }
+    ).clip(lower=0)
+
+
+def compare_pairs(part: pd.DataFrame) -> dict[str, float]:
+    """Return how far simulated waits are from logged ones, the figures of `site_check`; of jobs that have both."""
     logged, simulated = part["logged"], part["simulated"]
     varied = logged.std() > 0 and simulated.std() > 0
     return {

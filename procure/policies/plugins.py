@@ -18,6 +18,8 @@ SEAMS = "procure.seams"
 one and becomes a base of the policy's parameters where the name is chosen. A name without a dot is such a subclass that
 any composed policy takes on where one of its parameters is given.
 """
+ACCOUNTS = "procure.accounts"
+"""The group of accounts of why jobs waited; ``log`` names an object like `procure.account.entries.LogAccount`."""
 _OWN = "procure."
 
 

@@ -11,6 +11,7 @@ from procure.objectives import Quantity
 from procure.recommender.confidence import Confidence
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
+from procure.recommender.waited import UNKNOWN, Waited
 from procure.sweep.results import StudyResults, workloads_of
 from procure.text import Shown, counted
 
@@ -42,6 +43,8 @@ class Recommendation(Shown):
         Whether predictions were simulated to confirm the list.
     n_failed
         How many confirming runs failed; their packages stay predicted.
+    waited
+        What the first package cuts of the waiting in the log, and how close a replay of today comes to it.
     """
 
     results: StudyResults
@@ -55,6 +58,7 @@ class Recommendation(Shown):
     about: tuple[str, ...]
     verified: bool
     n_failed: int = 0
+    waited: Waited = UNKNOWN
 
     @property
     def case(self) -> Case:

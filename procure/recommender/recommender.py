@@ -22,6 +22,7 @@ from procure.recommender.learning import Note, learn_values, simulator, values_o
 from procure.recommender.outlook import about_futures, about_saturation
 from procure.recommender.rank import confirm_list, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.waited import Waited, fidelity_of, waiting_cut
 from procure.recommender.waiting import about_owners, about_waiting
 from procure.study import Study, load_study
 from procure.sweep.results import PUBLISHED, RULES, RUNS_ALL, StudyResults, load_results
@@ -124,7 +125,16 @@ def recommend(
     )
     if front is None:
         done = replace(done, confidence=assess(results, values, criteria, ranking, n, resamples, seed))
+    done = replace(done, waited=_waited(done))
     return replace(done, about=tuple(_notes(done, asked, n_before, n_before - n_sampled, failures)))
+
+
+def _waited(done: Recommendation) -> Waited:
+    """Say what the first package cuts of the waiting in the log, and how close a replay is; of a front only that."""
+    first = int(done.ranking["row"].iloc[0])
+    if done.front is not None or not done.package_values.simulated[first]:
+        return fidelity_of(done.results)
+    return waiting_cut(done.results, done.results.counts[first])
 
 
 def with_front(done: Recommendation, axes: Sequence[Quantity]) -> Recommendation:
@@ -145,6 +155,7 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     others = done.ranking.loc[~done.ranking["simulated"], "mean_wait_time"]
     # Who waits, and which other package is as good, comes first: the rest is where that comes from.
     found = about_waiting(done) if done.front is None else []
+    found += done.waited.sentences()
     found += [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
     found += notes.about_criteria(values, criteria)
     if criteria.need_runs:  # where nothing is left to predict, models are of no account

@@ -218,12 +218,13 @@ def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, An
     waits, found = waits_of(done, rows), list[dict[str, Any]]()
     for i, row in enumerate(rows):
         if not done.package_values.simulated[row]:
-            found.append({"by_class": [], "targets": [], "concentration": None})
+            found.append({"by_class": [], "targets": [], "concentration": None, "account": None, "fidelity": None})
             continue
         whole = of_all(done, waits, i)
         found.append(
             {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
             | {"by_class": by_class(done, waits, i), "targets": against_targets(done, int(row))}
             | {"concentration": concentration(done, int(row)) if i == 0 else None}
+            | (done.waited.to_dict() if i == 0 else {"account": None, "fidelity": None})
         )
     return found

@@ -18,6 +18,7 @@ from procure.progress import silent
 from procure.recommender.changes import NO_GPUS, Changes, asks_gpus, jobs_of, parse_gpu_share
 from procure.recommender.learning import Note
 from procure.recommender.other_budget import best_package, study_with_budget, with_budget
+from procure.recommender.waited import UNKNOWN, Waited, fidelity_of
 from procure.study import Study
 from procure.study.plan import verify_policies
 from procure.sweep.results import StudyResults, load_results
@@ -45,6 +46,8 @@ class WhatIf(Shown):
         (`procure.comparison.rule_waits.rule_waits`).
     conclusion
         Under changed rules: what they do, in a sentence.
+    waited
+        How close a replay of today comes to the log.
     """
 
     study: str
@@ -53,6 +56,7 @@ class WhatIf(Shown):
     limits: str
     waits: pd.DataFrame | None = None
     conclusion: str = ""
+    waited: Waited = UNKNOWN
 
     @property
     def title(self) -> str:
@@ -61,10 +65,10 @@ class WhatIf(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Which other package is recommended, where the budget is another, and how many jobs are cut."""
+        """Which package another budget recommends, how many jobs are cut, and how close a replay comes to the log."""
         others = self.table[self.table["package_id"] != self.package_id]
         chosen = [f"{row.situation}: {row.package_id} is recommended" for row in others.itertuples()]
-        return [*chosen, self.limits, *filter(None, [self.conclusion])]
+        return [*chosen, self.limits, *filter(None, [self.conclusion]), *self.waited.sentences()]
 
     def shown(self) -> pd.DataFrame:
         """Return the situations as a table for people."""
@@ -148,7 +152,7 @@ def what_if(
     table = try_changes(results, counts, changes, note)
     names = [case.name for case in results.cases]
     limits = about_limits(results.plan, counts, names, results.policy, "this package as it is")
-    found = WhatIf(results.plan.study.name, package, table, limits)
+    found = WhatIf(results.plan.study.name, package, table, limits, waited=fidelity_of(results))
     if not rules:
         return found
     waits = waits_under_rules(results, counts, replace(changes, growth=None, gpu_jobs=None, gpu_share=None))

@@ -203,6 +203,8 @@ class Cuts:
         Whether it says which class waits longest, and why another package is surer.
     few
         Whether it warns of few jobs that make most of the waiting.
+    waited
+        Whether it says how much of the waiting in the log the first choice cuts.
     """
 
     ranks: bool = False
@@ -212,6 +214,7 @@ class Cuts:
     gains: bool = True
     classes: bool = True
     few: bool = True
+    waited: bool = True
 
 
 @dataclass(frozen=True)
@@ -371,6 +374,7 @@ CUTS = (
     Cuts(True, 1, briefly, bars=2, gains=False),
     Cuts(True, 1, briefly, bars=1, gains=False, classes=False),
     Cuts(True, 1, briefly, bars=1, gains=False, classes=False, few=False),
+    Cuts(True, 1, briefly, bars=1, gains=False, classes=False, few=False, waited=False),
 )
 """From the whole page to the shortest; the first that is short enough is taken."""
 
@@ -392,6 +396,7 @@ def _brings(done: Recommendation, against: Compared, cuts: Cuts, few: dict[str, 
         other = against.against.removesuffix(" of the same budget") if cuts.ranks else against.against
         text += f"; {other}, {told(here['before_mean'])} and {told(here['before_p95'])}"
     lines.append(text)
+    lines += done.waited.brief() if cuts.waited else []
     lines += few_make_most(few, cuts.ranks)[:1] if cuts.few and few is not None else []
     if cuts.gains and (gains := against.gains_most()) is not None:
         lines.append(f"jobs of {gains.replace('-', ' to ')} CPU{'' if gains == '1' else 's'} gain most")
