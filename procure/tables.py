@@ -79,10 +79,15 @@ _KINDS = {"int": "i", "float": "f"}
 """NumPy's letter of each dtype of a schema's numbers."""
 
 
+def _listed(values: pd.Series) -> list:
+    """Return the values, one by one where they stand in Arrow's memory: text that is none is refused as such then."""
+    return values.tolist() if values.dtype == object else list(values)
+
+
 def _is_missing(values: pd.Series) -> np.ndarray:
     missing = np.asarray(values.isna())
     if values.dtype == object or pd.api.types.is_string_dtype(values.dtype):
-        missing = missing | np.array([str(value).strip() in _NOTHING for value in values.tolist()], dtype=bool)
+        missing = missing | np.array([str(value).strip() in _NOTHING for value in _listed(values)], dtype=bool)
     return missing
 
 
@@ -142,7 +147,7 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     if column.dtype == "str":
         if column.required and column.default is None and column.name != "reason":
             refuse(missing, f"the value is missing; {column.meaning}", show=False)
-        text = ["" if gone else str(value) for gone, value in zip(missing.tolist(), values.tolist(), strict=True)]
+        text = ["" if gone else str(value) for gone, value in zip(missing.tolist(), _listed(values), strict=True)]
         if column.longest is not None:
             refuse(
                 [len(one) > column.longest for one in text],

@@ -283,6 +283,7 @@ def everything(path: Path) -> PackageValues:
     return values_of(loaded, Criteria(axes=(*every, OBJECTIVES["energy"])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["p95-wait", "slowdown", "max-wait", "regret-max", "cost-per-job", "energy"])
 def test_the_command_finds_the_best_by_any_objective(swept, truth, objective):
     """Half of the packages are simulated before; the first of the list is the best of all."""
@@ -356,6 +357,7 @@ def test_predictions_keep_their_range_under_any_objective_and_constraint(larger,
     assert all("objective_low" in one and "slowdown" in one["constrained_intervals"] for one in rows)
 
 
+@pytest.mark.slow
 def test_packages_that_leave_jobs_out_keep_their_model_under_a_constraint(tmp_path):
     """None of their mean waits is unknown where enough of them were simulated, as in the plain list."""
     jobs = generate(3, 150)
@@ -510,6 +512,7 @@ def test_a_model_no_better_than_a_constant_predicts_nothing(rmse):
     assert values.filled("mean_wait_time")[:, 2].tolist() == [1.5, 4.0]
 
 
+@pytest.mark.slow
 def test_a_short_list_is_simulated_whole_where_no_model_is_any_good(tmp_path):
     """And neither the list nor an explanation shows the model."""
     path = made(tmp_path)
@@ -528,6 +531,7 @@ def test_an_existing_system_that_already_runs_everything_is_said(calm):
     assert "the existing nodes run every job without any purchase; the mean wait is then 0 s" in ask(calm).stderr
 
 
+@pytest.mark.slow
 def test_the_report_shows_the_front_and_what_the_list_is_in_the_order_of(swept, tmp_path):
     """With knee, recommendation and energy; and by the study's own objective where it has one."""
     out = tmp_path / "report.html"

@@ -75,6 +75,7 @@ def test_no_significance_of_few_parts_or_of_copies_of_one_workload():
     assert "not independent" in copies.caveat
 
 
+@pytest.mark.slow
 def test_what_is_cut_at_its_limit_is_said(files, procure):
     """Both commands say that jobs end at their limit, or do not, and how many were cut."""
     folder, tables = files

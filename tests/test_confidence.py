@@ -137,6 +137,7 @@ def run(*words: str) -> tuple[str, str]:
     return found.stdout, found.stderr
 
 
+@pytest.mark.slow
 def test_recommend_says_what_cannot_be_told_apart():
     """One day: bursts are resampled, by seed; the sentences and the columns agree."""
     words = ["recommend", str(swept()), "-k", "5", "--resamples", "6", "--format", "json"]
@@ -149,6 +150,7 @@ def test_recommend_says_what_cannot_be_told_apart():
     assert all(0 <= one["chance_top"] <= 1 for one in plain if not one["simulated"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["p95-wait", "regret-max"])
 def test_every_objective_is_resampled(objective: str):
     """Two equal packages under any objective are alike; ranks are those of the objective's resampled values."""
@@ -163,6 +165,7 @@ def test_every_objective_is_resampled(objective: str):
     assert json.loads(price[0])[0]["rank_low"] is None
 
 
+@pytest.mark.slow
 def test_packages_that_leave_other_jobs_out_are_not_compared():
     """The mean wait of fewer jobs is no better: beyond the packages that run as many, nothing is said of the order."""
     done = recommend(swept(5), k=4)
@@ -228,6 +231,7 @@ def test_sentences_on_packages_that_are_all_alike_do_not_contradict_each_other()
     assert apart.startswith("the first package is better than every other of the first 3:")
 
 
+@pytest.mark.slow
 def test_several_days_are_resampled_as_days():
     """Five days: a range for another day is stated with the probability that five days allow."""
     _, err = run("recommend", str(swept(5)), "-k", "3", "--format", "json")

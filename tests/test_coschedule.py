@@ -104,6 +104,7 @@ def check_bounds(sizes):
     assert (found["excess_mean"] + 2 * found["excess_se"] <= found["bound"]).all()
 
 
+@pytest.mark.slow
 def test_excess_risk_stays_below_its_bound():
     """Mean excess and two standard errors of 30 seeds, T = 100 and 1,000, drawn and adversarial losses."""
     check_bounds([100, 1000])
@@ -216,6 +217,7 @@ def test_every_mode_learns_something():
         assert learner.round_risk.any() or learner.sums.any()
 
 
+@pytest.mark.slow
 def test_commands(procure, tmp_path):
     """`example` writes tables that `simulate` reads; `regret` prints the fields that scripts rely on."""
     jobs, nodes = tmp_path / "w.parquet", tmp_path / "n.csv"

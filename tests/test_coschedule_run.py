@@ -76,6 +76,7 @@ def shell(text: str, mark: str) -> list[str]:
     return ["bash", "-c", f": {mark}; {text}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_the_guest_gets_no_more_than_its_quota(driver):
     """Two CPU-bound commands on one CPU: neither exceeds its share, and both get something."""
@@ -139,6 +140,7 @@ def test_interrupted_everything_is_put_away_and_the_log_is_written(driver, numbe
     assert len(pd.read_csv(log)) >= 2
 
 
+@pytest.mark.slow
 def test_a_donor_in_danger_takes_its_cores_back(mark):
     """Whenever the donor would miss its limit, the next quota is 0; it tells its own progress."""
     work = "for i in range(4000):\n print(f'step {i}/4000', flush=True)\n for k in range(20000): k * k"
@@ -153,6 +155,7 @@ def test_a_donor_in_danger_takes_its_cores_back(mark):
     assert "<svg" in draw(found.log)
 
 
+@pytest.mark.slow
 def test_measure_fits_the_contention_of_two_commands():
     """The shares of a quota are measured, and an overhead is fitted."""
     found = measure(SPIN, SPIN, Measuring(seconds=1, n_cpus=1, quotas=(0.5,)))

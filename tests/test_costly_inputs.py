@@ -97,6 +97,7 @@ def workloads(folder: Path) -> None:
     assert len(check_study(path)[0].workloads) == 999
 
 
+@pytest.mark.slow
 def test_a_small_input_costs_little(tmp_path):
     """Within the limits of the process, each is read or refused in one sentence."""
     done = subprocess.run([sys.executable, __file__, str(tmp_path)], capture_output=True, text=True, timeout=550)

@@ -48,6 +48,7 @@ def calls() -> list[tuple[str, str, ast.Call]]:
     ]
 
 
+@pytest.mark.slow
 def test_the_walk_finds_calls():
     """A guard against an empty walk."""
     assert len(calls()) > 5000
@@ -183,6 +184,7 @@ def test_names_of_jobs_and_nodes_are_only_names(tmp_path, monkeypatch, words):
     harmless(*words.split())
 
 
+@pytest.mark.slow
 def test_names_in_a_queue_are_only_names(tmp_path, monkeypatch):
     """Jobs, users and partitions of a log, of what squeue printed, and of a model trained on them."""
     monkeypatch.chdir(tmp_path)
@@ -202,6 +204,7 @@ def test_names_in_a_queue_are_only_names(tmp_path, monkeypatch):
     harmless("queue", "update", "jobs.parquet", "--model", "site.model", "--out", f"{EVIL}.model")
 
 
+@pytest.mark.slow
 def test_names_of_quotes_are_only_names(tmp_path, monkeypatch):
     """Types, categories and vendors, where packages are listed, ranked, explained, changed and searched."""
     monkeypatch.chdir(tmp_path)

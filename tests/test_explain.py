@@ -185,6 +185,7 @@ def test_two_packages_are_compared_in_one_sentence(waits: tuple[float, float], s
     assert comparison_sentences(one, other) == [said]
 
 
+@pytest.mark.slow
 def test_explain_and_against():
     """One JSON document with both packages; the sentences name what jobs lack and who is better."""
     plan = load_plan(load_study(swept()))
@@ -255,6 +256,7 @@ def test_an_unknown_package_is_one_line_with_the_nearest():
     assert (find_package(plan, turned) == find_package(plan, known)).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["best-fit", "fcfs", "easy"]))
 def test_the_compiled_loop_books_what_the_plain_rule_books(seed: int, policy: str):

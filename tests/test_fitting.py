@@ -126,6 +126,7 @@ def test_without_a_site_both_are_easy():
     assert starts[0] == starts[1] == starts[2]
 
 
+@pytest.mark.slow
 def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
     """Users whose jobs wait 1 to 10,000 s with room: fitted to the first part, the replay of the last is far closer."""
     jobs, nodes = log_of(1500), nodes_of(60)
@@ -154,6 +155,7 @@ def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
     assert fidelity(late, again) == easy
 
 
+@pytest.mark.slow
 def test_where_nothing_helps_the_policies_are_easy():
     """A log that EASY made shows no rule that brings a replay closer."""
     jobs, nodes = log_of(600, span=5 * DAY), nodes_of(6)

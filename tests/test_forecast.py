@@ -96,6 +96,7 @@ def test_published_confidence_on_paper():
     assert by_length(f, survival=True)[-1] == pytest.approx(0.7299, abs=1e-4)  # P(L >= 1.5), sigma = sqrt(2/3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_only_what_was_known_counts(mode, monkeypatch):
     """Cutting the log at a moment changes no confidence of a forecast made until then, recalibrated ones too."""
@@ -118,6 +119,7 @@ def test_only_what_was_known_counts(mode, monkeypatch):
     assert mode != "boosted" or sum(n_moved) > 200
 
 
+@pytest.mark.slow
 def test_months_use_only_what_was_known():
     """Cutting the log changes no boosted confidence of a month that was stated until then, nor of a shorter lag."""
     jobs = habits(days=66, n_users=12)
@@ -219,6 +221,7 @@ def test_rank_within_groups_on_paper():
     assert np.isnan(auc_within(sure, came, np.arange(5)))
 
 
+@pytest.mark.slow
 def test_habits_are_forecast_and_shuffled_ones_are_not():
     """Where users differ in how often they come, the model knows; against shuffled outcomes it knows nothing."""
     found = evaluate(habits(days=60, n_users=20), modes=("hazard", "boosted"))

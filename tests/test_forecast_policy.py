@@ -137,6 +137,7 @@ def forecast_rows(e):
     return [row | {"came": None if row["came"] == FAR else row["came"]} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("control", ["learnt", "exact", "shuffled"])
 def test_pool_equals_its_twin(control):
     """Starts are those of the slow twin, second for second, whatever was expected."""
@@ -159,6 +160,7 @@ def test_pool_equals_its_twin(control):
     assert changed  # what was expected mattered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("control", ["learnt", "exact", "shuffled"])
 def test_shared_nodes_equal_their_twin(control):
     """On shared nodes of several kinds starts and nodes are those of the slow twin, whatever was expected."""

@@ -49,6 +49,7 @@ def study(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_each_rule_chooses_and_is_judged_against_hindsight(study):
     """Every rule has a row; its ratio is its wait over the least of all, both at least a minute."""
     table = forward(study, [CUT], n_packages=40).table
@@ -64,6 +65,7 @@ def test_each_rule_chooses_and_is_judged_against_hindsight(study):
         assert 0 <= chance["best_chance"] <= 1 and chance["low_wait_time"] <= chance["high_wait_time"]
 
 
+@pytest.mark.slow
 def test_no_rule_sees_what_comes_after_the_cut(study):
     """With other run times after the cut the choices are the same, and only the judgement differs."""
     before = forward(study, [CUT], n_packages=30).table
@@ -114,6 +116,7 @@ def test_a_cut_outside_the_log_is_refused(study, cut):
     assert ("three weeks" in str(error.value)) != (cut == "soon")
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_rows_that_scripts_rely_on(study, procure, tmp_path):
     arguments = ["evaluate", str(study), "--forward", "--cut", CUT, "--packages", "12", "--runs", "50"]
     code, out, err = procure(*arguments, "--format", "json", "--plot", str(tmp_path / "forward.svg"))
@@ -138,6 +141,7 @@ def test_what_the_backtest_does_not_use_is_refused(study, procure, more):
     assert code == 2 and more[0] in err and "does not use it" in err
 
 
+@pytest.mark.slow
 def test_how_flat_the_top_is_and_whether_halves_agree_is_said(study, monkeypatch):
     """The share within 1.2 times the best is counted; the second half's waits reversed, the halves disagree wholly.
 

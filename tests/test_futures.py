@@ -108,6 +108,7 @@ def test_the_same_seed_gives_the_same_jobs():
     assert not drawn(jobs, draws=1, seed=8)[0].equals(same[0][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spreads", [{"load_spread": 0}, {"load_spread": 0.3}, {"class_spread": 0.2, "user_spread": 0.3}]
 )

@@ -20,6 +20,7 @@ def test_altered_files_are_read_or_refused(n):
     assert min(read, refused) > n / 10, "some alterations matter, and some do not"
 
 
+@pytest.mark.slow
 def test_a_fault_is_seen(tmp_path):
     """What is neither read nor refused is named: another exception, a process that ends; the next file is read."""
     texts = {

@@ -112,6 +112,7 @@ def test_seams_of_another_package_go_by_one_grammar(theirs):
         catalog.spec("easy:order=widst")
 
 
+@pytest.mark.slow
 def test_the_same_source_runs_in_plain_python(tmp_path):
     """Without Numba's compiler the same classes give the same schedule."""
     code = """
@@ -169,6 +170,7 @@ def test_pairs_that_make_no_sense_are_refused_by_name(policy, reason):
         catalog.spec(policy)
 
 
+@pytest.mark.slow
 def test_a_plan_of_every_job_isolates_links():
     """Conservative backfilling on links of a job's own: the verifier finds no shared link, and every job runs."""
     from procure.topology.fat_tree import make_nodes

@@ -106,6 +106,7 @@ def entry_points() -> dict[str, dict[str, str]]:
     return settings["project"]["entry-points"]
 
 
+@pytest.mark.slow
 def test_entry_points_exist_and_are_of_the_rooms_that_plug_in(graph):
     """Each entry point names a module that is there, of an optional room or its command."""
     targets = [value.partition(":")[0] for group in entry_points().values() for value in group.values()]
@@ -124,6 +125,7 @@ def test_no_core_module_knows_an_optional_room(graph):
     } == {}
 
 
+@pytest.mark.slow
 def test_the_core_loads_no_optional_room():
     """Neither `procure recommend` nor EASY, whose estimates another room offers, loads a room that plugs in."""
     code = f"""
@@ -172,6 +174,7 @@ def test_only_the_command_line_imports_the_command_line(graph):
     assert [name for name, others in outside.items() if any(o.startswith("procure.cli") for o in others)] == []
 
 
+@pytest.mark.slow
 def test_no_field_of_a_kernel_has_the_name_of_a_seam_method():
     """Compiled code reads such a field of a named tuple as the method, once the seams are imported."""
     fields = {

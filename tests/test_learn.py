@@ -201,6 +201,7 @@ def _run(jobs, nodes):
     return ready, run_prepared(ready, "sjf")
 
 
+@pytest.mark.slow
 def test_the_search_finds_what_sjf_cannot_know():
     """Where long requests run short, a search beats sjf; the same seed gives the same numbers; its curve only falls."""
     _, _, days = laid_out()

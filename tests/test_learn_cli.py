@@ -37,6 +37,7 @@ def files(tmp_path):
     return tmp_path, ("--jobs", tmp_path / "jobs.parquet", "--nodes", tmp_path / "nodes.csv")
 
 
+@pytest.mark.slow
 def test_train_then_describe_evaluate_and_use(procure, files):
     """A policy is trained on some days, described, judged on others, and runs by name wherever policies run."""
     folder, tables = files
@@ -81,6 +82,7 @@ def test_train_then_describe_evaluate_and_use(procure, files):
     assert code == 0 and f"learned:file={policy}" in out
 
 
+@pytest.mark.slow
 def test_the_same_seed_writes_the_same_bytes(procure, files):
     """Seed, generations and tables fix every byte of the file."""
     folder, tables = files

@@ -36,6 +36,7 @@ def first_fit(file):
     return with_seams(Skipping, given)(**given)
 
 
+@pytest.mark.slow
 @FEW
 @given(seed=st.integers(0, 10**6))
 def test_on_the_first_node_it_equals_the_slow_twin_of_the_policy(seed, tmp_path_factory):

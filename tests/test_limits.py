@@ -62,6 +62,7 @@ def refused(words: str, *arguments: object, code: int = 1) -> None:
     assert gigabytes < 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
 def test_decompression_bomb(tmp_path, suffix, pack):
     """A compressed log that unpacks to far more than logs do is refused before it is unpacked."""
@@ -84,6 +85,7 @@ def test_decompression_bomb(tmp_path, suffix, pack):
     )
 
 
+@pytest.mark.slow
 def test_log_that_compresses_well_is_read(tmp_path):
     """Ten megabytes that are mostly alike are no bomb, in any number of pieces."""
     content = b"1 2 3\n" * 2_000_000
@@ -99,6 +101,7 @@ def test_log_that_compresses_well_is_read(tmp_path):
         read_bytes(path)
 
 
+@pytest.mark.slow
 def test_node_lists(tmp_path, monkeypatch):
     """A node list of 10^11 names, and a log of many lists of a million, are refused."""
     path = tmp_path / "log.psv"
@@ -142,6 +145,7 @@ def test_retired_nodes(tmp_path):
     refused("at most 1,000,000", "quotes", "nodes", tmp_path / "nodes.csv", "--retire", "n[01-99999999999]")
 
 
+@pytest.mark.slow
 def test_loads_and_made_up_days(tmp_path):
     """A load of 10^9, or one that makes too many jobs, and a day of 10^12 jobs are refused."""
     jobs, out = tmp_path / "jobs.csv", tmp_path / "o.csv"
@@ -295,6 +299,7 @@ def test_a_list_ends_where_it_takes_longer_than_so_many_packages_of_few_types():
         list(blocks(offered(lots, budget_usd=700, one_vendor_per_lot=True), work=Work(1_000)))
 
 
+@pytest.mark.slow
 def test_more_types_than_python_calls_itself_can_stand_in_a_package():
     """Of 1,100 types of which the budget allows one node, there is a package each."""
     found = list(blocks(offered(many_types(1100, price_usd=[900.0] * 1100), budget_usd=1000)))

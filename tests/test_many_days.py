@@ -205,6 +205,7 @@ def swept(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_evaluate_judges_the_days_together(procure, swept):
     """The study's threshold, or those given; one JSON document; what was learnt is kept and taken up again."""
     code, out, err = procure("evaluate", swept, "--format", "json")
@@ -222,6 +223,7 @@ def test_evaluate_judges_the_days_together(procure, swept):
     assert [path.stat().st_mtime_ns for path in kept] == times
 
 
+@pytest.mark.slow
 def test_evaluate_refuses_what_cannot_be(procure, swept, tmp_path):
     """A workload that is not there, and hits over the days of a study with one."""
     code, _, err = procure("evaluate", swept, "--train-on", "monda")

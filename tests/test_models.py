@@ -129,6 +129,7 @@ def test_it_learns_repeats_and_survives_storage(kind, tmp_path):
         assert archive.namelist() == ["head.json", "arrays.npz", "trees.ubj"]
 
 
+@pytest.mark.slow
 def test_threads_do_not_change_the_predictions():
     """One thread and two give the same."""
     packages = make_packages(300)

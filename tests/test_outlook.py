@@ -66,6 +66,7 @@ def guessed(values, wait, able):
     return np.exp(log.mean(axis=0) + model.predict(x[~here])).min(axis=0)
 
 
+@pytest.mark.slow
 def test_chances_are_counted_over_the_same_futures(swept):
     """Each figure as the waits give it, future by future; what was not simulated may be the best as well."""
     done = recommend(swept, k=4)
@@ -102,6 +103,7 @@ def test_chances_are_counted_over_the_same_futures(swept):
         assert table["outlook_high"][place] <= wait[:, row].max()
 
 
+@pytest.mark.slow
 def test_chances_over_futures_are_those_of_periods_drawn_from_them(swept):
     """By the objective asked for; packages that were not simulated are among those that may be better."""
     values = recommend(swept, k=4).package_values
@@ -139,6 +141,7 @@ def test_near_is_more_than_best():
     assert near.all(axis=0).tolist() == [True, True, False, False] == near.any(axis=0).tolist()
 
 
+@pytest.mark.slow
 def test_the_command_prints_them(swept, procure):
     code, out, err = procure("recommend", str(swept), "-k", "2", "--format", "json")
     assert code == 0, err
@@ -148,6 +151,7 @@ def test_the_command_prints_them(swept, procure):
         assert 0 <= row["saturation_chance"] <= 1 and 0 <= row["best_chance"] <= 1
 
 
+@pytest.mark.slow
 def test_a_first_package_that_saturates_is_named(tmp_path):
     """A log of weeks that no package of the budget can do: the list says that its mean wait means nothing."""
     path = tmp_path / "study.toml"
@@ -161,6 +165,7 @@ def test_a_first_package_that_saturates_is_named(tmp_path):
     assert any("saturates on all" in line for line in done.notes)
 
 
+@pytest.mark.slow
 def test_what_was_simulated_is_not_overruled_by_a_prediction(swept):
     """A package that ran on some futures only counts there by its runs, elsewhere by what a model expects."""
     values = recommend(swept, k=4).package_values

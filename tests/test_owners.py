@@ -66,6 +66,7 @@ def by_hand(jobs: pd.DataFrame, strict: bool) -> list[int]:
     return start
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(

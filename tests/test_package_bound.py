@@ -46,6 +46,7 @@ def check_bound(quotes: pd.DataFrame, rules: PackageRules, bins: int) -> None:
 FINENESS = st.sampled_from([100, 1000, 50_000])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(published_cases(), FINENESS)
 def test_there_are_never_fewer_packages_than_the_bound(case: tuple[list[dict], PackageRules], bins: int) -> None:
@@ -53,6 +54,7 @@ def test_there_are_never_fewer_packages_than_the_bound(case: tuple[list[dict], P
     check_bound(check_quotes(pd.DataFrame(case[0])), case[1], bins)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(vendor_cases(), FINENESS)
 def test_nor_with_lots_discounts_and_several_types_of_a_category(case: tuple[list[dict], dict], bins: int) -> None:
@@ -60,6 +62,7 @@ def test_nor_with_lots_discounts_and_several_types_of_a_category(case: tuple[lis
     check_bound(check_quotes(pd.DataFrame(case[0])), PackageRules(**case[1]), bins)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rules",
     [
@@ -77,6 +80,7 @@ def test_the_bound_is_near_the_number(rules: dict[str, object]) -> None:
     assert n > 100 and 0.9 * n <= least_number(offer) <= n
 
 
+@pytest.mark.slow
 def test_a_number_beyond_any_list_is_exact_where_prices_are_multiples() -> None:
     """Three hundred prices in steps of $2: as many packages as Python's whole numbers count."""
     prices = range(300, 900, 2)

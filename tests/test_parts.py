@@ -34,6 +34,7 @@ def study(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_the_money_of_every_year_adds_up(study):
     """What is bought costs its list price less the fall; what is left is kept; all now spends at once."""
     done = plan_purchases(study, 3, 60_000, price_fall=0.2, **QUICK)
@@ -52,6 +53,7 @@ def test_the_money_of_every_year_adds_up(study):
     assert done.parts.table["n_nodes"].iloc[-1] == 3 + bought
 
 
+@pytest.mark.slow
 def test_nodes_that_retire_are_gone_from_their_year_on(study):
     done = plan_purchases(study, 3, 60_000, retire={2: ["old"]}, **QUICK)
     n = done.now.table["n_nodes"].to_numpy()
@@ -72,6 +74,7 @@ def test_a_run_that_fails_is_named_with_its_year(study, monkeypatch):
         plan_purchases(study, 2, 60_000, **QUICK)  # the third call is the second year's first future
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_plan(study):
     one, other = (plan_purchases(study, 2, 60_000, seed=4, **QUICK).table for _ in range(2))
     pd.testing.assert_frame_equal(one, other)
@@ -102,6 +105,7 @@ def test_bad_arguments_are_named(study, arguments, name):
     assert error.value.argument == name
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_to_buy_when(study, procure):
     command = [
         "plan",

@@ -85,6 +85,7 @@ def test_lengths_of_time(seconds, said):
     assert duration(seconds) == said
 
 
+@pytest.mark.slow
 def test_people_read_hours_and_programs_seconds(procure):
     """The same list: waits in hours and minutes in the table, seconds under the same keys as ever in JSON."""
     table = procure("recommend", swept(), "-k", 2, "--resamples", 0)[1]

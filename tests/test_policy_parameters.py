@@ -92,6 +92,7 @@ def test_a_truth_is_no_number_and_a_key_is_given_once(policy, parameters, messag
         catalog.spec(policy, parameters)
 
 
+@pytest.mark.slow
 def test_parameters_reach_the_schedule_by_every_door(procure, tmp_path):
     """A depth of two, given in five ways, gives one schedule, and it is not that of depth one."""
     jobs, nodes = case()
@@ -220,6 +221,7 @@ def installed(tmp_path, monkeypatch):
     plugins.offered.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_package_brings_policies(installed, procure, tmp_path):
     """A plain and a compiled policy of an installed package are listed, described and simulated with parameters."""
     jobs, nodes = job_table(submit_time=[0, 0], run_time=[5, 5]), node_table(3, cpus=2)

@@ -178,6 +178,7 @@ def most_one_by_one(counts: np.ndarray, j: int, budget_cents: int, quotes: pd.Da
     return -1
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(discounts, max_size=4),

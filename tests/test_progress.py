@@ -45,6 +45,7 @@ def heard():
     assert not recorder._open
 
 
+@pytest.mark.slow
 def test_recommend_report_and_what_if_say_what_they_do(heard, tmp_path):
     """Learning, simulating, resampling, replaying and trying other loads are each heard of while they go on."""
     found = procure.recommend(swept(), k=3, resamples=2)
@@ -57,6 +58,7 @@ def test_recommend_report_and_what_if_say_what_they_do(heard, tmp_path):
     assert heard.count("listing the packages") == 2 and heard[-1] == "simulating packages on day-1"
 
 
+@pytest.mark.slow
 def test_training_of_queue_time_says_how_far_it_is(heard):
     """Features, boosting and the trend are heard of, boosting round by round."""
     training.train(busy_site(900), settings=QUICK)
@@ -136,6 +138,7 @@ run()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "function", "arguments"),
     [

@@ -80,6 +80,7 @@ def test_predict_reads_the_state_of_the_queue(folder: Path) -> None:
     assert json.loads(ranked)[0]["median"] <= json.loads(ranked)[-1]["median"]
 
 
+@pytest.mark.slow
 def test_trend_watch_and_update(folder: Path) -> None:
     """The other commands answer, too."""
     assert json.loads(ask(folder, "trend", "--model", str(folder / "site.model"), "--format", "json"))["direction"]
@@ -96,6 +97,7 @@ def test_trend_watch_and_update(folder: Path) -> None:
     assert (folder / "new.model").is_file()
 
 
+@pytest.mark.slow
 def test_a_log_that_has_grown_is_learnt_from_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--refit-grown trains again at so many per cent of what the boosters learnt from, and says so; below it not."""
     monkeypatch.setattr(training, "Settings", lambda: QUICK)
@@ -109,6 +111,7 @@ def test_a_log_that_has_grown_is_learnt_from_again(folder: Path, monkeypatch: py
     assert "trained again" not in asked(folder, *words, "1")
 
 
+@pytest.mark.slow
 def test_boosters_are_trained_again_by_cost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default at a fifth more than they learnt from, if all of that is at hand; otherwise it is said, by `update`
     and by a caution; --no-refit never."""
@@ -212,6 +215,7 @@ def test_evaluate_judges_the_product_at_its_cadence(folder: Path, monkeypatch: p
     assert "every 7d after" in queue_evaluate._cadence("chronological", "1d", "every 7d")
 
 
+@pytest.mark.slow
 def test_a_replay_can_be_added(folder: Path) -> None:
     """--replay adds its feature to what is judged and to what is trained, and every later question has it."""
     log = str(folder / "jobs.parquet")

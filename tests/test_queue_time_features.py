@@ -108,6 +108,7 @@ def test_the_row_order_of_the_table_does_not_matter() -> None:
     np.testing.assert_allclose(site_features(jobs).loc[turned.index], site_features(turned), rtol=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), data=st.data())
 def test_a_few_jobs_asked_about_have_the_features_that_they_have_among_all(seed: int, data: st.DataObject) -> None:
@@ -164,6 +165,7 @@ def test_a_queue_on_numbers_small_enough_to_check_by_hand() -> None:
     assert by_group.earlier(9).tolist() == [-1, -1, -1, -1]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 400), stretch=st.sampled_from([1, 3000, 100_000]))
 def test_one_question_needs_few_jobs(seed: int, n: int, stretch: int) -> None:

@@ -103,6 +103,7 @@ def slow_curves(raw: np.ndarray, stated: mixture.Stated) -> np.ndarray:
     return curves
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_the_kernel_weighs_as_its_slow_twin(seed: int) -> None:

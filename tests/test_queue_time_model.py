@@ -177,6 +177,7 @@ def test_the_published_pipeline_fits_its_groups_and_resumes_its_sweep(tmp_path: 
         sweep_k(features[:600], wait[:600], [2], log_file=log)
 
 
+@pytest.mark.slow
 def test_a_small_log_is_answered_by_the_average_of_successive_seeds(jobs: pd.DataFrame) -> None:
     """Three members say the mean of what models of their seeds say, and the mean never falls."""
     jobs = jobs[:600]
@@ -204,6 +205,7 @@ def test_members_together_see_no_more_rows_than_one_may(n: int) -> None:
     assert [chosen.n_members(size) for size in (100, 20_000, 20_001, 50_000, 50_001)] == [5, 5, 4, 2, 1]
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_file_at_any_time(
     jobs: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +222,7 @@ def test_a_seed_gives_the_same_file_at_any_time(
     assert one != seed
 
 
+@pytest.mark.slow
 def test_a_model_file_comes_back_small_and_whole(site: store.SiteModel, jobs: pd.DataFrame, tmp_path: Path) -> None:
     """A saved model predicts the same, holds no pickle, and a truncated or foreign file is one clear error."""
     path = tmp_path / "site.model"
@@ -272,6 +275,7 @@ def test_a_request_the_site_cannot_run_is_refused(site: store.SiteModel, request
         check_request(site, request_)
 
 
+@pytest.mark.slow
 def test_an_update_learns_what_became_of_jobs_that_waited(jobs: pd.DataFrame) -> None:
     """Jobs pending when the model was trained are followed; the mixture after an update knows what became of them."""
     submit, start = jobs["submit_time"].to_numpy(), jobs["start_time"].to_numpy(dtype=float)
@@ -300,6 +304,7 @@ def test_a_log_that_leaps_ahead_is_told_to_refit() -> None:
     assert "90 days before" in line and "--refit" in line
 
 
+@pytest.mark.slow
 def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
     """Newer rows join the history, each once however often the log has it; a log without any is refused."""
     site = train(jobs.iloc[:1000], settings=QUICK)
@@ -332,6 +337,7 @@ def test_growth_is_of_the_waits_that_the_boosters_learnt_from(jobs: pd.DataFrame
     assert growth(later, jobs.iloc[900:1400]) == 410 / 400
 
 
+@pytest.mark.slow
 def test_a_refit_learns_from_the_history_and_the_log(jobs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little a log overlaps what is known, all is learnt from, with what became of jobs that waited."""
     seen = jobs.iloc[:1000].copy()
@@ -348,6 +354,7 @@ def test_a_refit_learns_from_the_history_and_the_log(jobs: pd.DataFrame, monkeyp
     assert len(given[-1]) == 1510
 
 
+@pytest.mark.slow
 def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.DataFrame) -> None:
     """It may end before the model's own log does; one that tells of nothing that waited or ran is refused."""
     seen = jobs.iloc[:1000].copy()
@@ -362,6 +369,7 @@ def test_a_log_that_only_tells_the_end_of_a_waiting_job_is_welcome(jobs: pd.Data
     assert (followed.left == UNKNOWN).sum() == 1
 
 
+@pytest.mark.slow
 def test_boosters_are_trained_again_at_a_cadence(jobs: pd.DataFrame) -> None:
     """Each span is told by boosters that learnt from what had started by its begin; the mixture goes on."""
     once = evaluate(jobs, ["chronological"], ["procure"], settings=QUICK)
@@ -377,6 +385,7 @@ def test_boosters_are_trained_again_at_a_cadence(jobs: pd.DataFrame) -> None:
     assert (first[-1] != other[-1]).any()
 
 
+@pytest.mark.slow
 def test_boosters_are_trained_again_as_the_log_grows(jobs: pd.DataFrame) -> None:
     """At each tenth more that had started by then, each training learns from a tenth more rows than the one before."""
     said: list[str] = []
@@ -428,6 +437,7 @@ def test_a_loss_of_nothing_has_no_ratio() -> None:
     assert np.isnan(held["ratio"]) and np.isnan(held["hindsight"]) and held["best"] == ""
 
 
+@pytest.mark.slow
 def test_an_evaluation_has_every_method_and_deadline(jobs: pd.DataFrame) -> None:
     """Each split and method has a row per deadline, with the naive guesses beside, and ours beats zero."""
     found = evaluate(jobs, ["chronological", "random"], settings=QUICK, k=3)

@@ -299,6 +299,7 @@ def test_what_remains_is_the_rest_of_both_curves(seed: int, waited: float) -> No
             assert pooled(waited + left.curve[0, place]) == pytest.approx(gone + (1 - gone) * level, abs=0.01)
 
 
+@pytest.mark.slow
 def test_watch_says_what_it_leaves_out(site, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """Thirty jobs by default, those that wait longest; --limit and --all show others, and a cut is said."""
     store.save(site, tmp_path / "site.model")

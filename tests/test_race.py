@@ -68,6 +68,7 @@ def test_with_runs_for_all_the_choice_is_the_best_by_the_mean_over_all_futures()
         assert found.n_runs < wait.size  # those that are out did not run on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("score", "worst"), [(as_it_is, 1.1), (by_rank, 2.1)])
 def test_a_tenth_of_the_runs_finds_the_choice_of_all(score, worst):
     """Over 20 fields of 500 packages: in most the very same, elsewhere nearly as good a one (by squares)."""

@@ -32,6 +32,7 @@ def study(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_race_spends_its_runs_where_they_decide(study):
     """Of a field of 200 most are only predicted; fifty run on all six futures and are listed with their means."""
     found = search(study, runs=400, k=5, seed=2)
@@ -80,6 +81,7 @@ def test_a_race_by_anything_else_is_refused(study, more):
         search(study, runs=400, **more)
 
 
+@pytest.mark.slow
 def test_a_race_by_class_lists_by_the_figure_that_the_recommendation_has(study):
     """Two thirds of the rank by all jobs, one by classes, over the past, its parts and the futures by their weights."""
     path = study.with_name("by-class.toml")
@@ -92,6 +94,7 @@ def test_a_race_by_class_lists_by_the_figure_that_the_recommendation_has(study):
     assert done.ranking["objective_value"].head(3).is_monotonic_increasing
 
 
+@pytest.mark.slow
 def test_a_race_is_by_rank_where_the_study_or_the_caller_asks_for_it(study, monkeypatch):
     """What is raced by is what is listed by, whoever asks; the study's own objective does not count beside another."""
     by, given, race = [], [], racing.race
@@ -119,6 +122,7 @@ def test_a_race_is_by_rank_where_the_study_or_the_caller_asks_for_it(study, monk
     assert len(listed) < field.filled.shape[1]
 
 
+@pytest.mark.slow
 def test_a_race_of_runs_that_all_fail_ends_with_an_error(study, monkeypatch):
     def fail(bench, ids, counts):
         table, seconds = simulate_rows(bench, ids, counts)
@@ -131,6 +135,7 @@ def test_a_race_of_runs_that_all_fail_ends_with_an_error(study, monkeypatch):
         search(load_study(study).model_copy(update={"name": "failing"}), runs=400, seed=2)
 
 
+@pytest.mark.slow
 def test_the_command_races_where_there_are_futures(study, procure):
     code, out, err = procure("search", str(study), "--runs", "400", "--seed", "2", "-k", "3", "--format", "json")
     assert code == 0, err

@@ -173,6 +173,7 @@ def run(*arguments: str, code: int = 0) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_confirmed_twice(swept, tmp_path, monkeypatch):
     """What one command has simulated to confirm its list, the next one reads: the same list, without a run."""
     study = tmp_path / "study"
@@ -216,6 +217,7 @@ def test_evaluate_is_one_flat_list(swept):
     assert n_hits == int(0.05 * rows[0]["n_ranked"]) and n_hits in {row["k"] for row in rows}
 
 
+@pytest.mark.slow
 def test_evaluate_against_a_wider_truth(swept):
     """An exhaustive study of the same workload gives hits and regret over all packages that run every job."""
     whole = swept.with_name("whole.toml")
@@ -245,6 +247,7 @@ def test_recommend_confirms_its_list(swept, tmp_path):
     assert "Servers by type" in run("recommend", str(swept))
 
 
+@pytest.mark.slow
 def test_recommend_is_a_function_of_the_library(swept):
     """From a path, a study or its results: the same list as the command's, which says itself as text and HTML."""
     r = procure.recommend(swept, k=3)
@@ -313,6 +316,7 @@ class _Page(HTMLParser):
             self.titles.append(data.strip())
 
 
+@pytest.mark.slow
 def test_the_report_stands_alone(swept):
     """No address, no script but its own, no repeated id, nothing outside; the answer comes first; under 3 MB."""
     path = Path(run("report", str(swept)).strip())
@@ -347,6 +351,7 @@ def test_the_report_stands_alone(swept):
     assert shown in text
 
 
+@pytest.mark.slow
 def test_results_in_a_folder_that_cannot_be_written_to_are_used(swept, monkeypatch):
     """Models are then computed and not kept: recommend and evaluate say what they would have said."""
     told: list[str] = []

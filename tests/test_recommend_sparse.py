@@ -79,6 +79,7 @@ def all_four(path: Path) -> tuple[list[dict[str, object]], str]:
 FEW = "fixed_cost_usd = 22_000\ntypes = { Small = { max_count = 0 } }"
 
 
+@pytest.mark.slow
 def test_a_handful_of_packages_all_simulated_need_no_model(tmp_path):
     """Every package is simulated, fewer than ten of them: all four commands work, by simulated waits."""
     path = make_study(tmp_path, 1, rules=FEW)
@@ -90,6 +91,7 @@ def test_a_handful_of_packages_all_simulated_need_no_model(tmp_path):
     assert "There is no model here: " in text and "so there is none" in text
 
 
+@pytest.mark.slow
 def test_too_few_to_learn_from_are_simulated_instead(tmp_path):
     """One package in nine was swept: the others are simulated, and the list equals the exhaustive one."""
     path = make_study(tmp_path, 9)
@@ -102,6 +104,7 @@ def test_too_few_to_learn_from_are_simulated_instead(tmp_path):
     assert isinstance(done.exception, TableError) and "sweep.sample" in str(done.exception)
 
 
+@pytest.mark.slow
 def test_where_no_package_runs_every_job_all_are_ranked_and_it_is_said(tmp_path):
     """One job asks for more memory than any server has: fewest jobs left out first, and the job is named."""
     jobs = generate(3, 200)
@@ -116,6 +119,7 @@ def test_where_no_package_runs_every_job_all_are_ranked_and_it_is_said(tmp_path)
     assert "No package runs every job" in (tmp_path / "results/s/report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_failed_confirming_run_stays_predicted_and_is_counted(tmp_path, monkeypatch):
     """The run of the favourite fails: no abort, the package is marked, the reason is told."""
     path = make_study(tmp_path, 2)
@@ -167,6 +171,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_study(folder, 2, rules='existing_nodes = "nodes.csv"')
 
 
+@pytest.mark.slow
 def test_what_is_not_in_the_ranking_is_told(swept):
     """Speeds, existing nodes, and a k beyond the list stand in recommend's notes and in the report."""
     rows, err = ask("recommend", swept, "-k", "5000")
@@ -180,6 +185,7 @@ def test_what_is_not_in_the_ranking_is_told(swept):
     assert f"procure train {swept} --policy best-fit\n" in text
 
 
+@pytest.mark.slow
 def test_missing_runs_results_beyond_the_plan_and_unrated_types_are_told(swept):
     """A denser sample asks for runs that are missing; a sparser one leaves results over."""
     text = swept.read_text()
@@ -192,12 +198,14 @@ def test_missing_runs_results_beyond_the_plan_and_unrated_types_are_told(swept):
         swept.write_text(text)
 
 
+@pytest.mark.slow
 def test_types_without_a_spec_rate_are_named_where_a_logged_speed_is_given(tmp_path):
     """Mid has none."""
     path = make_study(tmp_path, 2, jobs=DAY + "\nlogged_speed = 11")
     assert "no speed is given for Mid; run times as logged there" in ask("recommend", path)[1]
 
 
+@pytest.mark.slow
 def test_quotes_without_a_spec_rate_column_are_as_good_as_with_an_empty_one(tmp_path):
     """A logged speed is then said to have no effect, by every stage."""
     path = make_study(tmp_path, 2, jobs=DAY + "\nlogged_speed = 11", sweep=False)
@@ -209,6 +217,7 @@ def test_quotes_without_a_spec_rate_column_are_as_good_as_with_an_empty_one(tmp_
     assert "no speed is given for every type" in ask("recommend", path)[1]
 
 
+@pytest.mark.slow
 def test_evaluate_by_the_published_rule_ranks_all_simulated_packages(tmp_path):
     """The ranked set grows to what was simulated, and the figures equal those shown beside."""
     path = make_study(tmp_path, 1)

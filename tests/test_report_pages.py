@@ -49,6 +49,7 @@ def part(page: str, name: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>", " ", found[0]))
 
 
+@pytest.mark.slow
 def test_the_first_page_has_at_most_150_words_and_one_picture(made: Report):
     """A committee reads what to buy, what it brings and how sure that is on one short page."""
     text = part(made.html, "answer")
@@ -169,6 +170,7 @@ def test_the_bill_adds_up_to_the_price(made: Report):
         assert counts.replace(" ", "") == done.ranking["package_id"].iloc[place].replace(" ", "")
 
 
+@pytest.mark.slow
 def test_the_bill_is_a_table_that_a_purchasing_office_opens(tmp_path: Path):
     """`procure report --bill F.csv` writes the lines and their total; another ending is refused before any work."""
     out = tmp_path / "bill.csv"

@@ -145,6 +145,7 @@ def test_packages_that_cannot_be_told_apart_are_not_called_equal(done: Recommend
     assert said == "these jobs cannot tell it from 2 others, with waits of 1 h 52 min to 6 h 55 min"
 
 
+@pytest.mark.slow
 def test_a_chance_to_be_near_the_best_is_never_below_that_to_be_best(done: Recommendation):
     """In one workload the nearness is not known, and not 0 because the chances were found otherwise."""
     for made in (done, procure.recommend(load_results(swept(), search=True), k=6)):
@@ -238,6 +239,7 @@ def test_further_nodes_of_a_full_package_are_beyond_the_budget():
             assert row["beyond_usd"] > 0
 
 
+@pytest.mark.slow
 def test_a_report_where_no_package_runs_every_job(tmp_path: Path):
     """And some packages are not simulated: nothing is known of them, and no axis becomes NaN."""
     jobs = generate(1, 60)

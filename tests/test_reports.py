@@ -115,6 +115,7 @@ def write_siblings(folder: Path) -> None:
     write_network(schedule.assign(n_nodes=2, end_time=10), nodes, folder / "topology.html", HOSTILE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_report_escapes_hostile_names(reports: dict[str, str], name: str):
     """A name that looks like markup is shown as text in every report, and no report runs or loads anything."""
@@ -127,6 +128,7 @@ def test_a_report_escapes_hostile_names(reports: dict[str, str], name: str):
     assert ids and len(ids) == len(set(ids))
 
 
+@pytest.mark.slow
 def test_jobs_of_the_warm_up_count_nowhere(reports: dict[str, str]):
     """The first page's text, its picture and the list tell one mean wait; classes hold the jobs that count."""
     text = reports["purchase"]
@@ -260,6 +262,7 @@ def test_cells_and_sentences_are_written_for_people():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_library_user_gets_the_report_and_what_it_was_made_from(tmp_path: Path):
     """`procure.report` takes results, writes one file and returns the recommendation, evaluation and explanations."""
     results = load_results(swept(), search=True)
@@ -275,6 +278,7 @@ def test_a_library_user_gets_the_report_and_what_it_was_made_from(tmp_path: Path
     assert refused.value.argument == "policy"
 
 
+@pytest.mark.slow
 def test_a_library_user_gets_the_evaluation():
     """Each workload is judged by itself, or with a threshold all together; a wrong argument is named."""
     results = load_results(swept(2))

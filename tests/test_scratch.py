@@ -47,6 +47,7 @@ def victim(tmp_path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_local_workers_leave_a_planted_folder_alone(tmp_path, victim, monkeypatch):
     """Another user's dask-scratch-space is not used; what is used is ours alone, and gone afterwards."""
     public = plant(tmp_path, victim)
@@ -63,6 +64,7 @@ def test_local_workers_leave_a_planted_folder_alone(tmp_path, victim, monkeypatc
     assert [path.name for path in public.iterdir()] == ["dask-scratch-space"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["scheduler", "worker"])
 def test_scheduler_and_worker_of_a_job_leave_a_planted_folder_alone(tmp_path, victim, role):
     """So do those that queued jobs and sweep.sbatch start."""

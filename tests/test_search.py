@@ -120,6 +120,7 @@ def test_a_search_ends_when_the_list_is_stable_and_when_everything_is_simulated(
     assert done.ended == "exhausted" and len(known) == len(field.all)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [True, False])
 def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, listed: bool) -> None:
     """Interrupted in a round, ended by a small budget, or in one go: the same packages in the same order."""
@@ -202,6 +203,7 @@ def found(path: Path, **asked: object) -> SearchResult:
     return search(path, **{"runs": 120, "stable_rounds": 0} | asked)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_again(tmp_path: Path) -> None:
     path = make_study(tmp_path, budget="250_000", n_jobs="400")
     first = found(path)
@@ -220,6 +222,7 @@ def test_a_search_of_a_study_gives_what_the_sweep_gives_and_computes_nothing_aga
     assert waits.is_monotonic_increasing
 
 
+@pytest.mark.slow
 def test_what_the_sweep_has_simulated_is_known_and_free(tmp_path: Path) -> None:
     path = make_study(tmp_path, budget="250_000", n_jobs="400", sample="7")
     swept = set(serial_results(path)["package_id"])
@@ -236,6 +239,7 @@ def _result_schema() -> object:
     return RESULT
 
 
+@pytest.mark.slow
 def test_another_method_uses_stored_answers_and_says_if_they_hold_better(tmp_path: Path) -> None:
     path = make_study(tmp_path, budget="250_000", n_jobs="400")
     found(path)
@@ -288,6 +292,7 @@ def test_a_search_says_what_the_study_leaves_out(tmp_path: Path) -> None:
     assert set(notes) == set(load_plan(load_study(path)).notes)
 
 
+@pytest.mark.slow
 def test_two_workers_give_what_one_process_gives(tmp_path: Path) -> None:
     here, there = (make_study(tmp_path / name, budget="250_000", n_jobs="400") for name in ("a", "b"))
     one, two = found(here, runs=70), found(there, runs=70, farm="local")
@@ -356,6 +361,7 @@ def test_an_unknown_farm_is_refused(tmp_path: Path) -> None:
         found(make_study(tmp_path, n_jobs="60"), farm="moon")
 
 
+@pytest.mark.slow
 def test_a_space_beyond_any_list_can_be_checked_and_searched_but_not_swept(tmp_path: Path) -> None:
     large = ROOT / "pipelines" / "large.toml"
     checked = runner.invoke(app, ["study", "check", str(large), "--format", "json"])
@@ -371,6 +377,7 @@ def test_a_space_beyond_any_list_can_be_checked_and_searched_but_not_swept(tmp_p
         found(path, method="every-tenth")
 
 
+@pytest.mark.slow
 def test_a_search_by_another_objective_under_a_constraint_finds_what_the_sweep_finds(tmp_path: Path) -> None:
     """The least p95 wait of packages with enough GPUs, among all that the sweep simulates."""
     path = make_study(tmp_path, budget="250_000", n_jobs="400")
@@ -391,6 +398,7 @@ def test_a_search_by_another_objective_under_a_constraint_finds_what_the_sweep_f
         search(path, objective="price")
 
 
+@pytest.mark.slow
 def test_recommend_uses_what_a_search_has_simulated(tmp_path: Path) -> None:
     """Packages that only the search has simulated count as simulated before."""
     path = make_study(tmp_path, budget="250_000", n_jobs="400", sample="7")

@@ -57,6 +57,7 @@ def schedules(draw):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(schedule=schedules())
 @settings(max_examples=60, deadline=None)
 def test_no_job_of_a_chart_covers_another(schedule):

@@ -106,6 +106,7 @@ def test_the_plan_says_how_its_inputs_were_read(tmp_path):
     assert "no speed is given for Big" in notes
 
 
+@pytest.mark.slow
 def test_another_policy_gives_the_general_path(tmp_path):
     """A policy without a fast lane is swept through `simulate`; best fit by that path gives the same table."""
     path = make_study(tmp_path, sample="150")
@@ -126,6 +127,7 @@ def test_local_farm_equals_serial(tmp_path, undisturbed):
     pd.testing.assert_frame_equal(read_results(plan.study), undisturbed, check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_large_workload_goes_out_without_a_warning(recwarn):
     """A workload of more than 10 MB, which every batch needs, goes to the workers without Dask's warning."""
     with connect("local", FarmOptions(jobs=1), print) as (client, _):

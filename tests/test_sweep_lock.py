@@ -88,6 +88,7 @@ def test_a_lock_that_is_held_names_who_holds_it(tmp_path):
         fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
     """TERM and HUP end a command as Ctrl-C does."""

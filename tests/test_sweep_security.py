@@ -98,6 +98,7 @@ def listeners(processes: Iterable[psutil.Process]) -> list[tuple[str, int]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="connecting as another user needs root")
 def test_nobody_else_can_use_local_workers(tmp_path):
     """Another user on this node cannot run code in the scheduler, the workers or the nannies of a local sweep."""
@@ -112,6 +113,7 @@ def test_nobody_else_can_use_local_workers(tmp_path):
     assert len(found) == 1 + 2 * n_workers, "a scheduler, workers and nannies; no HTTP server"
 
 
+@pytest.mark.slow
 def test_the_attack_is_one(tmp_path):
     """The attack of these tests does run code where there are no keys, in a scheduler and in a worker."""
     from distributed import Client, LocalCluster
@@ -125,6 +127,7 @@ def test_the_attack_is_one(tmp_path):
         assert len(attack(tmp_path, ports)) >= len(ports)
 
 
+@pytest.mark.slow
 def test_dashboard_only_when_asked_for_and_on_loopback():
     """With --dashboard there is one HTTP server more, on loopback, and its address is said."""
     before, notes = set(listening()), []
@@ -136,6 +139,7 @@ def test_dashboard_only_when_asked_for_and_on_loopback():
     assert notes[0].startswith("dashboard: http://127.0.0.1:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("farm", ["slurm", "pbs", "lsf", "sge"])
 def test_queued_workers_have_keys_unless_refused(tmp_path, monkeypatch, farm):
     """Scheduler and jobs of a queue speak TLS by default, listen where they are told, and open no HTTP server."""

@@ -37,6 +37,7 @@ def with_gpu_jobs():
     return loaded(jobs)
 
 
+@pytest.mark.slow
 def test_each_change_alone_then_all_together():
     """The baseline is first; growth adds jobs, the GPU share adds GPU jobs only, all together adds both."""
     with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
@@ -71,6 +72,7 @@ def test_a_larger_budget_buys_the_best_of_its_own_space():
     assert counts @ wider.quotes["price_usd"].to_numpy() <= 60_000
 
 
+@pytest.mark.slow
 def test_the_first_under_other_loads_waits_as_what_if_says():
     """A row per load, and one for more GPU jobs where there are any; the leader is the least of those tried."""
     results = with_gpu_jobs()
@@ -125,6 +127,7 @@ def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
         changed_jobs(jobs, Changes(gpu_jobs=2.0))
 
 
+@pytest.mark.slow
 def test_the_command_prints_one_document():
     """A row per situation with package, wait and difference; bad input is one line and exit 1."""
     name = loaded().cases[0].packages["package_id"].iloc[0]
@@ -152,6 +155,7 @@ def test_the_command_prints_one_document():
     assert wrong.exit_code == 2 and "growth 0 was given" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_what_if_and_train_are_functions_of_the_library():
     """From Python: tables, a summary, a table for a notebook; a wrong argument names itself."""
     name = loaded().cases[0].packages["package_id"].iloc[0]
@@ -208,6 +212,7 @@ def test_each_situation_is_told_before_it_is_simulated():
     assert told[1].startswith("budget US$ 60,000: looking for the best of ")
 
 
+@pytest.mark.slow
 def test_every_answer_says_how_many_jobs_are_cut(tmp_path):
     """`what_if`, `explain` and `search` say that jobs end at their limit and how many, or that none is cut."""
     path = make_study(tmp_path, kill="true", n_jobs="60")

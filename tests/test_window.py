@@ -115,6 +115,7 @@ def test_annealing_and_search_equal_their_twins(seed):
         assert [sorted(each.tolist()) for each in found.places] == [sorted(each) for each in places], method
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6))
 def test_exact_is_the_optimum(seed):
@@ -123,6 +124,7 @@ def test_exact_is_the_optimum(seed):
     assert solve(window, "exact").cost_code == naive_window.static_optimum(window)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6))
 def test_dynamic_is_never_above_static(seed):
@@ -260,6 +262,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     tree=st.fixed_dictionaries({name: st.integers(-1, 3) | JSON for name in ("pods", "leaves", "nodes")}) | JSON,

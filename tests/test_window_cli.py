@@ -65,6 +65,7 @@ def test_solve(files, procure, method):
     assert found["optimal"] == (method in ("exact", "mip", "mip-published"))
 
 
+@pytest.mark.slow
 def test_compare_and_its_report(files, tmp_path, procure):
     """On the same windows the search never ends above the optimum of the static model; the wait is one."""
     jobs, nodes, _ = files

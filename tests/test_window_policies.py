@@ -31,6 +31,7 @@ BF = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backfill", "published"), [(False, FCFS), (True, BF)], ids=["fcfs", "bf"])
 def test_published_costs_and_waits(shared_data, backfill, published):
     """The ten published (cost, wait) pairs come out to the digit, and every job starts when under our own policy."""
@@ -121,6 +122,7 @@ def test_closest_starts_jobs_when_the_queue_does(queue):
                 held.append((job.end_time, own))
 
 
+@pytest.mark.slow
 def test_closest_equals_its_slow_twin():
     """With backfilling too, jobs start when EASY's slow twin says, each at its best start along the idle nodes."""
     rng = np.random.default_rng(12)

@@ -36,6 +36,7 @@ def most_missed(sizes):
     return max([0.0, *(ascending[ascending > before] / 2)])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.lists(job, min_size=1, max_size=40), st.floats(0.05, 3.5), st.integers(0, 99))
 def test_cpu_seconds_are_met_as_nearly_as_whole_bursts_can(rows, factor, seed):
@@ -52,6 +53,7 @@ def test_cpu_seconds_are_met_as_nearly_as_whole_bursts_can(rows, factor, seed):
     assert missed <= most_missed(sizes) + 1e-6 * (1 + sizes.sum())
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(job, min_size=1, max_size=40), st.floats(0.05, 3.5), st.integers(0, 99))
 def test_bursts_stay_whole_and_keep_their_hour(rows, factor, seed):
@@ -96,6 +98,7 @@ def test_the_same_input_and_seed_give_the_same_table(rows, factor, seed):
     pd.testing.assert_frame_equal(jobs, before)
 
 
+@pytest.mark.slow
 def test_every_burst_has_the_same_chance():
     """Over many seeds a large burst is left out as often as a small one, and about as often as asked."""
     jobs = table([(i * 4_000, 1_000 * (1 + 4 * (i < 10)), 4, f"u{i}") for i in range(60)])
