@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.recommender.award import award
+from procure.recommender.award import award, award_of
+from procure.recommender.recommender import recommend
 from procure.reports import report
 from procure.settings import validated
 from procure.study import load_study
@@ -156,6 +158,23 @@ def test_offers_of_vendors_end_to_end(tender: Path) -> None:
     assert [one["criterion"] for one in document["sensitivity"]] == ["price", "waits", "support"]
     page = report(tender, tender.parent / "r.html", k=2, verify=False).html
     assert 'id="award"' in page and f"{offers[0]['points']:.2f}" in page
+
+
+def test_what_is_not_simulated_is_not_scored(tender: Path) -> None:
+    """An offer without results is simulated; where that is not wanted it is named, and an only offer wins nothing."""
+    done = recommend(tender, k=1, verify=False, resamples=0)
+    whole = award_of(done).table
+    gone = whole["package_id"].iloc[1:]
+    rows = done.ranking.loc[done.ranking["package_id"].isin(gone), "row"].to_numpy()
+    for values in done.package_values.results.values():
+        values[:, rows] = np.nan
+    runs = done.results.results
+    done = replace(done, results=replace(done.results, results=runs[~runs["package_id"].isin(gone)]))
+    some = award_of(done)
+    assert some.table["offer"].tolist() == whole["offer"].tolist()[:1]
+    assert "they were not simulated" in some.notes[0]
+    assert "is the only offer that is scored" in some.sentences()[0]
+    pd.testing.assert_frame_equal(award_of(replace(done, verified=True)).table, whole)
 
 
 def test_points_of_nobody_are_named(tender: Path) -> None:

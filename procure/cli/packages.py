@@ -198,7 +198,7 @@ def _quotes_and_rules(
     else:
         loaded = load_study(study)
         values = loaded.packages.model_dump(exclude_unset=True)
-        table = loaded.read_quotes() if quotes is None else read_quotes(quotes, loaded.offers)
+        table = loaded.read_quotes(quotes)
         # The study's own rules were checked when it was read.
         with common.bad_option():
             rules = validated(PackageRules, values | given, str(study))

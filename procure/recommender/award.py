@@ -69,10 +69,12 @@ class AwardMatrix(Shown):
     def sentences(self) -> list[str]:
         """Say who wins, and between which weights."""
         first = self.table.iloc[0]
-        lines = [f"{first['offer']} wins with {first['points']:.2f} of {WHOLE:g} points"]
-        if len(self.table) > 1:
-            second = self.table.iloc[1]
-            lines[0] += f", {first['points'] - second['points']:.2f} ahead of {second['offer']}"
+        if len(self.table) == 1:
+            return [f"{first['offer']} is the only offer that is scored: {first['points']:.2f} of {WHOLE:g} points"]
+        second = self.table.iloc[1]
+        ahead = first["points"] - second["points"]
+        won = f"{first['offer']} wins with {first['points']:.2f} of {WHOLE:g} points"
+        lines = [f"{won}, {ahead:.2f} ahead of {second['offer']}"]
         for row in self.weights.itertuples():
             ends = [f"below {row.low:.1f} {row.below} wins"] if row.below else []
             ends += [f"above {row.high:.1f} {row.above} wins"] if row.above else []
@@ -139,7 +141,8 @@ def award_of(done: Recommendation) -> AwardMatrix:
     kept = values.notna().all(axis=1).to_numpy()
     if not kept.all():
         names = listed(offers.loc[~kept, "offer"].tolist())
-        notes.append(f"not scored, since a value of theirs is not known: {names}")
+        why = "a run of theirs failed" if done.verified else "they were not simulated, as asked for (--no-verify)"
+        notes.append(f"not scored, since {why}: {names}")
         offers, values = offers[kept].reset_index(drop=True), values[kept].reset_index(drop=True)
     if offers.empty:
         raise TableError("award: no offer runs every job and has all its values")

@@ -16,7 +16,11 @@ _MOST_ROWS = 30
 def section(found: AwardMatrix) -> Markup:
     """Return the section as HTML."""
     rules = found.award
-    how = "relative to the best offer" if rules.rule == "relative" else f"none from {rules.zero_at:g} times the best on"
+    how = (
+        "relative to the best offer"
+        if rules.rule == "relative"
+        else f"all points for the best, none from {rules.zero_at:g} times that on"
+    )
     if rules.scale:
         how += f"; {', '.join(rules.scale)} between stated values"
     rows = found.table.head(_MOST_ROWS).to_dict(orient="records")

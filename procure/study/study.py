@@ -306,9 +306,13 @@ class Study(Settings):
         """Where this study's tables go: the results folder and the study's name."""
         return self.results / self.name
 
-    def read_quotes(self) -> pd.DataFrame:
-        """Read the study's quote table; prices are with what the offer and ``[costs]`` charge for each node."""
-        return OrderLines(study_lines(self.costs.lines)).with_services(read_quotes(self.quotes, self.offers))
+    def read_quotes(self, path: Path | None = None) -> pd.DataFrame:
+        """Read the study's quote table, or another by its ``[offers]``.
+
+        Prices are with what the offer and ``[costs]`` charge for each node.
+        """
+        quotes = read_quotes(self.quotes if path is None else path, self.offers)
+        return OrderLines(study_lines(self.costs.lines)).with_services(quotes)
 
     def order_lines(self) -> OrderLines:
         """Return the lines that are no servers and are bought, of the offer and of ``[costs]``."""
