@@ -12,6 +12,7 @@ from naive_account import CAUSES, naive_account
 from procure.account import layout
 from procure.account.account import account_waits
 from procure.account.layout import lay_out, make_work, started_jobs, with_outages
+from procure.account.rules import closed_hours
 from procure.account.sweep import sweep
 from procure.errors import TableError
 from procure.run import simulate
@@ -68,7 +69,7 @@ def test_equals_its_slow_twin(seed, monkeypatch):
     laid = with_outages(laid, *out)
     limits = laid.centre.max_jobs.copy()
     limits[laid.names.index("v")] = 2
-    laid = laid._replace(centre=laid.centre._replace(max_jobs=limits, pause=40))
+    laid = laid._replace(centre=laid.centre._replace(max_jobs=limits, pause=np.full(len(jobs), 40)))
     work = make_work(laid)
     sweep(laid.log, laid.groups, laid.centre, work)
     twin = naive_account(jobs, nodes, {"v": 2}, (("n1", 6, 500, 1500),), pause=40)
@@ -233,3 +234,43 @@ def test_command(procure, tmp_path):
     code, out, err = procure(*arguments)
     assert "nodes are full" in out and "Of 100 hours waited" in out and "shorter than four days" in err
     assert procure(*arguments, "--out", tmp_path / "why.txt")[0] == 2
+
+
+def test_pauses_of_users_and_accounts_are_pauses():
+    """A user's own pause stands above everybody's; what waits longer is unexplained."""
+    jobs = pd.DataFrame(
+        {
+            "job_id": ["0", "1", "2"],
+            "user": ["ann", "bob", "eve"],
+            "account": ["x", "y", "y"],
+            "submit_time": [0, 1000, 2000],
+            "start_time": [500, 1500, 2500],
+            "requested_time": 100,
+            "run_time": 10,
+            "n_nodes": 1,
+            "cpus_per_node": 1,
+            "mem_mb_per_node": 0,
+            "gpus_per_node": 0,
+            "node_ids": "n0",
+        }
+    )
+    nodes = pd.DataFrame({"node_id": ["n0"], "cpus": [4], "mem_mb": [1000]})
+    rules = (
+        Rule(kind="pause", value=50),
+        Rule(kind="pause", subject="account y", value=200),
+        Rule(kind="pause", subject="user eve", value=500),
+    )
+    found = account_waits(check(jobs, JOB), check(nodes, NODE), Site(rules=rules), infer=False)
+    assert found.by_job[:, [CAUSES.index("pause"), CAUSES.index("unexplained")]].tolist() == [
+        [50, 450],
+        [200, 300],
+        [500, 0],
+    ]
+
+
+def test_hours_closed_to_jobs_over_any_length_are_not_rounded():
+    """Over two hours is no end of a class that is known beforehand: an hour and a half is not closed."""
+    lengths, closed = closed_hours([Rule(kind="closed_hours", subject="over 7200", value=(5,))])
+    limit = np.array([5400, 7200, 7201, 90_000])
+    assert closed[np.searchsorted(lengths, limit), 5].tolist() == [False, False, True, True]
+    assert not closed[:, :5].any() and not closed[:, 6:].any()

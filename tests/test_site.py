@@ -92,6 +92,22 @@ def test_what_is_not_understood_is_listed(folder):
     assert "SUSPEND" in preemption.value and "not simulated" in preemption.effect
 
 
+def test_nodes_that_are_down_today_partitions_without_nodes_and_old_events_are_named(folder):
+    """A replay of an old log cannot know when nodes were down, nor can a job start where no node is."""
+    (folder / "slurm.conf").write_text(CONF + "PartitionName=void\n")
+    (folder / "nodes.txt").write_text("NodeName=n2 CPUTot=8 RealMemory=16000 State=IDLE+DRAIN Reason=fan\n")
+    (folder / "event.txt").write_text(
+        "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User|\n"
+        "lab|n3|2025-01-02T00:00:00|2025-01-03T00:00:00|DOWN|disk|root|\n"
+    )
+    rules = read_slurm(folder).rules
+    found = {each.setting: each for each in rules.not_understood}
+    assert found["PartitionName"].value == "void" and "no job of it can start" in found["PartitionName"].effect
+    assert found["State"].value == "down or drained: n2" and "[[events]]" in found["State"].effect
+    assert [each.nodes for each in rules.events] == ["n2"]
+    assert found["sacctmgr show event"].value == "1 row" and "not used" in found["sacctmgr show event"].effect
+
+
 @pytest.mark.parametrize(
     ("conf", "wrong"),
     [

@@ -11,7 +11,6 @@ import pandas as pd
 
 from procure.account.inferred import Limit, Outage, infer_limits, infer_outages, infer_pause
 from procure.account.layout import (
-    LENGTHS,
     OWNERS,
     Laid,
     lay_out,
@@ -20,6 +19,7 @@ from procure.account.layout import (
     with_hours,
     with_outages,
 )
+from procure.account.rules import closed_hours, pauses_of
 from procure.account.sweep import (
     CAUSES,
     FRAGMENTED,
@@ -30,7 +30,7 @@ from procure.account.sweep import (
     sweep,
 )
 from procure.schemas import CLASSES, JOB, NODE
-from procure.site.model import Rule, Site
+from procure.site.model import Site
 from procure.site.store import node_list
 from procure.tables import as_table
 from procure.text import Shown, counted
@@ -71,7 +71,7 @@ class Account(Shown):
     by_job
         int64[n_jobs, n_causes], s, the jobs that started in order of submission.
     limits, outages, pause
-        What the log itself shows, see `procure.account.inferred`.
+        What the log itself shows, see `procure.account.inferred`; the pause is the median over jobs.
     notes
         Sentences on what a reader must know.
     """
@@ -204,9 +204,10 @@ def account_waits(
         with_room = first.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
         limits = infer_limits(laid, first.beside, first.kept, with_room)
         laid = _with_limits(laid, limits)
-        if not laid.centre.pause:
+        if not laid.centre.pause.any():
             work = _pass(laid) if limits else first
-            laid = laid._replace(centre=laid.centre._replace(pause=infer_pause(work.seconds)))
+            pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
+            laid = laid._replace(centre=laid.centre._replace(pause=pause))
     return _summed(laid, _pass(laid), limits, outages)
 
 
@@ -236,33 +237,17 @@ def _with_rules(laid: Laid, site: Site | None) -> Laid:
         return laid
     rules = [rule for rule in site.rules if rule.kind in ("limit", "closed_hours", "pause")]
     jobs, cpus = laid.centre.max_jobs.copy(), laid.centre.max_cpus.copy()
-    closed = laid.centre.closed.copy()
-    pause = laid.centre.pause
+    lengths, closed = closed_hours(rules)
     for rule in rules:
-        if rule.kind == "pause" and not rule.subject:
-            pause = int(float(str(rule.value)))
-        elif rule.kind == "closed_hours":
-            closed |= _closed(rule)
-        elif rule.kind == "limit":
+        if rule.kind == "limit":
             kind, _, rest = rule.subject.partition(" ")
             name, _, resource = rest.rpartition(" ")
             of = cpus if resource == "cpus" else jobs
             for owner in np.flatnonzero(laid.kinds == (OWNERS.index(kind) if kind in OWNERS else -1)):
                 if name in ("*", laid.names[owner]):
                     of[owner] = min(of[owner], int(float(str(rule.value))))
-    laid = laid._replace(centre=laid.centre._replace(max_jobs=jobs, max_cpus=cpus, pause=pause))
-    return with_hours(laid, closed) if closed.any() else laid
-
-
-def _closed(rule: Rule) -> np.ndarray:
-    """Return bool[n_classes, 168]: the hours of the week that a rule closes to jobs of over so many seconds."""
-    longer = int(rule.subject.rpartition(" ")[2] or 0) if rule.subject else 0
-    hours = rule.value if isinstance(rule.value, tuple) else ()
-    found = np.zeros((len(LENGTHS) + 1, 168), bool)
-    first = int(np.searchsorted(LENGTHS, longer, side="right")) if longer else 0
-    for hour in hours:
-        found[first:, int(float(str(hour))) % 168] = True
-    return found
+    laid = laid._replace(centre=laid.centre._replace(max_jobs=jobs, max_cpus=cpus, pause=pauses_of(rules, laid.jobs)))
+    return with_hours(laid, lengths, closed) if closed.any() else laid
 
 
 def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) -> Account:
@@ -309,7 +294,7 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         by_job=seconds,
         limits=limits,
         outages=outages,
-        pause=laid.centre.pause,
+        pause=int(np.median(laid.centre.pause)),
         n_jobs=len(jobs),
         names=laid.names,
         notes=tuple(notes),

@@ -371,7 +371,7 @@ def lay_out(jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str
         peak_cpus=peaks[1],
         closed=np.zeros((len(LENGTHS) + 1, 168), bool),
         first_hour=(origin + THURSDAY) % WEEK,
-        pause=0,
+        pause=np.zeros(n, np.int64),
     )
     largest = jobs["cpus_per_node"].max() if nodes is None else nodes["cpus"].max()
     in_pieces = alone and bool((2 * jobs["cpus_per_node"] <= largest).any())
@@ -415,14 +415,14 @@ def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarr
     return laid._replace(log=log, centre=centre)
 
 
-def with_hours(laid: Laid, closed: np.ndarray) -> Laid:
-    """Close hours of the week to classes of requested time; each full hour becomes an event."""
+def with_hours(laid: Laid, lengths: np.ndarray, closed: np.ndarray) -> Laid:
+    """Close hours of the week to classes of requested time that end at ``lengths``; each full hour becomes an event."""
     last = int(laid.log.event_at[-1])
     ticks = np.arange(3600 - laid.centre.first_hour % 3600, last, 3600)
     zero = np.zeros(len(ticks), np.int64)
-    return laid._replace(
-        log=with_events(laid.log, ticks, zero + TICK, zero), centre=laid.centre._replace(closed=closed)
-    )
+    length = np.searchsorted(lengths, laid.log.limit).astype(np.int64)
+    log = with_events(laid.log, ticks, zero + TICK, zero)._replace(length=length)
+    return laid._replace(log=log, centre=laid.centre._replace(closed=closed))
 
 
 def make_work(laid: Laid) -> Work:

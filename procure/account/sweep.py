@@ -69,7 +69,7 @@ class Centre(NamedTuple):
     peak_cpus: np.ndarray  # int64[n_owners]
     closed: np.ndarray  # bool[n_classes, 168], by hour of the week, UTC, from Monday
     first_hour: int  # s, the first submission after the beginning of a week
-    pause: int  # s
+    pause: np.ndarray  # int64[n_jobs], s
 
 
 class Work(NamedTuple):
@@ -276,7 +276,7 @@ def _book(centre, work, job, found, dt):
             work.upper[UNEXPLAINED] += dt
         work.stretch[job] = 0
         return
-    paused = min(dt, max(0, centre.pause - work.stretch[job]))
+    paused = min(dt, max(0, centre.pause[job] - work.stretch[job]))
     work.stretch[job] += dt
     work.seconds[job, PAUSE] += paused
     work.seconds[job, UNEXPLAINED] += dt - paused

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.layout import LENGTHS
+from procure.account.rules import number
 from procure.fitting.trees import Trees, no_trees
 from procure.site.model import Rule
 
@@ -47,11 +47,6 @@ def no_rest() -> Rest:
     return Rest(no_trees(), none, none, names, (none, none, none), 0.0, 0.0, 0.0, 0.0)
 
 
-def number(value: object) -> float:
-    """Return a rule's value as a number."""
-    return float(str(value))
-
-
 def limits_of(rules: Iterable[Rule], names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the most jobs and CPUs that each user runs at once; a rule's subject is ``user NAME jobs|cpus``."""
     jobs, cpus = np.full(len(names), FAR, np.int64), np.full(len(names), FAR, np.int64)
@@ -64,38 +59,3 @@ def limits_of(rules: Iterable[Rule], names: np.ndarray) -> tuple[np.ndarray, np.
         bound = (names == name) | (name == "*")
         of[bound] = np.minimum(of[bound], int(number(rule.value)))
     return jobs, cpus
-
-
-def closed_hours(rules: Iterable[Rule]) -> np.ndarray:
-    """Return bool[n_classes, 168]: hours of the week, UTC, closed to a class of requested time (subject ``over S``)."""
-    found = np.zeros((len(LENGTHS) + 1, 168), bool)
-    for rule in rules:
-        if rule.kind == "closed_hours" and isinstance(rule.value, tuple):
-            longer = int(rule.subject.rpartition(" ")[2] or 0)
-            first = int(np.searchsorted(LENGTHS, longer, side="right")) if longer else 0
-            for hour in rule.value:
-                found[first:, int(number(hour)) % 168] = True
-    return found
-
-
-def pauses_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> np.ndarray:
-    """Return how long after its submission each job starts at the earliest, int64[n_jobs], s.
-
-    A rule ``pause`` without a subject is everybody's; of one with ``user``, ``partition`` or ``account`` and a name
-    the more special stands above it.
-    """
-    found = np.zeros(len(jobs), np.int64)
-    pauses = [rule for rule in rules if rule.kind == "pause"]
-    for rule in pauses:
-        if not rule.subject:
-            found[:] = int(number(rule.value))
-    for key in ("partition", "account", "user"):
-        known = {
-            rule.subject.partition(" ")[2]: int(number(rule.value))
-            for rule in pauses
-            if rule.subject.partition(" ")[0] == key
-        }
-        if known and key in jobs:
-            own = jobs[key].fillna("").astype(str).map(known)
-            found = np.where(own.notna(), own.fillna(0), found).astype(np.int64)
-    return found

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from procure.account.layout import LENGTHS, THURSDAY
+from procure.account.layout import THURSDAY
+from procure.account.rules import closed_hours, pauses_of
 from procure.errors import TableError
 from procure.fitting.hold import ByRelease, Inferred
-from procure.fitting.model import FAR, Rest, closed_hours, limits_of, no_rest, pauses_of
+from procure.fitting.model import FAR, Rest, limits_of, no_rest
 from procure.fitting.store import read_rest
 from procure.fitting.trees import no_trees
 from procure.fitting.watch import FEATURES, N_STATIC, WEEK, Watch
@@ -144,7 +145,7 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int, site: Site, rest: Re
     names = pd.Series("", index=range(int(state.user.max()) + 1))
     names[state.user] = jobs["user"].fillna("").astype(str).to_numpy()
     max_jobs, max_cpus = limits_of(site.rules, names.to_numpy())
-    closed = closed_hours(site.rules)
+    lengths, closed = closed_hours(site.rules)
     limit = np.where(state.requested > 0, state.requested, FAR)
     learnt = bool(len(rest.trees.root))
     # The trees have learnt the pauses, too.
@@ -161,7 +162,7 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int, site: Site, rest: Re
         pause=pause,
         max_jobs=max_jobs,
         max_cpus=max_cpus,
-        length=np.searchsorted(LENGTHS, limit).astype(np.int64),
+        length=np.searchsorted(lengths, limit).astype(np.int64),
         closed=closed,
         any_closed=bool(closed.any()),
         low=low,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from procure.site.model import (
 )
 from procure.site.store import SiteFolder, check_site
 from procure.tables import NODE, check
+from procure.text import counted
 from procure.workload.slurm_text import expand_nodes, slurm_duration, slurm_memory
 
 COMPARED = ("22.05",)
@@ -150,10 +152,28 @@ def _site(found: Configuration, events: list[NodeEvent]) -> Site:
         "events": tuple(events),
     }
     unknown += of_scheduler + _rest(found) + _no_preemption(found)
+    unknown += _of_nodes(partitions, events, len(accounting.events))
     if values["version"] and not values["version"].startswith(COMPARED):
         effect = f"the rules were compared with Slurm {', '.join(COMPARED)}; another version may differ"
         unknown.append(NotUnderstood(setting="SLURM_VERSION", value=values["version"], effect=effect))
     return Site(**values, not_understood=tuple(unknown))
+
+
+def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent], n_rows: int) -> list[NotUnderstood]:
+    """Say what of nodes over time, and of partitions without nodes, a replay cannot know."""
+    lines = [
+        NotUnderstood(setting="PartitionName", value=one.name, effect="it has no nodes: no job of it can start there")
+        for one in partitions
+        if not one.nodes
+    ]
+    if events:
+        names = ", ".join(dict.fromkeys(one.nodes for one in events))
+        effect = "closed for the whole of any log: strike their [[events]] out where the log is from before"
+        lines.append(NotUnderstood(setting="State", value=f"down or drained: {names}", effect=effect))
+    if n_rows:
+        effect = "when nodes were down or drained is not used; `procure site why` infers missing capacity from the log"
+        lines.append(NotUnderstood(setting="sacctmgr show event", value=counted(n_rows, "row"), effect=effect))
+    return lines
 
 
 def _no_preemption(found: Configuration) -> list[NotUnderstood]:
