@@ -88,8 +88,8 @@ class OrderLines:
         """Say what is bought beside the servers, and what is not."""
         notes = []
         if self.bought:
-            names = listed([line.name or line.kind for line in self.bought])
-            notes.append(f"quotes: the order has lines beside the servers, US$ {self.fixed_usd:,.2f} in all: {names}")
+            names = listed([(line.name or line.kind) + ", per node" * (line.per == "node") for line in self.bought])
+            notes.append(f"quotes: the order has lines beside the servers, US$ {self.fixed_usd:,.2f} once: {names}")
         if self.left:
             names = listed([line.name for line in self.left])
             notes.append(f"quotes: not bought: {names}; [offers] warranty_years chooses a warranty")
