@@ -14,7 +14,7 @@ PLAIN  := $(shell grep -ls '^pytestmark = pytest.mark.plain' tests/*.py tests/*/
 MEASURE = $(if $(COVERAGE),--cov=procure)
 BIN    := $(VENV)/bin
 
-.PHONY: help install sweep test test-slow test-oldest surroundings check docs release wheelhouse clean
+.PHONY: help install sweep test test-slow test-oldest surroundings check docs release wheelhouse bench-branch clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -83,6 +83,9 @@ docs: $(VENV)/.installed-docs  ## write the documentation and the library's refe
 
 release:         ## VERSION=0.2.0: build it twice alike, check it, run the tutorial from the wheel; dry, WRITE=1 sets the version
 	$(PYTHON) installation/release.py "$(VERSION)" $(if $(WRITE),--write)
+
+bench-branch: $(VENV)/.installed  ## seconds of this commit beside those of main (OTHER=main), as a table
+	$(BIN)/python benchmarks/branch.py $(or $(OTHER),main)
 
 wheelhouse:      ## every wheel for PLATFORM and PYTHON_VERSION with install.sh, to install without a network
 	$(PYTHON) installation/wheelhouse.py $(if $(PLATFORM),--platform $(PLATFORM)) $(if $(PYTHON_VERSION),--python $(PYTHON_VERSION)) $(if $(EXTRAS),--extras $(EXTRAS))

@@ -27,6 +27,12 @@ BUILDERS = ["build>=1.2", "twine>=6", "setuptools>=77"]
 NEVER = re.compile(r"(^|/)(tests?|benchmarks|results|data|\.ci|\.git|__pycache__)(/|$)|\.(parquet|nb[ic]|pyc)$")
 """What is in no distribution."""
 DATA = (".toml", ".csv", ".html", ".css", ".js")
+RECIPES = {
+    "conda/recipe.yaml": r'(version: ")[^"]*(")',
+    "spack/package.py": r'(version\("|procure_hpc-)\d[^"]*?(\.tar\.gz"|"\))',
+    "easybuild/procure.eb": r"(?m)(^version = ')[^']*(')",
+}
+"""Where else the version stands."""
 
 
 def version_of(text: str) -> str:
@@ -37,7 +43,7 @@ def version_of(text: str) -> str:
 
 
 def edits(root: Path, version: str, day: str) -> dict[Path, str]:
-    """Return the files that a release changes, with what is to be in them: version, changelog, citation."""
+    """Return the files that a release changes, with what is to be in them: version, changelog, citation, recipes."""
     version_file, changes, citation = root / "procure" / "_version.py", root / "CHANGELOG.md", root / "CITATION.cff"
     log = changes.read_text(encoding="utf-8")
     if f"\n## {version} " in log:
@@ -50,7 +56,13 @@ def edits(root: Path, version: str, day: str) -> dict[Path, str]:
     cited = re.sub(r"^date-released: .*\n", "", cited, flags=re.MULTILINE)
     cited = re.sub(r"^(version: .*\n)", rf"\g<1>date-released: {day}\n", cited, flags=re.MULTILINE)
     old = version_file.read_text(encoding="utf-8")
-    return {
+    recipes = {
+        root / "installation" / name: re.sub(
+            pattern, rf"\g<1>{version}\g<2>", (root / "installation" / name).read_text()
+        )
+        for name, pattern in RECIPES.items()
+    }
+    return recipes | {
         version_file: re.sub(r'__version__ = ".*"', f'__version__ = "{version}"', old),
         changes: log.replace("## Unreleased\n", f"## Unreleased\n\n## {version} - {day}\n", 1),
         citation: cited,
@@ -142,8 +154,17 @@ def sums(paths: list[Path]) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
-def release(version: str, *, write: bool, tutorial: bool, out: Path) -> None:
-    """Make everything in a copy; with ``write`` the version, the changelog and the citation are changed here, too."""
+def check_tagged(root: Path, version: str) -> dict[Path, str]:
+    """Refuse a tag whose files say another version; nothing is to be changed then."""
+    said = re.search(r'__version__ = "(.*)"', (root / "procure" / "_version.py").read_text(encoding="utf-8"))
+    log = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    if said is None or said[1] != version or f"\n## {version} " not in log:
+        raise SystemExit(f"version and changelog do not say {version}: make release VERSION={version} WRITE=1")
+    return {}
+
+
+def release(version: str, *, write: bool, tagged: bool, tutorial: bool, out: Path) -> None:
+    """Make everything in a copy; with ``write`` what a release changes is changed here, too."""
     when = int(os.environ.get("SOURCE_DATE_EPOCH") or run("git", "log", "-1", "--format=%ct", cwd=ROOT))
     day = datetime.datetime.fromtimestamp(when, datetime.UTC).date().isoformat()
     if write and run("git", "status", "--porcelain", cwd=ROOT).strip():
@@ -160,7 +181,8 @@ def release(version: str, *, write: bool, tutorial: bool, out: Path) -> None:
             source = base / turn / "source"
             source.mkdir(parents=True)
             copy_of_head(source)
-            for path, text in edits(source, version, day).items():
+            changed = check_tagged(source, version) if tagged else edits(source, version, day)
+            for path, text in changed.items():
                 path.write_text(text, encoding="utf-8")
             built.append(build(source, python, base / turn / "dist", when))
         if sums(built[0]) != sums(built[1]):
@@ -179,7 +201,7 @@ def release(version: str, *, write: bool, tutorial: bool, out: Path) -> None:
         for path, text in edits(ROOT, version, day).items():
             path.write_text(text, encoding="utf-8")
         print(f"changed: version, changelog, citation. Commit them, then: git tag v{version}")
-    else:
+    elif not tagged:
         print("dry: nothing was changed here; WRITE=1 writes version, changelog and citation")
 
 
@@ -187,7 +209,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("version", type=version_of)
     parser.add_argument("--write", action="store_true", help="change version, changelog and citation here")
+    parser.add_argument("--tagged", action="store_true", help="the commit says this version already")
     parser.add_argument("--no-tutorial", action="store_true", help="do not install it and run the tutorial")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "release")
     asked = parser.parse_args()
-    release(asked.version, write=asked.write, tutorial=not asked.no_tutorial, out=asked.out.resolve())
+    release(
+        asked.version, write=asked.write, tagged=asked.tagged, tutorial=not asked.no_tutorial, out=asked.out.resolve()
+    )

@@ -15,6 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure._version import __version__
+from procure.files import installed_xgboost
 from procure.models import Case, Predicted
 from procure.models.crossfit import correlations
 from procure.page.html import render as render_template
@@ -35,7 +36,7 @@ from procure.workload.speed_ratios import MOST, core_rates, speed_ratios
 
 _EXAMPLES = 3
 _SHOWN_FIRST = 20
-_PROGRAMS = ("numpy", "pandas", "numba", "scikit-learn", "xgboost")
+_PROGRAMS = ("numpy", "pandas", "numba", "scikit-learn")
 _MOST_DRAWN = 4000
 _MOST_NODES = 200
 _TOLD = {
@@ -123,7 +124,7 @@ def render(
         "ranked_by": _ranked_by(done),
         "study_text": study.path.read_text(encoding="utf-8") if study.path.is_file() else "",
         "files": _files(plan),
-        "inputs": _inputs(plan) | {"procure": __version__} | {name: version(name) for name in _PROGRAMS},
+        "inputs": _inputs(plan) | _programs(),
         "top": records(done),
         "shown_first": _SHOWN_FIRST,
         "types": servers_by_type(bought, plan.quotes).to_dict(orient="records"),
@@ -218,6 +219,10 @@ def _files(plan: Plan) -> dict[str, str]:
     if plan.existing is not None and 0 < len(plan.existing) <= _MOST_NODES:
         found["The existing nodes"] = as_csv(plan.existing) or ""
     return found
+
+
+def _programs() -> dict[str, str]:
+    return {"procure": __version__, "xgboost": installed_xgboost()} | {name: version(name) for name in _PROGRAMS}
 
 
 def _inputs(plan: Plan) -> dict[str, str]:
