@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.explorer.question import Question
 from procure.files.read import from_json
 from procure.packages.ids import counts_of_ids, package_ids
 from procure.packages.runnable import jobs_left_out
@@ -45,9 +46,7 @@ class Simulator:
 
     def __init__(
         self,
-        plan: Plan,
-        policy: str,
-        space: Space,
+        asked: Question,
         columns: Sequence[str],
         farm: str,
         options: FarmOptions,
@@ -68,13 +67,13 @@ class Simulator:
         TableError
             The folder holds results of other inputs.
         """
-        study = plan.study
+        plan, study = asked.plan, asked.plan.study
         self.folder = folder
         inner = study.model_copy(
             update={
                 "name": folder.name,
                 "results": folder.parent,
-                "simulate": study.simulate.model_copy(update={"policies": (policy,)}),
+                "simulate": study.simulate.model_copy(update={"policies": (asked.policy,)}),
                 "sweep": study.sweep.model_copy(update={"sample": 1, "offset": 0, "batch_size": 0}),
             }
         )
@@ -86,7 +85,8 @@ class Simulator:
             plan.existing,
             plan.notes,
         )
-        self._space, self._policy, self._farm, self._options, self._note = space, policy, farm, options, note
+        self._space, self._policy, self._note = asked.space, asked.policy, note
+        self._farm, self._options = farm, options
         self._columns = list(columns)
         self.n_computed = self.n_failed = 0
         self.kernel_seconds = 0.0

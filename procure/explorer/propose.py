@@ -179,7 +179,7 @@ class ByModel(Proposer):
         pool = _new(np.unique(np.concatenate([pool, near]), axis=0), known)
         if not len(pool):
             return others[:n]
-        return self._mix(pool, near, others, trees, process, n, rng)
+        return self._mix(pool, near, others, (trees, process), n, rng)
 
     def replay(self, known: Observations, number: int) -> None:
         """Screen the candidates again where this round did."""
@@ -245,11 +245,11 @@ class ByModel(Proposer):
         pool: np.ndarray,
         near: np.ndarray,
         others: np.ndarray,
-        trees: Surrogate,
-        process: GaussianProcess,
+        models: tuple[Surrogate, GaussianProcess],
         n: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
+        trees, process = models
         by_trees, by_process = self._predicted(pool, trees, process)
         rank_trees, rank_process = _ranks(by_trees), _ranks(by_process)
         promising = np.argsort(np.minimum(rank_trees, rank_process), kind="stable")[:_PROMISING]

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from procure.errors import TableError
 from procure.explorer.candidates import Candidates
-from procure.objectives import Quantity
+from procure.explorer.question import Question
 from procure.packages.ids import package_ids
-from procure.packages.space import Space
 from procure.recommender.race import (
     Race,
     Score,
@@ -60,13 +59,9 @@ class Raced:
 
 
 def race_packages(
-    plan: Plan,
-    policy: str,
-    space: Space,
+    asked: Question,
     candidates: Candidates,
-    objective: Quantity,
     runs: int,
-    seed: int,
     note: Callable[[str], None],
     progress: Callable[[int, int, float], None],
 ) -> Raced:
@@ -78,15 +73,16 @@ def race_packages(
     CPUs: best fit runs compiled, without holding the interpreter. A budget that does not let `KEPT` packages run on
     every workload is an error.
     """
+    plan, objective = asked.plan, asked.criteria.objective
     names = list(plan.workloads)
     if runs < KEPT * len(names):
         raise TableError(
             f"{runs:,} runs do not let {KEPT} packages run on each of {len(names)} workloads; give runs "
             f"{KEPT * len(names):,} or more"
         )
-    counts = candidates.draw(max(KEPT, int(runs * FIELD_SHARE)), np.random.default_rng([seed, 1]))
+    counts = candidates.draw(max(KEPT, int(runs * FIELD_SHARE)), np.random.default_rng([asked.seed, 1]))
     ids = np.array(package_ids(counts, plan.types))
-    runner = _Runner(plan, policy, ids, counts, note)
+    runner = _Runner(plan, asked.policy, ids, counts, note)
     load = np.array([cpu_seconds(jobs).sum() for jobs in plan.workloads.values()])
     note(f"a race over {len(names)} workloads, in a field of {counted(len(counts), 'package')}: a model says which run")
 

@@ -18,15 +18,15 @@ from procure.explorer.engine import Progress, Rules, run_rounds
 from procure.explorer.observations import CriteriaScore, Observations
 from procure.explorer.oracle import RoundLog, Simulator, held_farm, left_out_of, load_inputs, workspace
 from procure.explorer.propose import METHODS, RACE, make_proposer
+from procure.explorer.question import Question
 from procure.explorer.racing import RACED_BY, race_packages
 from procure.explorer.result import SearchResult
 from procure.objectives.aggregate import RANK_POWER
 from procure.packages.ids import package_ids
-from procure.packages.space import Space
 from procure.progress import silent
 from procure.recommender.criteria import Criteria, criteria_of
 from procure.settings import MOST_COUNTED
-from procure.study import Plan, Study, load_study
+from procure.study import Study, load_study
 from procure.sweep import FarmOptions
 from procure.sweep.results import RACE_FOLDER, policy_of
 from procure.sweep.trial import about_limits
@@ -100,6 +100,7 @@ def search(
     seed = study.search.seed if seed is None else seed
     policy = _check(study, runs, share, method, policy, criteria)
     plan, space = load_inputs(study, policy)
+    asked = Question(plan, policy, space, criteria, seed)
     for text in plan.notes:
         note(text)
     listed = space.listed()
@@ -120,7 +121,7 @@ def search(
             f"{n_workloads:,} or more"
         )
     if method == RACE:
-        return _race(plan, policy, space, listed, criteria, rules.k, runs, seed, note, progress)
+        return _race(asked, listed, rules.k, runs, note, progress)
     # The baselines spend what they are given.
     rules = Rules(runs // n_workloads, rules.k, rules.batch, rules.stable_rounds if method == "model" else 0)
     candidates = Candidates(space, left_out_of(plan), seed, listed)
@@ -131,8 +132,8 @@ def search(
         folder, kept = stack.enter_context(workspace(study, note))
         options = replace(options, folder=folder)  # else jobs would have the names of a sweep's, and end them
         held, options = stack.enter_context(held_farm(farm, options, note))
-        log = _log(study, policy, method, seed, criteria, rules, plan.types, folder)
-        simulator = Simulator(plan, policy, space, score.columns, held, options, folder, note)
+        log = _log(asked, method, rules, folder)
+        simulator = Simulator(asked, score.columns, held, options, folder, note)
         known = Observations(space, score)
         if method == "model" and len(simulator.swept):
             counts, answers = simulator.counts_of(simulator.swept)
@@ -168,25 +169,21 @@ def search(
         "kernel_seconds": round(simulator.kernel_seconds, 1),
         "folder": str(folder) if kept else None,
     }
-    return _result(plan, policy, score, known, rules.k, spent, _elsewhere(known, simulator, candidates))
+    return _result(asked, score, known, rules.k, spent, _elsewhere(known, simulator, candidates))
 
 
 def _race(
-    plan: Plan,
-    policy: str,
-    space: Space,
+    asked: Question,
     listed: np.ndarray | None,
-    criteria: Criteria,
     k: int,
     runs: int,
-    seed: int,
     note: Callable[[str], None],
     progress: Callable[[int, int, float], None],
 ) -> SearchResult:
     """Race packages over the study's futures; the list is of those that ran on all of them."""
-    began = time.perf_counter()
-    candidates = Candidates(space, left_out_of(plan), seed, listed)
-    raced = race_packages(plan, policy, space, candidates, criteria.objective, runs, seed, note, progress)
+    began, plan, space, criteria = time.perf_counter(), asked.plan, asked.space, asked.criteria
+    candidates = Candidates(space, left_out_of(plan), asked.seed, listed)
+    raced = race_packages(asked, candidates, runs, note, progress)
     done, score = raced.race.finished, CriteriaScore(plan, space, criteria)
     ids = package_ids(raced.counts[done], plan.types)
     of = {name: rows.set_index("package_id") for name, rows in raced.rows.groupby("workload")}
@@ -202,7 +199,7 @@ def _race(
         raise TableError(f"all {len(known)} packages failed; {plan.study.folder / RACE_FOLDER} says why")
     spent: dict[str, object] = {
         "method": RACE,
-        "seed": seed,
+        "seed": asked.seed,
         "ended": "every future",
         "n_packages_in_field": len(raced.counts),
         "n_packages_asked": raced.n_packages_ran,
@@ -214,21 +211,20 @@ def _race(
         "kernel_seconds": round(raced.kernel_seconds, 1),
         "folder": str(plan.study.folder / RACE_FOLDER),
     }
-    return _result(plan, policy, score, known, k, spent, None)
+    return _result(asked, score, known, k, spent, None)
 
 
 def _result(
-    plan: Plan,
-    policy: str,
+    asked: Question,
     score: CriteriaScore,
     known: Observations,
     k: int,
     spent: dict[str, object],
     elsewhere: tuple[str, float] | None,
 ) -> SearchResult:
-    ranking = _ranking(known, score)
+    plan, ranking = asked.plan, _ranking(known, score)
     first = ranking[plan.types].iloc[0].to_numpy(np.int64)
-    limits = about_limits(plan, first, plan.workloads, policy, "the first package")
+    limits = about_limits(plan, first, plan.workloads, asked.policy, "the first package")
     return SearchResult(plan.study.name, score.criteria, k, ranking, spent, elsewhere, plan.types, limits)
 
 
@@ -285,27 +281,19 @@ def _rules(study: Study, **given: int | None) -> Rules:
     return Rules(0, **{name: getattr(study.search, name) if value is None else value for name, value in given.items()})
 
 
-def _log(
-    study: Study,
-    policy: str,
-    method: str,
-    seed: int,
-    criteria: Criteria,
-    rules: Rules,
-    names: list[str],
-    folder: Path,
-) -> RoundLog:
+def _log(asked: Question, method: str, rules: Rules, folder: Path) -> RoundLog:
+    study, criteria = asked.plan.study, asked.criteria
     settings: dict[str, object] = {
         "method": method,
-        "seed": seed,
+        "seed": asked.seed,
         "batch": rules.batch,
-        "policy": policy,
+        "policy": asked.policy,
         "packages": study.packages.model_dump(mode="json", exclude={"existing_nodes"}),
     }
     weights = {workload.name: workload.weight for workload in study.scenarios}
     if any(weight != 1 for weight in weights.values()):
         settings["weights"] = weights
-    name = f"{method}.seed{seed}.batch{rules.batch}.{file_name(policy)}"
+    name = f"{method}.seed{asked.seed}.batch{rules.batch}.{file_name(asked.policy)}"
     if method == "every-tenth":
         # The published rule depends on how much may be spent.
         settings["n_packages"] = rules.n_packages
@@ -314,7 +302,7 @@ def _log(
         wanted = [criteria.objective.name, *(one.text for one in criteria.constraints)]
         settings["criteria"] = wanted
         name += "." + hashlib.sha256("\0".join(wanted).encode()).hexdigest()[:8]
-    return RoundLog(folder / f"{name}.json", settings, names)
+    return RoundLog(folder / f"{name}.json", settings, asked.plan.types)
 
 
 def _ranking(known: Observations, score: CriteriaScore) -> pd.DataFrame:
