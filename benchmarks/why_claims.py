@@ -2,7 +2,8 @@
 
 python benchmarks/why_claims.py fidelity --data ../shared/data kth wagap ccr blue hpc2n   fit on 60 %, judge on 40 %
 python benchmarks/why_claims.py account --data ../shared/data --out docs/claims           tables, and a picture of KTH
-python benchmarks/why_claims.py counterfactual                                            a centre with hidden rules
+python benchmarks/why_claims.py counterfactual [slurm]                                    a centre with hidden rules
+python benchmarks/why_claims.py purchase --data ../shared/data kth                        what 20 % more nodes cut
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+import procure
 from procure.account.account import account_waits
+from procure.account.entries import LOG
 from procure.account.layout import started_jobs
 from procure.account.picture import picture
 from procure.fitting.fidelity import fidelity
 from procure.fitting.fit import fit_site
+from procure.recommender.waited import Hours, waiting_cut
 from procure.run import simulate
-from procure.site.model import Rule, Site
+from procure.site.model import Association, Limits, NodeEvent, Partition, Priority, Qos, Rule, Site
 from procure.site.store import write_site
-from procure.tables import JOB, NODE, check
+from procure.sweep.results import load_results
+from procure.tables import JOB, NODE, check, write
 from procure.workload import import_log
 
 LOGS = {
@@ -73,7 +78,8 @@ def measure_fidelity(arguments: argparse.Namespace) -> None:
     for name in arguments.logs or LOGS:
         jobs, nodes = load(name, arguments.data)
         cut = int(0.6 * len(jobs))
-        early, late = (part.reset_index(drop=True) for part in (jobs.iloc[:cut], jobs.iloc[cut:]))
+        first = 0 if arguments.last is None else max(0, cut - arguments.last)
+        early, late = (part.reset_index(drop=True) for part in (jobs.iloc[first:cut], jobs.iloc[cut:]))
         began = time.perf_counter()
         fitted = fit_site(early, nodes)
         took = time.perf_counter() - began
@@ -121,23 +127,73 @@ def hidden_centre(seed: int) -> tuple[pd.DataFrame, Site]:
     return check(jobs, JOB), Site(rules=tuple(rules))
 
 
+def slurm_centre(seed: int) -> tuple[pd.DataFrame, Site]:
+    """Return the same jobs, and a site that policy slurm follows: limits of users, a short partition's, drained nodes.
+
+    None of its code is that of policy `rules`: priority by age and fair share, limits on CPUs and jobs of associations,
+    half of the long jobs in a partition of twelve nodes, and eight nodes drained for ten days.
+    """
+    rng = np.random.default_rng(seed)
+    jobs, _ = hidden_centre(seed)
+    long = (jobs["requested_time"] > 14_400).to_numpy() & (rng.random(len(jobs)) < 0.5)
+    jobs = jobs.assign(account="lab", partition=np.where(long, "long", "all"))
+    users = [
+        Association(
+            account="lab",
+            user=f"u{i}",
+            limits=Limits(max_jobs=int(rng.integers(3, 10)), grp_tres={"cpu": int(rng.integers(8, 16))}),
+        )
+        for i in range(12)
+    ]
+    first = int(jobs["submit_time"].min())
+    drained = NodeEvent(nodes="k0-[0-7]", start=first + 12 * 86_400, end=first + 22 * 86_400)
+    site = Site(
+        cluster="hidden",
+        qos=(Qos(name="normal"),),
+        enforce=("associations", "limits"),
+        partitions=(Partition(name="all", nodes="ALL", default=True), Partition(name="long", nodes="k0-[8-19]")),
+        associations=(Association(account="lab"), *users),
+        priority=Priority(weight_age=1000, weight_fair_share=1000),
+        events=(drained,),
+    )
+    return check(jobs, JOB), site
+
+
+def cut_of(log: pd.DataFrame, now: pd.DataFrame, more: pd.DataFrame) -> tuple[float, float]:
+    """Return which shares of the waiting in a log `procure recommend` would say that more nodes cut: least, most."""
+    log = log[log["start_time"].notna()].reset_index(drop=True)
+    seconds = LOG.seconds(log, now)
+    want = seconds[:, [LOG.causes.index(name) for name in LOG.cuttable]].sum(1)
+    submit, held = log["submit_time"].to_numpy(np.int64), seconds.sum(1) - want
+    later = log.assign(submit_time=submit + held)
+    runs = ((later, now), (later, more), (log, more))
+    waits = [float((simulate(jobs, on, "easy").schedule["start_time"] - submit).sum()) for jobs, on in runs]
+    total = float(seconds.sum())
+    least, most = Hours(total, float(want.sum()), float(held.sum()), *waits).cut()
+    return least / total, most / total
+
+
 def measure_counterfactual(arguments: argparse.Namespace) -> None:
     """Predict what 20 % more nodes do to the mean wait, against what they do under the hidden rules."""
+    hidden_by = arguments.logs[0] if arguments.logs else "rules"
     for seed in range(arguments.seeds):
-        jobs, hidden = hidden_centre(seed)
+        jobs, hidden = slurm_centre(seed) if hidden_by == "slurm" else hidden_centre(seed)
         now, more = nodes_of([(20, 1, 1000)]), nodes_of([(24, 1, 1000)])
         with tempfile.TemporaryDirectory() as folder:
             truth, own = Path(folder) / "truth", Path(folder) / "own"
             write_site(hidden, now, truth)
-            log = simulate(jobs, now, f"rules:site={truth}").schedule
-            bought = simulate(jobs, more, f"rules:site={truth}").schedule
+            log = simulate(jobs, now, f"{hidden_by}:site={truth}").schedule
+            bought = simulate(jobs, more, f"{hidden_by}:site={truth}").schedule
             before, after = (float((one["start_time"] - jobs["submit_time"]).mean()) for one in (log, bought))
-            fitted = fit_site(log, now)
-            fitted.write(own)
             print(
-                f"seed {seed}: true mean wait {before:,.0f} s, with 20 % more nodes {after:,.0f} s",
+                f"{hidden_by}, seed {seed}: true mean wait {before:,.0f} s, with 20 % more nodes {after:,.0f} s",
                 flush=True,
             )
+            least, most = cut_of(log, now, more)
+            true = 1 - after / before
+            print(f"  recommend: of 100 hours {100 * least:.0f} to {100 * most:.0f} are cut; {100 * true:.0f} were")
+            fitted = fit_site(log, now)
+            fitted.write(own)
             for policy in ("easy", f"rules:site={own}", f"as-logged:site={own}"):
                 waits = [
                     float((simulate(jobs, nodes, policy).schedule["start_time"] - jobs["submit_time"]).mean())
@@ -152,17 +208,41 @@ def measure_counterfactual(arguments: argparse.Namespace) -> None:
             print(f"  {'; '.join(fitted.notes)}", flush=True)
 
 
+def measure_purchase(arguments: argparse.Namespace) -> None:
+    """Say what 20 % more nodes of the first kind cut of the waiting in each log, as `procure recommend` says it."""
+    for name in arguments.logs or ["kth"]:
+        jobs, nodes = load(name, arguments.data)
+        n, (_, cpus, mem) = -(-len(nodes) // 5), nodes[["node_id", "cpus", "mem_mb"]].iloc[0]
+        with tempfile.TemporaryDirectory() as folder:
+            write(jobs, Path(folder) / "log.parquet")
+            write(nodes, Path(folder) / "old.csv")
+            quote = f"more,more,{cpus},{mem / 1000:g},0,1,{n}"
+            (Path(folder) / "quotes.csv").write_text(f"name,category,cpus,mem_gb,gpus,price_usd,max_count\n{quote}\n")
+            study = Path(folder) / "study.toml"
+            study.write_text(
+                f'quotes = "quotes.csv"\n[packages]\nbudget_usd = {n}\nmin_gpu_nodes = 0\nexisting_nodes = "old.csv"\n'
+                '[[workloads]]\nname = "log"\njobs = "log.parquet"\n[simulate]\npolicies = ["easy"]\n'
+            )
+            procure.run_sweep(study, "serial")
+            results = load_results(study)
+            began = time.perf_counter()
+            found = waiting_cut(results, np.array([n]))
+            print(
+                name, f"{n} nodes more, {time.perf_counter() - began:.0f} s", *found.sentences(), sep="\n", flush=True
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["fidelity", "account", "counterfactual"])
-    parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS))
+    parser.add_argument("what", choices=["fidelity", "account", "counterfactual", "purchase"])
+    parser.add_argument("logs", nargs="*", help="some of " + ", ".join(LOGS) + "; of counterfactual: slurm")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, help="folder of the picture")
+    parser.add_argument("--last", type=int, help="learn on so many jobs, the last ones of the first 60 %%")
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
-    {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}[
-        arguments.what
-    ](arguments)
+    measures = {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}
+    (measures | {"purchase": measure_purchase})[arguments.what](arguments)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Hours(NamedTuple):
         want_today = self.today - self.held
         part = whole if self.by_policy else min(1.0, self.want / want_today) if want_today > 0 else 0.0
         least = min(max(0.0, (self.today - self.bought) * part), self.want)
-        return least, min(max(least, (self.today - self.free) * whole), self.logged)
+        return least, min(max(least, self.logged - self.free * whole), self.logged)
 
 
 @dataclass(frozen=True)
