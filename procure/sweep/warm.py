@@ -61,7 +61,7 @@ def warm(policies: Sequence[str] | None = None, processes: int | None = None) ->
     rows = []
     with (
         ProcessPoolExecutor(processes or n_local_workers(), multiprocessing.get_context("spawn")) as pool,
-        step("compiling", len(names), "policy") as one,
+        step("compiling", len(names), "kernel") as one,
     ):
         began = {pool.submit(_compile, name): name for name in names}
         for done in as_completed(began):
