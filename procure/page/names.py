@@ -45,10 +45,10 @@ _KEPT_ENDINGS = {"share": "share", "wait": "s"}
 
 _UNITS = {one.name: one.unit for one in METRICS if one.unit in ("s", "share", "0 or 1")} | COST_UNITS | {"usd": "US$"}
 _UNITS |= dict.fromkeys(
-    ("mean_wait", "mae", "rmse", "elapsed", "logged_mean", "simulated_mean", "logged_median",
-     "simulated_median", "mean_absolute_error", "seconds", "span", "requested_time", "run_time"),
+    "mean_wait mae rmse elapsed logged_mean simulated_mean logged_median simulated_median mean_absolute_error seconds "
+    "span requested_time run_time".split(),
     "s",
-)  # fmt: skip
+)
 _UNITS |= dict.fromkeys(("coverage", "covered", "accuracy", "resource_usage", "within_10_min"), "share")
 
 

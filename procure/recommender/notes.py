@@ -104,9 +104,8 @@ def confirmation(confirmed: bool, verified: bool, all_simulated: bool) -> str:
 
 def existing(nodes: pd.DataFrame, wait: float | None) -> str:
     """Say which nodes every simulated system holds; ``wait`` on them alone, s, None if they cannot run every job."""
-    n, cpus, gpus = (counted(int(k), noun) for k, noun in (
-        (len(nodes), "existing node"), (nodes["cpus"].sum(), "CPU"), (nodes["gpus"].sum(), "GPU"),
-    ))  # fmt: skip
+    n = counted(len(nodes), "existing node")
+    cpus, gpus = (counted(int(nodes[f"{noun.lower()}s"].sum()), noun) for noun in ("CPU", "GPU"))
     text = (
         f"every simulated system holds {n} ({cpus}, {nodes['mem_mb'].sum() / 1000:,.0f} GB, {gpus}); "
         "the totals shown are those of the purchase only"

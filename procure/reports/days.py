@@ -57,10 +57,8 @@ def waits_by_day(days: Days) -> Markup:
     n = len(days.names)
     made, axes = figure(7.2, 3.4)
     held = [wait[able & ~np.isnan(wait)] for wait, able in zip(days.wait, days.able, strict=True)]
-    boxes = axes.boxplot(
-        [waits if len(waits) else [np.nan] for waits in held],
-        widths=0.6, whis=(0, 100), patch_artist=True, medianprops={"color": "black"},
-    )  # fmt: skip
+    look = {"widths": 0.6, "whis": (0, 100), "patch_artist": True, "medianprops": {"color": "black"}}
+    boxes = axes.boxplot([waits if len(waits) else [np.nan] for waits in held], **look)
     for patch in boxes["boxes"]:
         patch.set(facecolor=BLUE, alpha=0.7)
     everything = np.concatenate(held) if any(map(len, held)) else np.zeros(1)

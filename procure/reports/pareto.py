@@ -83,10 +83,8 @@ def chart(
     line = "-" if len(axes) == 2 else "none"
     plot.plot(*points.T, color=BLUE, marker="o", markersize=3.5, linestyle=line, linewidth=1, label="front")
     knee = front[front["knee"]].iloc[0]
-    plot.scatter(
-        knee[axes[1].name], knee[axes[0].name], s=110, facecolors="none", edgecolors=ORANGE, linewidths=2,
-        label="knee", zorder=4,
-    )  # fmt: skip
+    ring = {"s": 110, "facecolors": "none", "edgecolors": ORANGE, "linewidths": 2}
+    plot.scatter(knee[axes[1].name], knee[axes[0].name], label="knee", zorder=4, **ring)
     here = values[recommended]
     plot.scatter(here[1], here[0], s=70, color=RED, marker="*", label="recommended", zorder=5)
     wait_axis(plot, "y", float(values[:, 0].min()), float(values[:, 0].max()))
