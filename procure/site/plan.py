@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.order import eligible, held, sort_queue
-from procure.site.place import choose
+from procure.site.place import choose, holds
 from procure.site.work import (
     LAST_BACKFILL,
     N_QUEUE,
@@ -16,6 +16,8 @@ from procure.site.work import (
     WORD,
 )
 
+NEVER_SO_MANY = 1 << 32
+"""More jobs than start at one moment."""
 GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
 
@@ -54,12 +56,18 @@ def begin(own, job, n):
     place = n_running
     while place > 0:
         other = work.running[place - 1]
-        ends = work.begun[other] + jobs.limit[other]
+        ends = work.run_end[place - 1]
         if ends < end or (ends == end and other < job):
             break
         work.running[place] = other
+        work.run_node[place], work.run_end[place] = work.run_node[place - 1], ends
+        for what in range(3):
+            work.run_take[place, what] = work.run_take[place - 1, what]
         place -= 1
     work.running[place] = job
+    work.run_node[place], work.run_end[place] = work.chosen[0] if n == 1 else -1, end
+    for what in range(3):
+        work.run_take[place, what] = taken(own, job, work.chosen[0], what)
     work.by_start[n_running] = job
     work.now[N_RUNNING] = n_running + 1
     work.starts[work.now[N_STARTS]] = job
@@ -216,11 +224,6 @@ def _next_opening(own, job, at, end):
 
 
 @part
-def _limit_end(own, job):
-    return own.work.begun[job] + own.jobs.limit[job]
-
-
-@part
 def _on_open_node(own, job, closed):
     first = own.node_first[job]
     for i in range(own.jobs.n_nodes[job]):
@@ -233,10 +236,64 @@ def _on_open_node(own, job, closed):
 @part
 def _next_open(own, i, closed):
     """Return the place of the next running job that holds an open node."""
-    work = own.work
-    while i < work.now[N_RUNNING] and not _on_open_node(own, work.running[i], closed):
+    work, n = own.work, own.work.now[N_RUNNING]
+    while i < n:
+        node = work.run_node[i]
+        if node >= 0:
+            if not closed[node // WORD] >> (node % WORD) & 1:
+                break
+        elif _on_open_node(own, work.running[i], closed):
+            break
         i += 1
     return i
+
+
+@part
+def _fewer(own, job, sets, closed):
+    """Say whether a job's shape has fewer open nodes in its set than the job needs."""
+    shape, wanted = own.tables.shape[job], own.jobs.n_nodes[job]
+    for word in range(closed.size):
+        bits = sets[shape, word] & ~closed[word]
+        while bits:
+            bits &= bits - 1
+            wanted -= 1
+            if wanted == 0:
+                return False
+    return True
+
+
+@part
+def _see_room(own, job):
+    """List the nodes with room for a job's shape now; within a pass this changes only when a job starts."""
+    work, holding, shape = own.work, own.tables.holding, own.tables.shape[job]
+    stamp = work.now[PASS] * NEVER_SO_MANY + work.now[N_STARTS]
+    if work.room_at[shape] == stamp:
+        return
+    work.room_at[shape] = stamp
+    for word in range(holding.shape[1]):
+        bits, node, found = holding[shape, word], word * WORD, 0
+        while bits:
+            if bits & 1 and holds(own, job, node, work.free, work.n_on):
+                found |= 1 << (node % WORD)
+            bits >>= 1
+            node += 1
+        work.room[shape, word] = found
+
+
+@part
+def _release(own, job, last, closed):
+    """Take a running job of several nodes away; says whether one of these that is open may now hold a job."""
+    work, may_fit = own.work, False
+    holding = own.tables.holding[own.tables.shape[job]]
+    free, n_on = work.future, work.future_on
+    for k in range(own.node_first[last], own.node_first[last] + own.jobs.n_nodes[last]):
+        node = work.on[k]
+        for what in range(3):
+            free[what, node] += taken(own, last, node, what)
+        n_on[node] -= 1
+        if (holding[node // WORD] & ~closed[node // WORD]) >> (node % WORD) & 1:
+            may_fit = may_fit or holds(own, job, node, free, n_on)
+    return may_fit
 
 
 @part
@@ -250,15 +307,22 @@ def _when_running_leave(own, job, closed, only_now):
     """
     work = own.work
     now = work.now[NOW]
-    n = choose(own, job, closed, work.free, work.n_on)
-    if n > 0 or only_now:
+    plain, holding = own.tables.plain[own.tables.shape[job]], own.tables.holding[own.tables.shape[job]]
+    n = 0
+    if plain:
+        _see_room(own, job)
+    if not plain or not _fewer(own, job, work.room, closed):
+        n = choose(own, job, closed, work.free, work.n_on)
+    if n > 0 or only_now or (plain and _fewer(own, job, own.tables.holding, closed)):
         return now, n
     free, n_on = work.future, work.future_on
-    for node in range(n_on.size):
-        for what in range(3):
+    for what in range(3):
+        for node in range(n_on.size):
             free[what, node] = work.free[what, node]
+    for node in range(n_on.size):
         n_on[node] = work.n_on[node]
-    window, first_end, last = GROUPED, -1, -1
+    may_fit = not plain or own.jobs.n_nodes[job] > 1  # else some node must get room first
+    window, first_end, last_end = GROUPED, -1, -1
     i = _next_open(own, 0, closed)
     n_running = work.now[N_RUNNING]
     while i < n_running:
@@ -266,21 +330,25 @@ def _when_running_leave(own, job, closed, only_now):
         while more:
             last = work.running[i]
             if first_end < 0:
-                ends = _limit_end(own, last)
+                ends = work.run_end[i]
                 first_end = ends + window - (ends + own.rules.began) % window
-            for k in range(own.node_first[last], own.node_first[last] + own.jobs.n_nodes[last]):
-                node = work.on[k]
+            last_end = work.run_end[i]
+            node = work.run_node[i]
+            if node < 0:
+                may_fit = _release(own, job, last, closed) or may_fit
+            elif not plain or holding[node // WORD] >> (node % WORD) & 1:  # others never hold the job
                 for what in range(3):
-                    free[what, node] += taken(own, last, node, what)
+                    free[what, node] += work.run_take[i, what]
                 n_on[node] -= 1
+                may_fit = may_fit or holds(own, job, node, free, n_on)
             i = _next_open(own, i + 1, closed)
-            more = i < n_running and _limit_end(own, work.running[i]) <= first_end + window
+            more = i < n_running and work.run_end[i] <= first_end + window
         window *= 2
-        while i < n_running and _limit_end(own, work.running[i]) > first_end + window:
+        while i < n_running and work.run_end[i] > first_end + window:
             window *= 2
-        n = choose(own, job, closed, free, n_on)
+        n = choose(own, job, closed, free, n_on) if may_fit else 0
         if n > 0:
-            return max(_limit_end(own, last), now + 1), n
+            return max(last_end, now + 1), n
     return now, 0
 
 

@@ -60,6 +60,9 @@ class Work(NamedTuple):
     queue: np.ndarray  # int64[n_jobs], waiting jobs in order
     other_queue: np.ndarray  # int64[n_jobs], scratch of the sort and of a pass
     running: np.ndarray  # int64[n_jobs], by the end of their limits
+    run_node: np.ndarray  # int64[n_jobs], node of each of `running`; −1 = several
+    run_end: np.ndarray  # int64[n_jobs], s, when the limit of each of `running` ends
+    run_take: np.ndarray  # int64[n_jobs, 3], CPUs, MB and GPUs that each of `running` takes of its one node
     by_start: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
     starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
     priority: np.ndarray  # int64[n_jobs]
@@ -94,6 +97,8 @@ class Work(NamedTuple):
     run_left: np.ndarray  # int64[n_nodes], CPUs left of each usable node
     chosen: np.ndarray  # int64[n_nodes]
     in_choice: np.ndarray  # int64[n_words]
+    room: np.ndarray  # int64[n_shapes, n_words], nodes with room for a job of the shape
+    room_at: np.ndarray  # int64[n_shapes], pass and starts at which that was so
     class_at: np.ndarray  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
     now: np.ndarray  # int64[16], see the constants
 
@@ -112,6 +117,8 @@ class Tables(NamedTuple):
     reservation_end: np.ndarray  # int64[n_reservations + 1], s
     changes: np.ndarray  # int64[n_changes], s at which nodes close or open, in order
     shape: np.ndarray  # int64[n_jobs], jobs of one shape are alike to backfill
+    holding: np.ndarray  # int64[n_shapes, n_words], nodes that hold a job of the shape when they are empty
+    plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
 
@@ -161,6 +168,16 @@ def rules_of(site: Site, began: int, tree: int) -> Rules:
     )  # fmt: skip
 
 
+def _holding(layout: Layout, of_shape: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which empty nodes hold a job of each shape, bool[n_shapes, n_nodes], and which shapes are of one group."""
+    jobs, nodes, places = layout.jobs, layout.nodes, layout.places
+    group = places.first[jobs.place[of_shape]]
+    single = places.first[jobs.place[of_shape] + 1] - group == 1
+    holding = places.nodes[group] & (nodes.cpus >= jobs.cpus[of_shape][:, None])
+    holding &= (nodes.mem >= jobs.mem[of_shape][:, None]) & (nodes.gpus >= jobs.gpus[of_shape][:, None])
+    return holding, (single & (places.wanted[group] == 0)).astype(np.int64)
+
+
 def own_of(site: Site, layout: Layout, began: int) -> Own:
     """Lay out what a run of policy slurm needs."""
     n_jobs, n_nodes = len(layout.jobs.submit), len(layout.nodes.cpus)
@@ -172,7 +189,9 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     alike = np.stack([
         jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
     ])  # fmt: skip
-    shape = np.unique(alike, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    _, of_shape, shape = np.unique(alike, axis=1, return_index=True, return_inverse=True)
+    shape = shape.reshape(-1).astype(np.int64)
+    holding, plain = _holding(layout, of_shape)
 
     def ints(*size: int) -> np.ndarray:
         return np.zeros(size, np.int64)
@@ -188,19 +207,20 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
-        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        ints(n_jobs),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs, 3),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(int(jobs.n_nodes.sum())),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
         ints(n_slices), ints(n_slices, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
-        ints(n_nodes), ints(n_nodes), ints(n_words), ints(int(shape.max()) + 1, 2), now,
+        ints(n_nodes), ints(n_nodes), ints(n_words), ints(len(plain), n_words), none(len(plain)),
+        ints(len(plain), 2), now,
     )  # fmt: skip
     changes = np.unique(layout.closed[:, :2])
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes, shape,
-        decay_table(site), np.arange(len(tree.path)),
+        words(holding), plain, decay_table(site), np.arange(len(tree.path)),
     )  # fmt: skip
     return Own(
         rules_of(site, began, int(len(np.unique(layout.nodes.leaf)) > 1)),
