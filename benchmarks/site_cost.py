@@ -1,6 +1,6 @@
 """What policy slurm costs beside EASY: processor time of the loop on the embedded day, without and with a queue.
 
-    python benchmarks/site_cost.py
+python benchmarks/site_cost.py
 """
 
 from __future__ import annotations

@@ -56,18 +56,12 @@ def begin(own, job, n):
     place = n_running
     while place > 0:
         other = work.running[place - 1]
-        ends = work.run_end[place - 1]
+        ends = work.begun[other] + jobs.limit[other]
         if ends < end or (ends == end and other < job):
             break
         work.running[place] = other
-        work.run_node[place], work.run_end[place] = work.run_node[place - 1], ends
-        for what in range(3):
-            work.run_take[place, what] = work.run_take[place - 1, what]
         place -= 1
     work.running[place] = job
-    work.run_node[place], work.run_end[place] = work.chosen[0] if n == 1 else -1, end
-    for what in range(3):
-        work.run_take[place, what] = taken(own, job, work.chosen[0], what)
     work.by_start[n_running] = job
     work.now[N_RUNNING] = n_running + 1
     work.starts[work.now[N_STARTS]] = job
@@ -277,7 +271,24 @@ def _see_room(own, job):
                 found |= 1 << (node % WORD)
             bits >>= 1
             node += 1
-        work.room[shape, word] = found
+        work.has_room[shape, word] = found
+
+
+@part
+def _see_running(own):
+    """List what the running jobs hold, side by side; within a pass this changes only when a job starts."""
+    work = own.work
+    stamp = work.now[PASS] * NEVER_SO_MANY + work.now[N_STARTS]
+    if work.run_at[0] == stamp:
+        return
+    work.run_at[0] = stamp
+    for i in range(work.now[N_RUNNING]):
+        job = work.running[i]
+        node = work.on[own.node_first[job]]
+        work.run_end[i] = work.begun[job] + own.jobs.limit[job]
+        work.run_node[i] = node if own.jobs.n_nodes[job] == 1 else -1
+        for what in range(3):
+            work.run_take[i, what] = taken(own, job, node, what)
 
 
 @part
@@ -311,10 +322,11 @@ def _when_running_leave(own, job, closed, only_now):
     n = 0
     if plain:
         _see_room(own, job)
-    if not plain or not _fewer(own, job, work.room, closed):
+    if not plain or not _fewer(own, job, work.has_room, closed):
         n = choose(own, job, closed, work.free, work.n_on)
     if n > 0 or only_now or (plain and _fewer(own, job, own.tables.holding, closed)):
         return now, n
+    _see_running(own)
     free, n_on = work.future, work.future_on
     for what in range(3):
         for node in range(n_on.size):

@@ -55,15 +55,7 @@ def _remove(jobs, n, job):
 def _finish(own, job):
     """Free what a job held."""
     work, jobs, limits = own.work, own.jobs, own.limits
-    place, n_running = 0, work.now[N_RUNNING]
-    while work.running[place] != job:
-        place += 1
-    for i in range(place, n_running - 1):
-        work.running[i] = work.running[i + 1]
-        work.run_node[i] = work.run_node[i + 1]
-        work.run_end[i] = work.run_end[i + 1]
-        for what in range(3):
-            work.run_take[i, what] = work.run_take[i + 1, what]
+    _remove(work.running, work.now[N_RUNNING], job)
     _remove(work.by_start, work.now[N_RUNNING], job)
     work.now[N_RUNNING] -= 1
     charge(own, job, work.ended[job])

@@ -63,6 +63,7 @@ class Work(NamedTuple):
     run_node: np.ndarray  # int64[n_jobs], node of each of `running`; −1 = several
     run_end: np.ndarray  # int64[n_jobs], s, when the limit of each of `running` ends
     run_take: np.ndarray  # int64[n_jobs, 3], CPUs, MB and GPUs that each of `running` takes of its one node
+    run_at: np.ndarray  # int64[1], pass and starts at which these were so
     by_start: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
     starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
     priority: np.ndarray  # int64[n_jobs]
@@ -97,7 +98,7 @@ class Work(NamedTuple):
     run_left: np.ndarray  # int64[n_nodes], CPUs left of each usable node
     chosen: np.ndarray  # int64[n_nodes]
     in_choice: np.ndarray  # int64[n_words]
-    room: np.ndarray  # int64[n_shapes, n_words], nodes with room for a job of the shape
+    has_room: np.ndarray  # int64[n_shapes, n_words], nodes with room for a job of the shape
     room_at: np.ndarray  # int64[n_shapes], pass and starts at which that was so
     class_at: np.ndarray  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
     now: np.ndarray  # int64[16], see the constants
@@ -207,7 +208,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
-        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs, 3),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs, 3), none(1),
         ints(n_jobs), ints(n_jobs), ints(n_jobs),
         none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(int(jobs.n_nodes.sum())),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
