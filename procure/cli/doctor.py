@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import platform
 import re
@@ -40,13 +39,13 @@ def doctor(output: common.FormatOption = common.Format.TABLE) -> None:
     """
     found = examine()
     if output is common.Format.JSON:
-        typer.echo(json.dumps(found, indent=1))
+        common.print_json(found)
     else:
         common.print_table(pd.DataFrame(_lines(found), columns=["what", "state"]), output, "installation")
     for problem in found["problems"]:
-        typer.echo(f"procure: {problem}", err=True)
+        common.note(f"procure: {problem}")
     if output is not common.Format.JSON:
-        typer.echo(f"the main job {'can' if found['ok'] else 'cannot'} run here", err=True)
+        common.note(f"the main job {'can' if found['ok'] else 'cannot'} run here")
     raise typer.Exit(0 if found["ok"] else 1)
 
 

@@ -46,4 +46,4 @@ def warm(
     found = compile_all(catalog.split_list(policies) if policies else None, processes)
     common.print_table(found.round({"seconds": 1}), output, "compiled")
     if site is not None:
-        typer.echo(f"users read it with: export {VARIABLE}={site}", err=True)
+        common.note(f"users read it with: export {VARIABLE}={site}")

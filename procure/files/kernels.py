@@ -233,7 +233,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
     Where there are no locks, or one is held for long, it goes on without.
     """
-    with (folder / "lock").open("ab") as stream:
+    with os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as stream:
         for _ in range(50):
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
