@@ -48,6 +48,8 @@ def why(said: str, platform: str, python: str) -> str:
 
 def collect(platform: str, python: str, extras: str, out: Path) -> Path:
     """Fill a folder with wheels, a list of their digests and the script; returns the folder."""
+    if not re.fullmatch(r"\d+\.\d+", python):
+        raise SystemExit(f"--python {python}: a version such as 3.11 is allowed")
     if tuple(map(int, python.split("."))) < (3, 11):
         raise SystemExit(f"Python {python} is too old: procure needs 3.11 or newer")
     folder = out / f"procure-{platform}-py{python}"

@@ -179,3 +179,50 @@ def test_the_last_versions_are_kept(tmp_path: Path) -> None:
         os.utime(tmp_path / f"room.file-{number}", (number, number))
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"room.other-0", *(f"room.file-{number}" for number in range(4, 12))}
+
+
+def test_what_others_put_into_a_version_is_not_run(tmp_path: Path) -> None:
+    """A version's folder counts if it and all in it is the owner's; one that is yet to be made does."""
+    version = tmp_path / "room.caller-0"
+    assert caches.is_trusted(version)
+    version.mkdir(mode=0o700)
+    (version / "one.nbi").write_bytes(b"")
+    assert caches.is_trusted(version)
+    version.chmod(0o777)
+    assert not caches.is_trusted(version)
+    version.chmod(0o700)
+    (version / "two.nbc").symlink_to(tmp_path)
+    assert not caches.is_trusted(version)
+    if os.geteuid() == 0:
+        (version / "two.nbc").unlink()
+        os.chown(version / "one.nbi", 65_534, -1)
+        assert not caches.is_trusted(version)
+
+
+def test_kernels_of_other_packages_follow_their_whole_package(tmp_path: Path) -> None:
+    """A module may take kernels from any other of its package, or, without one, from those beside it."""
+    inner = tmp_path / "pack" / "inner"
+    inner.mkdir(parents=True)
+    for one in (
+        inner.parent / "__init__.py",
+        inner / "__init__.py",
+        inner / "a.py",
+        tmp_path / "b.py",
+        tmp_path / "c.py",
+    ):
+        one.write_text("")
+    assert kernels._beside(inner / "a.py") == sorted(
+        [inner.parent / "__init__.py", inner / "__init__.py", inner / "a.py"]
+    )
+    assert kernels._beside(tmp_path / "b.py") == [tmp_path / "b.py", tmp_path / "c.py"]
+
+
+@pytest.mark.slow
+def test_the_version_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    """Not the one written first: whoever goes back and forth between two checkouts keeps both."""
+    cache = tmp_path / "cache"
+    ran(room(tmp_path / "one", 1), cache)
+    first = next(cache.rglob("room.caller-*"))
+    os.utime(first, (0, 0))
+    ran(tmp_path / "one", cache)
+    assert first.stat().st_mtime > 0

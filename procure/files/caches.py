@@ -124,6 +124,23 @@ def prepare_site(folder: Path) -> None:
         raise TableError(f"{folder}: {problem}")
 
 
+def is_trusted(version: Path) -> bool:
+    """Return whether a folder below a place, and all in it, belongs to the place's owner; one that is not there does.
+
+    A place that others could once write may still hold what they put there.
+    """
+    try:
+        owner, here = version.parent.stat().st_uid, version.lstat()
+        with os.scandir(version) as inside:
+            found = [here, *(one.stat(follow_symlinks=False) for one in inside)]
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    others = here.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return not others and all(one.st_uid == owner and not stat.S_ISLNK(one.st_mode) for one in found)
+
+
 def _is_foreign(folder: Path) -> bool:
     """Return whether a folder is there already and is another's, or cannot be written."""
     try:

@@ -28,7 +28,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.dispatcher import Dispatcher
 
 from procure.errors import TableError
-from procure.files.caches import kernel_places, kernels_kept
+from procure.files.caches import is_trusted, kernel_places, kernels_kept
 from procure.files.code import code_digest
 
 _CODE = Path(__file__).parent.parent
@@ -62,10 +62,20 @@ def kept_under(module: str, file: str) -> str:
     digest = hashlib.sha256(code_digest(module, without=_WITHOUT_KERNELS).encode())
     path = Path(file)
     if not module.startswith("procure."):
-        for one in sorted(path.parent.glob("*.py")) if (path.parent / "__init__.py").is_file() else [path]:
+        for one in _beside(path):
             digest.update(one.read_bytes())
     digest.update(_compiler().encode())
     return f"{module.removeprefix('procure.')}-{digest.hexdigest()[:16]}"
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return the modules that a module of another package may take kernels from: its whole package, or its folder."""
+    top = path.parent
+    if not (top / "__init__.py").is_file():
+        return sorted(top.glob("*.py"))
+    while (top.parent / "__init__.py").is_file():
+        top = top.parent
+    return sorted(top.rglob("*.py"))
 
 
 @functools.cache
@@ -186,6 +196,9 @@ class KernelCache(FunctionCache):
         if not self._cache_path:
             _say_once(kernel_places().problem)
             return
+        if not is_trusted(Path(self._cache_path)):
+            _say_once(f"{self._cache_path} holds what is not this user's: remove it")
+            return
         try:
             self._impl.locator.ensure_cache_path()
             self._cache_file.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
@@ -196,8 +209,10 @@ class KernelCache(FunctionCache):
         if self._read is None:
             super().__init__(self._py_func)
             base, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
-            folders = [str(place / stamp) for place in kernel_places().read]
-            self._read = [_Files(folder, base, stamp) for folder in folders]
+            folders = [place / stamp for place in kernel_places().read if is_trusted(place / stamp)]
+            self._read = [_Files(str(folder), base, stamp) for folder in folders]
+            with contextlib.suppress(OSError):  # `_make_room` goes by when a version was last used
+                os.utime(self._cache_path)
             self._cache_file = _Files(self._cache_path, base, stamp)
         return self._read
 

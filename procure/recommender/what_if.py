@@ -65,10 +65,10 @@ class WhatIf(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Which package another budget recommends, how many jobs are cut, and how close a replay comes to the log."""
+        """Which package another budget recommends, how many jobs are cut, how close a replay is; the conclusion last."""
         others = self.table[self.table["package_id"] != self.package_id]
         chosen = [f"{row.situation}: {row.package_id} is recommended" for row in others.itertuples()]
-        return [*chosen, self.limits, *filter(None, [self.conclusion]), *self.waited.sentences()]
+        return [*chosen, self.limits, *self.waited.sentences(), *filter(None, [self.conclusion])]
 
     def shown(self) -> pd.DataFrame:
         """Return the situations as a table for people."""
