@@ -65,7 +65,7 @@ class WhatIf(Shown):
 
     @property
     def notes(self) -> list[str]:
-        """Which package another budget recommends, how many jobs are cut, how close a replay is; the conclusion last."""
+        """Which package another budget recommends, how many jobs are cut, how close a replay is, and what follows."""
         others = self.table[self.table["package_id"] != self.package_id]
         chosen = [f"{row.situation}: {row.package_id} is recommended" for row in others.itertuples()]
         return [*chosen, self.limits, *self.waited.sentences(), *filter(None, [self.conclusion])]
