@@ -18,7 +18,7 @@ from procure.fitting.trees import no_trees
 from procure.fitting.watch import FEATURES, N_STATIC, WEEK, Watch
 from procure.policies.easy import Easy, EasyOwn, easy
 from procure.policies.lines import make_lines
-from procure.policies.parameters import NO_FILE, Facts, PolicyFile
+from procure.policies.parameters import NOTHING, Facts, PolicyFile
 from procure.policies.scheduler import held_apart
 from procure.simulator.drive import CompiledPolicy, compiled
 from procure.simulator.state import State
@@ -32,12 +32,12 @@ class Rules(Easy):
     rule: ClassVar[Any] = None
     with_rest: ClassVar[bool] = False
 
-    site: PolicyFile = Field(NO_FILE, description="the site folder, as `procure site fit` writes it")
+    site: PolicyFile = Field(NOTHING, description="the site folder, as `procure site fit` writes it")
 
     def files(self) -> tuple[str, ...]:
         """Return the names of the site's files."""
         names = ("site.toml", "nodes.csv", *(("rest.npz",) if self.with_rest else ()))
-        return () if self.site == NO_FILE else tuple(f"{self.site}/{name}" for name in names)
+        return () if self.site == NOTHING else tuple(f"{self.site}/{name}" for name in names)
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run of which only the requests are known: users have no names."""
@@ -53,7 +53,7 @@ class Rules(Easy):
 
     def found(self) -> tuple[Site, Rest]:
         """Return the site's rules, and the learned rest."""
-        if self.site == NO_FILE:
+        if self.site == NOTHING:
             return Site(), no_rest()
         site = read_site(self.site).rules
         return site, read_rest(self.site) if self.with_rest else no_rest()

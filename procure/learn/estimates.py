@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from procure.learn.policy import expected_before, load
-from procure.policies.parameters import NO_FILE, Parameters, PolicyFile
+from procure.policies.parameters import NOTHING, Parameters, PolicyFile
 from procure.simulator.drive import Policy
 from procure.simulator.state import State
 
@@ -15,7 +15,7 @@ class Estimates(Parameters):
     """What any composed policy takes on: estimates of run times from a trained policy's file."""
 
     estimates: PolicyFile = Field(
-        NO_FILE,
+        NOTHING,
         description="a trained policy, whose history of run times estimates jobs; none = the requests",
     )
     quantile: float = Field(0.0, ge=0, lt=1, description="with estimates: which quantile is taken; 0 = the mean")
@@ -23,25 +23,25 @@ class Estimates(Parameters):
     @field_validator("estimates")
     @classmethod
     def _has_a_history(cls, file: str) -> str:
-        if file != NO_FILE and load(file).history is None:
+        if file != NOTHING and load(file).history is None:
             raise ValueError(f"{file} holds no history of run times; `procure learn train --method search` keeps one")
         return file
 
     @model_validator(mode="after")
     def _quantile_of_estimates(self) -> Estimates:
-        if self.quantile and self.estimates == NO_FILE:
+        if self.quantile and self.estimates == NOTHING:
             raise ValueError("quantile counts only with estimates")
-        if self.estimates != NO_FILE and self.last_two:
+        if self.estimates != NOTHING and self.last_two:
             raise ValueError("estimates and last_two both estimate run times; give one")
         return self
 
     def files(self) -> tuple[str, ...]:
         """Return the names of the files, the trained policy's among them."""
-        return (*super().files(), *(() if self.estimates == NO_FILE else (self.estimates,)))
+        return (*super().files(), *(() if self.estimates == NOTHING else (self.estimates,)))
 
     def make(self, state: State) -> Policy:
         """Make the policy of one run; what is believed of its jobs is set before any is submitted."""
-        if self.estimates != NO_FILE:
+        if self.estimates != NOTHING:
             expected = expected_before(state, load(self.estimates).history, self.quantile or None)
             state.estimate[:] = np.clip(np.ceil(expected).astype(np.int64), 1, state.estimate)
         return super().make(state)

@@ -12,7 +12,7 @@ from procure.learn.features import AGE, FEATURES, MARGIN, Kin, make_kin, observe
 from procure.learn.policy import expected_before, load
 from procure.learn.scores import cheapest_node, free_share
 from procure.learn.scores import score as score_of
-from procure.policies.parameters import NO_FILE, Parameters, PolicyFile
+from procure.policies.parameters import NOTHING, Parameters, PolicyFile
 from procure.policies.place import margin
 from procure.simulator.arrays import numbered
 from procure.simulator.kernel import kernel
@@ -110,7 +110,7 @@ class Learned(Parameters):
     """The order learned: the lowest score of a trained linear policy first."""
 
     file: PolicyFile = Field(
-        NO_FILE,
+        NOTHING,
         description="order learned: what `procure learn train` wrote; none = shortest expected run time first",
     )
 
@@ -124,7 +124,7 @@ class Learned(Parameters):
 
     def files(self) -> tuple[str, ...]:
         """Return the names of the files, the trained policy's among them."""
-        return (*super().files(), *(() if self.file == NO_FILE else (self.file,)))
+        return (*super().files(), *(() if self.file == NOTHING else (self.file,)))
 
     def make_order(self, state: State, name: str) -> Any:
         """Make an order of a run."""

@@ -19,7 +19,7 @@ from procure.learn.scores import PLACES, Scored, scored
 from procure.learn.store import TrainedPolicy, read_policy
 from procure.policies.lines import make_lines
 from procure.policies.order import FIRST_COME
-from procure.policies.parameters import NO_FILE, Parameters, PolicyFile
+from procure.policies.parameters import NOTHING, Parameters, PolicyFile
 from procure.policies.place import make_fit, make_nodes
 from procure.settings import LARGEST
 from procure.simulator.arrays import Jobs
@@ -90,7 +90,7 @@ def _read(path: str, changed: int) -> TrainedPolicy:
 
 def load(file: str) -> TrainedPolicy:
     """Read a trained policy, once for as long as the file does not change; ``none`` is `UNTRAINED`."""
-    if file == NO_FILE:
+    if file == NOTHING:
         return UNTRAINED
     return _read(file, Path(file).stat().st_mtime_ns if Path(file).is_file() else 0)
 
@@ -100,7 +100,7 @@ class Learned(Parameters):
 
     rule: ClassVar = scored
     file: PolicyFile = Field(
-        NO_FILE, description="what `procure learn train` wrote; none = shortest expected run time first"
+        NOTHING, description="what `procure learn train` wrote; none = shortest expected run time first"
     )
 
     ahead: int = Field(
@@ -119,7 +119,7 @@ class Learned(Parameters):
 
     def files(self) -> tuple[str, ...]:
         """Return the name of the trained policy's file."""
-        return () if self.file == NO_FILE else (self.file,)
+        return () if self.file == NOTHING else (self.file,)
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run.

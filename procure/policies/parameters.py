@@ -50,14 +50,14 @@ class Seam(OneOf):
         return OneOf(tuple(names))._check(value)
 
 
-NO_FILE = "none"
-"""In place of a file's name."""
+NOTHING = "none"
+"""In place of a file's name or of a list."""
 
 
 def in_folder(file: str, info: ValidationInfo) -> str:
     """Take a file's name from the folder of the study that names it, wherever a command then runs."""
     folder = (info.context or {}).get("folder")
-    if folder is None or file == NO_FILE:
+    if folder is None or file == NOTHING:
         return file
     return Path(os.path.normpath(Path.cwd() / folder / file)).as_posix()
 

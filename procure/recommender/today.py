@@ -12,7 +12,7 @@ from procure.comparison.site_check import compare_pairs, pair_waits
 from procure.errors import TableError
 from procure.files import Archive, keep
 from procure.policies import catalog, plugins
-from procure.policies.parameters import NO_FILE
+from procure.policies.parameters import NOTHING
 from procure.run import simulate
 from procure.schemas import CLASSES, NODE
 from procure.study.existing import read_existing
@@ -177,8 +177,8 @@ def log_account() -> Any:
 
 def site_of(policy: str) -> str | None:
     """Return the site folder whose rules a policy knows, so that it holds jobs back by itself; None without."""
-    folder = str(getattr(catalog.spec(policy).parameters, "site", NO_FILE))
-    return None if folder == NO_FILE else folder
+    folder = str(getattr(catalog.spec(policy).parameters, "site", NOTHING))
+    return None if folder == NOTHING else folder
 
 
 def replay(

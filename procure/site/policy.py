@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
-from procure.policies.parameters import NO_FILE, Facts, Parameters, PolicyFile
+from procure.policies.parameters import NOTHING, Facts, Parameters, PolicyFile
 from procure.simulator.drive import CompiledPolicy, kernel_loop
 from procure.simulator.kernel import kernel, part
 from procure.simulator.state import WAIT, State
@@ -210,38 +210,38 @@ class Slurm(Parameters):
 
     rule: ClassVar = decide
 
-    site: PolicyFile = Field(NO_FILE, description="the site folder, as `procure site read` writes it")
+    site: PolicyFile = Field(NOTHING, description="the site folder, as `procure site read` writes it")
     new: str = Field(
-        "",
+        NOTHING,
         description="partitions that nodes which no partition lists join: KIND@PARTITION+PARTITION;…, by the "
         "beginning of their kind",
     )
-    features: str = Field("", description="features that such nodes get, written likewise")
-    change: str = Field("", description="rules that are other: bf_max_job_user=50;qos long GrpTRES=cpu=20%")
+    features: str = Field(NOTHING, description="features that such nodes get, written likewise")
+    change: str = Field(NOTHING, description="rules that are other: bf_max_job_user=50;qos long GrpTRES=cpu=20%")
 
     @field_validator("new", "features")
     @classmethod
     def _joins(cls, text: str) -> str:
-        read_joins(text)
-        return text
+        read_joins(_unless_nothing(text))
+        return text or NOTHING
 
     @field_validator("change")
     @classmethod
     def _changes(cls, text: str) -> str:
-        split_changes(text)
-        return text
+        split_changes(_unless_nothing(text))
+        return text or NOTHING
 
     def files(self) -> tuple[str, ...]:
         """Return the names of the site's files."""
-        return () if self.site == NO_FILE else (f"{self.site}/site.toml", f"{self.site}/nodes.csv")
+        return () if self.site == NOTHING else (f"{self.site}/site.toml", f"{self.site}/nodes.csv")
 
     def rules(self, jobs: pd.DataFrame, nodes: pd.DataFrame) -> Site:
         """Return the site's rules; without a site, Slurm's defaults: each partition holds every node, no limits."""
-        site = with_bought(self._site(jobs), self.new, self.features)
-        return changed(site, self.change, nodes)
+        site = with_bought(self._site(jobs), _unless_nothing(self.new), _unless_nothing(self.features))
+        return changed(site, _unless_nothing(self.change), nodes)
 
     def _site(self, jobs: pd.DataFrame) -> Site:
-        if self.site != NO_FILE:
+        if self.site != NOTHING:
             return _rules_in(self.site, tuple(Path(name).stat().st_mtime_ns for name in self._existing()))
         names = (
             dict.fromkeys(["batch", *filter(None, jobs["partition"].unique())]) if "partition" in jobs else ["batch"]
@@ -280,6 +280,10 @@ class Slurm(Parameters):
         return CompiledPolicy(
             decide, slurm_loop, own_of(site, layout, began), rejected=layout.rejected, may_strand=True
         )
+
+
+def _unless_nothing(text: str) -> str:
+    return "" if text == NOTHING else text
 
 
 def _tables_of(state: State) -> tuple[pd.DataFrame, pd.DataFrame]:
