@@ -127,6 +127,7 @@ def test_without_interest_and_change_years_are_years() -> None:
         ({"lease": {"months": 36, "interest_percent": 1}}, "returned before years = 5 are over"),
         ({"residual_percent": 5, "depreciation_years": 7}, "give one of residual_percent and depreciation_years"),
         ({"lines": [{"name": "x"}]}, "costs: lines[1]: give exactly one of usd and percent"),
+        ({"lines": [{"name": "x", "kind": "discount", "usd": 5000}]}, "what is taken off is a [[packages.discounts]]"),
         ({"lines": [{"name": "x", "percent": 3, "per": "node"}]}, "lines[1]: percent is of the whole order"),
         ({"lines": [{"name": "x", "usd": 3, "per": "node", "quantity": 2}]}, "lines[1]: quantity belongs to"),
         ({"lines": [{"name": "x", "usd": 3, "vendor": "V"}]}, "lines[1]: vendor belongs to"),

@@ -198,8 +198,8 @@ def test_a_mapping_of_jobs_that_name_no_model_is_refused_before_a_sweep(tmp_path
 @pytest.mark.parametrize(
     ("name", "model"),
     [
-        ("tesla_v100", "V100"), ("Tesla V100-SXM2-32GB", "V100"), ("nvidia_a100-sxm4-80gb", "A100 80GB"),
-        ("a100", "A100"), ("NVIDIA H100 PCIe", "H100 PCIe"), ("h100", "H100"), ("gpu:l40s", "L40S"),
+        ("tesla_v100", "V100"), ("Tesla V100-16GB", "V100"), ("Tesla V100-SXM2-32GB", None), ("gpu:l40s", "L40S"),
+        ("nvidia_a100-sxm4-80gb", "A100 80GB"), ("a100", "A100"), ("NVIDIA H100 PCIe", "H100 PCIe"), ("h100", "H100"),
         ("v100s", None), ("h100_1g.10gb", None), ("H100 NVL", None), ("rtx_4000_ada", None), ("gpu", None), ("", None),
     ],
 )  # fmt: skip

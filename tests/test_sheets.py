@@ -245,11 +245,14 @@ def test_fix_writes_what_was_understood(tmp_path: Path, procure) -> None:
         ["Alpha", "2x32", "768 GB", "-", "14.950,00 €"],
         ["Switch 40 Ports", None, None, None, "2.000,00 €"],
     )
-    for name in ("fixed.csv", "fixed.xlsx"):
-        assert procure("quotes", "check", path, "--rate", "EUR=1.1", "--fix", tmp_path / name)[0] == 0
+    alone = workbook(tmp_path / "alone.xlsx", ["Alpha", "2x32", "768 GB", "-", "14.950,00 €"])
+    for offered, name in ((alone, "fixed.csv"), (path, "fixed.xlsx")):
+        assert procure("quotes", "check", offered, "--rate", "EUR=1.1", "--fix", tmp_path / name)[0] == 0
         found = read_quote_file(tmp_path / name)
         assert found.quotes["price_usd"].tolist() == [16_445] and found.quotes["cpus"].tolist() == [64]
     assert [line.usd for line in found.lines] == [2200]
+    code, _, said = procure("quotes", "check", path, "--rate", "EUR=1.1", "--fix", tmp_path / "whole.csv")
+    assert code == 1 and "Switch 40 Ports" in said and not (tmp_path / "whole.csv").exists()
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04 broken", b"\xd0\xcf\x11\xe0 old", b"", b"name,cpus\n"])

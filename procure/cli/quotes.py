@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from dataclasses import asdict
 from decimal import Decimal
 from enum import StrEnum
@@ -49,7 +51,9 @@ TaxOption = Annotated[
 ]
 FixOption = Annotated[
     Path | None,
-    typer.Option(metavar="OUT", help="Write what was understood as a quote table, .xlsx or .csv; the rest as given."),
+    typer.Option(
+        metavar="OUT", help="Write what was understood, .xlsx, or .csv of servers only; the rest with ? before it."
+    ),
 ]
 
 
@@ -86,7 +90,7 @@ def check_(
 
     Examples:
     procure quotes check quotes/example-2023.csv
-    procure quotes check offers.xlsx --rate EUR=1.08 --fix understood.csv
+    procure quotes check offers.xlsx --rate EUR=1.08 --fix understood.xlsx
     procure quotes check quotes/example-2023.csv --format json
     procure quotes check quotes/example-2023.csv --logged-processor 'AMD EPYC 7542'
     """
@@ -94,7 +98,9 @@ def check_(
     if fix is not None:
         rows = found.understood.astype(str).to_dict(orient="records")
         write_rows(rows, list(found.understood.columns), fix, found.lines)
-        common.note(f"wrote {fix}" + (f": {counted(len(found.errors), 'cell')} as given" if found.errors else ""))
+        common.note(f"wrote {fix}" + (", what is not read with ? before it" if found.errors else ""))
+        if found.n_lines_unread:
+            common.note(f"careful: {fix} lacks {counted(found.n_lines_unread, 'line')} of the order with an error")
     if found.errors:
         _refuse(found, output)
     table = found.quotes
@@ -133,12 +139,19 @@ def _reading(
             code, equals, value = text.partition("=")
             if not equals:
                 raise ValueError(f"{text!r} was given; write it as EUR=1.08")
-            given[currency_code(code)] = value
-        validated(OfferReading, {"rates": given}, "rate")
+            given[currency_code(code)] = _rate(text, value)
     with common.bad_option("--tax"):
         mark = None if decimal is None else decimal.value
         values = {"currency": currency, "rates": given, "decimal": mark, "tax_percent": tax}
         return validated(OfferReading, values, "tax")
+
+
+def _rate(text: str, value: str) -> float:
+    with contextlib.suppress(ValueError):
+        rate = float(value)
+        if math.isfinite(rate) and rate > 0:
+            return rate
+    raise ValueError(f"{text!r} was given; a rate is US$ for one, more than 0, such as EUR=1.08")
 
 
 def _document(found: QuoteFile) -> dict[str, object]:

@@ -45,6 +45,8 @@ class CostLine(Settings):
     def _one_price(self) -> CostLine:
         if (self.usd is None) == (self.percent is None):
             raise ValueError("give exactly one of usd and percent")
+        if self.kind == "discount":
+            raise ValueError('a line costs; what is taken off is a [[packages.discounts]], kind = "discount" was given')
         if self.percent is not None and self.per != "order":
             raise ValueError(f'percent is of the whole order; per = "{self.per}" was given')
         if self.quantity > 1 and (self.per != "order" or self.percent is not None):

@@ -94,7 +94,10 @@ class QuoteFile:
     findings
         Errors, guesses and warnings, in the file's order.
     understood
-        A row of text per server type, as the quote table writes it; cells with errors as they are given.
+        A row of text per server type, as the quote table writes it; of a cell with an error ``? `` and what is
+        given, so that it is an error again when it is read in another context, and nothing where it is text.
+    n_lines_unread
+        Further lines of the order that an error is about; they are in none of the above.
     """
 
     path: Path
@@ -102,6 +105,7 @@ class QuoteFile:
     lines: tuple[Line, ...]
     findings: tuple[Finding, ...]
     understood: pd.DataFrame
+    n_lines_unread: int = 0
 
     @property
     def errors(self) -> list[Finding]:
@@ -219,6 +223,8 @@ def _checked(path: Path, sheet: SheetTable) -> QuoteFile:
     findings = list(sheet.findings) + list(sheet.missing)
     lacking = {one.column for one in sheet.missing}
     for row, column in sheet.reported:
+        if column in understood:
+            understood.loc[row, column] = _marked(sheet, row, column)
         frame.loc[row, column] = _filler(column, row)
     for column in lacking:
         frame[column] = [_filler(column, row) for row in range(len(frame))]
@@ -240,9 +246,17 @@ def _checked(path: Path, sheet: SheetTable) -> QuoteFile:
         what = error.what.removeprefix(f"{given!r} ")
         findings.append(Finding("error", where[0], where[1], error.column, given if what != error.what else "", what))
         bad.add(error.row)
+        if error.column in understood:
+            understood.loc[error.row, error.column] = _marked(sheet, error.row, error.column)
     quotes = quotes.drop(index=sorted(bad)).reset_index(drop=True) if bad else quotes
     quotes = check_quotes(quotes, str(path)) if len(quotes) else quotes
-    return QuoteFile(path, quotes, tuple(sheet.lines), tuple(findings), understood)
+    return QuoteFile(path, quotes, tuple(sheet.lines), tuple(findings), understood, sheet.n_lines_unread)
+
+
+def _marked(sheet: SheetTable, row: int, column: str) -> str:
+    """Return what stands for a cell with an error: no number and no date, so that nobody takes it for one."""
+    given = sheet.given[row].get(column, "")
+    return f"? {given}".strip() if QUOTE.by_name[column].dtype != "str" or column == "valid_until" else ""
 
 
 def _filler(column: str, row: int) -> str:

@@ -14,6 +14,7 @@ from procure.schemas import QUOTE
 from procure.sheets.lines import Line
 from procure.sheets.rows import EXAMPLE
 from procure.tables import write
+from procure.text import listed
 
 _EXAMPLE = {
     "name": EXAMPLE,
@@ -69,14 +70,19 @@ def write_template(path: str | Path) -> Path:
 def write_rows(
     rows: Iterable[dict[str, str]], columns: list[str], path: str | Path, lines: Sequence[Line] = ()
 ) -> Path:
-    """Write rows of text as a quote file, .xlsx or .csv, and in the former the other lines of the offer.
+    """Write rows of text as a quote file: .xlsx, or .csv where the offer has no other lines, which need a second sheet.
 
     Raises
     ------
     TableError
-        The name has another ending, or the file cannot be written.
+        The name has another ending, there are lines that a .csv cannot hold, or the file cannot be written.
     """
     path = Path(path)
+    if path.suffix == ".csv" and lines:
+        raise TableError(
+            f"{path}: a quote table in .csv has no place for the order's other lines "
+            f"({listed([line.name or line.kind for line in lines])}); write it as .xlsx"
+        )
     table = [[row.get(name, "") for name in columns] for row in rows]
     if path.suffix == ".csv":
         return _write_csv(path, columns, table)
@@ -95,7 +101,7 @@ def write_rows(
         more.append(list(_LINE_COLUMNS))
     for line in lines:
         usd = None if line.percent is not None else float(line.usd)
-        percent = None if line.percent is None else float(line.percent)
+        percent = None if line.percent is None else f"{line.percent.normalize():f} %"  # with its sign: 0.5 % is no half
         more.append(
             [
                 line.kind,

@@ -43,6 +43,14 @@ _MODEL = re.compile(
 
 
 _LARGEST, _NOISE = Decimal(10) ** 15, Decimal("0.000001")
+_CHOICE = re.compile(
+    r"\b(oder|or|ou|und|and|et|bzw|optional\w*|option|opcional|opzionale|alternativ\w*|statt|instead"
+    r"|bis|up to|upto|max\w*|min|erweiterbar|expandable|upgrad\w*|total|gesamt|insgesamt|in all|zusammen"
+    r"|ssd|nvme|hdd|disk|platte|flash|hbm\w*)\b"
+    r"|\b(per|pro|je|par|por)\s+(?!node|server|knoten|system|noeud|serveur|nodo|servidor)",
+    re.IGNORECASE,
+)
+"""Words after which an amount is one of several, a limit, or that of something else."""
 
 
 class Unreadable(Exception):
@@ -65,6 +73,8 @@ class Reader:
         Turns an amount and the unit beside it into US$, or raises `Unreadable`.
     is_strict
         The table is delimited text in the quote table's own columns: names and dates are taken as they are.
+    is_told
+        The user stated ``decimal``; else it is what other cells show.
     others, said
         What the last cell says of other columns, and what was guessed in it.
     """
@@ -74,6 +84,7 @@ class Reader:
     decimal: Decimals | None
     to_usd: Callable[[Decimal, Unit | None], Decimal]
     is_strict: bool = False
+    is_told: bool = False
     others: dict[str, str] = field(default_factory=dict)
     said: list[tuple[Severity, str]] = field(default_factory=list)
 
@@ -91,6 +102,8 @@ class Reader:
         """
         if cell.problem:
             raise Unreadable(f"holds {cell.problem}; a value is needed")
+        if cell.doubt:
+            raise Unreadable(cell.doubt)
         if cell.is_empty:
             return ""
         return str(_READERS.get(self.column, Reader._text)(self, cell))
@@ -127,6 +140,8 @@ class Reader:
         value, unit = amount
         kind = _KINDS.get(self.column, "pieces")
         if unit is not None and unit.kind != kind:
+            if unit is self.unit:
+                raise Unreadable(f"stands under a unit of {unit.kind}; this column is {self.column}")
             return cell.shown
         if unit is not None and unit.factor != 1 and unit.kind == "memory" and unit.factor >= 1000:
             self.guess(f"read as {_plain(value * unit.factor)} GB: 1 TB = 1,000 GB; write 1536 if 24 × 64 GB are meant")
@@ -135,37 +150,62 @@ class Reader:
     def _amount(self, cell: Cell) -> tuple[Decimal, Unit | None] | None:
         """Return the cell's number and unit, None where it holds neither."""
         if cell.is_number:
+            if cell.unit == "%":
+                raise Unreadable("is a percentage; an amount is needed")
             shown = amount_of(f"1 {cell.unit}") if cell.unit else None
             own = shown.unit if shown is not None else None
-            if cell.unit and own is None and cell.unit not in ("%",):
+            if cell.unit and own is None:
                 raise Unreadable(f"shows the unit {cell.unit!r}, which is not known; write the unit in the heading")
             if not math.isfinite(float(cell.value)):  # type: ignore[arg-type]
                 return None
-            return Decimal(str(cell.value)), own or self.unit
+            return Decimal(str(cell.value)), self._unit_beside(own)
         if not isinstance(cell.value, str):
             return None
         read = amount_of(cell.value)
         if read is None:
             return None
-        return self._one_of(cell, read.values), read.unit or self.unit
+        if read.in_thousands and self.unit is not None and self.unit.factor != 1:
+            raise Unreadable("names thousands, as the heading does; write the amount without them")
+        unit = self._unit_beside(read.unit)
+        return self._one_of(read.values, unit), unit
 
-    def _one_of(self, cell: Cell, values: Mapping[Decimals, Decimal]) -> Decimal:
+    def _unit_beside(self, own: Unit | None) -> Unit | None:
+        """Return the unit of an amount: its own, which must not contradict the money of the heading."""
+        heads = self.unit
+        if own is None or heads is None or "money" not in (own.kind, heads.kind) or own == heads:
+            return own or heads
+        if own.kind != heads.kind:
+            return own
+        raise Unreadable(
+            f"is in {_thousands(own)}, and the heading says {_thousands(heads)}; state the same unit in both"
+        )
+
+    def _one_of(self, values: Mapping[Decimals, Decimal], unit: Unit | None) -> Decimal:
         """Return the number that is meant by text in which a mark may separate decimals or thousands."""
         if len(set(values.values())) == 1:
             return next(iter(values.values()))
-        if self.decimal is not None and self.decimal in values:
-            chosen = values[self.decimal]
+        chosen = values.get(self.decimal) if self.decimal is not None else None
+        if chosen is not None and self.is_told:
+            self.guess(f"read as {_plain(chosen)}: decimals have a {self.decimal}, as was stated")
+            return chosen
+        likely = [value for value in values.values() if self._is_likely(value, unit)]
+        if chosen is not None and (chosen in likely or not likely):
             self.guess(f"read as {_plain(chosen)}: decimals have a {self.decimal} elsewhere in this file")
             return chosen
-        factor = self.unit.factor if self.unit is not None and self.column != "price_usd" else Decimal(1)
-        low, high = _LIKELY.get(self.column, (-math.inf, math.inf))
-        likely = [value for value in values.values() if low <= value * factor <= high]
-        if len(likely) == 1 and not self.is_strict:
-            self.guess(f"read as {_plain(likely[0])}: as a decimal it would be {_plain(min(values.values()))}")
+        if chosen is None and len(likely) == 1 and not self.is_strict:
+            unlikely = next(value for value in values.values() if value != likely[0])
+            self.guess(f"read as {_plain(likely[0])}: {_plain(unlikely)} is not likely of a server")
             return likely[0]
         both = " or ".join(_plain(value) for value in values.values())
         cents = ", and prices go to the cent" if self.column == "price_usd" else ""
         raise Unreadable(f'may be {both}{cents}; state decimal = "comma" or "point" (--decimal)')
+
+    def _is_likely(self, value: Decimal, unit: Unit | None) -> bool:
+        """Tell whether a server may cost, hold or take an amount; of a column without such limits, always."""
+        low, high = _LIKELY.get(self.column, (-math.inf, math.inf))
+        if _READERS.get(self.column) is Reader._money:
+            return low <= self.to_usd(value, unit) <= high
+        return low <= value * (unit.factor if unit is not None else 1) <= high
 
     def _cores(self, cell: Cell) -> str:
         text = cell.text
@@ -182,15 +222,23 @@ class Reader:
         return self._number(cell)
 
     def _memory(self, cell: Cell) -> str:
-        match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|G)\b.*", cell.text, re.IGNORECASE)
+        match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*(\d{1,4})\s*(GB|GiB|G)\b(.*)", cell.text, re.IGNORECASE)
         if match and "+" not in cell.text:
-            return str(int(match[1]) * int(match[2]))
+            whole = int(match[1]) * int(match[2])
+            for count, size in re.findall(r"(\d+\s*[x×*]\s*)?(\d+)\s*[GT]i?B", match[4], re.IGNORECASE):
+                if count or int(size) != whole:
+                    raise Unreadable("names several amounts; give the memory of one node, e.g. 768 GB")
+            if _CHOICE.search(match[4]):
+                raise Unreadable("is not plainly the memory of one node; give it, e.g. 768 GB")
+            return self._number(Cell(cell.address, f"{whole} {match[3]}"))
         if isinstance(cell.value, str):
             match = re.fullmatch(
-                r"\s*([\d.,' ]+\s*(?:GB|TB|MB|GiB|TiB))\s+(?:DDR\d\S*|ECC|RDIMM|RAM|Memory|HBM\S*)[\w\s\-,@/]*",
+                r"\s*([\d.,' ]+\s*(?:GB|TB|MB|GiB|TiB))\s+((?:DDR\d\S*|ECC|RDIMM|RAM|Memory)[\w\s\-,@/]*)",
                 cell.value,
                 re.IGNORECASE,
             )
+            if match and (_CHOICE.search(match[2]) or re.search(r"\d\s*[GT]i?B", match[2], re.IGNORECASE)):
+                raise Unreadable("names more than the memory of one node; give that alone, e.g. 768 GB")
             if match:
                 return self._number(Cell(cell.address, match[1]))
         return self._number(cell)
@@ -199,19 +247,23 @@ class Reader:
         text = cell.text
         if plain_words(text) in NOTHING or text in NOTHING:
             return "0"
-        match = re.fullmatch(
-            r"(\d{1,2})\s*(?:[x×*]|Stk\.?|St\.)?\s+?\s*(?:x\s*)?((?:[A-Za-z]|.*\b[A-Za-z])[\w\s\-./()®™]*)",
-            text,
-        )
-        if match is None:
-            match = re.fullmatch(r"(\d{1,2})\s*[x×*]\s*([A-Za-z][\w\s\-./()®™]*)", text)
-        if match and amount_of(text) is None:
-            model = gpu_model(match[2])
-            if model:
-                self.others["gpu_type"] = model
-                return match[1]
-        if match is None and not re.search(r"\d\s*[x×]|^\d", text) and (model := gpu_model(text)):
-            raise Unreadable(f"names the GPU {model} without a number; write 4x {model}")
+        models = gpu_models(text)
+        match = re.fullmatch(r"(\d{1,2})(?:\s*(?:[x×*]|Stk\.?|St\.)\s*|\s+)(?:x\s*)?(.*[A-Za-z].*)", text)
+        if match and models and amount_of(text) is None:
+            if (
+                len(models) > 1
+                or re.search(r"\d\s*[x×*]|[x×*]\s*\d|\+|^\d+(?!\d*\s*G)", match[2])
+                or _CHOICE.search(match[2])
+            ):
+                raise Unreadable(
+                    f"names more than one number of GPUs, or a choice; write one, e.g. {match[1]}x {models[0]}, "
+                    "and a row for each configuration"
+                )
+            size = re.search(r"(\d{2,3})\s*GB", match[2], re.IGNORECASE)
+            self.others["gpu_type"] = f"{models[0]}-{size[1]}GB" if size else models[0]
+            return match[1]
+        if match is None and not re.search(r"\d\s*[x×]|^\d", text) and models:
+            raise Unreadable(f"names the GPU {models[0]} without a number; write 4x {models[0]}")
         return self._number(cell)
 
     def _truth(self, cell: Cell) -> str:
@@ -239,8 +291,8 @@ _CORES = r"(\d{1,3})[\s-]*(?:cores?|kerne|c|coeurs|cœurs|nucleos|núcleos)\b"
 
 def cores_of(text: str) -> tuple[int, str] | None:
     """Return the cores and the model of processors: ``2x AMD EPYC 9354 (32 cores)`` are 64; None where it says none."""
-    match = re.search(rf"(\d)\s*[x×]\s.*?{_CORES}", text, re.IGNORECASE)
-    if match is None:
+    match = re.search(rf"(?<!\d)(\d)\s*[x×]\s.*?{_CORES}", text, re.IGNORECASE)
+    if match is None or "+" in text or _CHOICE.search(text) or len(re.findall(r"\d\s*[x×]\s", text)) > 1:
         return None
     model = re.sub(rf"^\d\s*[x×]\s*|[\s,(]*{_CORES}.*$", "", text, flags=re.IGNORECASE)
     return int(match[1]) * int(match[2]), model.strip(" ,;(-")
@@ -248,8 +300,17 @@ def cores_of(text: str) -> tuple[int, str] | None:
 
 def gpu_model(text: str) -> str:
     """Return the short name of a GPU model, ``H100`` of ``NVIDIA H100 80GB SXM``; empty where none is known."""
-    match = _MODEL.search(text)
-    return re.sub(r"\s+", "", match[1]).upper() if match else ""
+    return next(iter(gpu_models(text)), "")
+
+
+def gpu_models(text: str) -> list[str]:
+    """Return the short names of the GPU models in a text, each once, in its order."""
+    return list(dict.fromkeys(re.sub(r"\s+", "", match[1]).upper() for match in _MODEL.finditer(text)))
+
+
+def _thousands(unit: Unit) -> str:
+    """Write a unit of money: ``1000 EUR``."""
+    return unit.currency if unit.factor == 1 else f"{unit.factor} {unit.currency}"
 
 
 def _plain(value: Decimal) -> str:

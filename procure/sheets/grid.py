@@ -14,7 +14,7 @@ class Cell:
     """One cell: its address, its value, the unit that its number format shows, and what is wrong with it.
 
     ``problem`` is an error value such as ``#REF!``, or says that a formula has no value. ``rows`` is how many rows
-    a merged cell spans.
+    a merged cell spans. ``doubt`` is what a number shows that it does not hold.
     """
 
     address: str
@@ -23,6 +23,7 @@ class Cell:
     problem: str = ""
     note: str = ""
     rows: int = 1
+    doubt: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -50,6 +51,8 @@ class Cell:
     @property
     def shown(self) -> str:
         """Return the cell's text with the unit that its format shows."""
+        if self.unit == "%" and self.is_number:
+            return f"{float(self.value) * 100:.6g} %"  # type: ignore[arg-type]
         return f"{self.text} {self.unit}".strip()
 
 

@@ -121,7 +121,7 @@ def years_of(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def percent_of(text: str) -> Decimal | None:
-    """Return the percentage in a text, ``5 % Rabatt`` is 5; None where there is none."""
-    match = re.search(r"(\d{1,2}(?:[.,]\d{1,2})?)\s*%", text)
-    return Decimal(match[1].replace(",", ".")) if match else None
+def percentages(text: str) -> list[Decimal]:
+    """Return the percentages in a text, each once: ``5 % Rabatt`` has 5, ``3,125 %`` has 3.125."""
+    found = re.findall(r"(?<![\d.,])(\d{1,3}(?:[.,]\d+)?)\s*%", text)
+    return list(dict.fromkeys(Decimal(one.replace(",", ".")) for one in found))

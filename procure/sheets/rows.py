@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from procure.schemas import QUOTE
 from procure.sheets import lines as other
-from procure.sheets.cells import Reader, Unreadable, cores_of
+from procure.sheets.cells import NOTHING, Reader, Unreadable, cores_of, gpu_models
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
@@ -22,6 +22,8 @@ EXAMPLE = "EXAMPLE (delete this row)"
 """Name of the row that a template shows."""
 _GUESSED = {"category", "gpus"}
 """Required columns that are guessed where a sheet has none."""
+_TOTAL = re.compile(r"\b(total|gesamt\w*|node|knoten|noeud|nodo)\b")
+"""Words in a heading of cores that say that they are those of a whole node."""
 
 
 @dataclass
@@ -36,6 +38,8 @@ class SheetTable:
         By row and column: sheet and cell, and the cell's own text.
     reported
         (row, column) of cells that an error of ``findings`` is about.
+    n_lines_unread
+        Further lines of the order that an error is about.
     """
 
     rows: list[dict[str, str]] = field(default_factory=list)
@@ -45,6 +49,7 @@ class SheetTable:
     findings: list[Finding] = field(default_factory=list)
     reported: set[tuple[int, str]] = field(default_factory=set)
     missing: list[Finding] = field(default_factory=list)
+    n_lines_unread: int = 0
 
 
 class TableReader:
@@ -54,7 +59,14 @@ class TableReader:
         """Take the table, its prices, the mark of decimals, and where to put what is found."""
         self.table, self.pricing, self.found = table, pricing, found
         self.readers = {
-            name: Reader(name, table.headings[name].unit, decimal, pricing.usd(name), table.is_ours and not table.sheet)
+            name: Reader(
+                name,
+                table.headings[name].unit,
+                decimal,
+                pricing.usd(name),
+                table.is_ours and not table.sheet,
+                pricing.convention.decimal is not None,
+            )
             for name in table.columns
             if name in QUOTE.by_name
         }
@@ -90,7 +102,9 @@ class TableReader:
             return False
         if self.table.is_ours:
             return True
-        if other.kind_of(label) == "discount" and other.percent_of(label) is not None:
+        share = self.table.cell(row, "_discount")
+        has_share = share is not None and not share.is_empty
+        if other.kind_of(label) == "discount" and (other.percentages(label) or has_share):
             return True
         priced = price is not None and not price.is_empty
         # A line of text under a table fills one or two cells, however they are headed.
@@ -131,6 +145,8 @@ class TableReader:
             for name, text in reader.others.items():
                 texts[name] = texts.get(name) or text
                 places.setdefault(name, places[column])
+        self._check_gpus(row, texts, number)
+        self._check_discount(row, number)
         self._add_cores(row, texts, places, given, number)
         self.found.rows.append(texts)
         self.found.where.append(places)
@@ -139,32 +155,80 @@ class TableReader:
     def _divided(self, row: list[Cell], cell: Cell, reader: Reader) -> str:
         """Return the price of one node; where quantity and total are given too, they must agree with it."""
         text = reader.read(cell)
-        quantity, total = self.table.cell(row, "_quantity"), self.table.cell(row, "_total")
-        n = self.quantity.read(quantity) if quantity is not None else ""
-        if not re.fullmatch(r"[1-9]\d*", n) or not text:
+        n = self._count(row)
+        divide = "_divide" in self.table.columns
+        if divide and text and not n:
+            raise Unreadable("is divided by the quantity, and there is none in this row; write how many")
+        if not n or not re.fullmatch(r"[\d.]+", text):
             return text
-        if "_divide" in self.table.columns:
-            return (
-                f"{(Decimal(text) / int(n)).quantize(Decimal('0.01'), ROUND_HALF_UP):f}"
-                if re.fullmatch(r"[\d.]+", text)
-                else text
-            )
-        if total is not None and not total.is_empty and not total.problem:
-            whole = Reader(
-                "price_usd", self.table.headings["_total"].unit, reader.decimal, self.pricing.usd("_total")
-            ).read(total)
-            if (
-                re.fullmatch(r"[\d.]+", whole + text)
-                and abs(Decimal(whole) - Decimal(text) * int(n)) > Decimal("0.01") * int(n) + 1
-            ):
-                raise Unreadable(f"times {n} is not the total {total.shown!r} beside it")
+        if divide:
+            return f"{(Decimal(text) / n).quantize(Decimal('0.01'), ROUND_HALF_UP):f}"
+        self._check_total(row, Decimal(text), n)
         return text
+
+    def _count(self, row: list[Cell]) -> int:
+        """Return the quantity of a row; 0 where none is given."""
+        cell = self.table.cell(row, "_quantity")
+        if cell is None or cell.is_empty or cell.text in NOTHING:
+            return 0
+        text = self.quantity.read(cell)
+        if not re.fullmatch(r"[1-9]\d*", text):
+            raise Unreadable(f"has the quantity {cell.shown!r} beside it ({cell.address}); write a whole number")
+        return int(text)
+
+    def _check_total(self, row: list[Cell], usd: Decimal, n: int) -> None:
+        """Refuse a price that times the quantity is not the total beside it."""
+        total, reader = self.table.cell(row, "_total"), self.readers["price_usd"]
+        if total is None or total.is_empty or total.problem:
+            return
+        unit, usd_of = self.table.headings["_total"].unit, self.pricing.usd("_total")
+        whole = Reader("price_usd", unit, reader.decimal, usd_of, is_told=reader.is_told).read(total)
+        if re.fullmatch(r"-?[\d.]+", whole) and abs(Decimal(whole) - usd * n) > Decimal("0.01") * n + 1:
+            raise Unreadable(f"times {n} is not the total {total.shown!r} beside it")
+
+    def _refuse(self, number: int, cell: Cell, column: str, text: str) -> None:
+        """Say that a cell of a server is not read."""
+        self.found.reported.add((number, column))
+        self._say("error", cell, column, text)
+
+    def _check_gpus(self, row: list[Cell], texts: Mapping[str, str], number: int) -> None:
+        """Refuse GPUs whose two columns contradict each other, or a model without a number."""
+        model, count = self.table.cell(row, "gpu_type"), self.table.cell(row, "gpus")
+        if self.table.is_ours or model is None or model.text in NOTHING or plain_words(model.text) in NOTHING:
+            return
+        named = gpu_models(model.text)
+        beside = gpu_models(count.text) if count is not None else []
+        place = count if count is not None and not count.is_empty else model
+        if len(named) > 1:
+            self._refuse(number, model, "gpus", "names several GPU models; write one, and a row for each configuration")
+        elif named and beside and named != beside:
+            self._refuse(number, place, "gpus", f"names {beside[0]}, and the column of models {named[0]}; write one")
+        elif texts.get("gpus", "") in ("", "0"):
+            self._refuse(number, place, "gpus", f"has the GPU model {model.text!r} beside it; write how many there are")
+
+    def _check_discount(self, row: list[Cell], number: int) -> None:
+        """Refuse a discount in a server's row, unless the list price shows that the price has it."""
+        share, price = self.table.cell(row, "_discount"), self.table.cell(row, "price_usd")
+        if share is None or price is None or share.is_empty or share.text in NOTHING | {"0"}:
+            return
+        full, percent = self.table.cell(row, "_list_price"), _percent(share)
+        if full is not None and full.is_number and price.is_number and percent is not None:
+            left = Decimal(str(full.value)) * (1 - percent / 100)
+            if abs(left - Decimal(str(price.value))) <= Decimal("0.01") * abs(left):
+                return
+        self._refuse(
+            number,
+            share,
+            "price_usd",
+            "is a discount: is it in the price, or still to be taken off? give the price after it, and empty this cell",
+        )
 
     def _add_cores(self, row: list[Cell], texts: dict[str, str], places: dict, given: dict, number: int) -> None:
         """Where no column has the cores, take them from sockets × cores of each, or from the processor's text."""
         sockets, each = self.table.cell(row, "_sockets"), self.table.cell(row, "_cores_per_socket")
         processor = self.table.cell(row, "processor")
         if texts.get("cpus"):
+            self._check_cores(row, texts["cpus"], number)
             return
         cell = each or processor or Cell("")
         if sockets is not None and each is not None:
@@ -178,6 +242,23 @@ class TableReader:
             return
         texts["cpus"], places["cpus"], given["cpus"] = str(cores), (self.table.sheet, cell.address), cell.text
 
+    def _check_cores(self, row: list[Cell], cores: str, number: int) -> None:
+        """Refuse cores that may be those of one of several sockets."""
+        sockets, each = self.table.cell(row, "_sockets"), self.table.cell(row, "_cores_per_socket")
+        cell = self.table.cell(row, "cpus")
+        if sockets is None or cell is None or not re.fullmatch(r"\d+", sockets.text) or int(sockets.text) < 2:
+            return
+        if each is not None and re.fullmatch(r"\d+", each.text):
+            if cores != str(int(each.text) * int(sockets.text)):
+                self._refuse(number, cell, "cpus", f"is not {sockets.text} × {each.text}, the cores beside it")
+        elif _TOTAL.search(plain_words(self.table.header["cpus"].text)) is None and re.fullmatch(r"\d+\D*", cell.text):
+            self._refuse(
+                number,
+                cell,
+                "cpus",
+                f"may be the cores of each of the {sockets.text} CPUs, or of all; head it cores total or cores per CPU",
+            )
+
     def _line(self, row: list[Cell], label: str) -> None:
         name, price = self.table.cell(row, "name") or Cell(""), self.table.cell(row, "price_usd") or Cell("")
         kind_cell, per = self.table.cell(row, "_kind"), self.table.cell(row, "_per")
@@ -187,11 +268,12 @@ class TableReader:
             return
         years_cell, vendor = self.table.cell(row, "_years"), self.table.cell(row, "vendor")
         share = self.table.cell(row, "_discount")
-        percent = other.percent_of(label) if kind == "discount" else None
-        if kind == "discount" and price.is_number and price.unit == "%":
-            percent = Decimal(str(price.value)) * 100
-        if kind == "discount" and share is not None and share.is_number:
-            percent = Decimal(str(share.value)) * (100 if share.unit == "%" else 1)
+        try:
+            percent = self._discount_of(label, price, share) if kind == "discount" else None
+        except Unreadable as error:
+            self._say("error", name, "", str(error))
+            self.found.n_lines_unread += 1
+            return
         usd, n = Decimal(0), 1
         if percent is None:
             read = self._line_price(row, price)
@@ -205,6 +287,11 @@ class TableReader:
             years = int(years_cell.text)
         said = (
             f"{percent} % off"
+            + (
+                f"; the amount {price.shown!r} beside it is not read"
+                if not price.is_empty and "%" not in price.shown
+                else ""
+            )
             if percent is not None
             else f"US$ {usd:,.2f}" + (" for each node" if a_node else f" × {n}")
         )
@@ -224,19 +311,40 @@ class TableReader:
             )
         )
 
+    @staticmethod
+    def _discount_of(label: str, price: Cell, share: Cell | None) -> Decimal | None:
+        """Return a discount's percentage, None where it is an amount."""
+        found = other.percentages(label)
+        for cell in (price, share):
+            if cell is not None and cell.is_number and (cell is share or cell.unit == "%"):
+                percent = _percent(cell)
+                if percent is None:
+                    raise Unreadable(f"may be {cell.text} % or a part of 1 ({cell.address}); write it as 5 %")
+                found.append(percent)
+        found = list(dict.fromkeys(found))
+        if len(found) > 1:
+            raise Unreadable(
+                f"names several percentages: {', '.join(f'{one.normalize():f} %' for one in found)}; write one"
+            )
+        if found and not 0 < found[0] <= 100:
+            raise Unreadable(f"takes {found[0]} % off; more than 0 and at most 100 is needed")
+        return found[0] if found else None
+
     def _line_price(self, row: list[Cell], price: Cell) -> tuple[Decimal, int] | None:
         reader = self.readers.get("price_usd")
-        quantity = self.table.cell(row, "_quantity")
         try:
             text = reader.read(price) if reader is not None else ""
             if not re.fullmatch(r"-?\d+(\.\d+)?", text):
                 raise Unreadable("is no price; one is needed")
-            n = self.quantity.read(quantity) if quantity is not None else ""
+            n = self._count(row) or 1
+            if "_divide" in self.table.columns:
+                return Decimal(text), 1
+            self._check_total(row, Decimal(text), n)
         except Unreadable as error:
             self._say("error", price if price.address else row[0], "price_usd", str(error))
+            self.found.n_lines_unread += 1
             return None
-        divide = "_divide" in self.table.columns
-        return Decimal(text), int(n) if re.fullmatch(r"[1-9]\d*", n) and not divide else 1
+        return Decimal(text), n
 
     def _missing(self) -> None:
         """Guess a category and GPUs where the table has no such column; name the other columns that it lacks."""
@@ -284,6 +392,17 @@ class TableReader:
             self.found.findings.append(
                 Finding("guess", self.table.sheet, "", "gpus", "", "no column says GPUs: there are none")
             )
+
+
+def _percent(cell: Cell) -> Decimal | None:
+    """Return a cell's percentage; None where a number below 1 may be a part of 1, or it holds none."""
+    if not cell.is_number:
+        found = other.percentages(cell.text)
+        return found[0] if len(found) == 1 else None
+    value = Decimal(str(cell.value))
+    if cell.unit == "%":
+        return value * 100
+    return None if 0 < abs(value) < 1 else value
 
 
 def _category(sheet: str, row: Mapping[str, str]) -> str:

@@ -119,10 +119,11 @@ _AMOUNT = re.compile(r"(?P<before>[^\d.,+\-−]*)(?P<number>[-+−]?\s*[\d.,][\d
 
 @dataclass(frozen=True)
 class Amount:
-    """A written amount: what its number may be, by decimal mark, and the unit written beside it."""
+    """A written amount: what its number may be, by decimal mark, the unit beside it, and whether a ``k`` was."""
 
     values: dict[Decimals, Decimal]
     unit: Unit | None
+    in_thousands: bool = False
 
 
 def amount_of(text: str) -> Amount | None:
@@ -145,7 +146,7 @@ def amount_of(text: str) -> Amount | None:
     unit = unit_of(words[0]) if len(words) == 1 else None
     if unit is None and len(words) == 1 and words[0].casefold().rstrip(".") in _THOUSANDS:
         many = Decimal(_THOUSANDS[words[0].casefold().rstrip(".")])
-        return Amount({mark: value * many for mark, value in values.items()}, None) if values else None
+        return Amount({mark: value * many for mark, value in values.items()}, None, True) if values else None
     if not values or (words and unit is None):
         return None
     return Amount({mark: value * factor for mark, value in values.items()}, unit)

@@ -8,6 +8,8 @@ import io
 import re
 import warnings
 import zipfile
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from procure.errors import TableError, reason
 from procure.files import read_bytes
 from procure.files.read import UNPACKED_BYTES, UNPACKED_RATIO
 from procure.sheets.grid import Cell, Grid, address
+from procure.sheets.units import amount_of, numbers
 
 SUFFIXES = (".xlsx", ".xlsm", ".ods")
 MOST_ROWS, MOST_COLUMNS = 5_000, 300
@@ -111,26 +114,43 @@ def _xlsx_cell(cell: Any, source: Any) -> Cell:
     font = getattr(cell, "font", None)
     if value is not None and font is not None and font.strike:
         return Cell(where, problem=f"{value} (struck out)", note=note)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return Cell(where, value, _unit_of_format(cell.number_format or "") if number else "", note=note)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return Cell(where, value, note=note)
+    unit, thousands = _unit_of_format(cell.number_format or "")
+    own, doubt = _held_unit(unit, thousands)
+    return Cell(where, value, own, note=note, doubt=doubt)
 
 
-_LITERAL = re.compile(r'"([^"]*)"|\[\$([^\]-]*)(?:-[^\]]*)?\]|\\(.)|([€£¥$%])')
+_LITERAL = re.compile(r'"([^"]*)"|\[\$([^\]-]*)(?:-[^\]]*)?\]|\\(.)|[_*].|([€£¥$%])')
 
 
-def _unit_of_format(text: str) -> str:
-    """Return the unit that a number format writes beside the number, such as ``€`` or ``GB``.
+def _unit_of_format(text: str) -> tuple[str, int]:
+    """Return the unit that a number format writes beside a number, such as ``€``, and by how many thousands it divides.
 
-    A comma after the digits shows thousands, so that ``#,##0," k€"`` holds the whole number: its unit is ``€``.
+    What stands behind ``_`` is a gap as wide as it, and what stands behind ``*`` fills the cell: neither is a unit.
     """
     first = text.split(";")[0]
     if first == "General":
-        return ""
-    parts = ["".join(one) for one in _LITERAL.findall(first)]
-    unit = " ".join("".join(parts).split())
-    if re.search(r"[0#?](,+)(?![0#?])", first):
-        unit = unit.removeprefix("k").removeprefix("T").strip()
-    return unit
+        return "", 0
+    unit = " ".join("".join("".join(one) for one in _LITERAL.findall(first)).split())
+    match = re.search(r"[0#?](,+)(?![0#?])", re.sub(r'"[^"]*"', "", first))
+    return unit, len(match[1]) if match else 0
+
+
+def _held_unit(unit: str, thousands: int) -> tuple[str, str]:
+    """Return the unit of the number that is held where ``unit`` is that of what is shown, and a doubt.
+
+    A format that divides by a thousand shows 12500 as ``13 k€``: the cell holds whole euros.
+    """
+    if not thousands:
+        return unit, ""
+    amount = amount_of(f"1 {unit}")
+    shown = amount.unit if amount is not None else None
+    if shown is not None and next(iter(amount.values.values())) * shown.factor == 1000**thousands:  # type: ignore[union-attr]
+        held = {"money": shown.currency, "memory": "GB", "power": "W"}.get(shown.kind)
+        if held:
+            return held, ""
+    return unit, "is shown in thousands without saying so; write the number as it is, with its unit in the heading"
 
 
 def _from_ods(content: bytes) -> list[Grid]:
@@ -169,7 +189,7 @@ def _ods_grid(table: Any) -> Grid:
                 raise _too_large(table.name or "")
             if element.get_attribute("table:visibility") in ("collapse", "filter"):
                 hidden_rows.add(len(rows))
-            rows.append([Cell(address(len(rows), n), c.value, c.unit, c.problem, c.note) for n, c in enumerate(cells)])
+            rows.append([replace(c, address=address(len(rows), n)) for n, c in enumerate(cells)])
     return Grid(table.name or "", rows, frozenset(hidden_rows), frozenset(hidden_columns), tuple(merged))
 
 
@@ -195,6 +215,30 @@ def _ods_row(elements: list[Any], row: int, merged: list[tuple[int, int, int, in
     return cells
 
 
+def _ods_unit(value: float, shown: str, currency: str) -> tuple[str, str]:
+    """Return the unit of the number that a cell holds, and a doubt; only what is shown tells a unit such as TB."""
+    unit = re.sub(r"[-+\d.,'’\s\u00a0\u202f\u2009]", "", shown)
+    digits = re.search(r"\d[\d.,'’\s\u00a0\u202f\u2009]*", shown)
+    if digits is None or unit == "%":
+        return unit or currency, ""
+    values = numbers(digits[0].strip())
+    for thousands in range(3):
+        held = Decimal(str(abs(value))) / 1000**thousands
+        if any(abs(one - held) <= _half_a_digit(one) for one in values.values()):
+            if not thousands:
+                amount = amount_of(f"1 {unit}")
+                in_many = amount is not None and amount.unit is not None and amount.unit.factor != 1
+                return (unit if in_many else currency or unit), ""
+            own, doubt = _held_unit(unit, thousands)
+            return currency or own, "" if currency and not doubt else doubt
+    return currency or unit, f"shows {shown!r} and holds {value:.12g}; write the number as it is"
+
+
+def _half_a_digit(shown: Decimal) -> Decimal:
+    """Return how far what is shown may be from what is held: half of its last digit, and rounding."""
+    return Decimal(10) ** int(shown.as_tuple().exponent) * Decimal("0.5000001")
+
+
 def _ods_cell(element: Any) -> Cell:
     kind = element.get_attribute("office:value-type") or ""
     note = " ".join(" ".join(one.text_recursive for one in element.xpath("office:annotation")).split())
@@ -203,10 +247,8 @@ def _ods_cell(element: Any) -> Cell:
         return Cell("", problem=shown or "#ERROR", note=note)
     if kind in ("float", "currency", "percentage"):
         value = float(element.get_attribute("office:value") or "nan")
-        unit = element.get_attribute("office:currency") or ""
-        # Only what is shown tells a unit such as TB that a number's format writes.
-        unit = str(unit) or re.sub(r"[-+\d.,'\s\u00a0\u202f]", "", shown)
-        return Cell("", int(value) if value == int(value) else value, unit, note=note)
+        unit, doubt = _ods_unit(value, shown, str(element.get_attribute("office:currency") or ""))
+        return Cell("", int(value) if value == int(value) else value, unit, note=note, doubt=doubt)
     if kind == "date":
         with contextlib.suppress(ValueError):
             return Cell(

@@ -15,6 +15,7 @@ import pandas as pd
 TABLE = Path(__file__).with_name("gpu_table.csv")
 _OTHERS = {"nvl", "mig", "ti", "super", "ada"}
 """Words that make another model of a name that is in the table."""
+_SLICE = re.compile(r"\d+g\.\d+gb")
 
 
 class NominalGpu(NamedTuple):
@@ -45,15 +46,34 @@ def nominal_gpus() -> tuple[NominalGpu, ...]:
 def find_gpu(name: str) -> NominalGpu | None:
     """Return the row that a model's name means, such as ``nvidia_a100-sxm4-80gb``; None where it may be another.
 
-    All words of the row's name stand in it; of several rows the one with most words counts. A MIG slice is none.
+    All words of the row's name stand in it; of several rows the one with most words counts. A size that is stated is
+    the row's. A MIG slice is none.
     """
-    if re.search(r"\d+g\.\d+gb", name.casefold()):
-        return None
     words = set(re.findall(r"[a-z0-9]+", name.casefold()))
-    if words & _OTHERS:
+    if _SLICE.search(name.casefold()) or words & _OTHERS:
         return None
-    found = [one for one in nominal_gpus() if set(one.model.casefold().split()) <= words]
+    sizes = _sizes(name)
+    found = [
+        one
+        for one in nominal_gpus()
+        if set(re.sub(r"\b\d+gb\b", "", one.model.casefold()).split()) <= words
+        and (not sizes or sizes == {one.memory_gb})
+        and (sizes or not _sizes(one.model))
+    ]
     return max(found, key=lambda one: len(one.model.split()), default=None)
+
+
+def _sizes(name: str) -> set[float]:
+    """Return the sizes in GB that a model's name states: 80 of ``a100-sxm4-80gb``, ``a100_80``, ``A100 80 GB``."""
+    return {float(one) for one in re.findall(r"(?<![a-z0-9.])(\d{2,3})(?:\s*gi?b?)?(?![a-z0-9.])", name.casefold())}
+
+
+def _memory(name: str) -> float:
+    """Return a model's memory in GB as its name states it, else as the table does; NaN where neither does."""
+    if _SLICE.search(name.casefold()):
+        return math.nan
+    row = find_gpu(name)
+    return row.memory_gb if row is not None else max(_sizes(name), default=math.nan)
 
 
 def propose_mapping(asked: str, offered: Sequence[str]) -> list[str]:
@@ -64,14 +84,11 @@ def propose_mapping(asked: str, offered: Sequence[str]) -> list[str]:
     """
     key = f"gpu_models.{json.dumps(asked)}"
     own, rows = find_gpu(asked), {name: find_gpu(name) for name in offered}
-    small = [
-        name for name, one in rows.items() if own is not None and one is not None and one.memory_gb < own.memory_gb
-    ]
+    small = [name for name in offered if _memory(name) < _memory(asked)]
     runs_on = ", ".join(json.dumps(name) for name in offered if name not in small)
     lines = [f"[{key}]", f"runs_on = [{runs_on}]"]
     lines += [
-        f"# {json.dumps(name)} has {rows[name].memory_gb:g} GB, {json.dumps(asked)} {own.memory_gb:g} GB"  # type: ignore[union-attr]
-        for name in small
+        f"# {json.dumps(name)} has {_memory(name):g} GB, {json.dumps(asked)} {_memory(asked):g} GB" for name in small
     ]
     lines.append(f"[{key}.speed]")
     return lines + [f"{json.dumps(name)} = {_speed(own, rows[name])}" for name in offered if name not in small]

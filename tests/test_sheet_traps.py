@@ -1,0 +1,357 @@
+"""Cells of offers that can be read wrong: each is read as a person reads it, or asked about by sheet and cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from openpyxl import Workbook, load_workbook
+
+from procure.errors import TableError
+from procure.packages.quote_file import OfferReading, QuoteFile, read_quote_file, read_quotes
+from procure.packages.template import write_rows
+from procure.sheets.lines import percentages
+from procure.workload.gpu_table import find_gpu, propose_mapping
+
+HEAD = ["Server", "Kerne", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
+SERVER = ["A", 64, 256, 0, 12_000]
+READING = OfferReading(rates={"EUR": 1, "CHF": 2})
+
+
+def offer(path: Path, *rows: list, head: list | None = None, formats: dict[str, str] | None = None) -> Path:
+    book = Workbook()
+    for row in [head or HEAD, *rows]:
+        book.active.append(row)
+    for cell, form in (formats or {}).items():
+        book.active[cell].number_format = form
+    book.save(path)
+    return path
+
+
+def ods(path: Path, price: str) -> Path:
+    """Write an offer whose one price is a cell of OpenDocument."""
+    from odfdo import Cell, Document, Element, Row, Table
+
+    document, table = Document("spreadsheet"), Table("Angebot")
+    document.body.clear()
+    for values in (HEAD, SERVER[:4]):
+        row = Row()
+        for value in values:
+            row.append_cell(Cell(value))
+        if values is not HEAD:
+            row.append_cell(Element.from_tag(price))
+        table.append_row(row)
+    document.body.append(table)
+    document.save(str(path))
+    return path
+
+
+def errors(found: QuoteFile) -> list[tuple[str, str]]:
+    return [(one.cell, one.allowed) for one in found.errors]
+
+
+def asks(path: Path, cell: str, words: str, reading: OfferReading = READING) -> None:
+    """Hold that a file is refused for a cell, in these words."""
+    said = errors(read_quote_file(path, reading))
+    assert any(where == cell and words in text for where, text in said), said
+    with pytest.raises(TableError, match=cell):
+        read_quotes(path, reading)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2 x A100 + 2 x H100",
+        "4x A100 oder 4x H100",
+        "1x H100, 1x L4",
+        "4x H100 (optional 8x)",
+        "4x H100 (optional 8)",
+        "4x H100/H200",
+        "2x4 H100",
+        "4x H100 (max. 8)",
+        "8x H100 pro Chassis",
+    ],
+)
+def test_several_gpus_are_asked_about(tmp_path: Path, text: str) -> None:
+    """Two models, two numbers, a choice or a limit are no number of GPUs."""
+    asks(offer(tmp_path / "a.xlsx", ["A", 64, 256, text, 12_000]), "D2", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "model"),
+    [
+        ("4x NVIDIA H100", 4, "H100"),
+        ("2 x L40S PCIe", 2, "L40S"),
+        ("8 x NVIDIA A100 80GB SXM4", 8, "A100-80GB"),
+        ("4 Stk. RTX 6000 Ada", 4, "RTX6000"),
+        ("4x H100 (NVL)", 4, "H100"),
+        ("2 x 80 GB A100", 2, "A100-80GB"),
+    ],
+)
+def test_one_number_of_one_model_is_read(tmp_path: Path, text: str, count: int, model: str) -> None:
+    """One number and one model are read, with the memory that is stated: that of an A100 is 40 or 80 GB."""
+    quotes = read_quotes(offer(tmp_path / "a.xlsx", ["A", 64, 256, text, 12_000]), READING)
+    assert quotes[["gpus", "gpu_type"]].to_numpy().tolist() == [[count, model]]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "model", "words"),
+    [
+        (None, "H100", "write how many"),
+        (2, "2x A100 + 2x H100", "several GPU models"),
+        ("4x H100", "A100", "write one"),
+        (0, "H100", "write how many"),
+    ],
+)
+def test_two_columns_of_gpus_agree_or_are_asked_about(tmp_path: Path, gpus: object, model: str, words: str) -> None:
+    """A model without a number, several models, or two that differ are asked about."""
+    path = offer(tmp_path / "a.xlsx", ["A", 64, 256, gpus, 12_000, model], head=[*HEAD, "GPU-Typ"])
+    said = [text for _, text in errors(read_quote_file(path, READING))]
+    assert any(words in text for text in said), said
+
+
+@pytest.mark.parametrize(("column", "cell"), [(4, "E2"), (2, "C2"), (1, "B2"), (3, "D2")])
+def test_a_percentage_is_no_amount(tmp_path: Path, column: int, cell: str) -> None:
+    """A number that is shown in percent is neither a price nor memory, cores or GPUs; it is named as it is shown."""
+    row = list(SERVER)
+    row[column] = 0.5
+    path = offer(tmp_path / "a.xlsx", row, formats={cell: "0%"})
+    asks(path, cell, "is a percentage")
+    assert read_quote_file(path, READING).errors[0].given == "50 %"
+
+
+def test_a_percentage_of_delivery_is_asked_about(tmp_path: Path) -> None:
+    """Delivery of 5.0 % is not five cents; a discount in percent is one."""
+    rows = [["Lieferung", None, None, None, 0.05], ["Rabatt", None, None, None, 0.03]]
+    path = offer(tmp_path / "a.xlsx", SERVER, *rows, formats={"E3": "0.0%", "E4": "0%"})
+    asks(path, "E3", "is a percentage")
+    assert [(line.kind, line.percent) for line in read_quote_file(path, READING).lines] == [("discount", 3)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "shown", "usd"),
+    [
+        ("float", "12500", "13 T€", 12_500),
+        ("float", "12.5", "12,5 T€", None),
+        ("float", "12500", "12.500 €", 12_500),
+        ("float", "12500.4", "12.500", 12_500.4),
+        ("float", "12500", "13", None),
+        ("float", "12500", "99 €", None),
+        ("percentage", "0.5", "50 %", None),
+    ],
+)
+def test_what_an_opendocument_cell_shows_and_holds(
+    tmp_path: Path, kind: str, held: str, shown: str, usd: float | None
+) -> None:
+    """Shown in thousands, a cell holds whole euros; where what is shown is not what is held, it is asked about."""
+    text = f"<text:p>{shown}</text:p>"
+    value = f'office:value-type="{kind}" office:value="{held}"'
+    path = ods(tmp_path / "a.ods", f"<table:table-cell {value}>{text}</table:table-cell>")
+    if usd is None:
+        asks(path, "E2", "")
+    else:
+        assert read_quotes(path, READING)["price_usd"].tolist() == [usd]
+
+
+@pytest.mark.parametrize(
+    ("form", "usd"),
+    [
+        ('#,##0," k€"', 12_500),
+        ('#,##0.0,"T€"', 12_500),
+        ('#,##0.00,," Mio. €"', 12_500),
+        ('#,##0.00 "€"', 12_500),
+        ("_-* #,##0.00\\ _€_-", 12_500),
+        ("#,##0,", None),
+        ('#,##0," €"', None),
+        ('#,##0.00 "T€"', None),
+        ("#,##0.00 [$CHF]", None),
+    ],
+)
+def test_what_a_number_format_shows(tmp_path: Path, form: str, usd: float | None) -> None:
+    """A format in thousands that says so is read; one that does not, or a unit unlike the heading's, is a question."""
+    path = offer(tmp_path / "a.xlsx", [*SERVER[:4], 12_500], formats={"E2": form})
+    if usd is None:
+        asks(path, "E2", "")
+    else:
+        assert read_quotes(path, READING)["price_usd"].tolist() == [usd]
+
+
+def test_a_gap_in_a_format_is_no_currency(tmp_path: Path) -> None:
+    """Excel's style for thousands leaves a gap as wide as €: the currency is the heading's."""
+    form = {"E2": "_-* #,##0.00\\ _€_-"}
+    path = offer(tmp_path / "a.xlsx", SERVER, head=[*HEAD[:4], "Preis (CHF)"], formats=form)
+    assert read_quotes(path, READING)["price_usd"].tolist() == [24_000]
+
+
+@pytest.mark.parametrize(
+    ("heading", "text", "usd"),
+    [
+        ("Preis (T€)", "1.500", None),
+        ("Preis (T€)", "14.950", 14_950),
+        ("Preis (€)", "14.950", 14_950),
+        ("Preis (€)", "1.500 T€", None),
+        ("Preis (T€)", "12,5 €", None),
+        ("Preis (T€)", "12,5k", None),
+        ("Preis (T€)", "12,5 T€", 12_500),
+        ("Preis (T€)", 12.5, 12_500),
+    ],
+)
+def test_thousands_in_the_heading(tmp_path: Path, heading: str, text: object, usd: float | None) -> None:
+    """What is likely is judged with the thousands of the heading: 1.500 T€ may be 1,500 or 1,500,000."""
+    path = offer(tmp_path / "a.xlsx", [*SERVER[:4], text], head=[*HEAD[:4], heading])
+    if usd is None:
+        asks(path, "E2", "")
+    else:
+        assert read_quotes(path, READING)["price_usd"].tolist() == [usd]
+
+
+def test_another_cell_s_mark_does_not_make_a_server_for_fourteen_euros(tmp_path: Path) -> None:
+    """1.5 TB in one column and 14.950 in the other: the price is asked about; the option answers it."""
+    path = offer(tmp_path / "a.xlsx", ["A", 64, "1.5 TB", 0, "14.950"])
+    asks(path, "E2", "--decimal")
+    told = OfferReading(rates={"EUR": 1}, decimal="point")
+    assert read_quotes(path, told)["price_usd"].tolist() == [14.95]
+
+
+@pytest.mark.parametrize(
+    ("text", "gb"),
+    [
+        ("2 x 512 GB SSD", None),
+        ("512 GB RAM - 2 x 960 GB SSD", None),
+        ("8 x 64 GB, max. 4 TB", None),
+        ("24 x 32 GB", 768),
+        ("24 x 32 GB (768 GB)", 768),
+        ("24 x 32 GB (512 GB)", None),
+        ("16 x 32 GB DDR5-4800 ECC RDIMM", 512),
+        ("512 GB DDR5 ECC", 512),
+        ("1 x 32 GiB", 34.359738368),
+    ],
+)
+def test_memory_is_that_of_the_node(tmp_path: Path, text: str, gb: float | None) -> None:
+    """Disks, limits and second amounts beside the memory are asked about."""
+    path = offer(tmp_path / "a.xlsx", ["A", 64, text, 0, 12_000])
+    if gb is None:
+        asks(path, "C2", "")
+    else:
+        assert read_quotes(path, READING)["mem_gb"].tolist() == [gb]
+
+
+@pytest.mark.parametrize(
+    "text", ["2x AMD EPYC 9354 (64 cores total)", "2x EPYC 9354 (32 cores) oder 2x 9654 (96 cores)"]
+)
+def test_cores_of_all_sockets_are_not_taken_twice(tmp_path: Path, text: str) -> None:
+    """Cores in a processor's text that may be those of all sockets, or a choice, are not read."""
+    head = ["Server", "Prozessor", "RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
+    found = read_quote_file(offer(tmp_path / "a.xlsx", ["A", text, 256, 0, 12_000], head=head), READING)
+    assert "cpus" in [one.column for one in found.errors]
+
+
+def test_cores_beside_sockets_are_asked_about(tmp_path: Path) -> None:
+    """Two CPUs and 32 cores may be 32 or 64; a heading that says total answers it, and so does one socket."""
+    rest = ["RAM (GB)", "GPUs", "Einzelpreis (EUR)"]
+    row = ["A", 2, 32, 256, 0, 12_000]
+    asks(offer(tmp_path / "a.xlsx", row, head=["Server", "Anzahl CPUs", "Kerne", *rest]), "C2", "of each of the 2 CPUs")
+    total = offer(tmp_path / "b.xlsx", row, head=["Server", "Anzahl CPUs", "Kerne gesamt", *rest])
+    assert read_quotes(total, READING)["cpus"].tolist() == [32]
+    both = ["Server", "Anzahl CPUs", "Kerne pro CPU", "Kerne", *rest]
+    asks(offer(tmp_path / "c.xlsx", ["A", 2, 16, 64, 256, 0, 12_000], head=both), "D2", "is not 2 × 16")
+
+
+@pytest.mark.parametrize("quantity", [None, "ca. 3", 2.5])
+def test_a_total_without_a_quantity_is_no_price(tmp_path: Path, quantity: object) -> None:
+    """A total is divided by a quantity that is one."""
+    head = [*HEAD[:4], "Gesamtpreis (EUR)", "Anzahl"]
+    rows = [[*SERVER[:4], 24_000, quantity], ["B", 64, 256, 0, 24_000, 2]]
+    asks(offer(tmp_path / "a.xlsx", *rows, head=head), "E2", "quantity")
+
+
+def test_a_line_s_total_must_agree(tmp_path: Path) -> None:
+    """Two switches at 5,000 are not 5,000."""
+    head = [*HEAD, "Menge", "Gesamt (EUR)"]
+    rows = [[*SERVER, 1, 12_000], ["Switch", None, None, None, 5_000, 2, 5_000]]
+    asks(offer(tmp_path / "a.xlsx", *rows, head=head), "E3", "times 2 is not the total")
+    rows[1][5] = "ca. 2"
+    asks(offer(tmp_path / "b.xlsx", *rows, head=head), "E3", "write a whole number")
+
+
+def test_a_discount_in_a_server_s_row_is_asked_about(tmp_path: Path) -> None:
+    """10 in a column of discounts may be in the price or not; a list price that shows it answers."""
+    path = offer(tmp_path / "a.xlsx", [*SERVER, 10], head=[*HEAD, "Rabatt"])
+    asks(path, "F2", "still to be taken off")
+    listed = offer(
+        tmp_path / "b.xlsx",
+        [*SERVER[:4], 13_333.33, 10, 12_000],
+        head=[*HEAD[:4], "Listenpreis (EUR)", "Rabatt", "Einzelpreis (EUR)"],
+    )
+    assert read_quotes(listed, READING)["price_usd"].tolist() == [12_000]
+
+
+def test_percentages_are_read_whole(tmp_path: Path) -> None:
+    """3,125 % is not 25 %; two percentages, or 0.05 in a column of discounts, are asked about."""
+    assert [int(one * 1000) for one in percentages("3,125 % und 100 %")] == [3125, 100_000]
+    head = [*HEAD, "Rabatt"]
+    path = offer(tmp_path / "a.xlsx", [*SERVER, None], ["Rabatt", None, None, None, None, 0.05], head=head)
+    asks(path, "A3", "a part of 1")
+    path = offer(tmp_path / "b.xlsx", SERVER, ["5 % Rabatt (zzgl. 19 % MwSt)", None, None, None, "5 %"])
+    asks(path, "A3", "several percentages")
+
+
+def test_fix_drops_no_line_of_the_order(tmp_path: Path, procure) -> None:
+    """A .csv has no place for a discount: it is not written; an .xlsx holds it, half a percent as half a percent."""
+    path = offer(tmp_path / "a.xlsx", SERVER, ["Rabatt", None, None, None, "0,5 %"])
+    code, _, err = procure("quotes", "check", path, "--rate", "EUR=1", "--fix", tmp_path / "out.csv")
+    assert code == 1 and "Rabatt" in err and not (tmp_path / "out.csv").exists()
+    assert procure("quotes", "check", path, "--rate", "EUR=1", "--fix", tmp_path / "out.xlsx")[0] == 0
+    assert [float(line.percent or 0) for line in read_quote_file(tmp_path / "out.xlsx").lines] == [0.5]
+    with pytest.raises(TableError, match=r"out\.csv.*Rabatt"):
+        write_rows([], ["name"], tmp_path / "out.csv", read_quote_file(path, READING).lines)
+
+
+@pytest.mark.parametrize(
+    ("heading", "price"),
+    [("Preis (SEK)", 12_000), ("Preis (T€)", "1.500"), ("Preis brutto (EUR)", 12_000), ("Preis (EUR)", "=1+1")],
+)
+def test_what_was_not_read_is_an_error_in_what_fix_writes(tmp_path: Path, procure, heading: str, price: object) -> None:
+    """A price in a currency without a rate is not a price in US$ once it is written."""
+    path = offer(tmp_path / "a.xlsx", [*SERVER[:4], price], SERVER, head=[*HEAD[:4], heading])
+    for name in ("out.csv", "out.xlsx"):
+        code, _, err = procure("quotes", "check", path, "--rate", "EUR=1", "--fix", tmp_path / name)
+        assert code == 1 and "? before it" in err
+        assert "price_usd" in [one.column for one in read_quote_file(tmp_path / name).errors]
+
+
+def test_fix_says_which_lines_it_lacks(tmp_path: Path, procure) -> None:
+    """A line of the order with an error stands nowhere in what is written, and that is said."""
+    path = offer(tmp_path / "a.xlsx", SERVER, ["Lieferung", None, None, None, "5 %"])
+    _, _, err = procure("quotes", "check", path, "--rate", "EUR=1", "--fix", tmp_path / "out.xlsx")
+    assert "lacks 1 line of the order" in err
+    assert load_workbook(tmp_path / "out.xlsx").sheetnames == ["Servers"]
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("tesla_v100-32gb", None),
+        ("V100 SXM2 32GB", None),
+        ("H100 64GB", None),
+        ("a100-80g", "A100 80GB"),
+        ("a100_80", "A100 80GB"),
+        ("A100 80 GB", "A100 80GB"),
+        ("H100 80GB PCIe", "H100 PCIe"),
+        ("a100", "A100"),
+        ("A100-40GB", "A100"),
+        ("A100-80GB", "A100 80GB"),
+    ],
+)
+def test_a_size_that_is_stated_is_the_model_s(name: str, model: str | None) -> None:
+    """A model's row is that with the stated memory; where none has it, there is none."""
+    found = find_gpu(name)
+    assert (found.model if found else None) == model
+
+
+def test_models_with_less_memory_than_stated_are_left_out() -> None:
+    """Jobs of a V100 with 32 GB are not proposed for 16 or 24 GB, though no row has its speed."""
+    lines = propose_mapping("tesla_v100-32gb", ["P100", "A10", "A100-80GB", "FancyGPU"])
+    assert lines[1] == 'runs_on = ["A100-80GB", "FancyGPU"]'
+    assert '# "P100" has 16 GB, "tesla_v100-32gb" 32 GB' in lines
+    assert '"A100-80GB" = 1.0  # not in the table of nominal speeds: fill in' in lines
