@@ -62,6 +62,18 @@ def test_many_workloads_are_cut_into_few_batches(tmp_path, monkeypatch):
     assert sum(len(batch.rows) for batch in batches(plan, {})) == plan.n_runs
 
 
+def test_a_machine_that_cannot_speak_to_itself_is_one_error(tmp_path, monkeypatch):
+    """Without a loopback interface the local farm says so and what needs none, before any process starts."""
+
+    def unreachable(*_, **__):
+        raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
+
+    plan = small_plan(tmp_path)
+    monkeypatch.setattr("procure.sweep.connect.socket.create_connection", unreachable)
+    with pytest.raises(TableError, match=r"no connection to 127\.0\.0\.1 \(Network is unreachable\).*--farm serial"):
+        run_sweep(plan, "local")
+
+
 def test_shards_merged_equal_the_whole(tmp_path, undisturbed):
     """Two shards, then a merge: the serial table, in one file; before the second, merge says what is missing."""
     plan = small_plan(tmp_path)

@@ -9,6 +9,7 @@ import importlib.util
 import logging
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -74,6 +75,7 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
 
     from procure.sweep import headless
 
+    _check_loopback()
     n_workers = max(1, min(n_local_workers(), options.jobs))
     common = {"host": "127.0.0.1", "protocol": "tls://", "security": one_run_security()}
     worker = {
@@ -101,6 +103,18 @@ def _local(farm: str, options: FarmOptions, note: Callable[[str], None]) -> Iter
         cluster.adapt(minimum=n_workers, maximum=n_workers)  # replaces a worker whose nanny has ended too
         _say_dashboard(client, options, note)
         yield client, lambda: ("no local worker could start; is there memory left?", False)
+
+
+def _check_loopback() -> None:
+    """Refuse to start where this machine cannot speak to itself, as in a namespace without interfaces."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname(), 5):
+            pass
+    except OSError as error:
+        raise TableError(
+            f"farm local: no connection to 127.0.0.1 ({error.strerror or error}), over which its processes speak; "
+            "is the loopback interface up? --farm serial needs none"
+        ) from None
 
 
 @contextlib.contextmanager
