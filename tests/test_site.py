@@ -108,6 +108,34 @@ def test_nodes_that_are_down_today_partitions_without_nodes_and_old_events_are_n
     assert found["sacctmgr show event"].value == "1 row" and "not used" in found["sacctmgr show event"].effect
 
 
+RESERVATION = "ReservationName=maint StartTime=2026-07-01T08:00:00 EndTime=2026-07-01T12:00:00 Nodes=n1 Users=root\n"
+
+
+def test_times_of_reservations_are_of_the_clock_where_scontrol_ran(folder):
+    """08:00 in Chicago in summer is 13:00 UTC; without a zone it is 08:00 UTC, and that is said."""
+    (folder / "reservations.txt").write_text(RESERVATION)
+    [maint] = read_slurm(folder, "America/Chicago").rules.reservations
+    assert pd.Timestamp(maint.start, unit="s") == pd.Timestamp("2026-07-01 13:00")
+    assert maint.end - maint.start == 4 * 3600
+    rules = read_slurm(folder).rules
+    assert pd.Timestamp(rules.reservations[0].start, unit="s") == pd.Timestamp("2026-07-01 08:00")
+    assert any("taken as UTC" in each.effect for each in rules.not_understood if each.value == "maint")
+
+
+def test_limits_of_memory_that_are_not_modelled_are_listed(folder):
+    """MaxMemPerCPU, MaxMemPerNode and OverTimeLimit are read and change nothing: each is named."""
+    more = "MaxMemPerCPU=2000\nMaxMemPerNode=8000\nOverTimeLimit=5\nPartitionName=fat Nodes=n1 MaxMemPerNode=9000\n"
+    (folder / "slurm.conf").write_text(CONF + more)
+    found = {each.setting for each in read_slurm(folder).rules.not_understood}
+    assert {"maxmempercpu", "maxmempernode", "overtimelimit", "fat maxmempernode"} <= found
+
+
+def test_a_file_with_bars_that_is_no_table_of_accounts_is_left_alone(folder):
+    """Whatever else lies in the folder is not read as accounts."""
+    (folder / "jobs.events").write_text("-dt 1 -e submit_batch_job | -J jobid_1 -sim-walltime 5\n" * 20)
+    assert len(read_slurm(folder).rules.not_understood) == 2
+
+
 @pytest.mark.parametrize(
     ("conf", "wrong"),
     [

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import procure
+from procure.comparison.rule_waits import conclude, rule_waits, with_rules
 from procure.errors import ArgumentError, TableError
 from procure.site.change import changed
 from procure.site.model import Limits, Partition, Priority, Qos, Scheduler, Site
@@ -135,6 +136,38 @@ def test_the_rules_change_what_is_bought():
     assert "Gpu" in free["package_id"]
     told = procure.explain(swept(), rules["package_id"])
     assert "Compute=4" in str(told)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("partition general Nodes=zz[1-3]", "no node 'zz1' is simulated"),
+        ("PriorityWeightAge=x", "'x' was given; PriorityWeightAge is a whole number"),
+    ],
+)
+def test_a_change_of_what_is_not_there_is_refused(change, says):
+    """Nodes that nobody simulates and a weight that is no number are named."""
+    nodes = check(pd.DataFrame({"node_id": ["n1", "g1"], "cpus": 4, "mem_mb": 1000, "gpus": 0}), NODE)
+    site = SITE.model_copy(update={"priority": Priority(type="multifactor")})
+    with pytest.raises(TableError, match=says):
+        changed(site, change, nodes)
+
+
+def test_an_empty_rule_is_refused():
+    """A shell variable that is not set is no rule."""
+    with pytest.raises(ArgumentError, match="'' was given"):
+        with_rules("slurm", [" "])
+
+
+def test_jobs_that_start_in_one_run_only_are_not_compared():
+    """The sentence counts the jobs whose waits it speaks of; where there are none, it says so."""
+    jobs = pd.DataFrame({"submit_time": [0, 0, 0], "start_time": [10, 10, 10], "cpus_per_node": 1, "n_nodes": 1})
+    jobs = jobs.assign(gpus_per_node=0, mem_mb_per_node=0, partition=["a", "a", "b"])
+    after = jobs.assign(start_time=pd.array([400, pd.NA, pd.NA], "Int64"))
+    said = conclude(rule_waits(jobs, after), ["x=1"])
+    assert "partition a (1 job): 6 min 40 s in the mean instead of 10 s" in said and "2 more jobs never start" in said
+    none = conclude(rule_waits(jobs, jobs.assign(start_time=pd.array([pd.NA] * 3, "Int64"))), ["x=1"])
+    assert none == "with rule x=1 no job starts that starts without, so that no waits can be compared"
 
 
 def test_a_rule_is_changed_and_the_result_ends_in_a_conclusion():

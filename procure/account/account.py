@@ -50,8 +50,8 @@ SAID = {
     "unexplained": "unexplained",
 }
 """What each cause is called."""
-HARDWARE = ("full", "fragmentation", "memory", "gpus")
-"""Causes that hardware can cut."""
+HARDWARE = ("full", "fragmentation", "memory", "gpus", "reserved")
+"""Causes that hardware can cut; a reservation is for a job that wants nodes."""
 _GROUPS = 20
 """User groups that are listed."""
 

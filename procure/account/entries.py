@@ -17,8 +17,8 @@ class LogAccount:
     """The account of a log as plain arrays."""
 
     causes: tuple[str, ...] = tuple(CAUSES)
-    cuttable: tuple[str, ...] = (*HARDWARE, "reserved")
-    """Causes that more nodes can cut: a reservation is for a job that wants nodes."""
+    cuttable: tuple[str, ...] = HARDWARE
+    """Causes that more nodes can cut."""
 
     def seconds(self, jobs: pd.DataFrame, nodes: pd.DataFrame, site: str | Path | None = None) -> np.ndarray:
         """Return the seconds of each cause of each job, int64[n_jobs, n_causes], 0 where a job did not start.

@@ -62,6 +62,9 @@ def collect(
 def read_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="slurm.conf or scontrol's output, and beside it …")],
     out: Annotated[Path, typer.Option(help="The site folder to write.")],
+    tz: Annotated[
+        str | None, common.zone_option("Zone of the times that scontrol printed, e.g. Europe/Berlin.")
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Read Slurm's configuration as a site, and list what was not understood and what that may change.
@@ -72,9 +75,9 @@ def read_command(
 
     Examples:
     procure site read slurm/ --out site/
-    procure site read slurm/ --out site/ --format json
+    procure site read slurm/ --out site/ --tz Europe/Berlin --format json
     """
-    site = read_slurm(folder)
+    site = read_slurm(folder, tz)
     write_site(site.rules, site.nodes, out)
     for each in site.rules.not_understood:
         value = f"={each.value}" if each.value else ""

@@ -10,7 +10,7 @@ import pandas as pd
 from procure.errors import ArgumentError, argument
 from procure.policies import catalog
 from procure.schemas import CLASSES
-from procure.text import duration
+from procure.text import counted, duration
 from procure.workload.classes import class_of
 
 _BY = (("qos", "QOS"), ("partition", "partition"))
@@ -32,6 +32,8 @@ def with_rules(policy: str, rules: Sequence[str]) -> str:
             "rules", f"policy {policy} goes by no centre's rules, so that none can be changed; policy slurm does"
         )
     written = [given["change"]] if "change" in given else []
+    if not all(rule.strip() for rule in rules):
+        raise ArgumentError("rules", "'' was given; write SETTING=VALUE or, for example, qos NAME GrpTRES=cpu=200")
     with argument("rules"):
         return catalog.spec(name, given | {"change": ";".join([*written, *rules]).replace(",", "+")}).label
 
@@ -48,8 +50,8 @@ def rule_waits(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         A row for all jobs and for each class, QOS and partition of which there are several: ``class n_jobs
-        mean_before mean_after p95_before p95_after unstarted_before unstarted_after``; waits in s, of the jobs that
-        started in both.
+        n_compared mean_before mean_after p95_before p95_after unstarted_before unstarted_after``; waits in s, of the
+        ``n_compared`` jobs that started in both.
     """
     since = before["submit_time"].astype("Int64")
     if "eligible_time" in before:
@@ -80,6 +82,7 @@ def _row(part: pd.DataFrame) -> dict[str, float]:
 
     return {
         "n_jobs": len(part),
+        "n_compared": len(both),
         "mean_before": both["before"].mean(),
         "mean_after": both["after"].mean(),
         "p95_before": quantile(both["before"]),
@@ -95,17 +98,20 @@ def conclude(waits: pd.DataFrame, rules: Sequence[str]) -> str:
     every, parts = waits.iloc[0], waits.iloc[1:]
     moved = parts["mean_after"] - parts["mean_before"]
     least = np.maximum(_LITTLE * parts["mean_before"], 1.0)
+    if not every["n_compared"]:
+        return f"{named} no job starts that starts without, so that no waits can be compared"
     clauses = [f"jobs wait {_change(every)}"]
     for places, rank in ((np.flatnonzero(moved < -least), 1), (np.flatnonzero(moved > least), -1)):
         if len(places):
             one = parts.iloc[places[np.argmin(rank * moved.to_numpy()[places])]]
             word = "most is won by" if rank > 0 else "most is lost by"
-            clauses.append(f"{word} {one['class']} ({int(one['n_jobs']):,} jobs): {_change(one)}")
+            clauses.append(f"{word} {one['class']} ({counted(int(one['n_compared']), 'job')}): {_change(one)}")
     if len(clauses) == 1:
         clauses.append("no class, QOS or partition waits much longer or shorter")
     lost = int(every["unstarted_after"] - every["unstarted_before"])
     if lost:
-        clauses.append(f"{abs(lost):,} {'more' if lost > 0 else 'fewer'} jobs never start")
+        more = "more" if lost > 0 else "fewer"
+        clauses.append(f"{abs(lost):,} {more} {'job never starts' if abs(lost) == 1 else 'jobs never start'}")
     return f"{named} {'; '.join(clauses)}"
 
 

@@ -38,9 +38,11 @@ def site_check(jobs: pd.DataFrame, run: Run, policy: str = "slurm") -> pd.DataFr
     Raises
     ------
     TableError
-        The log holds no start times.
+        The log holds no start times, or no job that started there starts in the simulation.
     """
     frame = pair_waits(jobs, run.schedule)
+    if frame.dropna().empty:
+        raise TableError(f"policy {policy}: no job of the log starts under these rules, so that nothing is compared")
     frame["kind"] = np.array([f"class {name}" for name in CLASSES])[class_of(jobs)]
     frame["size"] = size_class(jobs).astype(str) + " CPUs"
     for name in ("partition", "qos"):

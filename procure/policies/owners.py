@@ -165,8 +165,12 @@ def written(shares: Mapping[str, float]) -> str:
     return "+".join(f"{name}@{float(share)!r}" for name, share in shares.items())
 
 
+def group_column(jobs: pd.DataFrame) -> str:
+    """Return what says whose a job is: its account, or its user where the log has no accounts."""
+    return "account" if "account" in jobs and (jobs["account"].fillna("") != "").any() else "user"
+
+
 def groups_of_jobs(jobs: pd.DataFrame, groups: list[str]) -> np.ndarray:
     """Return whose each job is, a place in the groups or `NOBODY`, int64[n_jobs]."""
-    column = "account" if "account" in jobs and (jobs["account"].fillna("") != "").any() else "user"
     place = {name: i for i, name in enumerate(groups)}
-    return jobs[column].map(place).fillna(NOBODY).to_numpy(np.int64)
+    return jobs[group_column(jobs)].map(place).fillna(NOBODY).to_numpy(np.int64)

@@ -17,6 +17,7 @@ from procure.errors import TableError
 from procure.site.accounting import Accounting, take_assoc, take_qos
 from procure.site.conf import Configuration, Record
 from procure.site.model import NotUnderstood, Partition, Site
+from procure.site.store import node_list
 from procure.site.understand import PRIORITY_SETTINGS, SCHEDULER_NUMBERS, read_partition, read_priority, read_scheduler
 from procure.text import nearest
 
@@ -73,6 +74,7 @@ def changed(site: Site, text: str, nodes: pd.DataFrame) -> Site:
     TableError
         A change that cannot be read, names what the site does not have, or would change nothing.
     """
+    known = set(nodes["node_id"])
     for item in split_changes(text):
         try:
             after = _one(site, _GROUPS.sub(",", _amounts(item, nodes)))
@@ -81,6 +83,10 @@ def changed(site: Site, text: str, nodes: pd.DataFrame) -> Site:
         except ValueError as error:
             message = str(error).splitlines()[-1] if "validation error" not in str(error) else "a value is not allowed"
             raise _wrong(item, message) from None
+        other = {each.nodes for each in after.partitions} - {each.nodes for each in site.partitions}
+        missing = [name for text in sorted(other) for name in node_list(text, nodes) if name not in known]
+        if missing:
+            raise _wrong(item, f"no node {missing[0]!r} is simulated; {nearest(missing[0], sorted(known))}")
         if after == site:
             raise _wrong(item, "the site has this value already, so that nothing changes")
         site = after
@@ -135,6 +141,8 @@ def _setting(site: Site, name: str, value: str, item: str) -> Site:
     if site.priority.type == "basic":
         raise _wrong(item, "the site starts jobs in the order of submission (priority/basic), so that nothing changes")
     field = PRIORITY_SETTINGS[key]
+    if field.startswith("weight_") and not value.isdecimal():
+        raise _wrong(item, f"{value!r} was given; {name} is a whole number")
     priority = read_priority(Configuration(settings={key: value}), [])
     return site.model_copy(update={"priority": site.priority.model_copy(update={field: getattr(priority, field)})})
 

@@ -92,12 +92,19 @@ def _kind(path: Path, text: str) -> str:
         return "switches"
     if path.suffix == ".conf" and path.name != "slurmdbd.conf" and "SlurmctldHost" in text + "SlurmctldHost":
         return "conf" if re.search(r"(?im)^\s*(clustername|nodename|partitionname|include)\b", text) else ""
-    if re.match(r"(add|modify|remove|delete|create|Cluster - |Parent - )\s*", head) or "|" in head:
-        return "accounting" if not head.startswith("JobID") else ""
+    if re.match(r"(add|modify|remove|delete|create|Cluster - |Parent - )\s*", head) or _is_table(lines[0]):
+        return "accounting"
     for key, kind in _BLOCKS.items():
         if head.lower().startswith(f"{key}="):
             return kind
     return ""
+
+
+def _is_table(header: str) -> bool:
+    """Tell whether a line is the header of a ``--parsable`` table of sacctmgr; sacct's has a JobID."""
+    names = [name.strip().lower() for name in header.split("|")]
+    known = {"account", "name", "nodename", "timestart", "user"}
+    return len(names) > 1 and bool(known & set(names)) and not any(name.startswith("jobid") for name in names)
 
 
 def _records(path: Path, text: str) -> Iterator[Record]:

@@ -101,7 +101,7 @@ def weights(site: Site) -> str:
         "partition": p.weight_partition, "QOS": p.weight_qos, "association": p.weight_assoc,
     }  # fmt: skip
     terms |= p.weight_tres
-    shown = ", ".join(f"{name} {weight:,g}" for name, weight in terms.items() if weight)
+    shown = ", ".join(f"{name} {weight:,.10g}" for name, weight in terms.items() if weight)
     return (
         f"priority: {shown or 'all weights are 0'}; age counts up to {_span(p.max_age)}, "
         f"usage halves in {_span(p.decay_half_life) if p.decay_half_life else 'no time: it never decays'}"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
@@ -27,6 +28,7 @@ from procure.site.model import (
 from procure.site.store import SiteFolder, check_site
 from procure.tables import NODE, check
 from procure.text import counted
+from procure.workload.clock import from_local
 from procure.workload.slurm_text import expand_nodes, slurm_duration, slurm_memory
 
 COMPARED = ("22.05",)
@@ -47,6 +49,9 @@ _EFFECTS = {
     "resumetimeout": "",
     "nodefeaturesplugins": "features that change by reboot are taken as fixed",
     "preemptparameters": "only youngest_first is modelled",
+    "maxmempercpu": "Slurm refuses jobs above it, or gives them more CPUs; here they start as they are",
+    "maxmempernode": "Slurm refuses jobs above it; here they start",
+    "overtimelimit": "jobs are ended at their limit, and not so many minutes later",
 }
 _SCHEDULING = [
     "accountingstorageenforce",
@@ -87,7 +92,7 @@ _SCHEDULING = [
 _NO_EFFECT = re.compile(
     r"(acct|accounting|auth|allow|batch|boot|cgroup|cli|comm|communication|control|cpufreq|cred|debug|defcpu|dependency|"
     r"disable|energy|env|eio|ext|epilogmsg|fast|first|getenv|group|hash|health|inactive|interactive|job(?:acct|comp|"
-    r"container|cred|file|requeue)|keepalive|kill|launch|log|mail|max(?:array|dbd|job|mempercpu|mempernode|step|task)|"
+    r"container|cred|file|requeue)|keepalive|kill|launch|log|mail|max(?:array|dbd|job|step|task)|"
     r"mcs|message|min_?job|mpi|msg|next|node|openmode|over|plugin|plug|power|private|proctrack|prolog(?:epilog|flags)|"
     r"propagate|rebootprogram|reconfig|request|resume|route|return|requeue|salloc|sbatch|sched_?log|slurm|snapshot|"
     r"srun|state|step|suspend(?:exc|prog|rate)|switch|sysconf|task|tcp|tls|tmp|track|tree|unkill|usepam|vsize|wait|x11|"
@@ -95,7 +100,7 @@ _NO_EFFECT = re.compile(
 )
 
 
-def read_slurm(folder: str | Path) -> SiteFolder:
+def read_slurm(folder: str | Path, tz: str | None = None) -> SiteFolder:
     """Read a folder of Slurm's files as a site.
 
     Parameters
@@ -104,6 +109,9 @@ def read_slurm(folder: str | Path) -> SiteFolder:
         With slurm.conf, or what ``scontrol show config``, ``node`` and ``partition`` printed; beside it, where there
         are any, gres.conf, topology.conf, ``scontrol show reservation``, and accounts, users and QOS as a script or a
         dump of sacctmgr or its ``--parsable`` tables. Files are told apart by what stands in them.
+    tz
+        Zone of the times that scontrol printed, which are of the clock where it ran; None = UTC, and said where
+        there are any.
 
     Returns
     -------
@@ -118,7 +126,7 @@ def read_slurm(folder: str | Path) -> SiteFolder:
     found = read_folder(folder)
     try:
         nodes, events = _nodes(found)
-        site = _site(found, events)
+        site = _site(found, events, tz)
     except ValueError as error:
         if isinstance(error, TableError):
             raise TableError(f"{folder}: {error}") from None
@@ -127,7 +135,7 @@ def read_slurm(folder: str | Path) -> SiteFolder:
     return SiteFolder(site, nodes)
 
 
-def _site(found: Configuration, events: list[NodeEvent]) -> Site:
+def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site:
     accounting = read_accounting(found.accounting)
     unknown = [NotUnderstood(setting=line, where=where, effect="not a setting") for where, line in found.unread]
     unknown += accounting.not_understood
@@ -148,9 +156,13 @@ def _site(found: Configuration, events: list[NodeEvent]) -> Site:
         "partitions": partitions,
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
-        "reservations": tuple(_reservation(record) for record in found.reservations),
+        "reservations": tuple(_reservation(record, tz) for record in found.reservations),
         "events": tuple(events),
     }
+    if found.reservations and tz is None:
+        effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
+        value = ", ".join(record["reservationname"] for record in found.reservations)
+        unknown.append(NotUnderstood(setting="ReservationName", value=value, effect=effect))
     unknown += of_scheduler + _rest(found) + _no_preemption(found)
     unknown += _of_nodes(partitions, events, len(accounting.events))
     if values["version"] and not values["version"].startswith(COMPARED):
@@ -368,6 +380,18 @@ def _licenses(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) if len(pair) > 1 and pair[1].isdecimal() else 1 for pair in pairs}
 
 
+_PARTITION_ONLY_READ = (
+    "allowgroups",
+    "exclusiveuser",
+    "rootonly",
+    "reqresv",
+    "maxcpuspersocket",
+    "maxmempercpu",
+    "maxmempernode",
+    "alternate",
+)
+
+
 def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     """Read a partition's line; adds what is not modelled."""
     get = record.get
@@ -408,9 +432,9 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
         "preempt_mode": mode_of(get("preemptmode", "")),
         "grace_time": int(get("gracetime", "0") or 0),
     }
-    for key in ("allowgroups", "exclusiveuser", "rootonly", "reqresv", "maxcpuspersocket", "alternate"):
+    for key in _PARTITION_ONLY_READ:
         value = get(key, "")
-        if value.upper() not in ("", "ALL", "NO", "UNLIMITED", "NONE"):
+        if value.upper() not in ("", "0", "ALL", "NO", "UNLIMITED", "NONE"):
             effect = "not modelled: more jobs may start in the partition than in Slurm"
             unknown.append(
                 NotUnderstood(setting=f"{values['name']} {key}", value=value, where=record["_where"], effect=effect)
@@ -418,10 +442,12 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     return Partition(**values)
 
 
-def _reservation(record: Record) -> Reservation:
+def _reservation(record: Record, tz: str | None) -> Reservation:
     def moment(text: str) -> int:
-        stamp = pd.to_datetime(text, utc=True)
-        return int(stamp.timestamp())
+        if text.isdecimal():
+            return int(text)
+        local = np.array([pd.Timestamp(text).timestamp()], np.int64)
+        return int(from_local(local, tz)[0])
 
     def names(key: str) -> tuple[str, ...]:
         return tuple(filter(None, record.get(key, "").split(",")))

@@ -20,6 +20,7 @@ from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
+from procure.policies.owners import group_column
 from procure.settings import complaint, problems, validate
 from procure.study.plan import read_scenarios, read_workload, verify_policies
 from procure.study.rules import (
@@ -34,7 +35,7 @@ from procure.study.rules import (
 )
 from procure.study.study import Study, load_study, read_values, study_name
 from procure.study.workloads import Workload
-from procure.text import counted
+from procure.text import counted, nearest
 from procure.workload.gpu_models import asked_gpu_models, offered_gpu_models
 from procure.workload.gpu_table import propose_mapping
 
@@ -173,12 +174,27 @@ def site_notes(study: Study) -> list[str]:
     return verify_policies(study, study.read_quotes(), study.read_existing_nodes(), workloads, study.simulate.policies)
 
 
+def owner_notes(study: Study) -> list[str]:
+    """Name the owners of nodes of whom no workload has a job."""
+    if not study.owners:
+        return []
+    known: set[str] = set()
+    for one in study.workloads:
+        jobs = read_workload(one)
+        known |= set(jobs[group_column(jobs)].fillna("").astype(str)) - {""}
+    return [
+        f"careful: no job is of {name}, to whom {share:.0%} of the nodes belong; {nearest(name, sorted(known))}"
+        for name, share in study.owners.items()
+        if name not in known
+    ]
+
+
 def study_notes(study: Study) -> list[str]:
     """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
     quotes = study.read_quotes()
     notes = [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
     existing = study.read_existing_nodes(notes.append)
-    return notes + site_notes(study) + study.speed_notes(quotes, existing)
+    return notes + owner_notes(study) + site_notes(study) + study.speed_notes(quotes, existing)
 
 
 def _try(lines: list[str], call: Callable[[], Result]) -> Result | None:

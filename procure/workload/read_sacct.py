@@ -90,7 +90,7 @@ def read_sacct(
     ledger.drop(job_id.str.contains(".", regex=False).to_numpy(dtype=bool), "job step")
     _keep_cluster(frame, ledger, cluster)
     times = _times(frame, ledger, tz)
-    earlier = _superseded(job_id, times["submit_time"], ledger.keep)
+    earlier = _superseded(job_id, times, ledger.keep)
     nodes = _pick(frame, "NodeList")
     node_ids = node_names(nodes) if nodes is not None else None
     started = ~np.isnan(times["start_time"])
@@ -99,7 +99,7 @@ def read_sacct(
     run_time = _run_time(frame, ledger, times, started)
     ran = earlier & started & (run_time > 0) & ~np.isnan(times["end_time"])
     ledger.drop(earlier & ~ran, "earlier record of a requeued job that did not run")
-    job_id = _told_apart(job_id, ran, times["submit_time"])
+    job_id = _told_apart(job_id, ran, times)
     if ran.any():
         ledger.note(f"{counted(int(ran.sum()), 'earlier run')} of requeued jobs kept, called JOBID~1, JOBID~2 …")
     state = _text(frame, "State").str.replace(r"\s.*", "", regex=True)
@@ -172,11 +172,11 @@ def _keep_cluster(frame: pd.DataFrame, ledger: Ledger, cluster: str | None) -> N
     ledger.drop((text.str.strip() != cluster).to_numpy(dtype=bool), "of another cluster")
 
 
-def _told_apart(job_id: pd.Series, ran: np.ndarray, submit: np.ndarray) -> pd.Series:
-    """Give the earlier runs of requeued jobs numbers of their own, in order of submission."""
+def _told_apart(job_id: pd.Series, ran: np.ndarray, times: dict[str, np.ndarray]) -> pd.Series:
+    """Give the earlier runs of requeued jobs numbers of their own, in order of submission and start."""
     if not ran.any():
         return job_id
-    rows = pd.DataFrame({"job_id": job_id, "submit": submit}).loc[ran].sort_values("submit", kind="stable")
+    rows = _in_order(job_id, times).loc[ran].sort_values(["submit", "start"], kind="stable")
     number = rows.groupby("job_id").cumcount() + 1
     found = job_id.copy()
     found.loc[rows.index] = rows["job_id"] + "~" + number.astype(str)
@@ -256,10 +256,21 @@ def _times(frame: pd.DataFrame, ledger: Ledger, tz: str | None) -> dict[str, np.
     return times
 
 
-def _superseded(job_id: pd.Series, submit: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """Mark each record of a JobID but the last, by submission and then by row."""
-    rows = pd.DataFrame({"job_id": job_id.to_numpy(dtype=object), "submit": submit}).loc[keep]
-    ordered = rows.sort_values("submit", kind="stable", na_position="first")
+def _in_order(job_id: pd.Series, times: dict[str, np.ndarray]) -> pd.DataFrame:
+    """Return what tells the records of a job's order: an unknown submission is first, no start is last."""
+    return pd.DataFrame(
+        {
+            "job_id": job_id,
+            "submit": np.nan_to_num(times["submit_time"], nan=-np.inf),
+            "start": np.nan_to_num(times["start_time"], nan=np.inf),
+        }
+    )
+
+
+def _superseded(job_id: pd.Series, times: dict[str, np.ndarray], keep: np.ndarray) -> np.ndarray:
+    """Mark each record of a JobID but the last, by submission, start and then by row."""
+    rows = _in_order(job_id.reset_index(drop=True), times).loc[keep]
+    ordered = rows.sort_values(["submit", "start"], kind="stable")
     marked = np.zeros(len(keep), dtype=bool)
     marked[ordered.index[ordered.duplicated("job_id", keep="last")]] = True
     return marked

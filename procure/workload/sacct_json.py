@@ -38,7 +38,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
     state, array = _part(job, "state"), _part(job, "array")
     number, task, pending = _number(array.get("job_id")), _number(array.get("task_id")), array.get("task")
     job_id = _text(job.get("job_id"))
-    if number and task:
+    if number and number != "0" and task:
         job_id = f"{number}_{task}"
     elif number and number != "0" and pending:
         job_id = f"{number}_[{pending}]"
