@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -32,10 +32,10 @@ from procure.simulator.arrays import (
     profiles,
     switches,
 )
-from procure.simulator.class_waits import Groups, measure_groups
+from procure.simulator.class_waits import NO_CLASSES, Groups, measure_groups, metric_names
 from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
 from procure.simulator.fast_lane import FastLaneError, best_fit_schedule, check_fast_lane
-from procure.simulator.metrics import METRIC_NAMES, Usage, as_record, measure, utilization_nodes
+from procure.simulator.metrics import Usage, as_record, measure, utilization_nodes
 from procure.simulator.state import FAR, Options, State
 from procure.tables import as_table, check
 from procure.text import Shown, counted, with_unit
@@ -106,6 +106,8 @@ class Prepared:
     began: int | None = None  # Unix s of the first submission; None = the log has no dates
     table: pd.DataFrame | None = None  # the job table in queue order
     nodes: pd.DataFrame | None = None  # the node table
+    own_classes: tuple[str, ...] = ()  # names of the classes that a study defines
+    own: np.ndarray = field(default_factory=lambda: NO_CLASSES)  # int64[n_own, n_jobs], see `Groups`
 
     @property
     def n_counted(self) -> int:
@@ -115,7 +117,7 @@ class Prepared:
     @property
     def groups(self) -> Groups:
         """The class of each job, and whose it is."""
-        return Groups(self.job_class, self.user)
+        return Groups(self.job_class, self.user, self.own)
 
     @property
     def capacity(self) -> tuple[float, float, float]:
@@ -258,8 +260,8 @@ def simulate(
 
 
 def measured(ready: Prepared, found: Outcome) -> np.ndarray:
-    """Return the metrics of a run, float64[n_metrics] in the order of `METRIC_NAMES`."""
-    out = np.empty(len(METRIC_NAMES))
+    """Return the metrics of a run, float64[n_metrics] in the order of `metric_names` of the own classes."""
+    out = np.empty(len(metric_names(ready.own_classes)))
     jobs, depth = ready.jobs, found.max_queue_depth
     times = (jobs.submit, found.start, found.end)
     measure(*times, found.killed, ready.usage, ready.capacity, 0, depth, ready.counts_from, out)

@@ -211,6 +211,8 @@ NODE = Schema(
 
 CLASSES = ("gpu", "memory", "wide", "cpu")
 """Classes of jobs, see `procure.workload.classes.class_of`."""
+CLASS_FIGURES = ("mean_wait_time", "p95_wait_time", "share_over_1h")
+"""What is measured of each class of jobs, in columns ``CLASS_FIGURE``."""
 _OF_CLASS = {
     "gpu": "jobs with a GPU",
     "memory": "jobs of more than 8 GB per CPU, without GPU",

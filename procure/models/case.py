@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ class Case:
     weight
         What the workload counts where several are taken together by mean.
     class_jobs
-        Jobs of each of `procure.schemas.CLASSES`; empty = not known, and each counts like all jobs.
+        Jobs of each class, by name; empty = not known, and each counts like all jobs.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Case:
     n_jobs: int
     column: str = "mean_wait_time"
     weight: float = 1.0
-    class_jobs: tuple[int, ...] = ()
+    class_jobs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def runs_all(self) -> np.ndarray:

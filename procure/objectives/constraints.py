@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 import numpy as np
 
 from procure.errors import TableError
-from procure.objectives.quantities import OBJECTIVES, Quantity
+from procure.objectives.quantities import Quantity, objectives_of
 from procure.schemas import COST_UNITS, METRICS, PACKAGE
 from procure.text import MONEY_UNITS, NUMBER, TIME_UNITS, nearest, number, short, with_unit
 
@@ -71,13 +71,15 @@ class Constraint:
         return float(known.min() if self.op[0] == "<" else known.max())
 
 
-def quantities(types: Iterable[str] = ()) -> dict[str, Quantity]:
+def quantities(types: Iterable[str] = (), classes: Iterable[str] = ()) -> dict[str, Quantity]:
     """Return what can be bounded, by name.
 
     Parameters
     ----------
     types
         Quoted types: the number of nodes of each.
+    classes
+        A study's own classes of jobs: the figures of each.
 
     Returns
     -------
@@ -92,8 +94,11 @@ def quantities(types: Iterable[str] = ()) -> dict[str, Quantity]:
         if column.how != "count":
             one = Quantity(column.name, column.name, "result", column.unit, column.meaning, column.how)
             found[column.name] = found[column.name.removesuffix("_time")] = one
-    for name, objective in OBJECTIVES.items():
+    for name, objective in objectives_of(classes).items():
         found.setdefault(name.replace("-", "_"), objective)
+        if objective.job_class is not None:
+            found.setdefault(objective.column, objective)
+            found.setdefault(objective.column.removesuffix("_time"), objective)
     for column in PACKAGE.columns:
         if column.dtype in ("int", "float"):
             unit = column.unit.split(" =")[0]

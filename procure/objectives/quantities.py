@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from procure.errors import TableError
-from procure.schemas import CLASSES
+from procure.schemas import CLASS_FIGURES, CLASSES
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,11 @@ class Quantity:
 
     @property
     def job_class(self) -> str | None:
-        """The class of jobs that it is about; None = all jobs."""
-        return next((name for name in CLASSES if self.column.startswith(f"{name}_")), None)
+        """The class of jobs that it is about, built in or a study's own; None = all jobs."""
+        if self.source != "result":
+            return None
+        ends = (f"_{one}" for one in CLASS_FIGURES)
+        return next((self.column.removesuffix(end) for end in ends if self.column.endswith(end)), None)
 
 
 BY_CLASS = ("mean_wait_time", *(f"{name}_mean_wait_time" for name in CLASSES))
@@ -81,7 +84,8 @@ def _cost(name: str, column: str, unit: str, meaning: str) -> Quantity:
     return Quantity(name, column, "cost", unit, meaning)
 
 
-def _of_class(name: str) -> tuple[Quantity, ...]:
+def quantities_of_class(name: str) -> tuple[Quantity, ...]:
+    """Return the objectives of one class of jobs: ``NAME-wait``, ``NAME-p95-wait``, ``NAME-share-over-1h``."""
     return (
         _result(f"{name}-wait", f"{name}_mean_wait_time", "s", f"mean wait of the class {name}"),
         _result(
@@ -98,6 +102,8 @@ def _of_class(name: str) -> tuple[Quantity, ...]:
         ),
     )
 
+
+_OF_CLASS = ("-wait", "-p95-wait", "-share-over-1h")
 
 OBJECTIVES: dict[str, Quantity] = {
     one.name: one
@@ -133,7 +139,7 @@ OBJECTIVES: dict[str, Quantity] = {
         ),
         _result("share-over-1h", "share_over_1h", "share", "share of the jobs that wait over an hour"),
         _result("user-fair-wait", "user_fair_wait_time", "s", "mean over the users of each one's mean wait"),
-        *(one for name in CLASSES for one in _of_class(name)),
+        *(one for name in CLASSES for one in quantities_of_class(name)),
         Quantity("price", "price_usd", "package", "US$", "purchase price"),
         _cost("tco", "tco_usd", "US$", "total cost of ownership over the study's years"),
         _cost("cost-per-job", "usd_per_job", "US$/job", "total cost of ownership per job"),
@@ -145,15 +151,27 @@ OBJECTIVES: dict[str, Quantity] = {
 MEAN_WAIT = OBJECTIVES["mean-wait"]
 
 
-def objective(name: str, columns: Iterable[str] | None = None) -> Quantity:
+def of_class(name: str) -> bool:
+    """Tell whether a name is written like an objective of a class of jobs."""
+    return any(name.endswith(end) and name != end[1:] for end in _OF_CLASS)
+
+
+def objectives_of(classes: Iterable[str] = ()) -> dict[str, Quantity]:
+    """Return `OBJECTIVES`, and those of a study's own classes of jobs, by name."""
+    return OBJECTIVES | {one.name: one for name in classes for one in quantities_of_class(name)}
+
+
+def objective(name: str, columns: Iterable[str] | None = None, classes: Iterable[str] = ()) -> Quantity:
     """Look an objective up.
 
     Parameters
     ----------
     name
-        One of `OBJECTIVES`.
+        One of `OBJECTIVES`, or of those of the ``classes``.
     columns
         What the results and the cost table hold; default: everything.
+    classes
+        A study's own classes of jobs.
 
     Raises
     ------
@@ -161,12 +179,13 @@ def objective(name: str, columns: Iterable[str] | None = None) -> Quantity:
         It is unknown, or these results do not hold its column: the message lists those that are there,
         the nearest first.
     """
-    there = available(columns)
+    every = objectives_of(classes)
+    there = list(every) if columns is None else [one for one in every if every[one].column in set(columns)]
     if name in there:
-        return OBJECTIVES[name]
-    if name in OBJECTIVES:
+        return every[name]
+    if name in every:
         raise TableError(
-            f"objective {name!r} needs column {OBJECTIVES[name].column}, which these results do not hold; "
+            f"objective {name!r} needs column {every[name].column}, which these results do not hold; "
             f"available here: {_listed(name, there)}"
         )
     raise TableError(f"objective {name!r} is unknown; available here: {_listed(name, there)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from procure.errors import TableError
@@ -33,7 +33,7 @@ class Target:
     Attributes
     ----------
     job_class
-        ``all`` or one of `procure.schemas.CLASSES`.
+        ``all``, one of `procure.schemas.CLASSES`, or one of the study's own.
     text
         As the user wrote it.
     bound
@@ -45,16 +45,20 @@ class Target:
     bound: Constraint
 
 
-def parse_target(job_class: str, text: str) -> Target:
-    """Read one target.
+def parse_target(job_class: str, text: str, classes: Iterable[str] = ()) -> Target:
+    """Read one target; ``classes`` are the study's own.
 
     Raises
     ------
     TableError
         The class or the figure is unknown, or the text cannot be read.
     """
-    if job_class not in TARGET_CLASSES:
-        raise TableError(f"target {job_class} = {text!r}: no such class of jobs; {nearest(job_class, TARGET_CLASSES)}")
+    known = (*TARGET_CLASSES, *classes)
+    if job_class not in known:
+        raise TableError(
+            f"target {job_class} = {text!r}: no such class of jobs; {nearest(job_class, known)}; "
+            "a study's own stand in [classes]"
+        )
     match = _TARGET.fullmatch(text)
     if match is None or " ".join(match[1].split()) not in FIGURES:
         raise TableError(f"target {job_class} = {text!r} cannot be read; {_SHAPE}")
@@ -74,6 +78,7 @@ def parse_target(job_class: str, text: str) -> Target:
     return Target(job_class, text, parse(f"{of.name} <= {bound}", {of.name: of}))
 
 
-def parse_targets(given: Mapping[str, str]) -> tuple[Target, ...]:
-    """Read the targets of a study."""
-    return tuple(parse_target(name, text) for name, text in given.items())
+def parse_targets(given: Mapping[str, str], classes: Iterable[str] = ()) -> tuple[Target, ...]:
+    """Read the targets of a study; ``classes`` are its own."""
+    classes = tuple(classes)
+    return tuple(parse_target(name, text, classes) for name, text in given.items())

@@ -99,12 +99,12 @@ def criteria_of(
         more = [constraints] if isinstance(constraints, str) else constraints
         written = [*study.recommend.constraints, *more]
         with argument("constraints"):
-            bounds = parse_all(written, quantities(quotes["name"]))
+            bounds = parse_all(written, quantities(quotes["name"], study.classes))
     with argument("objective"):
-        target = objective_of(objective or study.objective, quotes)
+        target = objective_of(objective or study.objective, quotes, study.classes)
     names = [one.strip() for one in (pareto.split(",") if isinstance(pareto, str) else pareto or ())]
     with argument("pareto"):
-        axes = tuple(objective_of(SHORT.get(name, name), quotes) for name in names)
+        axes = tuple(objective_of(SHORT.get(name, name), quotes, study.classes) for name in names)
     if names and len(set(axes)) < 2:
         raise ArgumentError("pareto", "a front needs two axes or more, e.g. wait,cost")
-    return Criteria(target, tuple(bounds), axes, parse_targets(study.targets))
+    return Criteria(target, tuple(bounds), axes, parse_targets(study.targets, study.classes))

@@ -11,12 +11,11 @@ from procure.errors import TableError
 from procure.files import keep_array
 from procure.models import Case, Predicted, Surrogate, feature_inputs
 from procure.models.case import simulated_values
-from procure.objectives import OBJECTIVES, objective
+from procure.objectives import objective, objectives_of
 from procure.progress import silent
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Learn, PackageValues, Simulate
 from procure.schemas import COST_UNITS
-from procure.simulator.metrics import METRIC_NAMES
 from procure.study.rules import MOST_RUN_WHOLE, MOST_WITHOUT_MODEL, can_learn, runs_of
 from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, few_simulated
 from procure.sweep.trial import simulate_once
@@ -32,8 +31,8 @@ def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
     rows, quantities = results.results, criteria.quantities
     there = {"price_usd", *COST_UNITS, *rows.columns[rows.notna().any()]}
     for one in quantities:
-        if one.name in OBJECTIVES:
-            objective(one.name, there)
+        if one.name in objectives_of(results.plan.study.classes):
+            objective(one.name, there, results.plan.study.classes)
     costs = results.costs if any(one.source == "cost" for one in quantities) else pd.DataFrame()
     values = {
         column: np.array([simulated_values(c.packages, rows, c.name, results.policy, column) for c in results.cases])
@@ -45,9 +44,11 @@ def values_of(results: StudyResults, criteria: Criteria) -> PackageValues:
 def simulator(results: StudyResults, columns: Sequence[str], failures: list[str]) -> Simulate:
     """Return a function that simulates packages under the study; why a run failed is added to ``failures``."""
 
+    names = results.plan.metric_names
+
     def simulate(rows: np.ndarray) -> dict[str, np.ndarray]:
         runs = np.stack([simulate_once(results, case.name, rows, failures) for case in results.cases])
-        return {column: runs[:, :, METRIC_NAMES.index(column)] for column in columns}
+        return {column: runs[:, :, names.index(column)] for column in columns}
 
     return simulate
 

@@ -23,7 +23,7 @@ from procure.objectives.aggregate import (
     rank_shares,
 )
 from procure.recommender.filling import filled_waits
-from procure.schemas import CLASSES, PACKAGE
+from procure.schemas import PACKAGE
 from procure.workload.past import PAST_NAMES
 
 Learn = Callable[[Case], tuple[Predicted | None, np.ndarray] | None]
@@ -249,8 +249,7 @@ class PackageValues:
         """Return how many jobs ran that a quantity is about, float64[workloads, packages]."""
         if of.job_class is None:
             return self.ran
-        place = CLASSES.index(of.job_class)
-        n = np.array([case.class_jobs[place] if case.class_jobs else case.n_jobs for case in self.cases])
+        n = np.array([case.class_jobs.get(of.job_class, case.n_jobs) for case in self.cases])
         return np.minimum(self.ran, n[:, None])
 
     @property

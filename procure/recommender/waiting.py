@@ -13,7 +13,6 @@ from procure.objectives.targets import Target
 from procure.recommender.recommendation import Recommendation
 from procure.recommender.surer import find_surer
 from procure.schemas import CLASSES
-from procure.simulator.metrics import METRIC_NAMES
 from procure.sweep.results import StudyResults
 from procure.sweep.trial import replayed, simulate_once
 from procure.text import counted, duration
@@ -31,14 +30,15 @@ def waits_of(done: Recommendation, rows: np.ndarray) -> dict[str, np.ndarray]:
 
     NaN where a package was not simulated.
     """
-    found = np.full((len(METRIC_NAMES), len(done.results.cases), len(rows)), np.nan)
+    names = done.results.plan.metric_names
+    found = np.full((len(names), len(done.results.cases), len(rows)), np.nan)
     for i, case in enumerate(done.results.cases):
         found[:, i] = _metrics(done.results, case, rows).T
-        new = np.isnan(found[METRIC_NAMES.index("mean_wait_time"), i]) & done.package_values.simulated[rows]
+        new = np.isnan(found[names.index("mean_wait_time"), i]) & done.package_values.simulated[rows]
         if new.any():
             runs = simulate_once(done.results, case.name, rows[new], [])
             found[:, i, new] = runs.T
-    return dict(zip(METRIC_NAMES, found, strict=True))
+    return dict(zip(names, found, strict=True))
 
 
 def _metrics(results: StudyResults, case: Case, rows: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def _metrics(results: StudyResults, case: Case, rows: np.ndarray) -> np.ndarray:
     runs = pd.concat(kept, ignore_index=True)
     mine = (runs["workload"] == case.name) & (runs["policy"] == results.policy) & (runs["status"] == "ok")
     runs = runs[mine & runs["package_id"].isin(ids)].drop_duplicates("package_id").set_index("package_id")
-    return runs.reindex(ids).reindex(columns=list(METRIC_NAMES)).to_numpy(dtype="float64")
+    return runs.reindex(ids).reindex(columns=list(results.plan.metric_names)).to_numpy(dtype="float64")
 
 
 def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list[dict[str, Any]]:
@@ -57,9 +57,10 @@ def by_class(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> list
     Means over the workloads by what they weigh and by the jobs that they have of the class.
     """
     values, found = done.package_values, []
-    n = np.array([case.class_jobs or (0,) * len(CLASSES) for case in done.results.cases])
+    of_all = (*CLASSES, *done.results.plan.study.classes)
+    n = np.array([[case.class_jobs.get(name, 0) for name in of_all] for case in done.results.cases])
     past = [case.name for case in done.results.cases].index(PAST_NAMES[0]) if _has_past(done) else None
-    for place, name in enumerate(CLASSES):
+    for place, name in enumerate(of_all):
         weight = n[:, place] * values.weight
         if not weight.any():
             continue

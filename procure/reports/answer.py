@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from procure.comparison.classes import size_class, user_class
+from procure.objectives.job_classes import JobClass
 from procure.page.html import sentence
 from procure.page.svg import BLUE, GREY, differ, figure, inline, literal
 from procure.policies import catalog
@@ -20,7 +21,7 @@ from procure.recommender.recommendation import Recommendation
 from procure.recommender.sensitivity import load_name, most_robust, stability, waits_under_loads
 from procure.recommender.summary import taken_together
 from procure.recommender.surer import find_surer
-from procure.recommender.waiting import concentration, few_make_most
+from procure.recommender.waiting import against_targets, concentration, few_make_most
 from procure.reports.bill import bill
 from procure.schemas import CLASSES
 from procure.simulator.class_waits import LONG_WAIT
@@ -62,14 +63,18 @@ class Compared:
     against: str
     jobs: pd.DataFrame
 
-    def by_class(self) -> pd.DataFrame:
-        """Return who waits: ``what class n_jobs mean p95 before_mean before_p95`` (s), a row per class with jobs."""
+    def by_class(self, own: Sequence[JobClass] = ()) -> pd.DataFrame:
+        """Return who waits: ``what class n_jobs mean p95 before_mean before_p95`` (s), a row per class with jobs.
+
+        ``own`` are the classes that the study defines; a job may be of several of these.
+        """
         jobs = self.jobs[self.jobs["wait"].notna()]
         rows = [
             {"what": what, "class": name} | _waits(part)
             for what, classes in job_classes(jobs).items()
             for name, part in jobs.groupby(classes, observed=True, sort=True)
         ]
+        rows += [{"what": "the study's classes", "class": name} | _waits(part) for name, part in _parts(jobs, own)]
         return pd.DataFrame(rows)
 
     def over_an_hour(self) -> float:
@@ -77,10 +82,11 @@ class Compared:
         jobs = self.jobs[self.jobs["wait"].notna()]
         return _mean(jobs["wait"] > LONG_WAIT, _weight(jobs))
 
-    def waits_longest(self) -> tuple[str, float] | None:
-        """Name the class of `procure.schemas.CLASSES` with the longest mean wait, s; None where there is only one."""
+    def waits_longest(self, own: Sequence[JobClass] = ()) -> tuple[str, float] | None:
+        """Name the class with the longest mean wait, s, of `procure.schemas.CLASSES` and ``own``; None of only one."""
         jobs = self.jobs[self.jobs["wait"].notna()]
         found = {CLASSES[place]: _mean(part["wait"], _weight(part)) for place, part in jobs.groupby(class_of(jobs))}
+        found |= {name: _mean(part["wait"], _weight(part)) for name, part in _parts(jobs, own)}
         return max(found.items(), key=lambda one: one[1]) if len(found) > 1 else None
 
     def gains_most(self) -> str | None:
@@ -94,6 +100,12 @@ class Compared:
         }
         best = max(saved, key=saved.__getitem__, default=None)
         return best if best is not None and saved[best] > 0 else None
+
+
+def _parts(jobs: pd.DataFrame, own: Sequence[JobClass]) -> list[tuple[str, pd.DataFrame]]:
+    """Return the jobs of each class that a study defines and that has some."""
+    parts = [(one.name, jobs[one.members(jobs)]) for one in own]
+    return [(name, part) for name, part in parts if len(part)]
 
 
 def _weight(jobs: pd.DataFrame) -> np.ndarray:
@@ -389,18 +401,28 @@ def _brings(done: Recommendation, against: Compared, cuts: Cuts, few: dict[str, 
     long = f"{against.over_an_hour():.1%} over an hour"
     them = "" if cuts.ranks else "of them "
     text = f"jobs wait {told(here['mean'])} on average{where}, 95 % {them}{most}, {long}"
-    worst = against.waits_longest() if cuts.classes else None
+    worst = against.waits_longest(done.results.plan.study.job_classes) if cuts.classes else None
     if worst is not None:
         text += f"; {worst[0]} longest, {told(worst[1])}"
     if "before_mean" in here:
         other = against.against.removesuffix(" of the same budget") if cuts.ranks else against.against
         text += f"; {other}, {told(here['before_mean'])} and {told(here['before_p95'])}"
     lines.append(text)
+    lines += _targets(done)
     lines += done.waited.brief() if cuts.waited else []
     lines += few_make_most(few, cuts.ranks)[:1] if cuts.few and few is not None else []
     if cuts.gains and (gains := against.gains_most()) is not None:
         lines.append(f"jobs of {gains.replace('-', ' to ')} CPU{'' if gains == '1' else 's'} gain most")
     return lines
+
+
+def _targets(done: Recommendation) -> list[str]:
+    """Say which targets the first package keeps, and which not."""
+    found = against_targets(done, int(done.ranking["row"].iloc[0]))
+    kept, missed = ([one["class"] for one in found if one["met"] is met] for met in (True, False))
+    said = [f"kept for {', '.join(kept)}"] if kept else []
+    said += [f"not kept for {', '.join(missed)}"] if missed else []
+    return [f"targets: {'; '.join(said)}"] if said else []
 
 
 def _loads(done: Recommendation) -> pd.DataFrame | None:

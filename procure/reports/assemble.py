@@ -18,7 +18,7 @@ from procure.explanation.wording import (
     sentences,
 )
 from procure.models import Predicted
-from procure.objectives import OBJECTIVES
+from procure.objectives import objectives_of
 from procure.packages.costs import Costs
 from procure.page.html import write_page
 from procure.page.names import servers
@@ -305,7 +305,8 @@ def _front(done: Recommendation) -> Markup:
         names.append("energy")
     if "satisfies" in done.ranking and not done.ranking["satisfies"].any():
         return Markup()  # no package keeps what is asked for: there is no front of those that do
-    wider = with_front(done, [OBJECTIVES[name] for name in names])
+    every = objectives_of(results.plan.study.classes)
+    wider = with_front(done, [every[name] for name in names])
     values, axes = wider.package_values, wider.criteria.axes
     points = np.column_stack([values.value(axis)[0] for axis in axes])
     # Where no package runs every job, those that were not simulated may be eligible, and nothing is known of them.

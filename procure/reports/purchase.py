@@ -98,7 +98,7 @@ def render(
         "package": package,
         "bars": bars_chart(answer.bars) if answer else "",
         "compared": compared,
-        "waits": compared.by_class().to_dict(orient="records") if compared else [],
+        "waits": compared.by_class(done.results.plan.study.job_classes).to_dict(orient="records") if compared else [],
         "bill": lines.to_dict(orient="records"),
         "beside": beside(done).to_dict(orient="records"),
         "totals": totals(done),

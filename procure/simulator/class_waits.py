@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from procure.files.kernels import njit
-from procure.schemas import CLASSES
+from procure.schemas import CLASS_FIGURES, CLASSES
+from procure.simulator.kernel import part
 from procure.simulator.metrics import INDEX, METRIC_NAMES, quantile
 
 LONG_WAIT = 3600
@@ -15,13 +17,54 @@ LONG_WAIT = 3600
 _N_CLASSES = len(CLASSES)
 _FIRST = METRIC_NAMES.index(f"{CLASSES[0]}_mean_wait_time")
 """Mean, 95th percentile and share over an hour of each class stand from here."""
+_OWN = len(METRIC_NAMES)
+"""Those of the classes that a study defines follow all other metrics."""
+
+
+NO_CLASSES = np.zeros((0, 0), np.int64)
+"""Of a study that defines no class of its own."""
 
 
 class Groups(NamedTuple):
-    """Which class each job is of, a place in `CLASSES`, and whose it is, from 0; int64[n_jobs] each, in queue order."""
+    """Which class each job is of, a place in `CLASSES`, and whose it is, from 0; int64[n_jobs] each, in queue order.
+
+    ``own`` has a row for each class that a study defines, with its number where a job is of it and −1 elsewhere,
+    int64[n_classes, n_jobs]; a job may be of several, or of none.
+    """
 
     job_class: np.ndarray
     user: np.ndarray
+    own: np.ndarray = NO_CLASSES
+
+
+def metric_names(own: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names of all metrics of a run: `METRIC_NAMES`, then the figures of each class that a study defines."""
+    return (*METRIC_NAMES, *(f"{name}_{figure}" for name in own for figure in CLASS_FIGURES))
+
+
+@part
+def _class_figures(submit, start, of, place, counts_from, waits, out, at):
+    """Put mean, 95th percentile and share over an hour of the jobs ``of`` one place from ``out[at]`` on.
+
+    A class of which no job ran leaves them as they are. Returns how many ran, and how many waited over an hour;
+    ``waits`` is scratch.
+    """
+    n_waited, n_ran, n_over, total = np.int64(0), 0, 0, 0.0
+    for j in range(submit.size):
+        if of[j] != place or start[j] < 0 or submit[j] < counts_from:
+            continue
+        wait = start[j] - submit[j]
+        n_ran += 1
+        if wait > 0:
+            waits[n_waited] = wait
+            n_waited += 1
+            total += wait
+            n_over += wait > LONG_WAIT
+    if n_ran > 0:
+        out[at] = total / n_ran
+        out[at + 1] = quantile(waits, n_waited, n_ran - n_waited, 0.95)
+        out[at + 2] = n_over / n_ran
+    return n_ran, n_over
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -37,37 +80,27 @@ def measure_groups(submit, start, groups, counts_from, out):
     counts_from : int
         s; jobs submitted before are not counted.
     out : numpy.ndarray
-        float64[n_metrics], modified.
+        float64[n_metrics], modified; in the order of `metric_names` of the own classes.
     """
     n_jobs, n_users = submit.size, 0
     for j in range(n_jobs):
         n_users = max(n_users, groups.user[j] + 1)
     waits = np.empty(n_jobs, np.int64)
-    waited, ran = np.zeros(n_users), np.zeros(n_users)  # s and jobs of each user
     n_all = n_long = 0
     for c in range(_N_CLASSES):
-        n_waited, n_ran, n_over, total = np.int64(0), 0, 0, 0.0
-        for j in range(n_jobs):
-            if groups.job_class[j] != c or start[j] < 0 or submit[j] < counts_from:
-                continue
-            wait = start[j] - submit[j]
-            n_ran += 1
-            waited[groups.user[j]] += wait
-            ran[groups.user[j]] += 1
-            if wait > 0:
-                waits[n_waited] = wait
-                n_waited += 1
-                total += wait
-                n_over += wait > LONG_WAIT
+        n_ran, n_over = _class_figures(submit, start, groups.job_class, c, counts_from, waits, out, _FIRST + 3 * c)
         n_all += n_ran
         n_long += n_over
-        if n_ran > 0:
-            out[_FIRST + 3 * c] = total / n_ran
-            out[_FIRST + 3 * c + 1] = quantile(waits, n_waited, n_ran - n_waited, 0.95)
-            out[_FIRST + 3 * c + 2] = n_over / n_ran
     if n_all == 0:
         return
+    for c in range(groups.own.shape[0]):
+        _class_figures(submit, start, groups.own[c], c, counts_from, waits, out, _OWN + 3 * c)
     out[INDEX.share_over_1h] = n_long / n_all
+    waited, ran = np.zeros(n_users), np.zeros(n_users)  # s and jobs of each user
+    for j in range(n_jobs):
+        if start[j] >= 0 and submit[j] >= counts_from:
+            waited[groups.user[j]] += start[j] - submit[j]
+            ran[groups.user[j]] += 1
     fair, n_known = 0.0, 0
     for user in range(n_users):
         if ran[user] > 0:

@@ -112,7 +112,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         _try(lines, lambda: own_constraints(study, table))
         if study.gpu_models:
             _try(lines, lambda: check_gpu_models(study, _offered(study)))
-        _try(lines, lambda: objective_of(study.objective, table))
+        _try(lines, lambda: objective_of(study.objective, table, study.classes))
         _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
         if size is not None and "n_sampled" in size:

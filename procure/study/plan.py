@@ -21,6 +21,8 @@ from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
+from procure.simulator.class_waits import metric_names
+from procure.study.classes import class_notes
 from procure.study.existing import coverage_notes
 from procure.study.futures import read_futures, read_past_parts, table_digest
 from procure.study.rules import check_gpu_models, check_sample, sample_of
@@ -34,6 +36,8 @@ from procure.workload.futures import say_futures
 from procure.workload.gpu_models import map_gpu_models, offered_gpu_models
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
+OF_CLASS = "class "
+"""Begins the names in a plan's fingerprint of the classes that a study defines."""
 OF_POLICY = "policy "
 """Begins the names in a plan's fingerprint of what single policies depend on."""
 _SIMULATION = ("procure.run", "procure.packages.nodes")
@@ -92,10 +96,16 @@ class Plan:
         """Jobs of a workload that are not of its warm-up."""
         return len(counted_jobs(self.workloads[workload], self.warm_up(workload)))
 
-    def class_jobs(self, workload: str) -> tuple[int, ...]:
-        """Jobs of a workload, without its warm-up, of each of `procure.schemas.CLASSES`."""
+    def class_jobs(self, workload: str) -> dict[str, int]:
+        """Jobs of a workload, without its warm-up, of each of `procure.schemas.CLASSES` and of the study's own."""
         jobs = counted_jobs(self.workloads[workload], self.warm_up(workload))
-        return tuple(np.bincount(class_of(jobs), minlength=len(CLASSES)).tolist())
+        found = dict(zip(CLASSES, np.bincount(class_of(jobs), minlength=len(CLASSES)).tolist(), strict=True))
+        return found | {one.name: int(one.members(jobs).sum()) for one in self.study.job_classes}
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The metrics of each run: those of all studies, then those of the study's own classes."""
+        return metric_names([one.name for one in self.study.job_classes])
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
@@ -121,6 +131,7 @@ class Plan:
                 + (f" after {self.warm_up(name)} s" if self.warm_up(name) else "")
                 for name, jobs in self.workloads.items()
             }
+            | {f"{OF_CLASS}{name}": text for name, text in self.study.classes.items()}
         )
 
 
@@ -180,6 +191,7 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     if existing is not None:
         notes += coverage_notes(workloads, existing, quotes)
     notes += [*study.speed_notes(quotes, existing), *multi_node_notes(workloads)]
+    notes += class_notes(study, workloads)
     return Plan(study, quotes, pd.DataFrame(), workloads, existing, tuple(notes))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.objectives import OBJECTIVES, Quantity, objective
+from procure.objectives import OBJECTIVES, Quantity, objective, objectives_of
 from procure.objectives.constraints import Constraint, parse_all, quantities
 from procure.study.study import Study
 from procure.text import counted
@@ -25,16 +25,20 @@ _USUAL_SAMPLE = 10
 
 def own_constraints(study: Study, quotes: pd.DataFrame) -> list[Constraint]:
     """Read the study's own constraints; what does not exist, and a contradiction, are errors."""
-    return parse_all(study.recommend.constraints, quantities(quotes["name"]))
+    return parse_all(study.recommend.constraints, quantities(quotes["name"], study.classes))
 
 
-def objective_of(name: str, quotes: pd.DataFrame) -> Quantity:
-    """Look up an objective of packages of these quotes; the error for one that is unknown proposes those that fit."""
-    columns = {one.column for one in OBJECTIVES.values()}
+def objective_of(name: str, quotes: pd.DataFrame, classes: Iterable[str] = ()) -> Quantity:
+    """Look up an objective of packages of these quotes; the error for one that is unknown proposes those that fit.
+
+    ``classes`` are the study's own classes of jobs.
+    """
+    every = objectives_of(classes)
+    columns = {one.column for one in every.values()}
     if "power_w" not in quotes or quotes["power_w"].isna().all():
         columns -= {OBJECTIVES["energy"].column}
     # Energy that no quote states is left out of the names that are proposed, and named where it is asked for.
-    return OBJECTIVES[name] if name in OBJECTIVES else objective(name, columns)
+    return every[name] if name in every else objective(name, columns, classes)
 
 
 def check_threshold(threshold: int, workloads: Sequence[str]) -> None:

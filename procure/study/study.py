@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,8 @@ from procure.errors import TableError
 from procure.objectives import objective
 from procure.objectives.aggregate import CVAR_SHARE
 from procure.objectives.constraints import parse
+from procure.objectives.job_classes import JobClass, parse_classes
+from procure.objectives.quantities import of_class
 from procure.objectives.targets import parse_targets
 from procure.packages import PackageRules, read_quotes
 from procure.packages.costs import Costs
@@ -140,7 +143,7 @@ class Recommend(Settings):
     @field_validator("objective")
     @classmethod
     def _known_objective(cls, name: str) -> str:
-        return objective(name).name
+        return name if of_class(name) else objective(name).name  # the study knows the classes
 
     @field_validator("constraints")
     @classmethod
@@ -196,6 +199,7 @@ class Study(Settings):
     costs: Costs = Costs()
     award: Award | None = None
     futures: StudyFutures | None = None
+    classes: dict[str, str] = Field(default_factory=dict)
     targets: dict[str, str] = Field(default_factory=dict)
     gpu_models: dict[str, GpuModel] = Field(default_factory=dict)
     owners: dict[str, float] = Field(default_factory=dict)
@@ -242,11 +246,26 @@ class Study(Settings):
             raise ValueError(f"{other[0]}: the futures of {futures.folder} were drawn with another value")
         return StudyFutures.model_validate(drawn | {"folder": futures.folder, "past": futures.past})
 
+    @field_validator("classes")
+    @classmethod
+    def _classes_can_be_read(cls, classes: dict[str, str]) -> dict[str, str]:
+        parse_classes(classes)
+        return classes
+
     @field_validator("targets")
     @classmethod
-    def _targets_can_be_read(cls, targets: dict[str, str]) -> dict[str, str]:
-        parse_targets(targets)
+    def _targets_can_be_read(cls, targets: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if "classes" in info.data:  # else something is wrong with these, and is said
+            parse_targets(targets, info.data["classes"])
         return targets
+
+    @model_validator(mode="after")
+    def _objective_is_known(self) -> Study:
+        try:
+            objective(self.recommend.objective, classes=self.classes)
+        except TableError as error:
+            raise ValueError(f"recommend.objective: {error}") from None
+        return self
 
     @model_validator(mode="after")
     def _under_its_site(self) -> Study:
@@ -274,6 +293,11 @@ class Study(Settings):
             raise ValueError(f"owners: {error}") from None
         self.__dict__["simulate"] = self.simulate.model_copy(update={"policies": labels})
         return self
+
+    @cached_property
+    def job_classes(self) -> tuple[JobClass, ...]:
+        """The classes of jobs that it defines."""
+        return parse_classes(self.classes)
 
     @property
     def objective(self) -> str:

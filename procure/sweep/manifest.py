@@ -11,7 +11,7 @@ from procure._version import __version__
 from procure.errors import TableError
 from procure.files import from_json, installed_xgboost, whole_file
 from procure.study import Plan
-from procure.study.plan import OF_POLICY
+from procure.study.plan import OF_CLASS, OF_POLICY
 
 MANIFEST = "manifest.json"
 _PACKAGES = ("numpy", "pandas", "numba", "pyarrow", "dask", "scikit-learn")
@@ -28,8 +28,8 @@ def refuse_other_inputs(plan: Plan) -> None:
         raise TableError(f"{path}: is no manifest of a sweep; move it or name another results folder") from None
     now = plan.fingerprint
     changed = [name for name in now if name in before and before[name] != now[name]]
-    # Policies may come and go, with what they read; every part of the results names its own.
-    gone = [name for name in before if name not in now and not name.startswith(OF_POLICY)]
+    # Policies and classes may come and go, with what they read; every part of the results names its own.
+    gone = [name for name in before if name not in now and not name.startswith((OF_POLICY, OF_CLASS))]
     if changed or gone:
         what = "; ".join(
             [f"{name} changed (was {before[name]}, is {now[name]})" for name in changed]

@@ -7,7 +7,7 @@ is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from procure.errors import TableError
 from procure.files import check_parquet, from_json, whole_file
-from procure.schemas import RESULT
+from procure.schemas import CLASS_FIGURES, RESULT
+from procure.study.plan import OF_CLASS
 
 _FINGERPRINT, _SECONDS = b"procure.fingerprint", b"procure.kernel_seconds"
 _TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_()}
@@ -24,10 +25,21 @@ SCHEMA = pa.schema([(column.name, _TYPES[column.dtype]) for column in RESULT.col
 
 
 class Part(NamedTuple):
-    """What a part holds: its rows in `SCHEMA`, and the kernel seconds behind them."""
+    """What a part holds: its rows in the plan's `schema_for`, and the kernel seconds behind them."""
 
     table: pa.Table
     seconds: float
+
+
+def schema_of(classes: Iterable[str] = ()) -> pa.Schema:
+    """Return `SCHEMA`, and behind it the figures of each class of jobs that a study defines."""
+    names = [f"{name}_{figure}" for name in classes for figure in CLASS_FIGURES]
+    return pa.schema([*SCHEMA, *(pa.field(name, pa.float64()) for name in names)])
+
+
+def schema_for(fingerprint: Mapping[str, Any]) -> pa.Schema:
+    """Return the schema of the parts of a plan with this fingerprint."""
+    return schema_of(name.removeprefix(OF_CLASS) for name in fingerprint if name.startswith(OF_CLASS))
 
 
 class PartError(Exception):
@@ -40,7 +52,7 @@ def write_part(path: Path, rows: pa.Table, fingerprint: str, seconds: float, *, 
     Parameters
     ----------
     rows
-        In `SCHEMA`.
+        In `schema_of` the study's own classes.
     fingerprint
         One line of JSON, what the rows depend on; kept in the file's metadata.
     seconds
@@ -86,8 +98,12 @@ def read_part(path: Path, fingerprint: Mapping[str, Any]) -> Part:
     other = [name for name, value in before.items() if fingerprint.get(name, value) != value]
     if other:
         raise PartError(f"of other inputs: {', '.join(other)}")
+    schema = schema_for(fingerprint)
+    without = [name for name in schema.names[len(SCHEMA) :] if name not in table.column_names]
+    if without:
+        raise PartError(f"of runs without {without[0]}, of a class that was defined later")
     try:
-        return Part(table.select(SCHEMA.names).cast(SCHEMA).replace_schema_metadata(), seconds)
+        return Part(table.select(schema.names).cast(schema).replace_schema_metadata(), seconds)
     except (pa.ArrowException, KeyError) as error:
         raise PartError(f"not in the result schema: {str(error).splitlines()[0]}") from None
 

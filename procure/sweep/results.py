@@ -22,7 +22,7 @@ from procure.progress import silent
 from procure.study import Plan, Study, load_plan, load_study
 from procure.study.rules import can_learn
 from procure.sweep import read_results
-from procure.sweep.parts import SCHEMA, PartError
+from procure.sweep.parts import PartError, schema_for
 from procure.sweep.store import RESULTS, part_files, read_parts
 from procure.text import be, counted, listed, nearest
 
@@ -251,4 +251,6 @@ def read_runs(plan: Plan, folder: Path, refused: Callable[[Path, PartError], Non
     """
     fingerprint = {name: value for name, value in plan.fingerprint.items() if name != "packages"}
     tables = [part.table for part in read_parts(folder, fingerprint, refused).values()]
-    return pd.concat([table.to_pandas() for table in (SCHEMA.empty_table(), *tables)], ignore_index=True)
+    return pd.concat(
+        [table.to_pandas() for table in (schema_for(fingerprint).empty_table(), *tables)], ignore_index=True
+    )

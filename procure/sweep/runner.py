@@ -16,10 +16,10 @@ from procure.policies import catalog
 from procure.run import Prepared, measured, prepare_checked, run_prepared
 from procure.schemas import NODE, RESULT
 from procure.simulator.batch import best_fit_batch
+from procure.simulator.class_waits import metric_names
 from procure.simulator.fast_lane import FastLaneError, check_fast_lane
-from procure.simulator.metrics import METRIC_NAMES
 from procure.study import Plan
-from procure.sweep.parts import SCHEMA
+from procure.sweep.parts import schema_of
 from procure.tables import check
 
 
@@ -50,12 +50,22 @@ def make_bench(plan: Plan, workload: str, policy: str) -> Bench:
         plan.logged_speed(workload),
         plan.warm_up(workload),
     )
-    ready = prepare_checked(jobs, nodes, kill, speed, warm_up)
+    ready = _with_own_classes(prepare_checked(jobs, nodes, kill, speed, warm_up), plan)
     bits = None
     if catalog.is_batched(policy):
         with contextlib.suppress(FastLaneError):
             bits = check_fast_lane(ready.jobs, ready.kinds, ready.durations.took)
     return Bench(workload, policy, ready, len(existing), bits)
+
+
+def _with_own_classes(ready: Prepared, plan: Plan) -> Prepared:
+    """Say which jobs are of the classes that the study defines."""
+    if not plan.study.job_classes:
+        return ready
+    assert ready.table is not None
+    members = np.array([one.members(ready.table) for one in plan.study.job_classes])
+    own = np.where(members, np.arange(len(members))[:, None], -1)
+    return replace(ready, own_classes=tuple(one.name for one in plan.study.job_classes), own=own)
 
 
 def simulate_batch(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pd.DataFrame, float]:
@@ -78,8 +88,8 @@ def simulate_batch(bench: Bench, package_ids: list[str], counts: np.ndarray) -> 
 
 
 def simulate_rows(bench: Bench, package_ids: list[str], counts: np.ndarray) -> tuple[pa.Table, float]:
-    """Do as `simulate_batch`, with the rows in `procure.sweep.parts.SCHEMA`."""
-    out = np.full((len(counts), len(METRIC_NAMES)), np.nan)
+    """Do as `simulate_batch`, with the rows in `procure.sweep.parts.schema_of` the study's own classes."""
+    out = np.full((len(counts), len(metric_names(bench.ready.own_classes))), np.nan)
     reasons = [""] * len(counts)
     began = time.perf_counter()
     if bench.bits is not None:
@@ -128,12 +138,13 @@ def _simulate_one(bench: Bench, counts: np.ndarray, out: np.ndarray) -> tuple[fl
 
 def failed_rows(bench: Bench, package_ids: list[str], reason: str) -> pa.Table:
     """Return result rows of runs that gave none, with the reason why."""
-    out = np.full((len(package_ids), len(METRIC_NAMES)), np.nan)
+    out = np.full((len(package_ids), len(metric_names(bench.ready.own_classes))), np.nan)
     return _result_rows(bench, package_ids, out, [reason] * len(package_ids))
 
 
 def _result_rows(bench: Bench, package_ids: list[str], out: np.ndarray, reasons: list[str]) -> pa.Table:
-    n = len(package_ids)
+    n, own = len(package_ids), bench.ready.own_classes
+    schema = schema_of(own)
     columns: dict[str, Any] = {
         "package_id": package_ids,
         "workload": [bench.workload] * n,
@@ -141,8 +152,8 @@ def _result_rows(bench: Bench, package_ids: list[str], out: np.ndarray, reasons:
         "status": ["failed" if reason else "ok" for reason in reasons],
         "reason": reasons,
     }
-    for name, values in zip(METRIC_NAMES, out.T, strict=True):
-        columns[name] = pa.array(values, from_pandas=True).cast(SCHEMA.field(name).type)
+    for name, values in zip(metric_names(own), out.T, strict=True):
+        columns[name] = pa.array(values, from_pandas=True).cast(schema.field(name).type)
     columns["n_jobs"] = np.full(n, bench.ready.n_counted)
     columns["schema_version"] = np.full(n, RESULT.version)
-    return pa.table([pa.array(columns[name], SCHEMA.field(name).type) for name in SCHEMA.names], SCHEMA)
+    return pa.table([pa.array(columns[name], schema.field(name).type) for name in schema.names], schema)

@@ -24,7 +24,7 @@ from procure.study import Plan, Study, load_plan
 from procure.sweep.batches import Batch
 from procure.sweep.lock import locked
 from procure.sweep.manifest import refuse_other_inputs, write_manifest
-from procure.sweep.parts import SCHEMA, Part, PartError, read_part, write_part
+from procure.sweep.parts import Part, PartError, read_part, schema_for, write_part
 from procure.tables import check
 
 RESULTS, PARTS = "results.parquet", "parts"
@@ -111,7 +111,7 @@ def open_folder(plan: Plan) -> tuple[Stored, list[str]]:
 def stored(plan: Plan, refused: Callable[[Path, PartError], None] = silent) -> Stored:
     """Read all result rows of the folder; ``refused`` is called with each file that cannot be used, and why."""
     parts = read_parts(plan.study.folder, plan.fingerprint, refused)
-    table = pa.concat_tables([SCHEMA.empty_table(), *(part.table for part in parts.values())])
+    table = pa.concat_tables([schema_for(plan.fingerprint).empty_table(), *(part.table for part in parts.values())])
     return _in_plan_order(plan, table, sum(part.seconds for part in parts.values()), list(parts))
 
 

@@ -16,7 +16,6 @@ from procure.packages.ids import package_ids
 from procure.packages.nodes import package_nodes
 from procure.progress import step
 from procure.run import Run, simulate
-from procure.simulator.metrics import METRIC_NAMES
 from procure.study import Plan
 from procure.sweep.results import StudyResults
 from procure.sweep.runner import Bench, make_bench, simulate_batch
@@ -157,10 +156,10 @@ def simulate_once(results: StudyResults, workload: str, rows: np.ndarray, failur
     Returns
     -------
     numpy.ndarray
-        Their metrics in the order of `METRIC_NAMES`, float64[n_packages, n_metrics]; NaN where a run failed.
+        Their metrics, ``metric_names`` of the plan, float64[n_packages, n_metrics]; NaN where a run failed.
     """
     plan, policy = results.plan, results.policy
-    known = np.empty((0, 1 + len(METRIC_NAMES)))  # a row of a package, its metrics
+    known = np.empty((0, 1 + len(plan.metric_names)))  # a row of a package, its metrics
 
     def unpack(kept: Archive) -> np.ndarray:
         nonlocal known
@@ -176,7 +175,7 @@ def simulate_once(results: StudyResults, workload: str, rows: np.ndarray, failur
         runs = simulate_packages(plan, results.counts[missing], workload, policy)
         good = (runs["status"] == "ok").to_numpy()
         failures.extend(f"{run.package_id}: {run.reason}" for run in runs[~good].itertuples())
-        values = runs.loc[good, list(METRIC_NAMES)].astype("float64").to_numpy()
+        values = runs.loc[good, list(plan.metric_names)].astype("float64").to_numpy()
         return np.concatenate([known, np.column_stack([missing[good], values])])
 
     runs = keep(
