@@ -39,6 +39,7 @@ from procure.simulator.metrics import Usage, as_record, measure, utilization_nod
 from procure.simulator.state import FAR, Options, State
 from procure.tables import as_table, check
 from procure.text import Shown, counted, with_unit
+from procure.workload.applications import COLUMN as KIND_SPEEDS
 from procure.workload.classes import class_of
 from procure.workload.clock import has_dates
 from procure.workload.gpu_models import run_times_on
@@ -155,8 +156,8 @@ def prepare_checked(
     check_warm_up(jobs, warm_up)
     bits = gpu_type_bits(jobs["gpu_type"], nodes["gpu_type"])
     rows = job_arrays(jobs, bits)
-    kinds, kind_of, speeds = node_kinds(nodes, bits)
-    scaled = [run_times_on(jobs, logged_speed, speed, model) for speed, model in speeds]
+    kinds, kind_of, speeds = node_kinds(nodes, bits, KIND_SPEEDS in jobs)
+    scaled = [run_times_on(jobs, logged_speed, *each) for each in speeds]
     # Rows that are equal become one: nearly always there is one speed, and GPUs do not change run times.
     distinct = list({row.tobytes(): None for row in scaled})
     row_of = np.array([distinct.index(row.tobytes()) for row in scaled])
@@ -219,7 +220,8 @@ def simulate(
         End a job at its ``requested_time`` (0 = no limit); such jobs are counted in ``n_killed``.
     logged_speed
         Speed of the logged system in the unit of the nodes' ``speed``; a job takes
-        ⌈run_time × logged_speed / speed⌉ s. None = the ratio 1.0 on every node.
+        ⌈run_time × logged_speed / speed⌉ s. None = the ratio 1.0 on every node. Where the jobs' ``kind_speeds`` name
+        the node's ``kind``, that speed holds instead.
     options
         The same under the names of earlier versions, where EASY's order behind the reservation was
         ``backfill_order`` and that of the queue ``order``; and what the simulator does differently for

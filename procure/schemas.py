@@ -166,6 +166,13 @@ JOB = Schema(
         _int("gpus_per_node", "GPUs", "GPUs asked for on each node", required=False, default=0),
         _str("gpu_type", "GPU models that will do, such as v100|H100; empty = any", required=False, default=""),
         _str("gpu_speeds", "how many times faster it is on which GPU model: H100=3.1|L40S=1.4", required=False),
+        _str(
+            "kind_speeds",
+            "times faster than in the log by kind of node, perhaps of a share of the run time: Big=1.4|Small=1.2:0.3",
+            required=False,
+            longest=None,
+        ),
+        _str("job_name", "name that its user gave it", required=False, longest=None),
         _str("partition", "partition or queue; empty = unknown", required=False, default=""),
         _str("account", "account or group", required=False),
         _str("qos", "quality of service", required=False),

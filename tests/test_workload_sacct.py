@@ -336,7 +336,8 @@ def test_the_three_views_of_one_real_slurm_give_the_same_jobs(shared_data, name,
     reference = import_log(shared_data("slurm_22_05/sacct-X.psv"), "sacct", tz="UTC").jobs
     earlier = imported.jobs["job_id"].str.contains("~")
     assert earlier.sum() == n_read - 57 - also.get("job step", 0)  # one job was requeued while it ran
-    assert imported.jobs[~earlier].reset_index(drop=True).equals(reference)
+    some = [name for name in reference if name != "job_name"]  # not every view has the names
+    assert imported.jobs[~earlier].reset_index(drop=True)[some].equals(reference[some])
     gpus = reference.set_index("job_id")["gpus_per_node"]
     assert gpus[["15", "16", "17", "18", "19", "20"]].tolist() == [2, 1, 4, 1, 2, 2]
 

@@ -9,6 +9,7 @@ import pandas as pd
 import typer
 
 from procure.cli import common, study_options
+from procure.recommender.application_speeds import SpeedSensitivity, application_sensitivity
 from procure.recommender.recommender import Recommendation
 from procure.recommender.recommender import recommend as recommend_packages
 from procure.recommender.summary import budget_by_category, front_records, records, servers_by_type
@@ -83,7 +84,9 @@ def recommend(
         what = "ranked package" if done.front is None else "package of the front"
         common.note(f"wrote {counted(len(table), what, what.replace('package', 'packages'))} to {out}")
     document = records if done.front is None else front_records
-    common.tell(output, done.notes, lambda: document(done), _csv(done), lambda: _print(done))
+    speeds = application_sensitivity(done)
+    notes = [*done.notes, *(speeds.sentences() if speeds else [])]
+    common.tell(output, notes, lambda: document(done), _csv(done), lambda: _print(done, speeds))
 
 
 def _csv(done: Recommendation) -> pd.DataFrame:
@@ -95,7 +98,7 @@ def _csv(done: Recommendation) -> pd.DataFrame:
     return top.reset_index(drop=True).join(done.confidence.table.drop(columns="package_id"))
 
 
-def _print(done: Recommendation) -> None:
+def _print(done: Recommendation, speeds: SpeedSensitivity | None) -> None:
     common.print_table(done.shown(), common.Format.TABLE, done.title)
     if done.front is not None:
         return
@@ -111,3 +114,5 @@ def _print(done: Recommendation) -> None:
     )
     title = "Budget by category" + (", mean over these" if many else "")
     common.print_table(budget_by_category(bought, quotes), common.Format.TABLE, title)
+    if speeds is not None and len(speeds.table):
+        common.print_table(speeds.shown(), common.Format.TABLE, speeds.title)

@@ -11,7 +11,7 @@ import typer
 from procure.cli import common, lazy
 from procure.errors import TableError
 from procure.study import Plan, load_plan, load_study
-from procure.study.check import check_study, gpu_models, gpu_notes, study_notes, study_text
+from procure.study.check import application_table, check_study, gpu_models, gpu_notes, study_notes, study_text
 from procure.sweep import store
 from procure.sweep.tls import dask_options
 from procure.text import be, counted
@@ -70,6 +70,7 @@ def check_(
     }
     if not people:
         record["gpu_models"] = missing.to_dict(orient="records")
+        record["applications"] = application_table(loaded).to_dict(orient="records")
     common.print_record(record, output, f"{path}: no problem found")
 
 

@@ -20,12 +20,12 @@ from procure.recommender.choosing import Choice, naive, simulating
 from procure.recommender.learning import Note
 from procure.recommender.race import OUT
 from procure.study import Study, load_plan, load_study
+from procure.study.applications import mapper
 from procure.study.plan import read_past_jobs
 from procure.tables import with_clock_of
 from procure.text import Shown, counted, duration
 from procure.workload.clock import day_bounds, has_dates, moment, utc_text
 from procure.workload.futures import WEEK, Futures
-from procure.workload.gpu_models import map_gpu_models
 
 N_PACKAGES, RUNS_PER_PACKAGE = 1000, 3
 NEAR_BEST = 1.2
@@ -132,7 +132,7 @@ def forward(
     for name, value in (("n_packages", n_packages), ("runs", runs or 1)):
         if value < 1:
             raise ArgumentError(name, f"{value} was given; it must be 1 or more")
-    jobs = map_gpu_models(read_past_jobs(study, note), study.gpu_models)
+    jobs = mapper(study)(read_past_jobs(study, note), study.workloads[0])
     settings = study.futures or Futures(tz=study.workloads[0].tz)
     length = horizon or settings.length
     moments = _cuts(jobs, cuts, settings.tz, length)

@@ -18,12 +18,12 @@ from procure.packages.space import make_space
 from procure.progress import silent
 from procure.recommender.learning import Note
 from procure.study import Plan, Study, load_study
+from procure.study.applications import mapper
 from procure.study.existing import read_existing
 from procure.study.plan import read_inputs, read_past_jobs
 from procure.sweep.trial import simulate_packages
 from procure.text import Shown, counted, duration
 from procure.workload.futures import Futures, draw_futures
-from procure.workload.gpu_models import map_gpu_models
 
 N_CANDIDATES, BEAM, DRAWS_PER_YEAR = 24, 3, 3
 AGREED = 0.05
@@ -176,7 +176,7 @@ class _PurchaseSimulator:
         draws: int,
         seed: int,
     ) -> None:
-        past = map_gpu_models(read_past_jobs(study), study.gpu_models)
+        past = mapper(study)(read_past_jobs(study), study.workloads[0])
         settings = study.futures or Futures(tz=study.workloads[0].tz)
         plain = study.model_copy(update={"futures": None, "workloads": study.workloads[:1]})
         inputs = read_inputs(plain, plain.simulate.policies)

@@ -25,6 +25,7 @@ from procure.page.names import servers
 from procure.page.pdf import check_pdf, write_pdf
 from procure.policies import catalog
 from procure.progress import silent
+from procure.recommender.application_speeds import application_sensitivity
 from procure.recommender.award import award_of
 from procure.recommender.coverage import coverage_notes
 from procure.recommender.day_models import judge_days
@@ -33,7 +34,7 @@ from procure.recommender.rank import eligible
 from procure.recommender.recommender import Recommendation, recommend, with_front
 from procure.recommender.sensitivity import most_robust, stability
 from procure.recommender.summary import counts_of
-from procure.reports import award, confidence, days, explain, pareto
+from procure.reports import applications, award, confidence, days, explain, pareto
 from procure.reports.answer import Answer, answer, compared
 from procure.reports.bill import check_bill_name, order_usd, write_bill
 from procure.reports.purchase import Section, render
@@ -158,6 +159,7 @@ def report(
             Section("days", "The days", _days(results)),
             Section("front", "What the wait costs", _front(recommendation)),
             Section("award", "The award matrix", _award(recommendation)),
+            Section("applications", "Speeds of applications", _applications(recommendation)),
         ],
         no_model="" if predicted else results.why_no_model(whole),
         study_path=shlex.quote(str(name)),
@@ -293,6 +295,12 @@ def _days(results: StudyResults) -> Markup:
 def _award(done: Recommendation) -> Markup:
     """Return the section on the award matrix; empty for a study without one."""
     return Markup() if done.results.plan.study.award is None else award.section(award_of(done))
+
+
+def _applications(done: Recommendation) -> Markup:
+    """Return the section on the speeds of applications; empty for a study without."""
+    found = application_sensitivity(done)
+    return Markup() if found is None else applications.section(found)
 
 
 def _front(done: Recommendation) -> Markup:

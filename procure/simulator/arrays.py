@@ -69,6 +69,15 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
     return number
 
 
+def numbers_of(*columns: pd.Series) -> np.ndarray:
+    """Number the distinct rows of some columns by first appearance, int64[n]; what is missing is a value, too."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        row, distinct = pd.factorize(column, use_na_sentinel=False)
+        number = pd.factorize(number * len(distinct) + row)[0].astype(np.int64)
+    return number
+
+
 def _types(text: object) -> set[str]:
     return {part.strip().casefold() for part in str(text).split("|")} - {""}
 
@@ -129,8 +138,15 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
     )
 
 
-def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.ndarray, list[tuple[Any, str]]]:
+def node_kinds(
+    nodes: pd.DataFrame, bits: dict[str, int], by_kind: bool = False
+) -> tuple[Kinds, np.ndarray, list[tuple[Any, str, str]]]:
     """Group nodes that are alike.
+
+    Parameters
+    ----------
+    by_kind
+        Whether run times turn on the column ``kind``, too.
 
     Returns
     -------
@@ -139,24 +155,22 @@ def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.nda
     numpy.ndarray
         uint32[n_nodes], the kind of each node, in table order.
     list
-        The distinct speeds, as given, each with a GPU type; ``Kinds.speed`` counts along it.
+        The distinct speeds, as given, each with a GPU type and, where that counts, the ``kind``, else empty;
+        ``Kinds.speed`` counts along it.
     """
     speeds = nodes["speed"] if "speed" in nodes else pd.Series(np.nan, index=nodes.index)
     models = nodes["gpu_type"].str.casefold().where(nodes["gpus"] > 0, "")
-    speed_number, distinct_speeds = pd.factorize(speeds, use_na_sentinel=False)
-    model_number, distinct_models = pd.factorize(models)
-    speed_row, distinct = pd.factorize(speed_number * len(distinct_models) + model_number)
-    pairs = [
-        (distinct_speeds[one // len(distinct_models)], str(distinct_models[one % len(distinct_models)]))
-        for one in distinct
-    ]
+    names = nodes["kind"].astype(str) if by_kind and "kind" in nodes else pd.Series("", index=nodes.index)
+    speed_row = numbers_of(speeds, models, names)
+    first_rows = np.flatnonzero(~pd.Series(speed_row).duplicated().to_numpy())
+    found = [(speeds.iloc[row], str(models.iloc[row]), str(names.iloc[row])) for row in first_rows]
     columns = pd.DataFrame(
         {
             "cpus": nodes["cpus"].to_numpy(np.int64),
             "mem": nodes["mem_mb"].to_numpy(np.int64),
             "gpus": nodes["gpus"].to_numpy(np.int64),
             "types": _masks(nodes["gpu_type"], bits),
-            "speed": speed_row.astype(np.int64),
+            "speed": speed_row,
         }
     )
     kind_of = columns.groupby(list(columns), sort=False).ngroup().to_numpy()
@@ -165,7 +179,7 @@ def node_kinds(nodes: pd.DataFrame, bits: dict[str, int]) -> tuple[Kinds, np.nda
         *(first[name].to_numpy(np.int64) for name in ("cpus", "mem", "gpus", "types")),
         first["speed"].to_numpy(np.uint32),
     )
-    return kinds, kind_of.astype(np.uint32), pairs
+    return kinds, kind_of.astype(np.uint32), found
 
 
 def switches(nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ from procure.packages.quotes import price_notes
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.policies.owners import group_column
 from procure.settings import complaint, problems, validate
+from procure.study.applications import Applications
 from procure.study.plan import read_scenarios, read_workload, verify_policies
 from procure.study.rules import (
     check_folds,
@@ -110,6 +111,8 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     size: dict[str, Any] | None = None
     if table is not None:
         _try(lines, lambda: own_constraints(study, table))
+        if study.applications and not lines:
+            _try(lines, partial(application_table, study))
         if study.gpu_models:
             _try(lines, lambda: check_gpu_models(study, _offered(study)))
         _try(lines, lambda: objective_of(study.objective, table, study.classes))
@@ -130,6 +133,32 @@ def _check_workload(study: Study, workload: Workload, quotes: pd.DataFrame | Non
     jobs = read_workload(workload)
     for policy in study.simulate.policies:
         refuse_multi_node(jobs, policy)
+
+
+def application_table(study: Study) -> pd.DataFrame:
+    """Check a study's applications, and count what of the load each covers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As `procure.study.applications.Applications.coverage`, over all workloads; no row without applications.
+    """
+    applications = Applications(study, study.read_quotes(), study.read_existing_nodes())
+    if not study.applications:
+        return applications.coverage({})
+    workloads = {one.name: read_workload(one) for one in study.workloads}
+    applications.check(workloads)
+    for one in study.workloads:
+        applications.map(workloads[one.name], one)
+    return applications.coverage(workloads)
+
+
+def application_notes(study: Study) -> list[str]:
+    """Say what of the load the study's applications cover, and where the SPEC number serves."""
+    if not study.applications:
+        return []
+    applications = Applications(study, study.read_quotes(), study.read_existing_nodes())
+    return applications.notes({one.name: read_workload(one) for one in study.workloads})
 
 
 def _offered(study: Study) -> list[str]:
@@ -194,7 +223,8 @@ def study_notes(study: Study) -> list[str]:
     quotes = study.read_quotes()
     notes = [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
     existing = study.read_existing_nodes(notes.append)
-    return notes + owner_notes(study) + site_notes(study) + study.speed_notes(quotes, existing)
+    notes += [*application_notes(study), *owner_notes(study), *site_notes(study)]
+    return notes + study.speed_notes(quotes, existing)
 
 
 def _try(lines: list[str], call: Callable[[], Result]) -> Result | None:

@@ -22,6 +22,7 @@ from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
 from procure.schemas import CLASSES, JOB, QUOTE, RESULT
 from procure.simulator.class_waits import metric_names
+from procure.study.applications import Applications, mapper
 from procure.study.classes import class_notes
 from procure.study.existing import coverage_notes
 from procure.study.futures import read_futures, read_past_parts, table_digest
@@ -33,7 +34,7 @@ from procure.workload import generate, merge, read_log, slice_day
 from procure.workload.classes import class_of
 from procure.workload.describe import multi_node_notes
 from procure.workload.futures import say_futures
-from procure.workload.gpu_models import map_gpu_models, offered_gpu_models
+from procure.workload.gpu_models import offered_gpu_models
 from procure.workload.replay import begin_as_logged, check_warm_up, counted_jobs
 
 OF_CLASS = "class "
@@ -187,6 +188,10 @@ def read_inputs(study: Study, policies: Iterable[str]) -> Plan:
     existing = study.read_existing_nodes(notes.append)
     if study.gpu_models:
         check_gpu_models(study, offered_gpu_models(quotes, existing))
+    if study.applications:
+        applications = Applications(study, quotes, existing)
+        applications.check(workloads)
+        notes += applications.notes(workloads)
     notes += verify_policies(study, quotes, existing, workloads, policies)
     if existing is not None:
         notes += coverage_notes(workloads, existing, quotes)
@@ -220,15 +225,16 @@ def verify_policies(
 
 def read_scenarios(study: Study, note: Callable[[str], None] = silent) -> dict[str, pd.DataFrame]:
     """Read a study's workloads, or draw the futures of their jobs taken together; by name."""
+    with_speeds = mapper(study)
     if study.futures is None:
-        return {one.name: map_gpu_models(read_workload(one, note), study.gpu_models) for one in study.workloads}
+        return {one.name: with_speeds(read_workload(one, note), one) for one in study.workloads}
     past = read_past_jobs(study, note)
     note(say_futures(past, study.futures))
     before = read_past_parts(past, study.futures, study.workloads[0].warm_up) if study.futures.past else {}
     found = before | read_futures(past, study.futures)
     for name, scenario in zip(found, study.scenarios, strict=True):
         _check_warm_up(name, found[name], scenario.warm_up)
-    return {name: map_gpu_models(jobs, study.gpu_models) for name, jobs in found.items()}
+    return {name: with_speeds(jobs, study.workloads[0]) for name, jobs in found.items()}
 
 
 def read_past_jobs(study: Study, note: Callable[[str], None] = silent) -> pd.DataFrame:

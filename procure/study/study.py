@@ -45,6 +45,7 @@ from procure.study.existing import read_existing
 from procure.study.futures import StudyFutures, read_settings
 from procure.study.site import NODES, POLICY, StudySite
 from procure.study.workloads import Speed, Workload, logged_speed, read_workloads
+from procure.workload.applications import Application
 from procure.workload.gpu_models import GpuModel
 from procure.workload.speed_ratios import speed_notes
 
@@ -177,6 +178,8 @@ UNOWNED = "first-fit"
 """The policy of a study with owners that names none."""
 MOST_WORKLOADS = 10_000
 """Workloads of a study: a day each of 27 years."""
+MOST_APPLICATIONS = 100
+"""Applications of a study."""
 MOST_MADE = 3_000_000
 """Jobs that the workloads of a study may ask for without a file: all are held at once."""
 
@@ -202,6 +205,7 @@ class Study(Settings):
     classes: dict[str, str] = Field(default_factory=dict)
     targets: dict[str, str] = Field(default_factory=dict)
     gpu_models: dict[str, GpuModel] = Field(default_factory=dict)
+    applications: Annotated[dict[str, Application], Field(max_length=MOST_APPLICATIONS)] = Field(default_factory=dict)
     owners: dict[str, float] = Field(default_factory=dict)
     site: StudySite | None = None
     _path: Path = PrivateAttr(default=Path("study.toml"))

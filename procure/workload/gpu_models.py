@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 
 from procure.errors import TableError
 from procure.settings import Settings
+from procure.workload.applications import COLUMN, kind_speeds
 from procure.workload.speed import Speed, exact_speed, scale_by, scale_run_time
 
 ANY = "any"
@@ -117,23 +118,30 @@ def map_gpu_models(jobs: pd.DataFrame, models: Mapping[str, GpuModel]) -> pd.Dat
     )
 
 
-def run_times_on(jobs: pd.DataFrame, logged: Speed, node: Speed, model: str) -> np.ndarray:
-    """Return how long each job runs on a node of a speed with GPUs of a model, int64 s, in table order.
+def run_times_on(jobs: pd.DataFrame, logged: Speed, node: Speed, model: str, kind: str = "") -> np.ndarray:
+    """Return how long each job runs on a node of a speed and kind with GPUs of a model, int64 s, in table order.
 
-    Jobs without GPUs, and those whose ``gpu_speeds`` do not name the model, run as `scale_run_time` says.
+    Without GPUs, or where ``gpu_speeds`` do not name the model, and where ``kind_speeds`` do not name the kind, as
+    `scale_run_time` says. A speed of the kind replaces the ratio of the two speeds; that of the GPU multiplies it.
     """
     run_time = jobs["run_time"].to_numpy(np.int64)
     found = scale_run_time(run_time, logged, node)
-    if "gpu_speeds" not in jobs or not model:
+    on_gpus = "gpu_speeds" in jobs and bool(model)
+    by_kind = COLUMN in jobs and bool(kind)
+    if not on_gpus and not by_kind:
         return found
     there, here = exact_speed(logged, "logged speed"), exact_speed(node, "node speed")
     ratio = Fraction(1) if there is None or here is None else there / here
-    texts = jobs["gpu_speeds"].fillna("").where(jobs["gpus_per_node"] > 0, "")
-    for text in texts.unique():
-        factor = gpu_speeds(str(text)).get(model.casefold())
-        if factor is not None:
-            mine = (texts == text).to_numpy(bool)
-            found[mine] = scale_by(run_time[mine], ratio / factor)
+    nothing = pd.Series("", index=jobs.index)
+    gpus = jobs["gpu_speeds"].fillna("").where(jobs["gpus_per_node"] > 0, "") if on_gpus else nothing
+    kinds = jobs[COLUMN].fillna("") if by_kind else nothing
+    number, pairs = pd.factorize(pd.MultiIndex.from_arrays([gpus, kinds]))
+    for place, (on_gpu, on_kind) in enumerate(pairs):
+        factor, speed = gpu_speeds(str(on_gpu)).get(model.casefold()), kind_speeds(str(on_kind)).get(kind)
+        if factor is not None or speed is not None:
+            mine = number == place
+            whole = (ratio if speed is None else speed.ratio(ratio)) / (factor or 1)
+            found[mine] = scale_by(run_time[mine], whole)
     return found
 
 

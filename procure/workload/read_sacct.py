@@ -134,6 +134,7 @@ def read_sacct(
 
 
 _MORE = {
+    "job_name": "JobName",
     "constraint": "Constraints", "reservation": "Reservation", "licenses": "Licenses", "dependency": "Dependency",
     "flags": "Flags", "reason": "Reason", "cluster": "Cluster",
 }  # fmt: skip

@@ -48,6 +48,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
     reservation = _text(_part(job, "reservation").get("name"))
     row = {
         "JobID": job_id,
+        "JobName": _text(job.get("name")),
         "User": _text(job.get("user")) or _text(_part(job, "association").get("user")),
         "TimelimitRaw": "UNLIMITED" if unlimited else _number(limit),
         "ElapsedRaw": _number(time.get("elapsed")) or "0",

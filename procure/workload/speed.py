@@ -122,9 +122,9 @@ def processor_speed(name: str, table: pd.DataFrame, speed: str = "spec_rate", pr
             raise TableError(f"no column {column!r}; {nearest(column, map(str, table.columns))}")
     names = table[processor].astype(str).str.strip()
     known = sorted({text for text in names if text})
-    rows = table.loc[names.map(_plain) == _plain(name), speed].dropna()
+    rows = table.loc[names.map(plain_processor) == plain_processor(name), speed].dropna()
     if not len(rows):
-        if _plain(name) in map(_plain, known):
+        if plain_processor(name) in map(plain_processor, known):
             raise TableError(f"processor {name!r} has no {speed}")
         raise TableError(f"unknown processor {name!r}; {nearest(name, known)}")
     speeds = {exact_speed(value, f"{speed} of {name}") for value in rows}
@@ -136,7 +136,7 @@ def processor_speed(name: str, table: pd.DataFrame, speed: str = "spec_rate", pr
 _NOISE = re.compile(r"\((?:r|tm)\)|@.*$|\b(?:cpu|processor|\d+-core)\b", re.IGNORECASE)
 
 
-def _plain(name: str) -> str:
+def plain_processor(name: str) -> str:
     """Write a processor's name without what ``lscpu`` adds: (R), (TM), CPU, Processor, 64-Core and the clock."""
     return " ".join(_NOISE.sub(" ", str(name)).lower().split())
 
@@ -173,13 +173,13 @@ def logged_processor_speed(name: str, quotes: pd.DataFrame) -> tuple[float, bool
     """
     if {"spec_rate", "processor"} <= set(quotes.columns):
         rated = quotes[quotes["spec_rate"].notna()]
-        if _plain(name) in set(rated["processor"].map(_plain)):
+        if plain_processor(name) in set(rated["processor"].map(plain_processor)):
             return processor_speed(name, rated), False
     published = published_rates()
-    if _plain(name) in set(published["processor"].map(_plain)):
+    if plain_processor(name) in set(published["processor"].map(plain_processor)):
         return processor_speed(name, published), True
     known = [*dict.fromkeys([*quotes["processor"][quotes["processor"] != ""], *published["processor"]])]
-    like = [one for one in known if set(_plain(name).split()) <= set(_plain(one).split())]
+    like = [one for one in known if set(plain_processor(name).split()) <= set(plain_processor(one).split())]
     hint = nearest(name, like or known)
     if not hint.startswith("did"):
         hint = f"{len(known)} are known, such as {', '.join(known[:3])}; or give logged_speed"

@@ -1,0 +1,264 @@
+"""Applications: whose each job is, how long it runs on which processor, and what turns on each speed."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import procure
+from procure.cli.main import app
+from procure.errors import TableError
+from procure.packages.nodes import package_nodes
+from procure.recommender.application_speeds import application_sensitivity
+from procure.study import load_plan
+from procure.study.applications import Applications
+from procure.sweep.runner import make_bench, ready_of_package, simulate_batch
+from procure.tables import JOB, check, write
+from procure.workload.applications import Application, kind_speeds, map_applications, parse_condition
+from procure.workload.gpu_models import run_times_on
+from tests.naive import application_run_times, best_fit
+
+pytestmark = pytest.mark.plain
+
+QUOTES = """name,category,cpus,mem_gb,gpus,price_usd,processor,spec_rate
+Epyc,a,16,64,0,10000,AMD EPYC 9654,8
+Xeon,b,16,64,0,9000,Intel Xeon Platinum 8592+,7.3
+Old,c,16,64,0,2500,,3
+"""
+STUDY = """name = "apps"
+quotes = "quotes.csv"
+[packages]
+budget_usd = 30_000
+min_gpu_nodes = 0
+[[workloads]]
+name = "log"
+jobs = "jobs.csv"
+logged_speed = 5
+"""
+TWO = """[applications]
+vasp = { share = 0.3, by = "job_name ~ vasp", speed = { EPYC9654 = 1.9, "Intel Xeon Platinum 8592+" = 1.07 } }
+cfd = { share = 0.2, by = "job_name = Foam|su2", speed = { EPYC9654 = 2.3 } }
+"""
+TWINS = [
+    {"column": "job_name", "op": "~", "texts": ["vasp"], "share": "0.3", "speed": {"AMD EPYC 9654": "1.9",
+     "Intel Xeon Platinum 8592+": "1.07"}},
+    {"column": "job_name", "op": "=", "texts": ["foam", "su2"], "share": "0.2", "speed": {"AMD EPYC 9654": "2.3"}},
+]  # fmt: skip
+NAMES = ["VASP-std", "foam", "foam2", "", "post", "su2"]
+
+
+def named_jobs(n: int = 60, names: list[str] = NAMES) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    frame = {
+        "job_id": [str(i) for i in range(n)], "submit_time": np.sort(rng.integers(0, 20_000, n)),
+        "run_time": rng.integers(0, 9_000, n), "cpus_per_node": rng.integers(1, 17, n), "mem_mb_per_node": 1000,
+        "job_name": [names[i % len(names)] for i in range(n)], "account": [f"group{i % 3}" for i in range(n)],
+    }  # fmt: skip
+    return check(pd.DataFrame(frame), JOB)
+
+
+def study(folder: Path, more: str = TWO, jobs: pd.DataFrame | None = None) -> Path:
+    (folder / "quotes.csv").write_text(QUOTES)
+    write(named_jobs() if jobs is None else jobs, folder / "jobs.csv")
+    (folder / "study.toml").write_text(STUDY + more)
+    return folder / "study.toml"
+
+
+def refused(folder: Path, more: str, **rest: pd.DataFrame) -> str:
+    said = CliRunner().invoke(app, ["study", "check", str(study(folder, more, **rest))])
+    assert said.exit_code == 1 and isinstance(said.exception, TableError)
+    return " ".join(str(said.exception).split())
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_both_simulation_paths_equal_the_slow_twin(tmp_path: Path, named: bool):
+    """Batched and general: the jobs run as long as fractions say, one at a time, and so all waits are the same."""
+    jobs = named_jobs() if named else named_jobs().drop(columns="job_name")
+    plan = load_plan(procure.load_study(study(tmp_path, jobs=jobs)))
+    bench, counts = make_bench(plan, "log", "best-fit"), np.array([1, 1, 2])
+    assert bench.bits is not None
+    nodes = [{"processor": row.processor, "spec": str(row.spec_rate)} for row in plan.quotes.itertuples()]
+    rows = jobs.to_dict(orient="records")
+    took = np.array([application_run_times(rows, node, TWINS, "5") for node in nodes])
+    ready = bench.ready
+    assert (ready.durations.took[ready.kinds.speed[ready.kind_of]] == took[:, ready.jobs.row]).all()
+    assert (np.diff(took, axis=0) != 0).any()
+    kind = ready_of_package(bench, counts).kind_of
+    start, _, where, _ = best_fit(
+        ready.jobs.submit, took[:, ready.jobs.row][[0, 1, 2, 2]], ready.jobs.mem, ready.jobs.cpus, ready.jobs.gpus,
+        ready.jobs.types, *(column[kind] for column in (ready.kinds.mem, ready.kinds.cpus, ready.kinds.gpus)),
+        ready.kinds.types[kind],
+    )  # fmt: skip
+    batched = simulate_batch(bench, ["x"], counts[None, :])[0]
+    assert batched["mean_wait_time"].iloc[0] == pytest.approx(np.mean(start - ready.jobs.submit), abs=1e-9)
+    bought = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes)
+    for fast in (True, False):
+        run = procure.simulate(
+            plan.workloads["log"], bought, "best-fit", logged_speed="5", kill_at_limit=False, fast_lane=fast
+        ).schedule.iloc[ready.jobs.row]
+        assert (run["node_ids"].to_numpy() == bought["node_id"].to_numpy()[where]).all()
+        assert (run["start_time"].to_numpy(np.int64) - run["submit_time"].min() == start).all()
+
+
+@given(
+    run_time=st.integers(0, 10**7), first=st.integers(1, 400), second=st.integers(1, 400), share=st.integers(1, 60),
+    logged=st.sampled_from([None, "2.1"]), spec=st.sampled_from([None, "0.3", "7"]),
+    name=st.sampled_from(["a", "b", ""]),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_run_times_are_exact_and_rounded_up_once(run_time, first, second, share, logged, spec, name):
+    """Taken by a name, or mixed by shares with the SPEC number for the rest: as the slow twin says."""
+    jobs = named_jobs(1).assign(run_time=run_time, job_name=name)
+    speeds, shares = (first / 100, second / 100), (share / 100, 0.4)
+    apps = {
+        key: Application(by=f"job_name = {key}", share=part, speed={"P": speed})
+        for key, part, speed in zip("ab", shares, speeds, strict=True)
+    }
+    mapped = map_applications(jobs, apps, [{"Big": Fraction(str(speed))} for speed in speeds])
+    twins = [
+        {"column": "job_name", "op": "=", "texts": [key], "share": str(part), "speed": {"P": str(speed)}}
+        for key, part, speed in zip("ab", shares, speeds, strict=True)
+    ]
+    rows = [{"run_time": run_time, "job_name": name}]
+    for kind, processor in (("Big", "P"), ("Other", "Q")):
+        twin = application_run_times(rows, {"processor": processor, "spec": spec}, twins, logged)
+        assert run_times_on(mapped, logged, spec, "", kind).tolist() == twin
+
+
+def test_a_gpu_multiplies_the_speed_of_the_application():
+    """⌈run time / (3 × 1.5)⌉ on a node of a kind with a speed; without GPUs the kind's alone."""
+    jobs = named_jobs(2).assign(
+        run_time=1000, gpus_per_node=[1, 0], gpu_type="v", gpu_speeds="h=3", kind_speeds=["Big=1.5", "Big=1.5"]
+    )
+    assert run_times_on(jobs, "5", "8", "H", "Big").tolist() == [223, 667]
+    assert run_times_on(jobs, "5", "8", "", "Small").tolist() == [625, 625]
+
+
+def test_conditions_go_by_any_column():
+    """Contains or equals, in any case, several texts; ``group`` is the account; an empty cell is not known."""
+    jobs = named_jobs(6)
+    for text, meant in (
+        ("job_name ~ foam", [0, 1, 1, 0, 0, 0]),
+        ("job_name = FOAM | su2", [0, 1, 0, 0, 0, 1]),
+        ("group = group1", [0, 1, 0, 0, 1, 0]),
+    ):
+        assert parse_condition(text).find(jobs)[0].astype(int).tolist() == meant
+    assert parse_condition("job_name ~ x").find(jobs)[1].tolist() == [False, False, False, True, False, False]
+    assert parse_condition("job_nam ~ x").find(jobs)[1].all()
+
+
+def test_speeds_relative_to_a_processor_go_by_the_spec_number_up_to_it(tmp_path: Path):
+    """From the log's 5 to the EPYC's 8 by SPEC; from there to the Xeon by the application."""
+    more = '[applications]\nvasp = { by = "job_name ~ vasp", relative_to = "EPYC 9654", speed = { 8592 = 0.93 } }\n'
+    loaded = procure.load_study(study(tmp_path, more))
+    found = Applications(loaded, loaded.read_quotes(), None)
+    assert found.factors("vasp", "5") == {"Xeon": Fraction("0.93") * Fraction(8, 5)}
+    assert found.factors("vasp", None) == {"Xeon": Fraction("0.93")}
+    notes = " ".join(load_plan(loaded).notes)
+    assert "taken 8592 for Intel Xeon Platinum 8592+" in notes and "no speed on AMD EPYC 9654, Old" in notes
+
+
+def test_study_check_says_what_is_covered(tmp_path: Path):
+    """Shares of the core hours by name and by share, and where the SPEC number serves."""
+    path = study(tmp_path)
+    said = CliRunner().invoke(app, ["study", "check", str(path), "--format", "json"])
+    assert said.exit_code == 0, said.output
+    jobs = named_jobs()
+    load = (jobs["run_time"] * jobs["cpus_per_node"]).groupby(jobs["job_name"]).sum() / jobs["run_time"].mul(
+        jobs["cpus_per_node"]
+    ).sum()
+    vasp, cfd = json.loads(said.stdout)["applications"]
+    assert vasp["n_jobs"] == 10 and vasp["load_share"] == pytest.approx(load["VASP-std"], abs=1e-4)
+    assert vasp["assumed_share"] == pytest.approx(0.3 * load[""], abs=1e-4)
+    assert cfd["n_jobs"] == 20 and cfd["load_share"] == pytest.approx(load["foam"] + load["su2"], abs=1e-4)
+    assert "applications.cfd: no speed on Intel Xeon Platinum 8592+, Old; there the SPEC number serves" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ('a = { share = 1, speed = { EPYC7 = 1 } }', "applications.a.speed: no quote has the processor 'EPYC7'"),
+        ('a = { share = 1, relative_to = "K", speed = { 9654 = 1 } }', "applications.a.relative_to: no quote"),
+        ('a = { share = 1, speed = { 9654 = 1, EPYC9654 = 2 } }', "'9654' and 'EPYC9654' both mean AMD EPYC 9654"),
+        ('a = { share = 0.7, speed = { 9654 = 1 } }\nb = { share = 0.4, speed = { 9654 = 1 } }', "add up to 1.1"),
+        ('a = { by = "job_name ~ fo", speed = { 9654 = 1 } }\nb = { by = "job_name = foam", speed = { 9654 = 1 } }',
+         "applications.b.by: takes 10 jobs that applications.a.by takes, too, such as job 1;"),
+        ('a = { by = "job_nme ~ x", speed = { 9654 = 1 } }', "a.by: unknown column 'job_nme'; did you mean job_name"),
+        ('a = { by = "qos = x", speed = { 9654 = 1 } }', "a.by: no workload has the column 'qos'; give share"),
+        ('a = { by = "job_name > x", speed = { 9654 = 1 } }', "a.by: 'job_name > x' was given; write COLUMN ~ TEXT"),
+        ('a = { speed = { 9654 = 1 } }', "applications.a: give by"),
+        ('a = { share = 0.5, speed = { 9654 = 0 } }', "applications.a.speed: 9654: 0"),
+        ('a = { share = 1.5, speed = { 9654 = 1 } }', "applications.a.share"),
+        ('a = { share = 0.5, speed = {} }', "applications.a.speed"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named_by_key(tmp_path: Path, more: str, words: str):
+    """One line each."""
+    assert words in refused(tmp_path, f"[applications]\n{more}\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["Big", "=2", "Big=0", "Big=-1", "Big=x", "Big=1/0", "Big=2:0", "Big=2:1.1", "Big=nan"]
+)
+def test_a_job_table_with_speeds_that_are_none_is_refused(text: str):
+    """By the column's name."""
+    with pytest.raises(TableError, match="kind_speeds"):
+        kind_speeds(text)
+
+
+def test_speeds_that_stand_in_the_log_are_not_overwritten(tmp_path: Path):
+    """They and [applications] would contradict each other."""
+    assert "has speeds of its own" in refused(tmp_path, TWO, jobs=named_jobs().assign(kind_speeds="Epyc=2"))
+
+
+def test_speeds_that_look_relative_are_asked_about(tmp_path: Path):
+    """All far below the SPEC number: were they relative to the first?"""
+    more = "[applications]\na = { share = 1, speed = { EPYC9654 = 1.0, 8592 = 0.93 } }\n"
+    said = CliRunner().invoke(app, ["study", "check", str(study(tmp_path, more))])
+    assert "say relative_to" in " ".join(said.stderr.split())
+    assert "relative_to" not in CliRunner().invoke(app, ["study", "check", str(study(tmp_path))]).stderr
+
+
+def test_the_choice_is_tried_with_each_speed_a_fifth_off(tmp_path: Path):
+    """As a study with the changed speed gives it; the number of runs is that of packages that hold the processor."""
+    jobs = named_jobs(40).assign(submit_time=np.arange(40) * 50)
+    path = study(tmp_path, jobs=jobs)
+    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
+    done = procure.recommend(path, k=5, resamples=0)
+    found = application_sensitivity(done)
+    assert found is not None and len(found.table) == 6
+    holds = sum(("Epyc" in name) * 4 + ("Xeon" in name) * 2 for name in found.packages)
+    assert found.n_runs == len(found.packages) + holds
+    row = found.table[(found.table["application"] == "vasp") & (found.table["change"] > 0)].iloc[0]
+    path.write_text(STUDY.replace('"apps"', '"other"') + TWO.replace("1.9", "2.28"))
+    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
+    other = procure.recommend(path, k=5, resamples=0).ranking.set_index("package_id")["mean_wait_time"]
+    assert row["mean_wait_time"] == pytest.approx(other[found.packages[0]])
+    assert row["first_wait"] == pytest.approx(other[found.packages].min())
+    assert "runs of" in found.sentences()[0]
+
+
+@pytest.mark.slow
+def test_recommend_and_report_show_what_turns_on_each_speed(tmp_path: Path):
+    """A small table, and a section."""
+    path = study(tmp_path, jobs=named_jobs(40).assign(submit_time=np.arange(40) * 50))
+    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
+    said = CliRunner().invoke(app, ["recommend", str(path), "-k", "3", "--resamples", "0"])
+    assert said.exit_code == 0 and "with each speed 20 % off" in said.stdout
+    page = procure.report(path, tmp_path / "report.html", k=3).html
+    assert '<section id="applications">' in page and "EPYC9654" in page.split('<section id="applications">')[1]
+
+
+def test_without_applications_nothing_is_tried(tmp_path: Path):
+    """And no section stands in the report."""
+    path = study(tmp_path, "", jobs=named_jobs(6))
+    assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
+    assert application_sensitivity(procure.recommend(path, k=3, resamples=0)) is None
