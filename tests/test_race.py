@@ -15,6 +15,7 @@ from procure.recommender.race import (
     MOST_LEARNT,
     NOISE,
     REACH,
+    Exchanges,
     _learnt_from,
     as_it_is,
     by_class_rank,
@@ -182,3 +183,52 @@ def test_a_race_by_class_weighs_futures_and_classes_as_the_objective_does():
     assert not np.isnan(everything.wait).any()
     expected = np.average(class_shares(by_class), axis=0, weights=weights)
     assert everything.figure == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("score", [as_it_is, by_rank])
+def test_exchanges_end_a_race_where_no_neighbour_of_the_leader_is_better(score):
+    """A bowl of 200 × 200 packages, few of them drawn; by hand: each way from the leader, one more of this or that."""
+    rng = np.random.default_rng(4)
+    tilt, counts = rng.uniform(0.97, 1.03, 6), rng.integers(0, 200, (60, 2))
+
+    def waits(future: int, some: np.ndarray) -> np.ndarray:
+        return tilt[future] * (100 + (some[:, 0] - 97) ** 2 + (some[:, 1] - 31) ** 2)
+
+    def simulate(future: int, rows: np.ndarray) -> np.ndarray:
+        return waits(future, counts[rows])
+
+    def near(leader: int) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal counts
+        around = counts[leader] + np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [8, 0], [-8, 0], [0, 8], [0, -8]])
+        new = np.array([one for one in around.tolist() if one not in counts.tolist()], np.int64).reshape(-1, 2)
+        counts = np.concatenate([counts, new])
+        rows = [counts.tolist().index(one) for one in around.tolist()]
+        return features_of(counts, counts), np.array(rows)
+
+    plain = race(simulate, features_of(counts, counts), np.arange(6), 300, score=score)
+    assert waits(0, counts[plain.order[:1]])[0] > tilt[0] * 101  # the draw does not hold the best
+    drawn = len(counts)
+    found = race(
+        simulate, features_of(counts, counts), np.arange(6), 3000, score=score, exchanges=Exchanges(near, 2700)
+    )
+    first = found.order[0]
+    assert found.n_runs <= 3000 and len(counts) > drawn and first in found.finished
+    assert counts[first].tolist() == [97, 31]
+    assert len(found.figure) == found.wait.shape[1] == len(counts)
+
+
+def test_exchanges_keep_to_their_runs():
+    """With runs for two neighbours, two run; with none, the race is the one without."""
+    wait = np.random.default_rng(1).uniform(100, 1000, (3, 40))
+    features = np.random.default_rng(2).normal(size=(40, 4))
+
+    def around(leader: int) -> tuple[np.ndarray, np.ndarray]:
+        return features, np.arange(30, 40)
+
+    def simulate(future: int, rows: np.ndarray) -> np.ndarray:
+        return wait[future, rows]
+
+    plain = race(simulate, features[:30], np.arange(3), 30)
+    assert race(simulate, features[:30], np.arange(3), 30, exchanges=Exchanges(around, 0)).n_runs == plain.n_runs
+    found = race(simulate, features[:30], np.arange(3), 36, exchanges=Exchanges(around, 6))
+    assert found.n_runs == 36 and (~np.isnan(found.wait[:, 30:]).any(axis=0)).sum() == 2

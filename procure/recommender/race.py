@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -27,6 +28,8 @@ FEWEST_FUTURES = 5
 """From so many futures on a package may be out."""
 PILOT, BATCH, ROUNDS, MOST_ROUNDS = 40, 20, 5, 20
 """Pilot size (at most a third of the affordable packages) and batch size, adjusted to give 5 to 20 rounds."""
+NEAR_BATCH = 10
+"""So many neighbours of the leader run before the model looks again."""
 MOST_LEARNT = 500
 """The model learns from so many packages at most: the first ones, which were drawn at random, and the best others."""
 _PREDICTED_AT_ONCE = 4096
@@ -94,6 +97,17 @@ def features_of(counts: np.ndarray, totals: np.ndarray) -> np.ndarray:
     return (found - found.mean(axis=0)) / np.maximum(found.std(axis=0), 1e-9)
 
 
+class Exchanges(NamedTuple):
+    """What ends a race: packages that are one exchange away from the leader (one node more of this, one less of that).
+
+    ``near`` takes the leader's row and returns the features of the whole field, packages that are new at its end, and
+    the rows of the leader's neighbours; ``runs`` of the budget are kept for them.
+    """
+
+    near: Callable[[int], tuple[np.ndarray, np.ndarray]]
+    runs: int
+
+
 def race(
     simulate: Simulate,
     features: np.ndarray,
@@ -104,6 +118,7 @@ def race(
     note: Callable[[int, int], None] = silent,
     *,
     weights: np.ndarray | None = None,
+    exchanges: Exchanges | None = None,
 ) -> Race:
     """Race packages over futures, the same futures for all of them.
 
@@ -125,52 +140,122 @@ def race(
         Called with the runs done and the budget.
     weights
         What each future counts, float64[futures]; default: all alike.
+    exchanges
+        How the race ends; default: with the packages given.
 
     Notes
     -----
     The first packages run on all futures. From these a Gaussian process of the totals learns the logarithm of the
     wait on each future; those that it expects to score best run next, and so on. A package that is worse than the
     leader by a one-sided paired t-test at 95 % gets no more runs. What is chosen has run on every future. A run that
-    failed has an infinite wait: the model does not learn from its package. (Jones,
+    failed has an infinite wait: the model does not learn from its package. With ``exchanges``, the leader's neighbours
+    run last, those first that the model expects to score best, then those of the new leader, until none of a leader's
+    is better or the budget is used up. (Jones,
     Schonlau and Welch 1998, Efficient global optimization of expensive black-box functions, Journal of Global
     Optimization 13; Birattari et al. 2002, A racing algorithm for configuring metaheuristics, GECCO.)
     """
     n, n_futures = len(features), len(futures)
-    affordable = min(n, max(2, runs // n_futures))
+    last = 0 if exchanges is None else min(exchanges.runs, runs)
+    affordable = min(n, max(2, (runs - last) // n_futures))
     pilot = np.arange(min(affordable, PILOT, max(2, affordable // 3)))
-    ran = np.zeros((n_futures, n), dtype=bool)
-    first = [simulate(int(future), pilot) for future in futures]
-    wait = np.full((n_futures, *first[0].shape[:-1], n), np.nan)
-    for future, found in zip(futures, first, strict=True):
-        wait[future][..., pilot], ran[future, pilot] = found, True
     share = np.ones(n_futures) if weights is None else weights * n_futures / weights.sum()
+    field = _Field(simulate, features, futures, score, share, pilot)
     batch = min(max(BATCH, affordable // MOST_ROUNDS), max(1, (affordable - len(pilot)) // ROUNDS))
     while True:
-        n_runs = int(ran.sum())
-        note(n_runs, runs)
-        whole = np.flatnonzero(ran.all(axis=0))
-        own = (share[:, None] * score(wait[..., whole])).mean(axis=0)
-        known = _learnt_from(whole, own, ~np.isinf(_rows(wait)[:, whole]).any(axis=0), len(pilot))
-        filled = np.where(ran if wait.ndim == 2 else ran[:, None], wait, _predicted(features, known, wait))
-        figure = (share[:, None] * score(filled)).mean(axis=0)
-        untried, left = np.flatnonzero(~ran.any(axis=0)), (runs - n_runs) // n_futures
-        new = untried[np.argsort(figure[untried], kind="stable")[: min(batch, max(left, 0))]]
+        note(field.n_runs, runs)
+        field.look()
+        untried, left = np.flatnonzero(~field.ran.any(axis=0)), (runs - last - field.n_runs) // n_futures
+        new = field.best_first(untried)[: min(batch, max(left, 0))]
         if not len(new):
             break
-        leader = int(whole[figure[whole].argmin()])
-        all_stay = len(whole) + min(left, len(untried)) - len(new) < kept or np.isinf(figure[leader])
-        for k, future in enumerate(futures):
+        field.run(new, all_stay=len(field.whole) + min(left, len(untried)) - len(new) < kept)
+    while exchanges is not None and (runs - field.n_runs) // n_futures > 0:
+        leader = field.leader
+        more, near = exchanges.near(leader)
+        field.grow(more)
+        near = near[~field.ran[:, near].any(axis=0)]
+        while len(near) and field.leader == leader and (left := (runs - field.n_runs) // n_futures) > 0:
+            near = field.best_first(near)
+            field.run(near[: min(NEAR_BATCH, left)], all_stay=False)
+            near = near[NEAR_BATCH:]
+            note(field.n_runs, runs)
+            field.look()
+        if field.leader == leader:
+            break
+    return field.result()
+
+
+class _Field:
+    """The packages of a race, and what is known of them."""
+
+    def __init__(
+        self,
+        simulate: Simulate,
+        features: np.ndarray,
+        futures: np.ndarray,
+        score: Score,
+        share: np.ndarray,
+        pilot: np.ndarray,
+    ) -> None:
+        """Let the pilot run on all futures."""
+        self._simulate, self._features, self._futures, self._share = simulate, features, futures, share
+        self._score, self._n_pilot = score, len(pilot)
+        first = [simulate(int(future), pilot) for future in futures]
+        self._wait = np.full((len(futures), *first[0].shape[:-1], len(features)), np.nan)
+        self.ran = np.zeros((len(futures), len(features)), dtype=bool)
+        for future, found in zip(futures, first, strict=True):
+            self._wait[future][..., pilot], self.ran[future, pilot] = found, True
+        self.look()
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs were made."""
+        return int(self.ran.sum())
+
+    def look(self) -> None:
+        """Predict what did not run, and compare all packages."""
+        wait, ran = self._wait, self.ran
+        self.whole = np.flatnonzero(ran.all(axis=0))
+        own = self._mean(self._score(wait[..., self.whole]))
+        known = _learnt_from(self.whole, own, ~np.isinf(_rows(wait)[:, self.whole]).any(axis=0), self._n_pilot)
+        self._filled = np.where(ran if wait.ndim == 2 else ran[:, None], wait, _predicted(self._features, known, wait))
+        self._figure = self._mean(self._score(self._filled))
+        self.leader = int(self.whole[self._figure[self.whole].argmin()])
+
+    def _mean(self, scores: np.ndarray) -> np.ndarray:
+        return (self._share[:, None] * scores).mean(axis=0)
+
+    def best_first(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows in the order of what they score or are expected to."""
+        return rows[np.argsort(self._figure[rows], kind="stable")]
+
+    def run(self, new: np.ndarray, all_stay: bool) -> None:
+        """Let packages run on one future after the other; those that are out, unless all stay, get no more runs."""
+        all_stay = all_stay or bool(np.isinf(self._figure[self.leader]))
+        for k, future in enumerate(self._futures):
             if k >= FEWEST_FUTURES and not all_stay:
-                some = futures[:k]
-                new = _still_in(share[some, None] * score(filled[some]), leader, new)
-            wait[future][..., new] = filled[future][..., new] = simulate(int(future), new)
-            ran[future, new] = True
-    others = np.setdiff1d(np.argsort(figure, kind="stable"), whole, assume_unique=True)
-    # By the figure among all packages: a place among those that ran, which are the best, says less.
-    order = np.concatenate([whole[np.argsort(figure[whole], kind="stable")], others])
-    if wait.ndim == 3:
-        wait, filled = wait[:, 0], filled[:, 0]
-    return Race(wait, filled, order, n_runs, figure)
+                some = self._futures[:k]
+                new = _still_in(self._share[some, None] * self._score(self._filled[some]), self.leader, new)
+            self._wait[future][..., new] = self._filled[future][..., new] = self._simulate(int(future), new)
+            self.ran[future, new] = True
+
+    def grow(self, features: np.ndarray) -> None:
+        """Take in packages that follow those that are there."""
+        more = len(features) - self.ran.shape[1]
+        self._features = features
+        self.ran = np.pad(self.ran, ((0, 0), (0, more)))
+        self._wait = np.pad(self._wait, [(0, 0)] * (self._wait.ndim - 1) + [(0, more)], constant_values=np.nan)
+        self.look()
+
+    def result(self) -> Race:
+        """Return what the race gave."""
+        whole, figure, wait, filled = self.whole, self._figure, self._wait, self._filled
+        others = np.setdiff1d(np.argsort(figure, kind="stable"), whole, assume_unique=True)
+        # By the figure among all packages: a place among those that ran, which are the best, says less.
+        order = np.concatenate([whole[np.argsort(figure[whole], kind="stable")], others])
+        if wait.ndim == 3:
+            wait, filled = wait[:, 0], filled[:, 0]
+        return Race(wait, filled, order, self.n_runs, figure)
 
 
 def _rows(wait: np.ndarray) -> np.ndarray:
