@@ -16,12 +16,13 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import PackageRules
-from procure.packages.costs import Costs, total_costs
+from procure.packages.costs import Costs, budget_notes, total_costs, whole_order
 from procure.packages.finance import Lease, cents, years_factor
 from procure.packages.order import OrderLines, study_lines
 from procure.packages.quotes import check_quotes
+from procure.recommender.recommender import recommend
 from procure.reports import report
-from procure.reports.bill import write_bill
+from procure.reports.bill import order_usd, write_bill
 from procure.schemas import JOB
 from procure.settings import validated
 from procure.study import load_study
@@ -217,3 +218,45 @@ def test_a_vendor_that_quotes_nothing_is_named_by_key(tmp_path: Path) -> None:
     study.write_text(wrong, encoding="utf-8")
     done = CliRunner().invoke(app, ["study", "check", str(study)])
     assert done.exit_code == 1 and "costs.lines[2].vendor: no quote has the vendor 'Nobody'" in str(done.exception)
+
+
+@given(
+    tax=st.integers(0, 40),
+    percent=st.integers(0, 20),
+    fixed=st.integers(0, 50_000),
+    budget=st.integers(60_000, 900_000),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_budget_that_is_proposed_leaves_room_for_tax_and_percentages(tax, percent, fixed, budget) -> None:
+    """An order for all of it comes to the real budget, and to no cent more; without either nothing is said."""
+    lines = [{"name": "Installation", "percent": percent}] if percent else []
+    costs = Costs.model_validate({"tax_percent": tax, "lines": lines})
+    notes = budget_notes(PackageRules(budget_usd=budget, fixed_cost_usd=fixed), costs)
+    assert bool(notes) == bool(tax or percent) == costs.beyond_budget
+    if notes and "nothing is left" not in notes[0]:
+        within = Decimal(notes[0].split("packages.budget_usd = ")[1].split(" ")[0].replace("_", ""))
+        servers = within - fixed
+        order = (within + servers * percent / 100) * (100 + tax) / 100
+        assert budget - 2 < order <= budget
+
+
+def test_the_whole_order_on_paper() -> None:
+    """142,740.00 of docs/claims/offers.md."""
+    found = pd.DataFrame([of_ten_nodes()])
+    assert whole_order(found, Costs.model_validate(PAPER)).tolist() == [142_740.0]
+
+
+def test_packages_and_recommend_say_what_tax_adds_to_the_budget(tmp_path: Path) -> None:
+    """As much as the report's own sum of the bill, line by line."""
+    path = tmp_path / "tax.toml"
+    text = f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 40_000\n[[workloads]]\nname = "day"\n'
+    path.write_text(text + "generate = { seed = 1, n_jobs = 40 }\n[costs]\ntax_percent = 60\n")
+    said = CliRunner().invoke(app, ["packages", str(path)])
+    assert "tax of 60 %; with them an order for all of it comes to US$ 64,000.00" in " ".join(said.stderr.split())
+    assert "packages.budget_usd = 25_000.00" in said.stderr
+    run_sweep(load_plan(load_study(path)), "serial")
+    done = recommend(path, k=3, resamples=0)
+    [note] = [one for one in done.notes if one.startswith("budget:")]
+    whole = order_usd(done)
+    assert whole > 40_000 and f"US$ {whole:,.2f}, US$ {whole - 40_000:,.2f} more" in note
+    assert " of the 3 packages of the list is above" in note

@@ -13,6 +13,7 @@ from procure.cli import common
 from procure.cli.human_format import amount, head
 from procure.errors import TableError
 from procure.packages import PackageRules, count_packages, read_quotes, write_packages
+from procure.packages.costs import budget_notes
 from procure.packages.enumerate import MOST_PACKAGES, TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
@@ -202,6 +203,8 @@ def _quotes_and_rules(
         # The study's own rules were checked when it was read.
         with common.bad_option():
             rules = validated(PackageRules, values | given, str(study))
+        for text in budget_notes(rules, loaded.costs):
+            common.note(text)
     for text in price_notes(table) + validity_notes(table, rules):
         common.note(text)
     return table, rules

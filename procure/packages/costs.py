@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -103,6 +104,12 @@ class Costs(Settings):
             )
         return self
 
+    @property
+    def beyond_budget(self) -> bool:
+        """Whether an order may cost more than what is taken off the budget."""
+        lines = any(one.when == "once" and not one.off_budget for one in self.lines)
+        return bool(lines or self.tax_percent or self.cable_usd or (self.switch_usd and self.nodes_per_switch))
+
     def factor(self, part: Part) -> float:
         """Return what US$ 1 of each year of a part of the costs is worth on the first day."""
         return years_factor(self.years, self.interest_percent, self.price_change_percent.get(part, 0.0))
@@ -203,6 +210,47 @@ def total_costs(
         done = load[f"{per_year}_per_year"] * costs.years
         found[name] = found["tco_usd"] / np.where(done > 0, done, np.nan)
     return found[["package_id", *COST_UNITS]]
+
+
+def whole_order(costs_of_packages: pd.DataFrame, costs: Costs) -> np.ndarray:
+    """Return what the whole order of each package comes to, US$ to the cent: all that is paid once, with tax.
+
+    Parameters
+    ----------
+    costs_of_packages
+        From `total_costs`, with rules.
+    costs
+        The prices that it was made with.
+    """
+    found = costs_of_packages
+    once = found[["purchase_usd", "fixed_usd", "network_usd", "tax_usd"]].sum(axis=1).to_numpy(dtype="float64")
+    for line in costs.lines:
+        if line.when == "once" and not line.off_budget:
+            once = once + line_usd(line, found, costs)
+    return cents(once)
+
+
+def budget_notes(rules: PackageRules, costs: Costs) -> list[str]:
+    """Say that tax and percentages come on top of the budget, and which ``budget_usd`` leaves room for them."""
+    lines = [line for line in costs.lines if line.when == "once" and line.percent is not None]
+    percent = math.fsum(line.percent or 0.0 for line in lines) / 100
+    if not costs.tax_percent and not lines:
+        return []
+    named = [f"tax of {costs.tax_percent:g} %"] if costs.tax_percent else []
+    named += [f"{line.percent:g} % for {line.name}" for line in lines]
+    tax, budget, fixed = 1 + costs.tax_percent / 100, rules.budget_usd, rules.fixed_cost_usd
+    whole = (budget + percent * (budget - fixed)) * tax
+    # Rounded down: a cent more would be above the budget.
+    within = math.floor(round((budget / tax + percent * fixed) / (1 + percent) * 100, 6)) / 100
+    rest = [line.name for line in costs.lines if line.per == "rack" and line.when == "once"]
+    rest += ["network"] if costs.switch_usd or costs.cable_usd else []
+    more = f"; besides come {listed(rest)}" if rest else ""
+    if within <= fixed:
+        return [f"costs: not taken off the budget: {listed(named)}; with them nothing is left of it for servers{more}"]
+    return [
+        f"costs: not taken off the budget: {listed(named)}; with them an order for all of it comes to US$ {whole:,.2f}"
+        f"; packages.budget_usd = {within:_.2f} keeps them within it{more}"
+    ]
 
 
 def check_prices(quotes: pd.DataFrame, costs: Costs) -> None:

@@ -11,11 +11,12 @@ import pandas as pd
 from procure.evaluation.ranking import agreement
 from procure.models import Case
 from procure.objectives import Quantity
+from procure.packages.costs import budget_notes, whole_order
 from procure.packages.runnable import count_matrix, jobs_left_out, request_shapes
 from procure.recommender.criteria import MEAN_WAIT, Criteria
 from procure.recommender.values import Model, PackageValues
 from procure.study.plan import Plan
-from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults
+from procure.sweep.results import PUBLISHED, RUNS_ALL, StudyResults, costs_of
 from procure.sweep.store import study_status
 from procure.sweep.trial import about_limits
 from procure.text import be, counted, duration, listed, with_unit
@@ -272,3 +273,29 @@ def about_policies(results: StudyResults, whole: Case, k: int) -> list[str]:
             f"{found.rank_of_first:,} there, where {both.index[found.best]} is best"
         )
     return lines
+
+
+def about_budget(results: StudyResults, rows: np.ndarray) -> list[str]:
+    """Say by how much the whole order of the first package, and of how many of these, is above the budget.
+
+    ``rows`` are of the package table, best first.
+    """
+    study = results.plan.study
+    packages = results.cases[0].packages.iloc[rows]
+    weights = {case.name: case.weight for case in results.cases}
+    whole = whole_order(costs_of(results.plan, packages, weights), study.costs)
+    above = np.round(whole - study.packages.budget_usd, 2)
+    n = int((above > 0).sum())
+    if not n:
+        return []
+    first = (
+        f"that of the first package comes to US$ {whole[0]:,.2f}, US$ {above[0]:,.2f} more"
+        if above[0] > 0
+        else f"not that of the first package, US$ {whole[0]:,.2f}"
+    )
+    which = f"{n:,} of the {len(rows):,} packages of the list" if len(rows) > 1 else "the package"
+    return [
+        f"budget: the whole order (with racks, network, percentages and tax, which turn on it) of {which} is above "
+        f"US$ {study.packages.budget_usd:,.2f}; {first}",
+        *budget_notes(study.packages, study.costs),
+    ]

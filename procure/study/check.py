@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from procure.errors import TableError
 from procure.files import is_file
 from procure.packages import count_packages, read_quotes
-from procure.packages.costs import check_prices
+from procure.packages.costs import budget_notes, check_prices
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
@@ -222,6 +222,7 @@ def study_notes(study: Study) -> list[str]:
     """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
     quotes = study.read_quotes()
     notes = [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
+    notes += budget_notes(study.packages, study.costs)
     existing = study.read_existing_nodes(notes.append)
     notes += [*application_notes(study), *owner_notes(study), *site_notes(study)]
     return notes + study.speed_notes(quotes, existing)
