@@ -182,13 +182,19 @@ class Applications:
         for name in self.study.applications:
             named = self.named(name)
             guessed |= {given: of for of, given in named.items() if plain_processor(of) != plain_processor(given)}
-            without = [one for one in self.processors if one not in named] + self._nameless()
+            known = {*named, self._reference(name)}
+            without = [one for one in self.processors if one not in known] + self._nameless()
             if without:
                 notes.append(f"applications.{name}: no speed on {listed(without)}; there the SPEC number serves")
             notes += self._odd(name)
         if guessed:
             notes.append("applications: taken " + ", ".join(f"{name} for {of}" for name, of in guessed.items()))
         return notes
+
+    def _reference(self, application: str) -> str | None:
+        """Return the quoted processor that an application's speeds are relative to, None where they are to the log."""
+        name = self.study.applications[application].relative_to
+        return None if name is None or self._is_logged(name) else self.find(name, f"{application}.relative_to")
 
     def _nameless(self) -> list[str]:
         return [str(name) for name in self.quotes.loc[self.quotes["processor"].fillna("") == "", "name"]]
