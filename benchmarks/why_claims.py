@@ -81,14 +81,15 @@ def measure_fidelity(arguments: argparse.Namespace) -> None:
         first = 0 if arguments.last is None else max(0, cut - arguments.last)
         early, late = (part.reset_index(drop=True) for part in (jobs.iloc[first:cut], jobs.iloc[cut:]))
         began = time.perf_counter()
-        fitted = fit_site(early, nodes)
+        fitted = fit_site(early, nodes, tz=arguments.tz)
         took = time.perf_counter() - began
         with tempfile.TemporaryDirectory() as folder:
             fitted.write(folder)
             for policy in ("easy", f"rules:site={folder}", f"as-logged:site={folder}"):
                 found = fidelity(late, simulate(late, nodes, policy).schedule)
                 print(name, policy.partition(":")[0], *(f"{one:,.3f}" for one in found), flush=True)
-        print(name, f"fitted in {took:,.0f} s:", "; ".join(fitted.notes), flush=True)
+        kinds = fitted.table.groupby("kind").size().to_dict()
+        print(name, f"fitted in {took:,.0f} s:", kinds, "; ".join(fitted.notes), flush=True)
 
 
 def measure_account(arguments: argparse.Namespace) -> None:
@@ -239,8 +240,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, help="folder of the picture")
     parser.add_argument("--last", type=int, help="learn on so many jobs, the last ones of the first 60 %%")
+    parser.add_argument("--tz", help="the centre's zone, of fidelity")
     parser.add_argument("--seeds", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     measures = {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}
     (measures | {"purchase": measure_purchase})[arguments.what](arguments)
 

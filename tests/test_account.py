@@ -1,6 +1,7 @@
 """The account of waiting: it adds up, equals its slow twin, and finds causes that are known."""
 
 import json
+import tempfile
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,15 @@ from naive_account import CAUSES, naive_account
 
 from procure.account import layout
 from procure.account.account import account_waits
+from procure.account.clock import next_hour, week_second
 from procure.account.layout import lay_out, make_work, started_jobs, with_outages
 from procure.account.rules import closed_hours
 from procure.account.sweep import sweep
+from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
 from procure.run import simulate
 from procure.site.model import Rule, Site
+from procure.site.store import write_site
 from procure.tables import JOB, NODE, check, write
 
 DAY = 86_400
@@ -175,6 +179,31 @@ def test_missing_capacity_is_found():
     assert share(found, "outage") > 0.98
 
 
+@pytest.mark.parametrize(("key", "most"), [("account", 12), ("partition", 6), (None, 4)])
+def test_a_limit_of_an_account_or_a_partition_is_found(key, most):
+    """An account or a partition may run so many jobs at once; the log of users' limits shows none of theirs."""
+    jobs = crowd(2500, every=180)
+    number = jobs["user"].str[1:].astype(int)
+    rng = np.random.default_rng(8)
+    jobs = jobs.assign(account=np.where(number < 3, "lab", "group"), partition=rng.choice(["a", "b", "c", "d"], 2500))
+    name = {"account": "lab", "partition": "b", None: "*"}[key]
+    rule = Rule(kind="limit", subject=f"{key or 'user'} {name} jobs", value=most)
+    nodes = cluster(100)
+    with tempfile.TemporaryDirectory() as folder:
+        write_site(Site(rules=(rule,)), nodes, folder)
+        log = simulate(check(jobs, JOB), nodes, f"rules:site={folder}").schedule
+    found = account_waits(log.drop(columns="node_ids"), nodes)
+    shown = {(one.kind, found.names[one.owner], one.resource, one.value) for one in found.limits}
+    assert found.causes["hours"].sum() > 100
+    if key:
+        assert shown == {(key, name, "jobs", most)}
+        assert {key: name, "resource": "jobs", "value": most}.items() <= found.to_dict()["limits"][0].items()
+        assert f"{key}s inferred" in found.notes[-1]
+    else:
+        assert shown == {("user", f"u{i}", "jobs", most) for i in range(6)}
+    assert share(found, "above_limit") > 0.98
+
+
 def test_closed_hours_are_accounted():
     """Jobs of over four hours that wait for the evening, by a rule of the site."""
     first = 1_600_041_600  # a Monday, 00:00 UTC
@@ -186,6 +215,42 @@ def test_closed_hours_are_accounted():
     assert share(found, "closed_hours") == 1
     short = account_waits(log.assign(requested_time=7000), cluster(100), Site(rules=(rule,)))
     assert share(short, "closed_hours") == 0
+
+
+def test_closed_hours_and_weeks_are_of_the_zone():
+    """Jobs of Sunday night in UTC are of Monday in Tokyo, and wait for the evening there."""
+    first = 1_600_041_600 - 3 * 3600  # a Sunday, 21:00 UTC: Monday, 06:00 in Tokyo
+    jobs = crowd(200).assign(submit_time=first + np.arange(200), requested_time=20_000, cpus_per_node=1)
+    log = check(jobs.assign(start_time=first + 11 * 3600), JOB)
+    rule = Rule(kind="closed_hours", subject="over 14400", value=tuple(range(17)))
+    site = Site(rules=(rule,), tz="Asia/Tokyo")
+    for found in (
+        account_waits(log, cluster(100), site),
+        account_waits(log, cluster(100), site.model_copy(update={"tz": ""}), tz="Asia/Tokyo"),
+    ):
+        assert share(found, "closed_hours") == 1
+        assert found.by_week["week"].tolist() == ["2020-09-14"]
+    there = account_waits(log, cluster(100), site, tz="UTC")
+    assert share(there, "closed_hours") < 1 and there.by_week["week"].tolist() == ["2020-09-07"]
+
+
+@pytest.mark.parametrize("tz", ["", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "America/New_York"])
+def test_the_clock_is_that_of_the_zone(tz):
+    """Hours of the week, when they end and when they begin, as pandas has them, over changes of summer time."""
+    origin = int(pd.Timestamp("2021-03-20 07:13:11").timestamp())
+    clock = make_clock(origin, 400 * DAY, tz)
+    rng = np.random.default_rng(0)
+    edges = np.concatenate([clock.since + step for step in (-1, 0, 1, 1799, 1800)])
+    moments = np.concatenate([rng.integers(0, 400 * DAY, 100), edges[(edges >= 0) & (edges < 400 * DAY)]])
+    local = [pd.Timestamp(origin + int(at), unit="s", tz=tz or "UTC") for at in moments]
+    second, after = (getattr(one, "py_func", one) for one in (week_second, next_hour))
+    said = [one.weekday() * DAY + one.hour * 3600 + one.minute * 60 + one.second for one in local]
+    assert [second(clock, int(at)) for at in moments] == said
+    hours = full_hours(clock, 400 * DAY).tolist()
+    assert set(np.diff(hours)) <= {1800, 3600} and 0 < hours[0] <= 3600
+    for at in moments[moments < hours[-1]].tolist():
+        assert after(clock, at) == next(one for one in hours if one > at)
+    assert (len(clock.since) > 20) == (tz not in ("", "Asia/Kolkata"))
 
 
 def test_pieces_that_are_not_seen_are_a_bound():

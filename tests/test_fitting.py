@@ -1,6 +1,7 @@
 """Rules that a log shows, the learned rest, and the policies that go by them."""
 
 import json
+import tempfile
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from procure.run import simulate
 from procure.site.model import Rule, Site
 from procure.site.store import read_site, write_site
 from procure.tables import JOB, NODE, check, write
+from procure.workload.clock import to_local
 
 DAY = 86_400
 MONDAY = 1_600_041_600
@@ -79,12 +81,15 @@ def test_policy_rules_equals_its_slow_twin(tmp_path):
     """EASY with pauses, a limit and closed hours, second by second."""
     rng = np.random.default_rng(4)
     jobs = log_of(60, span=3000).assign(n_nodes=rng.choice([1, 2, 4], 60))
+    jobs = jobs.assign(account=rng.choice(["a", "b"], 60), partition=rng.choice(["p", "q", ""], 60))
     jobs = check(jobs.assign(run_time=rng.integers(1, 400, 60), requested_time=rng.choice([400, 1000], 60)), JOB)
     closed = Rule(kind="closed_hours", subject="over 900", value=(0,))
     rules = (
         Rule(kind="pause", value=7),
         Rule(kind="pause", subject="user u1", value=90),
         Rule(kind="limit", subject="user u2 jobs", value=1),
+        Rule(kind="limit", subject="account a cpus", value=4),
+        Rule(kind="limit", subject="partition * jobs", value=3),
         closed,
     )
     write_site(Site(rules=rules), nodes_of(6), tmp_path)
@@ -93,18 +98,62 @@ def test_policy_rules_equals_its_slow_twin(tmp_path):
     origin = int(jobs["submit_time"].min())
 
     def held(row, now, rows):
-        mine = [r for r in rows if r["user"] == row["user"] and r["start"] is not None]
-        running = [r for r in mine if r["start"] <= now < r["start"] + r["run_time"]]
+        started = [r for r in rows if r["start"] is not None and r["start"] <= now < r["start"] + r["run_time"]]
+        user, lab, part = ([r for r in started if r[k] == row[k]] for k in ("user", "account", "partition"))
         pause = 90 if row["user"] == "u1" else 7
         hour = (origin + now - MONDAY) // 3600 % 168
         return (
             now < row["submit_time"] + pause
-            or (row["user"] == "u2" and len(running) >= 1)
+            or (row["user"] == "u2" and len(user) >= 1)
+            or (row["account"] == "a" and lab and sum(r["n_nodes"] for r in [*lab, row]) > 4)
+            or (row["partition"] and len(part) >= 3)
             or (row["requested_time"] > 900 and hour == 0)
         )
 
     own = jobs.assign(submit_time=jobs["submit_time"] - origin)
     assert (ran["start_time"] - origin).tolist() == naive_easy(own, 6, held)
+
+
+@pytest.mark.slow
+def test_a_limit_of_a_partition_is_fitted():
+    """Kept as a line with its evidence where the log has it, with the number that it has."""
+    jobs, nodes = log_of(1500, seed=3, span=9 * DAY), nodes_of(40)
+    rng = np.random.default_rng(3)
+    jobs = jobs.assign(n_nodes=1, run_time=3000, requested_time=3600, partition=rng.choice(["p", "q"], 1500))
+    jobs = check(jobs, JOB)
+    with tempfile.TemporaryDirectory() as folder:
+        rule = Rule(kind="limit", subject="partition q cpus", value=3)
+        write_site(Site(rules=(rule,)), nodes, folder)
+        log = simulate(jobs, nodes, f"rules:site={folder}").schedule
+    assert (log["start_time"] - log["submit_time"]).mean() > 600
+    found = fit_site(log, nodes)
+    (limit,) = [one for one in found.site.rules if one.kind == "limit"]
+    assert limit.subject.startswith("partition q ") and limit.value == 3 and "by chance" in limit.evidence
+
+
+def test_closed_hours_follow_the_clock_of_the_centre(tmp_path):
+    """Policy `rules` by the hours of Berlin, on the Sunday on which its clocks go forward, second by second."""
+    rng = np.random.default_rng(5)
+    first = int(pd.Timestamp("2021-03-27 23:40", tz="Europe/Berlin").timestamp())
+    jobs = log_of(40, span=4 * 3600)
+    jobs = jobs.assign(submit_time=jobs["submit_time"] - jobs["submit_time"].min() + first, start_time=pd.NA)
+    jobs = check(jobs.assign(run_time=rng.integers(1, 400, 40), requested_time=rng.choice([400, 1000], 40)), JOB)
+    closed = Rule(kind="closed_hours", subject="over 900", value=(6 * 24 + 1, 6 * 24 + 3))
+    starts = {}
+    for tz in ("Europe/Berlin", ""):
+        write_site(Site(rules=(closed,), tz=tz), nodes_of(4), tmp_path)
+        ran = simulate(jobs, nodes_of(4), f"rules:site={tmp_path}").schedule
+        starts[tz] = (ran["start_time"] - first).tolist()
+        hours = [
+            (one.weekday(), one.hour)
+            for one in pd.date_range(pd.Timestamp(first, unit="s", tz=tz or "UTC"), periods=8 * 60, freq="min")
+        ]
+
+        def held(row, now, rows, hours=hours):
+            return row["requested_time"] > 900 and hours[now // 60] in ((6, 1), (6, 3))
+
+        assert starts[tz] == naive_easy(jobs.assign(submit_time=jobs["submit_time"] - first), 4, held)
+    assert starts["Europe/Berlin"] != starts[""]
 
 
 def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
@@ -155,6 +204,25 @@ def test_fit_finds_what_holds_and_the_rest_follows_the_log(tmp_path, procure):
     assert fidelity(late, again) == easy
 
 
+def test_site_check_says_how_often_the_rest_left_what_it_has_seen(tmp_path, procure):
+    """Of jobs of the log that was learnt from none, of jobs that ask for more than any of it all."""
+    jobs, nodes = log_of(300), nodes_of(60)
+    rest = learn_rest(started_jobs(jobs), 60, waits_of(started_jobs(jobs)), 1.0)
+    wide = rest._replace(low=np.full(len(FEATURES), -np.inf), high=np.full(len(FEATURES), np.inf))
+    large = jobs["n_nodes"].to_numpy() == 3
+    high = wide.high.copy()
+    high[FEATURES.index("share_of_cpus")] = 2.5 / 60
+    write(jobs, tmp_path / "log.parquet")
+    write_site(Site(), nodes, tmp_path)
+    for one, share in ((wide, 0.0), (wide._replace(high=high), large.mean())):
+        write_rest(one, tmp_path)
+        code, out, err = procure("site", "check", tmp_path, "--jobs", tmp_path / "log.parquet", "--format", "json")
+        assert code == 0 and f"as-logged: the holds of {share:.1%} of the jobs" in err
+        rows = {(row["policy"], row["class"]): row["share_beyond"] for row in json.loads(out)}
+        assert rows["as-logged", "all"] == pytest.approx(share) and rows["rules", "all"] is None
+    assert 0.1 < large.mean() < 0.9
+
+
 @pytest.mark.slow
 def test_where_nothing_helps_the_policies_are_easy():
     """A log that EASY made shows no rule that brings a replay closer."""
@@ -187,10 +255,58 @@ def test_closed_hours_are_found():
     evening = submit // DAY * DAY + 17 * 3600 + rng.integers(0, 7200, 2000)
     evening = np.where(evening > submit, evening, evening + DAY)
     start = np.where(requested > 4 * 3600, evening, submit + rng.integers(700, 4000, 2000))
-    found = {one.longer: one for one in infer_windows(requested, submit, start, 0)}
+    found = {one.longer: one for one in infer_windows(requested, submit, start)}
     assert not set(found[4 * 3600].hours) & {17, 18} and len(found[4 * 3600].hours) >= 12
     even = submit + rng.integers(700, 4000, 2000)
-    assert infer_windows(requested, submit, even, 0) == []
+    assert infer_windows(requested, submit, even) == []
+
+
+def test_closed_hours_are_found_by_the_clock_of_the_centre():
+    """Long jobs start from 17 to 19 o'clock in Berlin, summer and winter: its clock shows these hours, UTC others."""
+    rng = np.random.default_rng(1)
+    submit = np.sort(rng.integers(MONDAY, MONDAY + 120 * DAY, 2000))  # from September on
+    local = pd.to_datetime(submit, unit="s", utc=True).tz_convert("Europe/Berlin")
+    five = (local.normalize() + pd.Timedelta(hours=17)).as_unit("s").asi8
+    evening = five + rng.integers(0, 7200, 2000)
+    start = np.where(evening > submit, evening, evening + DAY)
+    requested = np.full(2000, 5 * 3600)
+    open_hours = {}
+    for tz in ("Europe/Berlin", None):
+        found = infer_windows(requested, to_local(submit, tz), to_local(start, tz))
+        open_hours[tz] = set(range(24)) - set(found[-1].hours)
+    assert open_hours["Europe/Berlin"] == {17, 18}
+    assert open_hours[None] >= {16, 17} and open_hours[None] != {17, 18}
+
+
+@pytest.mark.slow
+def test_the_zone_of_a_fit_stands_in_the_site(tmp_path, procure):
+    """It is written, and the next fit to that site takes it from there."""
+    write(log_of(600, span=5 * DAY), tmp_path / "log.parquet")
+    write(nodes_of(60), tmp_path / "nodes.csv")
+    code, _, _ = procure(
+        *("site", "fit", tmp_path / "log.parquet", "--nodes", tmp_path / "nodes.csv"),
+        *("--tz", "Europe/Berlin", "--out", tmp_path / "site"),
+    )
+    assert code == 0 and read_site(tmp_path / "site").rules.tz == "Europe/Berlin"
+    code, _, _ = procure(
+        "site", "fit", tmp_path / "log.parquet", "--site", tmp_path / "site", "--out", tmp_path / "again"
+    )
+    assert code == 0 and read_site(tmp_path / "again").rules.tz == "Europe/Berlin"
+
+
+def test_a_zone_that_is_unknown_or_of_a_log_without_dates_is_refused(tmp_path, procure):
+    """One line, and exit code 2."""
+    jobs = log_of(300)
+    write(nodes_of(60), tmp_path / "nodes.csv")
+    dateless = jobs.assign(submit_time=jobs["submit_time"] - MONDAY, start_time=jobs["start_time"] - MONDAY)
+    write(check(dateless, JOB), tmp_path / "log.parquet")
+    files = (tmp_path / "log.parquet", "--nodes", tmp_path / "nodes.csv")
+    for name, says in (("Europe/Berln", "unknown time zone"), ("Europe/Berlin", "no dates")):
+        for command in (("fit", *files, "--out", tmp_path / "site"), ("why", *files)):
+            code, _, err = procure("site", *command, "--tz", name)
+            assert code == 2 and says in err and "Traceback" not in err
+    with pytest.raises(ValueError, match="unknown time zone"):
+        Site(tz="Europe/Berln")
 
 
 def test_fidelity():

@@ -29,12 +29,15 @@ from procure.account.sweep import (
     Work,
     sweep,
 )
+from procure.account.zones import make_clock
+from procure.errors import ArgumentError
 from procure.schemas import CLASSES, JOB, NODE
 from procure.site.model import Site
 from procure.site.store import node_list
 from procure.tables import as_table
 from procure.text import Shown, counted
 from procure.workload.classes import class_of
+from procure.workload.clock import has_dates, local_times, zone
 
 SAID = {
     "not_eligible": "not eligible (dependency, begin time, hold)",
@@ -138,7 +141,7 @@ class Account(Shown):
             "by_group": self.by_group.to_dict(orient="records"),
             "by_week": self.by_week.to_dict(orient="records"),
             "limits": [
-                {"user": self.names[one.owner], "resource": one.resource, "value": one.value,
+                {one.kind: self.names[one.owner], "resource": one.resource, "value": one.value,
                  "n_jobs": one.n_jobs, "share": one.share, "chance": one.chance}
                 for one in self.limits
             ],
@@ -155,6 +158,7 @@ def account_waits(
     site: Site | None = None,
     *,
     infer: bool = True,
+    tz: str | None = None,
 ) -> Account:
     """Account for every hour that the jobs of a log waited.
 
@@ -175,11 +179,14 @@ def account_waits(
         Rules that are known: partitions, and the inferred ``rules`` that an administrator left standing.
     infer
         Infer limits, outages and the pause from the log; what the site knows comes first.
+    tz
+        IANA zone of weeks and closed hours; None = the site's, else UTC.
 
     Raises
     ------
     TableError
-        No job has a start; there are jobs of several clusters; the nodes do not hold what ran on them.
+        No job has a start; there are jobs of several clusters; the nodes do not hold what ran on them; a zone of a log
+        without dates.
 
     Examples
     --------
@@ -191,7 +198,11 @@ def account_waits(
     """
     log = started_jobs(as_table(jobs, JOB))
     table = None if nodes is None else as_table(nodes, NODE)
-    laid = _with_rules(lay_out(log, table, _partitions(site, table)), site)
+    local = zone_of(log, tz, site)
+    laid = lay_out(log, table, _partitions(site, table))
+    submit = laid.log.submit
+    clock = make_clock(int(log["submit_time"].iloc[0]), int(submit[-1]), local)
+    laid = _with_rules(laid._replace(centre=laid.centre._replace(clock=clock)), site)
     limits: list[Limit] = []
     outages: list[Outage] = []
     if infer:
@@ -200,15 +211,32 @@ def account_waits(
             columns = (np.array(column) for column in list(zip(*outages, strict=True))[:4])
             node, cpus, begin, end = columns
             laid = with_outages(laid, node, cpus, begin, end)
-        first = _pass(laid)
-        with_room = first.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
-        limits = infer_limits(laid, first.beside, first.kept, with_room)
-        laid = _with_limits(laid, limits)
+        work = _pass(laid)
+        for kind in range(len(OWNERS)):  # what the limits of users explain shows no limit of their account
+            with_room = work.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
+            found = infer_limits(laid, kind, work.beside, work.kept, with_room)
+            if found:
+                limits, laid = [*limits, *found], _with_limits(laid, found)
+                work = _pass(laid)
         if not laid.centre.pause.any():
-            work = _pass(laid) if limits else first
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
             laid = laid._replace(centre=laid.centre._replace(pause=pause))
-    return _summed(laid, _pass(laid), limits, outages)
+    return _summed(laid, _pass(laid), limits, outages, local)
+
+
+def zone_of(jobs: pd.DataFrame, tz: str | None, site: Site | None) -> str:
+    """Return the zone by which hours and weeks are counted: the one that is given, else the site's; empty = UTC.
+
+    Raises
+    ------
+    TableError
+        It is unknown; or one is given for a log that has no dates.
+    """
+    dated = has_dates(jobs)
+    if tz and not dated:
+        raise ArgumentError("tz", "the log has no dates: its times are seconds of its own clock, in no zone")
+    local = tz or (site.tz if site is not None and dated else "")
+    return zone(local).key if local else ""
 
 
 def _pass(laid: Laid) -> Work:
@@ -250,7 +278,7 @@ def _with_rules(laid: Laid, site: Site | None) -> Laid:
     return with_hours(laid, lengths, closed) if closed.any() else laid
 
 
-def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) -> Account:
+def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage], tz: str) -> Account:
     jobs, seconds = laid.jobs, work.seconds
     lower, upper = work.lower.copy(), work.upper.copy()
     total = int(seconds.sum())
@@ -264,7 +292,8 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         notes.append("what was free in pieces too small for a job cannot be told from what is unexplained")
     if limits:
         notes.append(
-            f"{counted(len(limits), 'limit')} of users inferred: the most that ran while the next job waited with room"
+            f"{counted(len(limits), 'limit')} of {_kinds_of(limits)} inferred: the most that ran while the next job "
+            "waited with room"
         )
     if outages:
         days = sum(one.end - one.begin for one in outages) / 86_400
@@ -282,7 +311,7 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         (jobs[name] for name in ("account", "user") if name in jobs and len(jobs[name].unique()) > 1),
         pd.Series("", index=jobs.index),
     )
-    submitted = pd.to_datetime(jobs["submit_time"].astype("int64"), unit="s")
+    submitted = pd.Series(local_times(jobs["submit_time"].to_numpy(np.int64), tz or None), index=jobs.index)
     week = submitted.dt.to_period("W").dt.start_time.dt.strftime("%Y-%m-%d")
     classes = pd.Series(np.array(CLASSES, object)[class_of(jobs)], index=jobs.index)
     by_group = _by(group.astype(str), "group", seconds).sort_values("hours", ascending=False, kind="stable")
@@ -299,6 +328,12 @@ def _summed(laid: Laid, work: Work, limits: list[Limit], outages: list[Outage]) 
         names=laid.names,
         notes=tuple(notes),
     )
+
+
+def _kinds_of(limits: list[Limit]) -> str:
+    """Return of whom limits are: users, accounts, partitions."""
+    names = [f"{kind}s" for kind in OWNERS if any(one.kind == kind for one in limits)]
+    return " and ".join(names)
 
 
 def _by(key: pd.Series, name: str, seconds: np.ndarray) -> pd.DataFrame:

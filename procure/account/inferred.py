@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from procure.account.layout import Laid, Levels, levels
+from procure.account.layout import OWNERS, Laid, Levels, levels
 from procure.account.sweep import ELIGIBLE_NOW, ENDED, PAUSE, STARTED, SUBMITTED, UNEXPLAINED
 
 LEAST_JOBS = 8
@@ -19,7 +19,7 @@ LEAST_SHARE = 0.6
 CHANCE = 1e-4
 """Most probability that chance alone kept as many of an owner's waiting jobs at its most."""
 MOST_BASE = 0.9
-"""A user who is always at its most may be so by a limit: the level alone explains no more than this share."""
+"""An owner who is always at its most may be so by a limit: the level alone explains no more than this share."""
 SHORT_WAIT = 1800
 """s; a wait without another cause that is longer is no pause of the scheduler."""
 DAY = 86_400
@@ -37,6 +37,7 @@ class Limit(NamedTuple):
     n_with_room: int  # that waited with room
     share: float  # of the time that the owner's next job waited with room
     chance: float  # that as many were at the most by chance
+    kind: str  # of `procure.account.layout.OWNERS`
 
 
 class Outage(NamedTuple):
@@ -57,52 +58,54 @@ def _time_at_most(some: Levels, most: np.ndarray) -> np.ndarray:
     return full / np.maximum(running, 1)
 
 
-def infer_limits(laid: Laid, beside: np.ndarray, kept: np.ndarray, with_room: np.ndarray) -> list[Limit]:
-    """Infer the limits of users from a pass that knew none.
+def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, with_room: np.ndarray) -> list[Limit]:
+    """Infer the limits of users, accounts or partitions from a pass that knew none of these.
 
-    A user is limited where it spent its waiting with room at the most that it ever ran, in more of its jobs than the
+    An owner is limited where it spent its waiting with room at the most that it ever ran, in more of its jobs than the
     share of time at that level lets expect.
 
     Parameters
     ----------
     laid
         The log.
+    kind
+        Which of `procure.account.layout.OWNERS`.
     beside, kept
         As in `procure.account.sweep.Work`.
     with_room
         int64[n_jobs], s that each job waited with room.
     """
     log, centre = laid.log, laid.centre
-    user = log.owner[0]
-    if not (user >= 0).any():
+    owners = log.owner[kind]
+    if not (owners >= 0).any():
         return []
     n = len(laid.names)
-    longer = (with_room > SHORT_WAIT) & (user >= 0)
-    n_room = np.bincount(user[longer], minlength=n)
+    longer = (with_room > SHORT_WAIT) & (owners >= 0)
+    n_room = np.bincount(owners[longer], minlength=n)
     found: list[Limit] = []
     for column, (resource, most, amount) in enumerate(
         (
-            ("jobs", centre.peak_jobs, np.ones(len(user), np.int64)),
+            ("jobs", centre.peak_jobs, np.ones(len(owners), np.int64)),
             ("cpus", centre.peak_cpus, log.cpus),
         )
     ):
-        at_most = longer & (kept[:, column] > LEAST_SHARE * with_room) & (kept[:, column] > 0)
-        n_at = np.bincount(user[at_most], minlength=n)
+        at_most = longer & (kept[kind, :, column] > LEAST_SHARE * with_room) & (kept[kind, :, column] > 0)
+        n_at = np.bincount(owners[at_most], minlength=n)
         share = beside[1 + column] / np.maximum(beside[0], 1)
-        base = np.minimum(_time_at_most(levels(log.start, log.end, user, amount), most), MOST_BASE)
+        base = np.minimum(_time_at_most(levels(log.start, log.end, owners, amount), most), MOST_BASE)
         # Jobs of one hour wait together, so hours are counted, not jobs.
-        hours = pd.Series(log.submit[longer] // 3600).groupby(user[longer]).nunique().reindex(range(n), fill_value=0)
+        hours = pd.Series(log.submit[longer] // 3600).groupby(owners[longer]).nunique().reindex(range(n), fill_value=0)
         n_apart = hours.to_numpy(np.int64)
         chance = binom.sf(n_apart * n_at // np.maximum(n_room, 1) - 1, np.maximum(n_apart, 1), base)
         for owner in np.flatnonzero((n_at >= LEAST_JOBS) & (share >= LEAST_SHARE) & (chance < CHANCE)):
             found.append(
                 Limit(
                     int(owner), resource, int(most[owner]), int(n_at[owner]), int(n_room[owner]),
-                    float(share[owner]), float(chance[owner]),
+                    float(share[owner]), float(chance[owner]), OWNERS[kind],
                 )
             )  # fmt: skip
     best: dict[int, Limit] = {}
-    for one in found:  # one limit of a user: the one that explains more, jobs where both do
+    for one in found:  # one limit of an owner: the one that explains more, jobs where both do
         if one.owner not in best or one.share > best[one.owner].share:
             best[one.owner] = one
     return [best[owner] for owner in sorted(best)]

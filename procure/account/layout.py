@@ -22,12 +22,11 @@ from procure.account.sweep import (
     Log,
     Work,
 )
+from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
 from procure.workload.gpu_models import gpu_types
 
 OWNERS = ("user", "account", "partition")
-WEEK, THURSDAY = 604_800, 259_200
-"""s in a week, and from Monday to the first moment of Unix time, a Thursday."""
 OVERBOOKED = 0.05
 """Share of the CPU-time of a log that may not fit its nodes before the nodes are refused."""
 EXCEEDED = 0.02
@@ -370,7 +369,7 @@ def lay_out(jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str
         peak_jobs=peaks[0],
         peak_cpus=peaks[1],
         closed=np.zeros((len(LENGTHS) + 1, 168), bool),
-        first_hour=(origin + THURSDAY) % WEEK,
+        clock=make_clock(origin, int(times[0][-1])),
         pause=np.zeros(n, np.int64),
     )
     largest = jobs["cpus_per_node"].max() if nodes is None else nodes["cpus"].max()
@@ -418,7 +417,7 @@ def with_outages(laid: Laid, node: np.ndarray, cpus: np.ndarray, begin: np.ndarr
 def with_hours(laid: Laid, lengths: np.ndarray, closed: np.ndarray) -> Laid:
     """Close hours of the week to classes of requested time that end at ``lengths``; each full hour becomes an event."""
     last = int(laid.log.event_at[-1])
-    ticks = np.arange(3600 - laid.centre.first_hour % 3600, last, 3600)
+    ticks = full_hours(laid.centre.clock, last)
     zero = np.zeros(len(ticks), np.int64)
     length = np.searchsorted(lengths, laid.log.limit).astype(np.int64)
     log = with_events(laid.log, ticks, zero + TICK, zero)._replace(length=length)
@@ -449,5 +448,5 @@ def make_work(laid: Laid) -> Work:
         upper=np.zeros(len(CAUSES), np.int64),
         seen=np.full(n_owners, -1, np.int64),
         beside=np.zeros((3, n_owners), np.int64),
-        kept=np.zeros((n, 2), np.int64),
+        kept=np.zeros((len(OWNERS), n, 2), np.int64),
     )

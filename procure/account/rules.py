@@ -17,7 +17,7 @@ def number(value: object) -> float:
 
 
 def closed_hours(rules: Iterable[Rule]) -> tuple[np.ndarray, np.ndarray]:
-    """Return which hours of the week, UTC, are closed to which jobs; the subject of a rule is ``over S``, or empty.
+    """Return which hours of the local week are closed to which jobs; the subject of a rule is ``over S``, or empty.
 
     Returns
     -------

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from procure.account.clock import Clock, week_second
 from procure.simulator.kernel import kernel, part
 
 CAUSES = (
@@ -67,8 +68,8 @@ class Centre(NamedTuple):
     max_cpus: np.ndarray  # int64[n_owners]
     peak_jobs: np.ndarray  # int64[n_owners], the most that ran at once
     peak_cpus: np.ndarray  # int64[n_owners]
-    closed: np.ndarray  # bool[n_classes, 168], by hour of the week, UTC, from Monday
-    first_hour: int  # s, the first submission after the beginning of a week
+    closed: np.ndarray  # bool[n_classes, 168], by hour of the local week, from Monday
+    clock: Clock
     pause: np.ndarray  # int64[n_jobs], s
 
 
@@ -91,9 +92,9 @@ class Work(NamedTuple):
     seconds: np.ndarray  # int64[n, n_causes], the result
     lower: np.ndarray  # int64[n_causes], s for which no other cause would do
     upper: np.ndarray  # int64[n_causes], s for which it would do
-    seen: np.ndarray  # int64[n_owners], the stretch in which a user's next job was looked at
+    seen: np.ndarray  # int64[n_owners], the stretch in which an owner's next job was looked at
     beside: np.ndarray  # int64[3, n_owners], s with room for the next job: all; at the most jobs; the most CPUs
-    kept: np.ndarray  # int64[n, 2], s that a job waited so: at its user's most jobs, CPUs
+    kept: np.ndarray  # int64[3, n, 2], s that a job waited so: at the most jobs, CPUs of its user, account, partition
 
 
 @part
@@ -216,7 +217,7 @@ def _causes(log, groups, centre, work, job, now):
         found |= 1 << GPUS
     elif work.fitting[3, group] < n:
         found |= 1 << OUTAGE
-    hour = ((centre.first_hour + now) // 3600) % 168
+    hour = week_second(centre.clock, now) // 3600
     if centre.closed[log.length[job], hour]:
         found |= 1 << CLOSED
     return found
@@ -244,19 +245,20 @@ def _shadow(log, groups, work, head):
 
 @part
 def _beside(log, centre, work, job, dt, stamp):
-    """Note at what levels of its user a job waits with room, and once per user how long that lasts."""
-    owner = log.owner[0, job]
-    if owner < 0:
-        return
-    at_jobs = work.jobs_of[owner] >= centre.peak_jobs[owner]
-    at_cpus = work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
-    work.kept[job, 0] += dt if at_jobs else 0
-    work.kept[job, 1] += dt if at_cpus else 0
-    if work.seen[owner] != stamp:
-        work.seen[owner] = stamp
-        work.beside[0, owner] += dt
-        work.beside[1, owner] += dt if at_jobs else 0
-        work.beside[2, owner] += dt if at_cpus else 0
+    """Note at what levels of its owners a job waits with room, and once per owner how long that lasts."""
+    for kind in range(log.owner.shape[0]):
+        owner = log.owner[kind, job]
+        if owner < 0:
+            continue
+        at_jobs = work.jobs_of[owner] >= centre.peak_jobs[owner]
+        at_cpus = work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
+        work.kept[kind, job, 0] += dt if at_jobs else 0
+        work.kept[kind, job, 1] += dt if at_cpus else 0
+        if work.seen[owner] != stamp:
+            work.seen[owner] = stamp
+            work.beside[0, owner] += dt
+            work.beside[1, owner] += dt if at_jobs else 0
+            work.beside[2, owner] += dt if at_cpus else 0
 
 
 @part
@@ -300,7 +302,7 @@ def _account(log, groups, centre, work, now, dt, stamp):
                 found |= 1 << RESERVED
         if head < 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
             head = job
-        if (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
+        if (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
             _beside(log, centre, work, job, dt, stamp)
         _book(centre, work, job, found, dt)
         job = work.following[job]

@@ -147,6 +147,11 @@ def check(
         common.note_rejections(label, run.schedule, nodes)
         checks.append(site_check(table, run, name))
     checked = pd.concat(checks, ignore_index=True)
+    for row in checked[(checked["class"] == "all") & checked["share_beyond"].notna()].itertuples():
+        common.note(
+            f"{row.policy}: the holds of {row.share_beyond:.1%} of the jobs were predicted outside the range that was "
+            "learnt from, as at its edge"
+        )
     if output is common.Format.JSON:
         common.print_json(checked.to_dict(orient="records"))
         return

@@ -22,6 +22,9 @@ def fit(
     site: Annotated[
         Path | None, typer.Option(help="A site folder whose rules are known; inferred ones are added.")
     ] = None,
+    tz: Annotated[
+        str | None, common.zone_option("The centre's zone, by which hours close. [default: the site's, else UTC]")
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Infer from a log the rules under which its jobs started, and learn what no rule explains.
@@ -30,7 +33,7 @@ def fit(
     [[rules]] of site.toml with its evidence; strike it out to ignore it. `procure site check` says how far off it is.
 
     Examples:
-    procure site fit jobs.parquet --nodes nodes.csv --out site/
+    procure site fit jobs.parquet --nodes nodes.csv --tz Europe/Stockholm --out site/
     procure site check site/ --jobs later.parquet
     """
     table = common.read_job_table(jobs)
@@ -38,7 +41,7 @@ def fit(
     if nodes is None and folder is None:
         raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
     system = read(nodes, NODE) if nodes is not None else folder.nodes  # type: ignore[union-attr]
-    found = fit_site(table, system, None if folder is None else folder.rules)
+    found = fit_site(table, system, None if folder is None else folder.rules, tz=tz)
     common.note(f"written to {found.write(out)}; next: procure site check {out} --jobs LATER")
     common.show(found, output)
     if output is common.Format.TABLE:

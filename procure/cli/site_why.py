@@ -26,6 +26,9 @@ def why(
     infer: Annotated[
         bool, typer.Option("--infer/--known-only", help="Infer limits, outages and the pause from the log.")
     ] = True,
+    tz: Annotated[
+        str | None, common.zone_option("Zone of weeks and closed hours. [default: the site's, else UTC]")
+    ] = None,
     out: Annotated[Path | None, typer.Option(callback=common.in_folder, help=f"A picture: {', '.join(KINDS)}.")] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
@@ -48,7 +51,7 @@ def why(
         system = None if folder is None else folder.nodes
     if len(table) and table["submit_time"].max() - table["submit_time"].min() < SHORT:
         common.note(f"careful: {jobs.name} is shorter than four days: limits and outages may go unseen")
-    found = account_waits(table, system, None if folder is None else folder.rules, infer=infer)
+    found = account_waits(table, system, None if folder is None else folder.rules, infer=infer, tz=tz)
     if out is not None:
         common.note(f"picture written to {picture(found, out)}")
     common.show(found, output)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.account import Account, account_waits
-from procure.account.layout import OWNERS, started_jobs
+from procure.account.account import Account, account_waits, zone_of
+from procure.account.layout import started_jobs
 from procure.account.sweep import CLOSED, ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
 from procure.errors import TableError
 from procure.fitting.fidelity import Fidelity, fidelity
@@ -27,6 +27,7 @@ from procure.site.model import Rule, Site
 from procure.site.store import write_site
 from procure.tables import as_table
 from procure.text import Shown, counted
+from procure.workload.clock import to_local
 
 SHORTEST = 4 * 86_400
 """s; a shorter log shows no rule that goes by days, and has no part to try a rule on."""
@@ -50,6 +51,14 @@ class _Learnt(NamedTuple):
 
     rules: tuple[Rule, ...]
     rest: Rest
+
+
+class _Seen(NamedTuple):
+    """What rules are inferred from."""
+
+    log: pd.DataFrame
+    account: Account
+    tz: str
 
 
 class _Options(NamedTuple):
@@ -110,10 +119,17 @@ class Fitted(Shown):
         return path
 
 
-def fit_site(jobs: pd.DataFrame | str | Path, nodes: pd.DataFrame | str | Path, site: Site | None = None) -> Fitted:
+def fit_site(
+    jobs: pd.DataFrame | str | Path,
+    nodes: pd.DataFrame | str | Path,
+    site: Site | None = None,
+    *,
+    tz: str | None = None,
+) -> Fitted:
     """Infer from a log the rules under which its jobs started, and learn what no rule explains.
 
-    Rules are pauses (of all, of partitions, of users), limits of users and closed hours; the rest is a hold that
+    Rules are pauses (of all, of partitions, accounts and users), limits of users, accounts and partitions, and closed
+    hours; the rest is a hold that
     boosted trees predict of each job as it is submitted. Both are learnt on the first part of the log, twice, and
     tried by replaying the part that follows from an empty system: a rule is kept if the mean over mean error,
     distance and rank correlation comes closer to the log than without it, and none of the three is further than
@@ -127,11 +143,14 @@ def fit_site(jobs: pd.DataFrame | str | Path, nodes: pd.DataFrame | str | Path, 
         Node table.
     site
         Known rules, to which the inferred ones are added; inferred ones of before are replaced.
+    tz
+        IANA zone by whose clock hours close, which the site's rules then state; None = the site's, else UTC.
 
     Raises
     ------
     TableError
-        No start times, too short a log, several clusters, or nodes that do not hold what ran on them.
+        No start times, too short a log, several clusters, nodes that do not hold what ran on them, or a zone of a log
+        without dates.
 
     Examples
     --------
@@ -150,20 +169,23 @@ def fit_site(jobs: pd.DataFrame | str | Path, nodes: pd.DataFrame | str | Path, 
             f"the log has {counted(len(log), 'job')} submitted within {span / 86_400:.1f} days; rules are inferred "
             f"from at least {FEWEST} jobs and {SHORTEST // 86_400} days"
         )
+    known = site or Site()
+    known = known.model_copy(update={"tz": zone_of(log, tz, known) or known.tz})
     with tempfile.TemporaryDirectory() as folder:
-        return _fit(log, system, site or Site(), Path(folder))
+        return _fit(log, system, known, Path(folder))
 
 
 def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> Fitted:
-    account = account_waits(log, system)
+    tz = zone_of(log, None, site)
     parts = [(log.iloc[: int(a * len(log))], log.iloc[int(a * len(log)) : int(b * len(log))]) for a, b in FOLDS]
     parts = [tuple(part.reset_index(drop=True) for part in pair) for pair in parts]  # type: ignore[misc]
-    accounts = [account_waits(first, system) for first, _ in parts]
+    firsts = [_Seen(first, account_waits(first, system), tz) for first, _ in parts]
+    whole = _Seen(log, account_waits(log, system), tz)
 
     def tried(learnt: Sequence[_Learnt], policy: str) -> list[Fidelity]:
         found = []
         for one, (_, later) in zip(learnt, parts, strict=True):
-            write_site(Site(rules=one.rules), system, folder)
+            write_site(Site(rules=one.rules, tz=tz), system, folder)
             write_rest(one.rest, folder)
             label = policy if policy == "easy" else f"{policy}:site={folder.as_posix()}"
             found.append(fidelity(later, simulate(later, system, label).schedule))
@@ -175,17 +197,16 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     best, seen = 1.0, easy
     for kind, infer in _KINDS.items():
         with step(f"trying rules: {kind}"):
-            some = [_rules([*kinds, kind], first, one) for (first, _), one in zip(parts, accounts, strict=True)]
-            if not any(infer(first, one) for (first, _), one in zip(parts, accounts, strict=True)):
+            if not any(infer(first) for first in firsts):
                 continue
-            found = tried([_Learnt(one, no_rest()) for one in some], "rules")
+            found = tried([_Learnt(_rules([*kinds, kind], first), no_rest()) for first in firsts], "rules")
             score = _score(found, easy)
             if score < best * (1 - GAIN) and _no_worse(found, easy):
                 kinds, best, seen = [*kinds, kind], score, found
     held = [kind for kind in kinds if not kind.startswith("pause")]
-    options, rested = _choose_rest(parts, accounts, system, held, easy, seen, tried)
-    rules = _rules(kinds, log, account)
-    rest = no_rest() if options is None else _learn(log, account, system, options)
+    options, rested = _choose_rest(firsts, system, held, easy, seen, tried)
+    rules = _rules(kinds, whole)
+    rest = no_rest() if options is None else _learn(whole, system, options)
     rows = [
         {"policy": policy, "part": f"{a:.0%} to {b:.0%}", **one._asdict()}
         for policy, found in (("easy", easy), ("rules", seen), ("as-logged", rested))
@@ -198,8 +219,7 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
 
 
 def _choose_rest(
-    parts: list[Any],
-    accounts: list[Account],
+    firsts: list[_Seen],
     system: pd.DataFrame,
     held: list[str],
     easy: list[Fidelity],
@@ -208,14 +228,10 @@ def _choose_rest(
 ) -> tuple[_Options | None, list[Fidelity]]:
     """Return how the rest comes closest to the parts that follow, and how close; None where the rules do."""
     best: tuple[float, _Options | None, list[Fidelity]] = ((1 - GAIN) * _score(seen, easy), None, seen)
-    firsts = [first for first, _ in parts]
-    rules = [_rules(held, *pair) for pair in zip(firsts, accounts, strict=True)]
+    rules = [_rules(held, first) for first in firsts]
     for of_room in (False, True):
         with step(f"learning the rest from {'the time with room' if of_room else 'whole waits'}"):
-            rests = [
-                _learn(first, account, system, _Options(of_room, 1.0, False))
-                for first, account in zip(firsts, accounts, strict=True)
-            ]
+            rests = [_learn(first, system, _Options(of_room, 1.0, False)) for first in firsts]
             for options in _ways(of_room):
                 changed = [
                     _Learnt(rule, rest._replace(scale=options.scale, by_release=options.by_release))
@@ -235,10 +251,10 @@ def _ways(of_room: bool) -> Iterator[_Options]:
         yield _Options(of_room, scale, True)
 
 
-def _learn(log: pd.DataFrame, account: Account, system: pd.DataFrame, options: _Options) -> Rest:
-    recent = log.tail(MOST_LEARNT).reset_index(drop=True)
-    target = account.by_job[:, HELD].sum(1)[-len(recent) :] if options.of_room else waits_of(recent)
-    rest = learn_rest(recent, int(system["cpus"].sum()), target, options.scale)
+def _learn(seen: _Seen, system: pd.DataFrame, options: _Options) -> Rest:
+    recent = seen.log.tail(MOST_LEARNT).reset_index(drop=True)
+    target = seen.account.by_job[:, HELD].sum(1)[-len(recent) :] if options.of_room else waits_of(recent)
+    rest = learn_rest(recent, int(system["cpus"].sum()), target, options.scale, seen.tz)
     return rest._replace(by_release=options.by_release)
 
 
@@ -252,23 +268,24 @@ def _no_worse(found: list[Fidelity], easy: list[Fidelity]) -> bool:
     return bool((ratios.mean(0) <= 1).all())
 
 
-def _rules(kinds: list[str], log: pd.DataFrame, account: Account) -> tuple[Rule, ...]:
-    return tuple(rule for kind in kinds for rule in _KINDS[kind](log, account))
+def _rules(kinds: list[str], seen: _Seen) -> tuple[Rule, ...]:
+    return tuple(rule for kind in kinds for rule in _KINDS[kind](seen))
 
 
-def _pause(log: pd.DataFrame, account: Account) -> list[Rule]:
+def _pause(seen: _Seen) -> list[Rule]:
     """Return everybody's pause: the median of the time that jobs waited with room."""
-    held = account.by_job[:, HELD].sum(1)
+    held = seen.account.by_job[:, HELD].sum(1)
     evidence = f"median time with room of {len(held):,} jobs; quartiles {_quartiles(held)} s"
     return [Rule(kind="pause", value=int(np.median(held)), evidence=evidence)]
 
 
-def _pauses_of(key: str) -> Callable[[pd.DataFrame, Account], list[Rule]]:
-    def infer(log: pd.DataFrame, account: Account) -> list[Rule]:
+def _pauses_of(key: str) -> Callable[[_Seen], list[Rule]]:
+    def infer(seen: _Seen) -> list[Rule]:
         """Return the pause of each user, partition or account with enough jobs."""
+        log = seen.log
         if key not in log:
             return []
-        held = pd.Series(account.by_job[:, HELD].sum(1))
+        held = pd.Series(seen.account.by_job[:, HELD].sum(1))
         given = log[key].fillna("").astype(str)
         if len(given.unique()) < 2:
             return []
@@ -288,24 +305,30 @@ def _quartiles(values: np.ndarray) -> str:
     return f"{low:,.0f} to {high:,.0f}"
 
 
-def _limits(log: pd.DataFrame, account: Account) -> list[Rule]:
-    return [
-        Rule(
-            kind="limit",
-            subject=f"{OWNERS[0]} {account.names[one.owner]} {one.resource}",
-            value=one.value,
-            evidence=f"{one.n_jobs:,} of {one.n_with_room:,} jobs that waited over half an hour with room did so at "
-            f"this most; by chance {one.chance:.1g}",
-        )
-        for one in account.limits
-    ]
+def _limits_of(key: str) -> Callable[[_Seen], list[Rule]]:
+    def infer(seen: _Seen) -> list[Rule]:
+        """Return the limit of each user, account or partition of which the log shows one."""
+        return [
+            Rule(
+                kind="limit",
+                subject=f"{key} {seen.account.names[one.owner]} {one.resource}",
+                value=one.value,
+                evidence=f"{one.n_jobs:,} of {one.n_with_room:,} jobs that waited over half an hour with room did so "
+                f"at this most; by chance {one.chance:.1g}",
+            )
+            for one in seen.account.limits
+            if one.kind == key
+        ]
+
+    return infer
 
 
-def _windows(log: pd.DataFrame, account: Account) -> list[Rule]:
+def _windows(seen: _Seen) -> list[Rule]:
     """Return the closed hours; of several classes the one that says most."""
-    start = log["start_time"].to_numpy(np.int64)
-    held = account.by_job[:, [PAUSE, UNEXPLAINED, CLOSED]].sum(1)
-    windows = infer_windows(log["requested_time"].to_numpy(np.int64), start - held, start, 0)
+    start = seen.log["start_time"].to_numpy(np.int64)
+    held = seen.account.by_job[:, [PAUSE, UNEXPLAINED, CLOSED]].sum(1)
+    begin, end = (to_local(one, seen.tz or None) for one in (start - held, start))
+    windows = infer_windows(seen.log["requested_time"].to_numpy(np.int64), begin, end)
     found = []
     for one in sorted(windows, key=lambda one: one.chance)[:1]:
         hours = tuple(24 * day + hour for day in range(7) for hour in one.hours)
@@ -315,18 +338,20 @@ def _windows(log: pd.DataFrame, account: Account) -> list[Rule]:
                 subject=f"over {one.longer}",
                 value=hours,
                 evidence=f"{one.share:.1%} of the starts of jobs that waited with room, where {one.expected:.1%} of "
-                f"that waiting was; by chance {one.chance:.1g}; hours of the week, UTC, from Monday",
+                f"that waiting was; by chance {one.chance:.1g}; hours of the week, {seen.tz or 'UTC'}, from Monday",
             )
         )
     return found
 
 
-_KINDS: dict[str, Callable[[pd.DataFrame, Account], list[Rule]]] = {
+_KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
     "pause": _pause,
     "pause by partition": _pauses_of("partition"),
     "pause by account": _pauses_of("account"),
     "pause by user": _pauses_of("user"),
-    "limits": _limits,
+    "limits": _limits_of("user"),
+    "limits by account": _limits_of("account"),
+    "limits by partition": _limits_of("partition"),
     "closed hours": _windows,
 }
 _INFERRED = ("pause", "limit", "closed_hours")

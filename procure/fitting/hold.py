@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from procure.account.clock import next_hour, week_second
 from procure.fitting.trees import Trees, walk
 from procure.fitting.watch import Watch, begin, come, finish
 from procure.policies.lines import DECISION, N_FILLED
@@ -13,7 +14,7 @@ from procure.simulator.kernel import part
 from procure.simulator.seams import hold, order
 
 HOUR = 3600
-N_SUBMITTED, N_OUTSIDE = range(2)
+N_SUBMITTED = 0
 
 
 @order
@@ -27,6 +28,14 @@ class ByRelease(NamedTuple):
         return self.release[job]
 
 
+class Limits(NamedTuple):
+    """What may run at once, and what does, of each user, account and partition: one numbering."""
+
+    owner: np.ndarray  # int64[3, n_jobs], −1 = unknown
+    most: np.ndarray  # int64[2, n_owners], jobs and CPUs
+    running: np.ndarray  # int64[2, n_owners]
+
+
 @hold
 class Inferred(NamedTuple):
     """Who is held back, and until when."""
@@ -36,8 +45,7 @@ class Inferred(NamedTuple):
     scale: float  # of the logarithm of the predicted hold
     longest: float  # log(1 + s), no hold is longer
     pause: np.ndarray  # int64[n_jobs], s after submission before which a job does not start
-    max_jobs: np.ndarray  # int64[n_users]
-    max_cpus: np.ndarray  # int64[n_users]
+    limits: Limits
     length: np.ndarray  # int64[n_jobs], row of ``closed``
     closed: np.ndarray  # bool[n_classes, 168]
     any_closed: bool
@@ -46,7 +54,8 @@ class Inferred(NamedTuple):
     release: np.ndarray  # int64[n_jobs], s; filled as jobs are submitted
     row: np.ndarray  # float64[n_features], room
     has_ended: np.ndarray  # bool[n_jobs], as far as the counts know
-    notes: np.ndarray  # int64[2]
+    beyond: np.ndarray  # bool[n_jobs], seen in a state outside that range
+    notes: np.ndarray  # int64[1]
     lines: Any  # of those who may start
     queue: Any  # of those who may hold the reservation
 
@@ -62,6 +71,7 @@ class Inferred(NamedTuple):
             if not self.has_ended[job]:
                 self.has_ended[job] = True
                 finish(self.watch, job)
+                count(self, job, -1)
         while notes[N_SUBMITTED] < state.n_submitted[0]:
             job = notes[N_SUBMITTED]
             notes[N_SUBMITTED] += 1
@@ -81,6 +91,7 @@ class Inferred(NamedTuple):
     def started(self, state, job):
         """Take note of a start."""
         begin(self.watch, job, state.now[0])
+        count(self, job, 1)
 
     def waits(self, state):
         """Ask to be called when the next hold ends, or the hour does where hours are closed."""
@@ -90,7 +101,7 @@ class Inferred(NamedTuple):
         while job != end:
             at = self.release[job]
             if at <= now and self.any_closed and is_closed(self, job, now):
-                at = now + HOUR - (self.watch.clock + now) % HOUR
+                at = next_hour(self.watch.clock, now)
             if at > now and (wake < 0 or at < wake):
                 wake = at
             job = state.next_waiting[job]
@@ -105,7 +116,7 @@ def release_of(own, job):
         outside = False
         for i in range(own.row.size):
             outside = outside or own.row[i] < own.low[i] or own.row[i] > own.high[i]
-        own.notes[N_OUTSIDE] += 1 if outside else 0
+        own.beyond[job] = outside
         # Of what was not seen before no more is known than at the edge.
         for i in range(own.row.size):
             own.row[i] = min(max(own.row[i], own.low[i]), own.high[i])
@@ -117,21 +128,38 @@ def release_of(own, job):
 @part
 def is_closed(own, job, now):
     """Say whether the hour is closed to a job."""
-    return own.closed[own.length[job], ((own.watch.clock + now) // HOUR) % 168]
+    return own.closed[own.length[job], week_second(own.watch.clock, now) // HOUR]
+
+
+@part
+def count(own, job, sign):
+    """Count a job in what its owners have running (1), or out of it (−1)."""
+    limits = own.limits
+    for kind in range(limits.owner.shape[0]):
+        owner = limits.owner[kind, job]
+        if owner >= 0:
+            limits.running[0, owner] += sign
+            limits.running[1, owner] += sign * own.watch.cpus[job]
 
 
 @part
 def is_held(own, state, job):
     """Say whether a hold, a limit or a closed hour keeps a job."""
-    now, user = state.now[0], own.watch.user[job]
+    now, limits = state.now[0], own.limits
     if own.release[job] > now:
         return True
-    counts = own.watch.counts
-    # A job that is larger than its user's limit runs alone: the limit was inferred from others.
-    if counts[1, user] > 0 and (
-        counts[1, user] >= own.max_jobs[user] or counts[0, user] + own.watch.cpus[job] > own.max_cpus[user]
-    ):
-        return True
+    for kind in range(limits.owner.shape[0]):
+        owner = limits.owner[kind, job]
+        # A job that is larger than its owner's limit runs alone: the limit was inferred from others.
+        if (
+            owner >= 0
+            and limits.running[0, owner] > 0
+            and (
+                limits.running[0, owner] >= limits.most[0, owner]
+                or limits.running[1, owner] + own.watch.cpus[job] > limits.most[1, owner]
+            )
+        ):
+            return True
     return own.any_closed and is_closed(own, job, now)
 
 

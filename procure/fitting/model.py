@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from procure.account.layout import OWNERS
 from procure.account.rules import number
+from procure.fitting.hold import Limits
 from procure.fitting.trees import Trees, no_trees
 from procure.site.model import Rule
 
@@ -47,15 +49,28 @@ def no_rest() -> Rest:
     return Rest(no_trees(), none, none, names, (none, none, none), 0.0, 0.0, 0.0, 0.0)
 
 
-def limits_of(rules: Iterable[Rule], names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most jobs and CPUs that each user runs at once; a rule's subject is ``user NAME jobs|cpus``."""
-    jobs, cpus = np.full(len(names), FAR, np.int64), np.full(len(names), FAR, np.int64)
-    for rule in rules:
-        kind, _, rest = rule.subject.partition(" ")
-        if rule.kind != "limit" or kind != "user":
-            continue
-        name, _, resource = rest.rpartition(" ")
-        of = cpus if resource == "cpus" else jobs
-        bound = (names == name) | (name == "*")
-        of[bound] = np.minimum(of[bound], int(number(rule.value)))
-    return jobs, cpus
+def limits_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> Limits:
+    """Return the limits of a run in which nothing runs; a rule's subject is ``user|account|partition NAME jobs|cpus``.
+
+    Parameters
+    ----------
+    jobs
+        In the order of the run; ``*`` as a name is every one.
+    """
+    rows, most, n = [], [np.zeros((2, 0), np.int64)], 0
+    for key in OWNERS:
+        text = jobs[key].fillna("").astype(str) if key in jobs else pd.Series("", index=jobs.index)
+        number_of, names = pd.factorize(text.where(text != ""))
+        bounds = np.full((2, len(names)), FAR, np.int64)
+        for rule in rules:
+            kind, _, rest = rule.subject.partition(" ")
+            if rule.kind == "limit" and kind == key:
+                name, _, resource = rest.rpartition(" ")
+                bound = np.array([name in ("*", one) for one in names], bool)
+                row = bounds[1 if resource == "cpus" else 0]
+                row[bound] = np.minimum(row[bound], int(number(rule.value)))
+        rows.append(np.where(number_of < 0, -1, number_of + n))
+        most.append(bounds)
+        n += len(names)
+    bounds = np.concatenate(most, axis=1)
+    return Limits(np.array(rows, np.int64), bounds, np.zeros_like(bounds))

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from procure.account.layout import THURSDAY
+from procure.account.clock import Clock
 from procure.account.rules import closed_hours, pauses_of
+from procure.account.zones import make_clock
+from procure.comparison.site_check import BEYOND
 from procure.errors import TableError
 from procure.fitting.hold import ByRelease, Inferred
 from procure.fitting.model import FAR, Rest, limits_of, no_rest
@@ -43,13 +45,13 @@ class Rules(Easy):
         """Make the policy of one run of which only the requests are known: users have no names."""
         n = len(state.submit)
         table = pd.DataFrame({"user": state.user.astype(str), "partition": "", "account": ""}, index=range(n))
-        return self._made(state, table, 0)
+        return self._made(state, table, None)
 
     def make_with(self, state: State, facts: Facts) -> CompiledPolicy:
         """Make the policy of one run of which the job table is known."""
         if facts.jobs is None:
             return self.make(state)
-        return self._made(state, facts.jobs, facts.began or 0)
+        return self._made(state, facts.jobs, facts.began)
 
     def found(self) -> tuple[Site, Rest]:
         """Return the site's rules, and the learned rest."""
@@ -58,7 +60,7 @@ class Rules(Easy):
         site = read_site(self.site).rules
         return site, read_rest(self.site) if self.with_rest else no_rest()
 
-    def _made(self, state: State, jobs: pd.DataFrame, began: int) -> CompiledPolicy:
+    def _made(self, state: State, jobs: pd.DataFrame, began: int | None) -> CompiledPolicy:
         site, rest = self.found()
         if self.depth > 1 or self.hold != "nobody":
             raise TableError(
@@ -76,7 +78,9 @@ class Rules(Easy):
         held = held._replace(lines=lines, queue=queue)
         scheduler = scheduler._replace(lines=lines, hold=held, holds=True, place=place)
         own = EasyOwn(scheduler, queue, self.by_time_only, self.queue_depth, np.full(3, -1, np.int64))
-        return compiled(easy, own, self.columns(state, place))
+        if not len(rest.trees.root):
+            return compiled(easy, own, self.columns(state, place))
+        return compiled(easy, own, lambda: {BEYOND: held.beyond.tolist()})
 
     @property
     def name_of(self) -> str:
@@ -88,13 +92,13 @@ class AsLogged(Rules):
     """`rules`, and a hold that boosted trees predict of each job as it is submitted, learnt from the log's own waits.
 
     They see the request, the user's habits and what runs and waits as a share of capacity. Beyond the range that they
-    have seen they answer as at its edge.
+    have seen they answer as at its edge; the schedule's column ``beyond_learnt`` says of which jobs that was so.
     """
 
     with_rest: ClassVar[bool] = True
 
 
-def make_watch(jobs: Any, means: np.ndarray, capacity: float, clock: int) -> Watch:
+def make_watch(jobs: Any, means: np.ndarray, capacity: float, clock: Clock) -> Watch:
     """Lay out the counts of a run or a log in which nothing has happened.
 
     Parameters
@@ -137,14 +141,13 @@ def make_watch(jobs: Any, means: np.ndarray, capacity: float, clock: int) -> Wat
     )
 
 
-def make_hold(state: State, jobs: pd.DataFrame, began: int, site: Site, rest: Rest) -> Inferred:
+def make_hold(state: State, jobs: pd.DataFrame, began: int | None, site: Site, rest: Rest) -> Inferred:
     """Make the hold-back of one run."""
     capacity = float(max(state.total_cpus.sum(), 1))
-    clock = int((began + THURSDAY) % WEEK)
+    # Seconds of a log's own clock are of no zone.
+    origin = int(jobs["submit_time"].min()) if "submit_time" in jobs else 0
+    clock = make_clock(origin, int(state.submit.max(initial=0)), "" if began is None else site.tz)
     n = len(state.submit)
-    names = pd.Series("", index=range(int(state.user.max()) + 1))
-    names[state.user] = jobs["user"].fillna("").astype(str).to_numpy()
-    max_jobs, max_cpus = limits_of(site.rules, names.to_numpy())
     lengths, closed = closed_hours(site.rules)
     limit = np.where(state.requested > 0, state.requested, FAR)
     learnt = bool(len(rest.trees.root))
@@ -160,8 +163,7 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int, site: Site, rest: Re
         scale=float(rest.scale),
         longest=float(rest.longest),
         pause=pause,
-        max_jobs=max_jobs,
-        max_cpus=max_cpus,
+        limits=limits_of(site.rules, jobs),
         length=np.searchsorted(lengths, limit).astype(np.int64),
         closed=closed,
         any_closed=bool(closed.any()),
@@ -170,7 +172,8 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int, site: Site, rest: Re
         release=np.full(n, -1, np.int64),
         row=np.zeros(len(FEATURES)),
         has_ended=np.zeros(n, bool),
-        notes=np.zeros(2, np.int64),
+        beyond=np.zeros(n, bool),
+        notes=np.zeros(1, np.int64),
         lines=None,
         queue=None,
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from procure.account.clock import Clock, week_second
 from procure.simulator.kernel import kernel, part
 
 FEATURES = (
@@ -47,7 +48,7 @@ class Watch(NamedTuple):
     previous: np.ndarray  # int64[n_jobs]
     newest: np.ndarray  # int64[n_users]
     capacity: float  # CPUs
-    clock: int  # s, the first submission after the beginning of a week
+    clock: Clock
 
 
 @part
@@ -64,7 +65,7 @@ def come(watch, job, row):
     row[9] = counts[RUN_CPUS, everybody] / watch.capacity
     row[10] = counts[WAIT_CPUS, everybody] / watch.capacity
     row[11] = counts[WAIT_JOBS, everybody]
-    at = (watch.clock + now) % WEEK
+    at = week_second(watch.clock, now)
     row[12] = (at % 86_400) / HOUR
     row[13] = at / HOUR
     for i in range(3):

@@ -18,7 +18,7 @@ LONGEST_CLOSED = 22
 
 
 class Window(NamedTuple):
-    """Hours of the day, UTC, that are closed to jobs of over so many seconds."""
+    """Hours of the day that are closed to jobs of over so many seconds."""
 
     longer: int
     hours: tuple[int, ...]
@@ -27,7 +27,7 @@ class Window(NamedTuple):
     chance: float
 
 
-def infer_windows(requested: np.ndarray, room_from: np.ndarray, start: np.ndarray, clock: int) -> list[Window]:
+def infer_windows(requested: np.ndarray, room_from: np.ndarray, start: np.ndarray) -> list[Window]:
     """Infer closed hours by requested time.
 
     Parameters
@@ -35,11 +35,10 @@ def infer_windows(requested: np.ndarray, room_from: np.ndarray, start: np.ndarra
     requested
         int64[n], s; 0 = no limit.
     room_from
-        int64[n], s, since when each job had room; a job is looked at if that is over ten minutes before it starts.
+        int64[n], s of the centre's clock, since when each job had room; a job is looked at if that is over ten minutes
+        before it starts.
     start
-        int64[n], s.
-    clock
-        s, the origin of both after the beginning of a day, UTC.
+        int64[n], likewise.
     """
     found: list[Window] = []
     waited = start - room_from > 600
@@ -47,8 +46,8 @@ def infer_windows(requested: np.ndarray, room_from: np.ndarray, start: np.ndarra
         of = waited & ((requested > longer) | (requested == 0))
         if of.sum() < LEAST_STARTS:
             continue
-        starts = np.bincount(((clock + start[of]) // 3600) % 24, minlength=24)
-        exposed = _exposure(clock + room_from[of], clock + start[of])
+        starts = np.bincount((start[of] // 3600) % 24, minlength=24)
+        exposed = _exposure(room_from[of], start[of])
         rate = starts / np.maximum(exposed, 1e-9)
         mean = starts.sum() / max(exposed.sum(), 1e-9)
         closed = _block(starts, exposed)
@@ -87,7 +86,7 @@ def _log_rate(n: float, lasted: float) -> float:
 def _exposure(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Return for each hour of the day how long, in hours, the intervals last in it; each counts two days at most."""
     found = np.zeros(24)
-    end = np.minimum(end, begin + 2 * 86_400)
+    end = np.clip(end, begin, begin + 2 * 86_400)  # the clock may have gone back in between
     first, last = begin // 3600, (end - 1) // 3600
     for step in range(int((last - first).max(initial=-1)) + 1):
         hour = first + step

@@ -6,9 +6,11 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from procure.errors import TableError
 from procure.settings import NaturalInt, PositiveInt, Settings
+from procure.workload.clock import zone
 
 _FAR = 2**40
 """More seconds, MB or TRES-minutes than any site states; arithmetic stays exact."""
@@ -231,6 +233,10 @@ class Rule(Settings):
                 raise ValueError(f"the value of a rule {self.kind} is a number from {least} on; {one!r} was given")
         if self.kind == "closed_hours" and not re.fullmatch(r"(over \d+)?", self.subject):
             raise ValueError(f"closed_hours hold for everybody, or over SECONDS; {self.subject!r} was given")
+        if self.kind == "limit" and not re.fullmatch(r"(user|account|partition) .+ (jobs|cpus)", self.subject):
+            raise ValueError(
+                f"a limit is of user, account or partition NAME, and of jobs or cpus; {self.subject!r} was given"
+            )
         return self
 
 
@@ -270,6 +276,7 @@ class Site(Settings):
     reservations: tuple[Reservation, ...] = ()
     events: tuple[NodeEvent, ...] = ()
     rules: tuple[Rule, ...] = ()
+    tz: str = Field(default="", description="IANA zone of closed hours; UTC without")
     not_understood: tuple[NotUnderstood, ...] = ()
 
     new_nodes: dict[str, Names] = Field(
@@ -284,6 +291,14 @@ class Site(Settings):
             if isinstance(values, dict) and name in values:
                 raise ValueError(f"{name} stands in the study that buys: [site.{name}]")
         return values
+
+    @field_validator("tz")
+    @classmethod
+    def _zone_is_known(cls, tz: str) -> str:
+        try:
+            return zone(tz).key if tz else tz
+        except TableError as error:
+            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _names_once(self) -> Site:
