@@ -82,7 +82,7 @@ def start(*arguments: object, **faults: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 240) -> tuple[int, str]:
+def finish(process: subprocess.Popen[str], timeout: float = 600) -> tuple[int, str]:
     """Wait for a process; return its exit code and what it said on both streams."""
     try:
         out, err = process.communicate(timeout=timeout)
@@ -94,7 +94,7 @@ def finish(process: subprocess.Popen[str], timeout: float = 240) -> tuple[int, s
     return process.returncode, out + err
 
 
-def until(true: Callable[[], object], what: str, timeout: float = 90) -> None:
+def until(true: Callable[[], object], what: str, timeout: float = 240) -> None:
     """Wait until something is true."""
     deadline = time.monotonic() + timeout
     while not true():

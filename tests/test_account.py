@@ -253,6 +253,23 @@ def test_the_clock_is_that_of_the_zone(tz):
     assert (len(clock.since) > 20) == (tz not in ("", "Asia/Kolkata"))
 
 
+def test_what_a_log_leaves_out_is_counted():
+    """Jobs without a start, starts before the submission, lost node names and CPUs held unasked are each counted."""
+    jobs, _ = case(0)
+    assert not account_waits(jobs).notes
+    jobs["start_time"] = jobs["start_time"].astype("Int64")
+    jobs.loc[0, "start_time"] = pd.NA
+    jobs.loc[1, "start_time"] = jobs.loc[1, "submit_time"] - 5
+    jobs.loc[2, "node_ids"] = ""
+    jobs.loc[2, "run_time"] = 200
+    jobs = jobs.assign(held_cpus_per_node=jobs["cpus_per_node"])
+    jobs.loc[2, "held_cpus_per_node"] = 9
+    notes = account_waits(jobs).notes
+    begins = ("1 job without a start", "1 job with a start before", "1 job of which it is", "1 job that held more CPUs")
+    for said in begins:
+        assert [note for note in notes if note.startswith(said)], (said, notes)
+
+
 def test_pieces_that_are_not_seen_are_a_bound():
     """Without node names, what would be fragmentation lies between nothing and all that seems to have had room."""
     nodes = cluster()

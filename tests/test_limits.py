@@ -5,8 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import os
-import resource
 import subprocess
 import sys
 import zipfile
@@ -35,22 +33,25 @@ SQUEUE = "{id}|u|p|PENDING|Priority|1|1|1G|N/A|1:00:00|2024-01-01T00:00:00|N/A|1
 JOBS = "job_id,submit_time,run_time,cpus_per_node\n1,0,10,1\n2,5,10,1\n"
 
 
+# A process starts with the memory of the one that forked it on its account: a small one stands between.
+BETWEEN = """
+import os, resource, sys
+if (child := os.fork()) == 0:
+    resource.setrlimit(resource.RLIMIT_CPU, (30, 31))
+    resource.setrlimit(resource.RLIMIT_AS, (12 * 10**9, 12 * 10**9))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.execv(sys.executable, [sys.executable, "-m", "procure.cli.main", *sys.argv[1:]])
+_, status, used = os.wait4(child, 0)
+print(os.waitstatus_to_exitcode(status), used.ru_maxrss * 1024)
+"""
+
+
 def run(*arguments: object) -> tuple[int, str, float]:
     """Run procure with 30 s of processor time; return its exit code, stderr, and the memory that it took, GB."""
-
-    def limits() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (30, 31))
-        resource.setrlimit(resource.RLIMIT_AS, (12 * GB, 12 * GB))
-
-    command = [sys.executable, "-m", "procure.cli.main", *map(str, arguments)]
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=limits
-    ) as process:
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, said, used.ru_maxrss * 1024 / GB
+    command = [sys.executable, "-c", BETWEEN, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    code, taken = map(int, done.stdout.split())
+    return code, done.stderr, taken / GB
 
 
 def refused(words: str, *arguments: object, code: int = 1) -> None:

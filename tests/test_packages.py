@@ -346,14 +346,15 @@ def test_failed_writing_leaves_nothing(tmp_path, quotes: pd.DataFrame, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-# The peak of a process that ran other tests before says nothing of this one.
+# The peak of a process that ran other tests, or of one that it forked, says nothing of this; VmHWM begins anew.
 STREAM = """
-import resource, sys
+import re, sys
+from pathlib import Path
 from procure.packages import PackageRules, write_packages
 from procure.packages.quote_file import read_quotes
 
 summary = write_packages(read_quotes(sys.argv[1]), PackageRules(budget_usd=10_000_000), sys.argv[2])
-print(summary["n_packages"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(summary["n_packages"], re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 

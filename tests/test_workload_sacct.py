@@ -93,7 +93,11 @@ def test_a_multi_node_job_keeps_its_nodes_and_its_amounts_are_per_node(sacct):
 
 
 def test_a_whole_node_granted_does_not_change_what_was_asked_for(sacct):
-    assert only(sacct(line(AllocTRES="billing=8,cpu=8,mem=4000M,node=1")))["cpus_per_node"] == 2
+    """What was asked for stays; what was held stands beside it where it is more, and is said."""
+    imported = sacct(line(AllocTRES="billing=8,cpu=8,mem=4000M,node=1"))
+    assert only(imported)["cpus_per_node"] == 2 and only(imported)["held_cpus_per_node"] == 8
+    assert any("1 job held more CPUs than they asked for" in note for note in imported.notes)
+    assert "held_cpus_per_node" not in sacct(line()).jobs
 
 
 @pytest.mark.parametrize(("text", "mb"), [("4000Mc", 8000), ("4Gn", 4096), ("1000M", 500), ("?", 0)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +196,8 @@ def account_waits(
     >>> procure.account_waits(procure.simulate(jobs, nodes, "easy").schedule, nodes).n_jobs
     200
     """
-    log = started_jobs(as_table(jobs, JOB))
+    given = as_table(jobs, JOB)
+    log = started_jobs(given)
     table = None if nodes is None else as_table(nodes, NODE)
     local = zone_of(log, tz, site)
     laid = lay_out(log, table, _partitions(site, table))
@@ -221,7 +222,8 @@ def account_waits(
         if not laid.centre.pause.any():
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
             laid = laid._replace(centre=laid.centre._replace(pause=pause))
-    return _summed(laid, _pass(laid), limits, outages, local)
+    account = _summed(laid, _pass(laid), limits, outages, local)
+    return replace(account, notes=(*account.notes, *_of_log(given)))
 
 
 def zone_of(jobs: pd.DataFrame, tz: str | None, site: Site | None) -> str:
@@ -237,6 +239,27 @@ def zone_of(jobs: pd.DataFrame, tz: str | None, site: Site | None) -> str:
         raise ArgumentError("tz", "the log has no dates: its times are seconds of its own clock, in no zone")
     local = tz or (site.tz if site is not None and dated else "")
     return zone(local).key if local else ""
+
+
+def _of_log(jobs: pd.DataFrame) -> list[str]:
+    """Say what of a log the account leaves out or cannot know."""
+    started = jobs[jobs["start_time"].notna()]
+    runs = started["run_time"] > 0
+    counts = {
+        "without a start: left out": len(jobs) - len(started),
+        "with a start before the submission: the wait is taken as 0": int(
+            (started["start_time"] < started["submit_time"]).sum()
+        ),
+    }
+    if "node_ids" in started and (named := started["node_ids"].fillna("") != "").any():
+        counts["of which it is not known on which nodes they ran, so that nodes are not told apart"] = int(
+            (runs & ~named).sum()
+        )
+    if "held_cpus_per_node" in started:
+        more = runs & (started["held_cpus_per_node"] > started["cpus_per_node"])
+        what = "that held more CPUs than they asked for, as of whole nodes: waiting for the rest is called unexplained"
+        counts[what] = int(more.sum())
+    return [f"{counted(n, 'job')} {what}" for what, n in counts.items() if n]
 
 
 def _pass(laid: Laid) -> Work:

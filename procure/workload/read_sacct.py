@@ -128,7 +128,7 @@ def read_sacct(
         columns["priority"] = numbers(priority, "Priority", ledger)
     if node_ids is not None:
         columns["node_ids"] = node_ids
-    columns |= _more(frame, ledger)
+    columns |= _more(frame, ledger) | _held(frame, ledger, columns)
     imported = ledger.finish(columns, "unix", strict)
     return _with_array_tasks(imported, ledger.source) if keep_unfinished else imported
 
@@ -153,6 +153,18 @@ def _more(frame: pd.DataFrame, ledger: Ledger) -> dict[str, object]:
     if restarts is not None and (restarts.str.strip() != "").any():
         found["restarts"] = np.nan_to_num(numbers(restarts, "Restarts", ledger))
     return found
+
+
+def _held(frame: pd.DataFrame, ledger: Ledger, columns: dict[str, object]) -> dict[str, object]:
+    """Return the CPUs that jobs held on each node, where any held more than it asked for, as of a whole node."""
+    got = _tres(frame, "AllocTRES", ledger)
+    held = np.ceil(np.nan_to_num(got["cpu"]) / np.maximum(np.nan_to_num(got["node"], nan=1.0), 1.0))
+    asked = np.asarray(columns["cpus_per_node"], np.float64)
+    more = ledger.keep & (held > asked)
+    if not more.any():
+        return {}
+    ledger.note(f"{counted(int(more.sum()), 'job')} held more CPUs than they asked for: column held_cpus_per_node")
+    return {"held_cpus_per_node": np.maximum(held, asked)}
 
 
 def _keep_cluster(frame: pd.DataFrame, ledger: Ledger, cluster: str | None) -> None:
