@@ -160,12 +160,35 @@ def test_speeds_relative_to_a_processor_go_by_the_spec_number_up_to_it(tmp_path:
     more = '[applications]\nvasp = { by = "job_name ~ vasp", relative_to = "EPYC 9654", speed = { 8592 = 0.93 } }\n'
     loaded = procure.load_study(study(tmp_path, more))
     found = Applications(loaded, loaded.read_quotes(), None)
-    assert found.factors("vasp", "5") == {"Xeon": Fraction("0.93") * Fraction(8, 5)}
-    assert found.factors("vasp", None) == {"Xeon": Fraction("0.93")}
+    [log] = loaded.workloads
+    assert found.factors("vasp", log) == {"Xeon": Fraction("0.93") * Fraction(8, 5), "Epyc": Fraction(8, 5)}
+    unknown = log.model_copy(update={"logged_speed": None})
+    assert found.factors("vasp", unknown) == {"Xeon": Fraction("0.93"), "Epyc": 1}
     notes = " ".join(load_plan(loaded).notes)
     assert (
         "taken 8592 for Intel Xeon Platinum 8592+" in notes and "no speed on Old; there the SPEC number serves" in notes
     )
+
+
+@pytest.mark.parametrize("name", ["AMD EPYC 9654", "EPYC9654"])
+def test_what_one_log_ran_on_is_not_what_another_ran_on(tmp_path: Path, name: str):
+    """Half as fast on the Xeon as on the EPYC: from the EPYC's log half, from the Xeon's twice as fast on the EPYC."""
+    more = '[[workloads]]\nname = "other"\njobs = "jobs.csv"\nlogged_processor = "Intel Xeon Platinum 8592+"\n'
+    more += f'[applications]\nvasp = {{ by = "job_name ~ vasp", relative_to = "{name}", speed = {{ 8592 = 0.5 }} }}\n'
+    path = study(tmp_path, more)
+    path.write_text(path.read_text().replace("logged_speed = 5", 'logged_processor = "AMD EPYC 9654"'))
+    loaded = procure.load_study(path)
+    found = Applications(loaded, loaded.read_quotes(), None)
+    here, there = (found.factors("vasp", one) for one in loaded.workloads)
+    assert here == {"Xeon": Fraction(1, 2), "Epyc": 1} and there == {"Xeon": 1, "Epyc": 2}
+
+
+def test_a_type_with_a_bar_in_its_name_is_refused(tmp_path: Path):
+    """Its speed could not be read back from the job table."""
+    path = study(tmp_path, TWO)
+    (tmp_path / "quotes.csv").write_text(QUOTES.replace("Epyc,a", "Ep|yc,a"))
+    with pytest.raises(TableError, match=r"applications\.vasp\.speed: type 'Ep\|yc' holds \| or ="):
+        load_plan(procure.load_study(path))
 
 
 def test_study_check_says_what_is_covered(tmp_path: Path):

@@ -16,6 +16,7 @@ from procure.packages import package_nodes
 from procure.run import simulate
 from procure.schemas import CLASS_FIGURES
 from procure.study import load_plan, load_study
+from procure.study.check import check_study, study_notes
 from procure.sweep import run_sweep
 from procure.sweep.trial import find_package, simulate_packages
 from procure.tables import JOB, check, write
@@ -185,12 +186,14 @@ def test_a_class_without_a_job_is_warned_of_and_may_be_promised_nothing(tmp_path
     path = make_study(tmp_path, budget="20_000")
     path.write_text(path.read_text() + more)
     if says is None:
-        assert any(
-            "class none: no job of the workloads falls into it" in one for one in load_plan(load_study(path)).notes
-        )
+        said = "class none: no job of the workloads falls into it"
+        assert any(said in one for one in load_plan(load_study(path)).notes)
+        assert any(said in one for one in study_notes(check_study(path)[0]))
         return
     with pytest.raises(TableError, match=says):
         load_plan(load_study(path))
+    with pytest.raises(TableError, match=says):
+        check_study(path)
 
 
 def test_own_classes_are_found_in_futures(tmp_path):

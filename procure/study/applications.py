@@ -18,7 +18,7 @@ from procure.study.workloads import Workload
 from procure.text import listed, nearest
 from procure.workload.applications import COLUMN, assign, core_seconds, map_applications
 from procure.workload.gpu_models import map_gpu_models
-from procure.workload.speed import Speed, exact_speed, plain_processor
+from procure.workload.speed import exact_speed, plain_processor
 
 _FAR = 1.5
 _WORDS = re.compile(r"\d+[a-z]*|[a-z]+")
@@ -79,7 +79,7 @@ class Applications:
         """Return the names in an application's ``speed`` by what they mean; the log's own processor is left out."""
         one, found = self.study.applications[application], dict[str, str]()
         for name in one.speed:
-            if one.relative_to == name and self._is_logged(name):
+            if one.relative_to == name and self._only_logged(name):
                 continue
             processor = self.find(name, f"{application}.speed")
             if processor in found:
@@ -89,16 +89,21 @@ class Applications:
             found[processor] = name
         return found
 
-    def factors(self, application: str, logged: Speed) -> dict[str, Fraction]:
-        """Return how many times faster than in the log an application is, by type or kind; see `Application`."""
+    def factors(self, application: str, workload: Workload) -> dict[str, Fraction]:
+        """Return how many times faster than in a log an application is, by type or kind; see `Application`."""
         one, base, changed = self.study.applications[application], Fraction(1), self.changed or {}
         if one.relative_to is not None:
-            base = self._base(application, logged)
-        return {
+            base = self._base(application, one.relative_to, workload)
+        named = self.named(application)
+        found = {
             kind: base * _exact(one.speed[name]) * changed.get((application, name), Fraction(1))
-            for processor, name in self.named(application).items()
+            for processor, name in named.items()
             for kind in self.processors[processor]
         }
+        reference = self._reference(application)
+        if reference is not None and reference not in named:  # its own speed is 1
+            found |= dict.fromkeys(self.processors[reference], base)
+        return found
 
     def map(self, jobs: pd.DataFrame, workload: Workload) -> pd.DataFrame:
         """Return a workload's jobs with ``kind_speeds``; what `map_gpu_models` does is done, too."""
@@ -109,8 +114,7 @@ class Applications:
             raise TableError(
                 f"workload {workload.name} has speeds of its own (column {COLUMN}); leave [applications] out"
             )
-        logged = self.study.logged_speed(workload, self.quotes)
-        factors = [self.factors(name, logged) for name in self.study.applications]
+        factors = [self.factors(name, workload) for name in self.study.applications]
         try:
             return map_applications(jobs, self.study.applications, factors)
         except TableError as error:
@@ -120,9 +124,14 @@ class Applications:
         """Refuse shares above 1 in all, processors that nobody offers, and columns that no workload has."""
         total = sum((_exact(one.share) for one in self.study.applications.values() if one.share), Fraction(0))
         if total > 1:
-            raise TableError(f"{self._key('*.share')}: the shares add up to {float(total):g}; at most 1 is allowed")
+            raise TableError(f"{self._key('*.share')}: the shares add up to {float(total)!r}; at most 1 is allowed")
         for name, one in self.study.applications.items():
-            self.factors(name, None)
+            for workload in self.study.scenarios:
+                self.factors(name, workload)
+            for processor in self.named(name):
+                for kind in self.processors[processor]:
+                    if set(kind) & set("|="):
+                        raise TableError(f"{self._key(name)}.speed: type {kind!r} holds | or =; name it without")
             condition = one.condition
             if condition is None or any(condition.column_in(jobs.columns) in jobs for jobs in workloads.values()):
                 continue
@@ -194,7 +203,7 @@ class Applications:
     def _reference(self, application: str) -> str | None:
         """Return the quoted processor that an application's speeds are relative to, None where they are to the log."""
         name = self.study.applications[application].relative_to
-        return None if name is None or self._is_logged(name) else self.find(name, f"{application}.relative_to")
+        return None if name is None or self._only_logged(name) else self.find(name, f"{application}.relative_to")
 
     def _nameless(self) -> list[str]:
         return [str(name) for name in self.quotes.loc[self.quotes["processor"].fillna("") == "", "name"]]
@@ -202,20 +211,27 @@ class Applications:
     def _key(self, key: str) -> str:
         return f"{self.study.path}: applications.{key}"
 
-    def _is_logged(self, name: str) -> bool:
-        logged = {self.study.logged_processor(one) for one in self.study.scenarios} - {None}
-        return plain_processor(name) in {plain_processor(str(one)) for one in logged}
+    def _only_logged(self, name: str) -> bool:
+        """Tell whether a processor is that of a log, and nobody quotes it."""
+        plain = plain_processor(name)
+        logged = {plain_processor(self.study.logged_processor(one) or "") for one in self.study.scenarios} - {""}
+        return plain in logged and plain not in {plain_processor(one) for one in self.processors}
 
-    def _base(self, application: str, logged: Speed) -> Fraction:
-        """Return by what speeds that are relative to a processor are multiplied to be relative to the log."""
-        one = self.study.applications[application]
-        assert one.relative_to is not None
-        if self._is_logged(one.relative_to):
-            return 1 / _exact(one.speed.get(one.relative_to, 1.0))
-        processor = self.find(one.relative_to, f"{application}.relative_to")
-        named = self.named(application)
-        own = _exact(one.speed[named[processor]]) if processor in named else Fraction(1)
-        there, here = exact_speed(logged, "logged speed"), self._rate(processor, application)
+    def _base(self, application: str, name: str, workload: Workload) -> Fraction:
+        """Return by what speeds that are relative to a processor are multiplied to be relative to a workload's log."""
+        speed, named = self.study.applications[application].speed, self.named(application)
+        plain = plain_processor(self.study.logged_processor(workload) or "")
+        if plain and plain_processor(name) == plain:
+            return 1 / _exact(speed.get(name, 1.0))
+        for processor, given in named.items():  # what is as fast as the log needs no SPEC number between
+            if plain and plain_processor(processor) == plain:
+                return 1 / _exact(speed[given])
+        processor = self.find(name, f"{application}.relative_to")
+        own = _exact(speed[named[processor]]) if processor in named else Fraction(1)
+        if plain and plain_processor(processor) == plain:
+            return 1 / own
+        there = exact_speed(self.study.logged_speed(workload, self.quotes), "logged speed")
+        here = self._rate(processor, application)
         return (Fraction(1) if there is None or here is None else here / there) / own
 
     def _rate(self, processor: str, application: str) -> Fraction | None:
@@ -242,7 +258,7 @@ class Applications:
             if logged is not None:
                 off += [
                     float(factor * logged) / float(rates[kind])
-                    for kind, factor in self.factors(name, None).items()
+                    for kind, factor in self.factors(name, workload).items()
                     if kind in rates and rates[kind] > 0
                 ]
         if not off or not (max(off) < 1 / _FAR or min(off) > _FAR):

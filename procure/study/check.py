@@ -23,6 +23,7 @@ from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.policies.owners import group_column
 from procure.settings import complaint, problems, validate
 from procure.study.applications import Applications
+from procure.study.classes import class_notes
 from procure.study.plan import read_scenarios, read_workload, verify_policies
 from procure.study.rules import (
     check_folds,
@@ -111,6 +112,8 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     size: dict[str, Any] | None = None
     if table is not None:
         _try(lines, lambda: own_constraints(study, table))
+        if study.classes and not lines:
+            _try(lines, partial(own_class_notes, study))
         if study.applications and not lines:
             _try(lines, partial(application_table, study))
         if study.gpu_models:
@@ -218,13 +221,20 @@ def owner_notes(study: Study) -> list[str]:
     ]
 
 
+def own_class_notes(study: Study) -> list[str]:
+    """Check a study's own classes against its workloads, and say which overlap and which have no job."""
+    if not study.classes:
+        return []
+    return class_notes(study, {one.name: read_workload(one) for one in study.workloads})
+
+
 def study_notes(study: Study) -> list[str]:
     """Say what a study leaves out (expired quotes, existing nodes that go), and how it scales run times."""
     quotes = study.read_quotes()
     notes = [*study.quote_notes(), *price_notes(quotes), *validity_notes(quotes, study.packages)]
     notes += budget_notes(study.packages, study.costs)
     existing = study.read_existing_nodes(notes.append)
-    notes += [*application_notes(study), *owner_notes(study), *site_notes(study)]
+    notes += [*application_notes(study), *own_class_notes(study), *owner_notes(study), *site_notes(study)]
     return notes + study.speed_notes(quotes, existing)
 
 
