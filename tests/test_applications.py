@@ -252,6 +252,14 @@ def test_speeds_that_look_relative_are_asked_about(tmp_path: Path):
     assert "relative_to" not in CliRunner().invoke(app, ["study", "check", str(study(tmp_path))]).stderr
 
 
+def test_an_application_without_a_job_is_named(tmp_path: Path):
+    """A condition that no job meets is written wrongly more often than not."""
+    path = study(tmp_path, '[applications]\na = { by = "job_name ~ vsap", speed = { EPYC9654 = 1.9 } }\n')
+    assert "careful: applications.a: no job is meant by 'job_name ~ vsap'" in " ".join(
+        load_plan(procure.load_study(path)).notes
+    )
+
+
 def test_the_choice_is_tried_with_each_speed_a_fifth_off(tmp_path: Path):
     """As a study with the changed speed gives it; the number of runs is that of packages that hold the processor."""
     jobs = named_jobs(40).assign(submit_time=np.arange(40) * 50)

@@ -187,6 +187,10 @@ class Applications:
         ]
         rest = max(0.0, 1 - float(table["load_share"].sum()) - float(table["assumed_share"].sum()))
         notes = [f"applications: of the core hours {', '.join(said)}; the other {rest:.1%} scale by the SPEC number"]
+        for row in table.itertuples():
+            by = self.study.applications[str(row.application)].by
+            if by is not None and not row.n_jobs:
+                notes.append(f"careful: applications.{row.application}: no job is meant by {by!r}")
         guessed: dict[str, str] = {}
         for name in self.study.applications:
             named = self.named(name)
@@ -264,8 +268,8 @@ class Applications:
         if not off or not (max(off) < 1 / _FAR or min(off) > _FAR):
             return []
         return [
-            f"careful: applications.{name}: on every processor {min(off):.2g} to {max(off):.2g} times as fast as by "
-            "the SPEC number; speed is times faster than in the log; if it is relative to a processor, say relative_to"
+            f"careful: applications.{name}: on every processor with a speed {min(off):.2g} to {max(off):.2g} times as fast "
+            "as by the SPEC number; speed is times faster than in the log; if it is relative to a processor, say relative_to"
         ]
 
 
