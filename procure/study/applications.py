@@ -268,8 +268,9 @@ class Applications:
         if not off or not (max(off) < 1 / _FAR or min(off) > _FAR):
             return []
         return [
-            f"careful: applications.{name}: on every processor with a speed {min(off):.2g} to {max(off):.2g} times as fast "
-            "as by the SPEC number; speed is times faster than in the log; if it is relative to a processor, say relative_to"
+            f"careful: applications.{name}: on every processor with a speed {min(off):.2g} to {max(off):.2g} times as "
+            "fast as by the SPEC number; speed is times faster than in the log; "
+            "if it is relative to a processor, say relative_to"
         ]
 
 
