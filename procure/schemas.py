@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -326,3 +330,8 @@ COST_UNITS = {
     "usd_per_core_hour": "US$/core-hour",
 }
 """The columns of `total_costs` and their units, in order."""
+
+
+def group_column(jobs: pd.DataFrame) -> str:
+    """Return what says of which group a job is: its account, or its user where the log has no accounts."""
+    return "account" if "account" in jobs and (jobs["account"].fillna("") != "").any() else "user"

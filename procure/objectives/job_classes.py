@@ -13,7 +13,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.objectives.constraints import Constraint, contradictions, parse
 from procure.objectives.quantities import OBJECTIVES, Quantity, quantities_of_class
-from procure.schemas import CLASSES
+from procure.schemas import CLASSES, group_column
 from procure.text import nearest, short
 
 MOST_CLASSES, _LONGEST = 50, 500
@@ -74,9 +74,7 @@ class TextTerm:
 
     def values(self, jobs: pd.DataFrame) -> pd.Series:
         """Return what is compared; that the jobs do not have it is an error."""
-        column = self.name
-        if column == "group":
-            column = "account" if "account" in jobs and (jobs["account"].fillna("") != "").any() else "user"
+        column = group_column(jobs) if self.name == "group" else self.name
         if column not in jobs:
             raise TableError(f"{self.text}: the jobs have no column {column}")
         return jobs[column].astype("object").fillna("").astype(str)

@@ -16,6 +16,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from procure.errors import TableError
 from procure.policies.parameters import Facts, Parameters
+from procure.schemas import group_column
 from procure.simulator.kernel import part
 from procure.simulator.seams import hold as seam
 from procure.simulator.state import State
@@ -163,11 +164,6 @@ def owners_of_nodes(kinds: list[Any], shares: list[float]) -> np.ndarray:
 def written(shares: Mapping[str, float]) -> str:
     """Write shares as `read_owners` reads them."""
     return "+".join(f"{name}@{float(share)!r}" for name, share in shares.items())
-
-
-def group_column(jobs: pd.DataFrame) -> str:
-    """Return what says whose a job is: its account, or its user where the log has no accounts."""
-    return "account" if "account" in jobs and (jobs["account"].fillna("") != "").any() else "user"
 
 
 def groups_of_jobs(jobs: pd.DataFrame, groups: list[str]) -> np.ndarray:

@@ -133,10 +133,10 @@ class Applications:
                     if set(kind) & set("|="):
                         raise TableError(f"{self._key(name)}.speed: type {kind!r} holds | or =; name it without")
             condition = one.condition
-            if condition is None or any(condition.column_in(jobs.columns) in jobs for jobs in workloads.values()):
+            if condition is None or any(condition.column_in(jobs) in jobs for jobs in workloads.values()):
                 continue
             held = list(dict.fromkeys(column for jobs in workloads.values() for column in jobs.columns))
-            if condition.column_in(pd.Index([])) not in JOB.by_name:
+            if condition.column_in(pd.DataFrame()) not in JOB.by_name:
                 legal = nearest(condition.column, dict.fromkeys([*held, *JOB.names, "group"]))
                 raise TableError(f"{self._key(name)}.by: unknown column {condition.column!r}; {legal}")
             if one.share is None:

@@ -20,7 +20,7 @@ from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
-from procure.policies.owners import group_column
+from procure.schemas import group_column
 from procure.settings import complaint, problems, validate
 from procure.study.applications import Applications
 from procure.study.classes import class_notes

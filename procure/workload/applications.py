@@ -14,12 +14,12 @@ import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 from procure.errors import TableError
+from procure.schemas import group_column
 from procure.settings import Settings
 from procure.text import counted, short
 from procure.workload.speed import exact_speed
 
 COLUMN = "kind_speeds"
-_ALIASES = {"group": "account"}
 _CONDITION = re.compile(r"\s*([A-Za-z_]\w*)\s*(~|=)\s*(.*\S)\s*")
 _SHAPE = "write COLUMN ~ TEXT (contains) or COLUMN = TEXT (equals), with | between texts: job_name ~ vasp|VASP"
 
@@ -34,13 +34,13 @@ class Condition(NamedTuple):
     op: str
     texts: tuple[str, ...]
 
-    def column_in(self, columns: pd.Index) -> str:
-        """Return the column that is meant; ``group`` is ``account`` where there is no column of that name."""
-        return self.column if self.column in columns else _ALIASES.get(self.column, self.column)
+    def column_in(self, jobs: pd.DataFrame) -> str:
+        """Return the column that is meant; ``group`` is the account or, where the log has none, the user."""
+        return group_column(jobs) if self.column == "group" and "group" not in jobs else self.column
 
     def find(self, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Mark the jobs that are meant, and those whose cell is empty or whose column is not there: bool[n_jobs]."""
-        column = self.column_in(jobs.columns)
+        column = self.column_in(jobs)
         if column not in jobs:
             return np.zeros(len(jobs), dtype=bool), np.ones(len(jobs), dtype=bool)
         number, distinct = pd.factorize(jobs[column].fillna("").astype(str))
