@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from procure.cli import common
+from procure.cli import common, site_options
 from procure.comparison import Comparison
 from procure.comparison import compare as compare_policies
 from procure.comparison.report import mean_waits, with_units, write_report
@@ -26,7 +26,7 @@ def compare(
         Path | None,
         typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type]; the site's without."),
     ] = None,
-    site: common.SiteOption = None,
+    site: site_options.SiteOption = None,
     policies: Annotated[
         str,
         typer.Option(
@@ -61,13 +61,13 @@ def compare(
     procure compare --jobs jobs.parquet --site site/ --policies slurm,easy,best-fit
     """
     with common.bad_option("--policies"):
-        names = check_policies([common.with_site(name, site) for name in catalog.split_list(policies)])
+        names = check_policies([site_options.with_site(name, site) for name in catalog.split_list(policies)])
     if slices is not None:
         with common.bad_option("--slices"):
             check_length(slices)
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = common.read_system(jobs, nodes, site)
+    job_table, node_table = site_options.read_system(jobs, nodes, site)
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     if exclusive:
         options["options"] = {"exclusive": 1}

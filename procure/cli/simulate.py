@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from procure import tables
-from procure.cli import common
+from procure.cli import common, site_options
 from procure.comparison.owners import say_owners, what_each_got
 from procure.comparison.rule_waits import conclude, rule_waits, with_rules
 from procure.policies import catalog
@@ -26,7 +26,7 @@ def simulate(
         Path | None,
         typer.Option(help="Node table: node_id,kind,cpus,mem_mb,gpus[,speed,gpu_type,leaf,pod]; the site's without."),
     ] = None,
-    site: common.SiteOption = None,
+    site: site_options.SiteOption = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -45,7 +45,7 @@ def simulate(
         int | None,
         typer.Option(min=1, max=MOST_COUNTED, help="easy: how many waiting jobs hold a reservation."),
     ] = None,
-    rule: common.RulesOption = None,
+    rule: site_options.RulesOption = None,
     exclusive: common.ExclusiveOption = False,
     kill_at_limit: common.KillAtLimitOption = True,
     logged_speed: Annotated[
@@ -73,7 +73,7 @@ def simulate(
     procure simulate --jobs jobs.parquet --site site/ --rule 'qos long GrpTRES=cpu=20%'
     """
 
-    policy = common.with_site(policy or (DEFAULT if site is None else "slurm"), site)
+    policy = site_options.with_site(policy or (DEFAULT if site is None else "slurm"), site)
     flags = {"order": order, "queue_order": queue_order, "fit": fit, "depth": depth}
     flags |= {"exclusive": exclusive or None}
     with common.bad_option("--policy"):
@@ -84,7 +84,7 @@ def simulate(
             policy = with_rules(policy, rule)
     with common.bad_option("--logged-speed"):
         exact_speed(logged_speed, "logged speed")
-    job_table, node_table = common.read_system(jobs, nodes, site)
+    job_table, node_table = site_options.read_system(jobs, nodes, site)
     if logged_speed is None and "speed" in node_table and node_table["speed"].notna().any():
         common.note("no --logged-speed: run times stay as logged on every node (ratio 1.0), speeds are not used")
     with common.bad_option("--rule"):
@@ -93,7 +93,7 @@ def simulate(
     options: dict[str, Any] = {"kill_at_limit": kill_at_limit, "logged_speed": logged_speed}
     options["warm_up"] = common.seconds_of(warm_up, "--warm-up")
     run = run_simulation(job_table, node_table, policy, **options)
-    common.note_rejections(policy, run.schedule, node_table)
+    site_options.note_rejections(policy, run.schedule, node_table)
     unrunnable = run.schedule.loc[run.schedule["start_time"].isna(), "job_id"]
     if len(unrunnable) and policy.partition(":")[0] != "slurm":
         shown = f"{counted(len(unrunnable), 'job')} set aside, which no node can hold even when it is empty"
@@ -117,7 +117,7 @@ def simulate(
     if waits is not None:
         said = conclude(waits, rule or [])
         if output is common.Format.TABLE:
-            common.print_waits(waits)
+            site_options.print_waits(waits)
             common.echo(said)
         else:
             common.note(said)

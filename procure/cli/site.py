@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from procure.account.layout import check_started
-from procure.cli import common, lazy
+from procure.cli import common, lazy, site_options
 from procure.cli.site_fit import fit
 from procure.cli.site_why import why
 from procure.comparison.site_check import site_check
@@ -140,11 +140,11 @@ def check(
     nodes = found.nodes
     names = catalog.split_list(policy or _policies_of(site, found.rules))
     with common.bad_option("--policy"):
-        labels = [catalog.spec(common.with_site(name, site)).label for name in names]
+        labels = [catalog.spec(site_options.with_site(name, site)).label for name in names]
     checks = []
     for name, label in zip(names, labels, strict=True):
         run = simulate(table, nodes, label)
-        common.note_rejections(label, run.schedule, nodes)
+        site_options.note_rejections(label, run.schedule, nodes)
         checks.append(site_check(table, run, name))
     checked = pd.concat(checks, ignore_index=True)
     for row in checked[(checked["class"] == "all") & checked["share_beyond"].notna()].itertuples():

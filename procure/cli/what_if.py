@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from procure.cli import common, study_options
+from procure.cli import common, site_options, study_options
 from procure.recommender.what_if import what_if as change_package
 from procure.settings import LAST_SEED
 
@@ -34,7 +34,7 @@ def what_if(
         str | None,
         typer.Option(callback=common.usd, help="Another budget, US$: which package would be recommended? E.g. 1.2M."),
     ] = None,
-    rule: common.RulesOption = None,
+    rule: site_options.RulesOption = None,
     workload: study_options.WorkloadOption = None,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Which bursts are added or left out.")] = 1,
     output: common.FormatOption = common.Format.TABLE,
@@ -69,6 +69,6 @@ def what_if(
         return
     common.print_table(found.shown(), output, found.title)
     if found.waits is not None:
-        common.print_waits(found.waits)
+        site_options.print_waits(found.waits)
     for line in found.notes:
         common.echo(line)

@@ -1,0 +1,73 @@
+"""Options of the commands that simulate a centre's own rules, and what these commands say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from procure.cli.common import Format, note, print_table, read_job_table
+from procure.tables import NODE, read
+from procure.text import counted
+
+SiteOption = Annotated[
+    Path | None,
+    typer.Option("--site", help="A site folder (see `procure site read`): its nodes, and the rules of policy slurm."),
+]
+RulesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="RULE",
+        help="Change a rule of the centre, in Slurm's words: 'qos long GrpTRES=cpu=20%', 'bf_max_job_user=50', "
+        "'partition gpu MaxTime=1-0', 'user eve MaxJobs=5'; may stand several times. The result says who waits how "
+        "long before and after.",
+    ),
+]
+
+
+_BY_SITE = ("slurm", "rules", "as-logged")
+"""Policies that go by a site."""
+
+
+def read_system(jobs: Path, nodes: Path | None, site: Path | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read a job table, and the node table that is named, else the site's; neither is bad usage."""
+    if nodes is None and site is None:
+        raise typer.BadParameter("give a node table, or a site with --site", param_hint="--nodes")
+    table = read_job_table(jobs)
+    if nodes is not None:
+        return table, read(nodes, NODE)
+    assert site is not None
+    from procure.site.store import read_site  # a room that plugs in: for this option only
+
+    return table, read_site(site).nodes
+
+
+def with_site(policy: str, site: Path | None) -> str:
+    """Give a policy that goes by a site its folder, where it has none."""
+    if site is None or policy.partition(":")[0] not in _BY_SITE or "site=" in policy:
+        return policy
+    return f"{policy}{',' if ':' in policy else ':'}site={site.as_posix()}"
+
+
+def note_rejections(policy: str, schedule: pd.DataFrame, nodes: pd.DataFrame) -> None:
+    """Say which jobs of a schedule a site's rules never let start, by reason; nothing under another policy."""
+    if policy.partition(":")[0] != "slurm":
+        return
+    from procure.policies import catalog  # which imports kernels, as the next: for this policy only
+    from procure.site.policy import Slurm, rejections
+
+    parameters = catalog.spec(policy).parameters
+    assert isinstance(parameters, Slurm)
+    for reason, ids in rejections(parameters, schedule, nodes).items():
+        more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
+        note(f"{counted(len(ids), 'job')} set aside: {reason} ({', '.join(ids[:3])}{more})")
+
+
+def print_waits(waits: pd.DataFrame) -> None:
+    """Print waits by class before and after a change of rules."""
+    shown = waits if waits[["unstarted_before", "unstarted_after"]].to_numpy().any() else waits.iloc[:, :6]
+    units = {name: "s" for name in shown.columns if name.startswith(("mean", "p95"))}
+    print_table(shown, Format.TABLE, "waits before and after, by class of job", units)
