@@ -313,6 +313,7 @@ COST_UNITS = {
     "busy_share": "share",
     "energy_kwh_per_year": "kWh/year",
     "energy_usd": "US$",
+    "carbon_t_per_year": "t CO2/year",
     "rack_units": "U",
     "space_usd": "US$",
     "n_switches": "switches",

@@ -89,7 +89,7 @@ def test_units_multiply_exactly(number, unit):
     dimension, suffix = unit
     names = {
         "s": "mean_wait", "US$": "price_usd", "kWh": "energy_kwh_per_year", "share": "busy_share",
-        "GB": "total_mem_gb", "U": "rack_units", "W": "power_w",
+        "GB": "total_mem_gb", "U": "rack_units", "W": "power_w", "t": "carbon_t_per_year",
     }  # fmt: skip
     found = parse(f"{names[dimension]} >= {number:,}{suffix}", KNOWN)
     assert found.value == pytest.approx(number * float(UNITS[dimension][suffix]), rel=1e-15)

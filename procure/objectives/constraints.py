@@ -23,6 +23,7 @@ UNITS: dict[str, dict[str, str]] = {
     "s": {unit: str(seconds) for unit, seconds in TIME_UNITS.items()},
     "US$": {unit: str(usd) for unit, usd in MONEY_UNITS.items()},
     "kWh": {"kWh": "1", "MWh": "1000", "GWh": "1000000"},
+    "t": {"t": "1", "kt": "1000"},
     "W": {"W": "1", "kW": "1000", "MW": "1000000"},
     "share": {"%": "0.01"},
     "GB": {"GB": "1", "TB": "1000"},

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from procure.errors import TableError
+from procure.packages.energy import (
+    HOURS,
+    Curve,
+    Week,
+    known_zone,
+    read_carbon,
+    read_curves,
+    read_hourly_prices,
+    two_points,
+    week_of,
+)
 from procure.packages.finance import CostLine, Lease, Part, Percent, cents, years_factor
 from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
 from procure.schemas import COST_UNITS
-from procure.settings import MOST_LISTED, Money, PositiveInt, Settings
-from procure.text import listed
+from procure.settings import MOST_LISTED, InputFile, Money, PositiveInt, Settings
+from procure.text import listed, nearest
 
 HOURS_PER_YEAR = 8760
 
@@ -50,7 +62,15 @@ class Costs(Settings):
     lease
         What is bought once is leased, see `procure.packages.finance.Lease`; None = bought.
     usd_per_kwh
-        US$ per kWh; None = energy is not priced.
+        US$ per kWh; None = energy is not priced, unless ``energy_prices`` does.
+    energy_prices
+        File of US$ per kWh by hour of the local clock, see `procure.packages.energy.HOURLY_PRICES`.
+    carbon, country
+        File of carbon intensities by country, by hour or by both, and which country counts.
+    tz
+        Time zone of the local clock; None = UTC, or the log's own clock.
+    power_curves
+        File of measured watts by load and type, see `procure.packages.energy.CURVES`; they count before the quotes'.
     pue
         Power usage effectiveness: energy of the whole site / energy of the nodes and switches.
     idle_share
@@ -69,6 +89,11 @@ class Costs(Settings):
 
     years: Annotated[float, Field(gt=0, le=100)] = 5.0
     usd_per_kwh: NonNegative | None = None
+    energy_prices: InputFile | None = None
+    carbon: InputFile | None = None
+    country: str | None = None
+    tz: str | None = None
+    power_curves: InputFile | None = None
     pue: Annotated[float, Field(ge=1)] = 1.0
     idle_share: Annotated[float, Field(ge=0, le=1)] | None = None
     nodes_per_switch: PositiveInt | None = None
@@ -89,8 +114,20 @@ class Costs(Settings):
     lines: Annotated[tuple[CostLine, ...], Field(max_length=MOST_LISTED)] = ()
     lease: Lease | None = None
 
+    @field_validator("tz")
+    @classmethod
+    def _is_zone(cls, tz: str | None) -> str | None:
+        try:
+            return tz if tz is None else known_zone(tz)
+        except TableError as error:
+            raise ValueError(str(error)) from None
+
     @model_validator(mode="after")
     def _agree(self) -> Costs:
+        if self.usd_per_kwh is not None and self.energy_prices is not None:
+            raise ValueError("give one of usd_per_kwh and energy_prices")
+        if self.country is not None and self.carbon is None:
+            raise ValueError("country chooses a row of the file that carbon names; carbon is not given")
         if self.depreciation_years is not None and self.residual_percent:
             raise ValueError("give one of residual_percent and depreciation_years")
         if self.lease is None:
@@ -103,6 +140,33 @@ class Costs(Settings):
                 f'{self.years:g} are over does not run to their end; at_end = "buy" keeps it'
             )
         return self
+
+    @property
+    def prices_energy(self) -> bool:
+        """Whether energy has a price."""
+        return self.usd_per_kwh is not None or self.energy_prices is not None
+
+    @property
+    def by_hour(self) -> bool:
+        """Whether it matters for energy which hours are busy, and not only how many."""
+        return any(one is not None for one in (self.energy_prices, self.carbon, self.power_curves))
+
+    @cached_property
+    def hourly_usd_per_kwh(self) -> np.ndarray:
+        """US$ per kWh by hour of the week, float64[168]; 0 where energy has no price."""
+        if self.energy_prices is None:
+            return np.full(HOURS, self.usd_per_kwh or 0.0)
+        return read_hourly_prices(self.energy_prices)
+
+    @cached_property
+    def hourly_g_per_kwh(self) -> np.ndarray:
+        """Carbon intensity by hour of the week, g CO2 per kWh, float64[168]; NaN where none is given."""
+        return np.full(HOURS, np.nan) if self.carbon is None else read_carbon(self.carbon, self.country)
+
+    @cached_property
+    def curves(self) -> dict[str, Curve]:
+        """The measured power curves by type."""
+        return {} if self.power_curves is None else read_curves(self.power_curves)
 
     @property
     def beyond_budget(self) -> bool:
@@ -140,7 +204,9 @@ def total_costs(
     CPUs the share min(1, D / T) is busy, and min(1, T / D) of the jobs are served. With several
     workloads shares and rates are their weighted means.
 
-    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year.
+    energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year. With prices
+    or carbon by the hour or with power curves, the same by each hour of the week, see
+    `procure.packages.energy.busy_by_hour`, with a node's load being the busy share of all.
     TCO = purchase + fixed + network + years × (energy + space + licences + support + staff), and what `Costs` has
     beside: further lines, tax, the lease less what it finances, less what is left in the end. With interest or price
     changes, years are replaced by `procure.packages.finance.years_factor`.
@@ -178,6 +244,7 @@ def total_costs(
     """
     counts = count_matrix(packages, quotes)
     n_nodes = counts.sum(axis=1)
+    quotes = with_curves(quotes, costs, existing)
     n_switches = np.zeros_like(n_nodes)
     if costs.nodes_per_switch is not None:
         n_switches = -(-n_nodes // costs.nodes_per_switch)
@@ -197,6 +264,10 @@ def total_costs(
     watts = _watts(counts, load["busy_share"], quotes, costs, existing) + n_switches * costs.switch_power_w
     units = _sums(counts, _rack_units(quotes, counts, costs)) + n_switches * costs.switch_rack_units
     found = found.assign(**_running(watts, units, costs), n_switches=n_switches)
+    if costs.by_hour:
+        switches = (two_points(costs.switch_power_w, costs.switch_power_w), n_switches)
+        powered = [*_powered(counts, quotes, costs, existing), switches]
+        found = found.assign(**_energy(powered, week_of(cpus, jobs_by_workload, weights, costs.tz), costs))
     # 3 × 1.1 cables are 3.3, though the product of the floats may be a little more.
     found["n_cables"] = np.ceil(np.round(n_nodes * costs.cables_per_node, 6)).astype("int64")
     found["network_usd"] = n_switches * costs.switch_usd + found["n_cables"] * costs.cable_usd
@@ -262,8 +333,66 @@ def check_prices(quotes: pd.DataFrame, costs: Costs) -> None:
         As `total_costs`, of packages that may hold each of these types.
     """
     one_each = np.eye(len(quotes), dtype="int64")
+    assert len(costs.hourly_usd_per_kwh) == len(costs.hourly_g_per_kwh)
+    quotes = _measured(quotes, costs)
     _watts(one_each, np.zeros(len(quotes)), quotes, costs, None)
     _rack_units(quotes, one_each, costs)
+
+
+def with_curves(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return quotes with the ends of measured power curves as busy and idle watts.
+
+    Raises
+    ------
+    TableError
+        A curve is of no quoted type and no kind of existing nodes.
+    """
+    kinds = [] if existing is None else existing["kind"].astype(str).unique().tolist()
+    legal = [*quotes["name"], *kinds]
+    for name in costs.curves:
+        if name not in legal:
+            raise TableError(
+                f"{costs.power_curves}: no quote and no kind of existing nodes is named {name!r}; "
+                f"{nearest(name, legal)}"
+            )
+    return _measured(quotes, costs)
+
+
+def _measured(quotes: pd.DataFrame, costs: Costs) -> pd.DataFrame:
+    for column, load in (("power_w", 1.0), ("idle_power_w", 0.0)) if costs.curves else ():
+        measured = {name: float(curve.at(np.array(load))) for name, curve in costs.curves.items()}
+        stated = pd.Series(_stated(quotes, column), index=quotes.index)
+        quotes = quotes.assign(**{column: quotes["name"].map(measured).astype("float64").fillna(stated)})
+    return quotes
+
+
+Powered = tuple[Curve, np.ndarray]
+"""A power curve, and how many nodes of each package have it."""
+
+
+def _powered(counts: np.ndarray, quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None) -> list[Powered]:
+    """Return the curves of all types and of the existing nodes that state theirs."""
+    busy, names = _stated(quotes, "power_w"), quotes["name"].tolist()
+    ends = zip(names, _idle(quotes, busy, costs).tolist(), busy.tolist(), counts.T, strict=True)
+    found: list[Powered] = [(costs.curves.get(name, two_points(idle, full)), n) for name, idle, full, n in ends]
+    if existing is None:
+        return found
+    own_busy, own_idle = existing_watts(existing, quotes, costs)
+    kinds, one = existing["kind"].astype(str), np.ones(len(counts), dtype="int64")
+    linear = ~np.isnan(own_idle) & ~kinds.isin(list(costs.curves)).to_numpy()
+    found.append((two_points(own_idle[linear].sum(), own_busy[linear].sum()), one))
+    return found + [(curve, one * int((kinds == name).sum())) for name, curve in costs.curves.items()]
+
+
+def _energy(powered: list[Powered], week: Week, costs: Costs) -> dict[str, np.ndarray]:
+    """Return energy, its price and its carbon by the hours of a week."""
+    weights = np.stack([np.ones(HOURS), costs.hourly_usd_per_kwh, costs.hourly_g_per_kwh / 1e6], axis=1) / HOURS
+    sums = np.zeros((len(week.row), weights.shape[1]))
+    for curve, n in powered:
+        sums += np.where(n[:, np.newaxis] > 0, n[:, np.newaxis] * week.watts(curve, weights), 0.0)
+    kwh, usd, tonnes = (sums / 1000 * HOURS_PER_YEAR * costs.pue).T
+    found = {"energy_kwh_per_year": kwh, "carbon_t_per_year": tonnes}
+    return found | ({"energy_usd": usd * costs.factor("energy")} if costs.prices_energy else {})
 
 
 def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np.ndarray | float]:
@@ -271,6 +400,7 @@ def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np
     space = costs.usd_per_rack_unit_year
     return {
         "energy_kwh_per_year": kwh,
+        "carbon_t_per_year": np.nan,
         "energy_usd": 0.0 if costs.usd_per_kwh is None else kwh * costs.factor("energy") * costs.usd_per_kwh,
         "rack_units": units,
         "space_usd": units * costs.factor("space") * space if space > 0 else 0.0,
@@ -363,11 +493,13 @@ def _watts(
     existing: pd.DataFrame | None,
 ) -> np.ndarray:
     """Return the mean watts of each package's nodes and of the existing ones that state theirs."""
-    asked = costs.usd_per_kwh is not None
-    busy = _per_node("power_w", quotes, counts, asked, "usd_per_kwh")
+    asked = costs.prices_energy or costs.carbon is not None
+    given = (name for name in ("usd_per_kwh", "energy_prices", "carbon") if getattr(costs, name) is not None)
+    key = next(given, "usd_per_kwh")
+    busy = _per_node("power_w", quotes, counts, asked, key)
     hint = "; [costs] idle_share gives it as a share of power_w"
     idle = _idle(quotes, busy, costs)
-    idle = _per_node("idle_power_w", quotes.assign(idle_power_w=idle), counts, asked, "usd_per_kwh", hint)
+    idle = _per_node("idle_power_w", quotes.assign(idle_power_w=idle), counts, asked, key, hint)
     watts = _sums(counts, idle) + busy_share * _sums(counts, busy - idle)
     if existing is not None:
         own_busy, own_idle = existing_watts(existing, quotes, costs)
@@ -392,8 +524,11 @@ def existing_watts(existing: pd.DataFrame, quotes: pd.DataFrame, costs: Costs) -
         own = pd.Series(_stated(existing, column), index=existing.index)
         return own.fillna(kind.map(dict(zip(quotes["name"], _stated(quotes, column), strict=True))))
 
-    busy = known("power_w").to_numpy(dtype="float64")
-    return busy, _idle(pd.DataFrame({"idle_power_w": known("idle_power_w")}), busy, costs)
+    busy = known("power_w").to_numpy(dtype="float64", copy=True)
+    idle = _idle(pd.DataFrame({"idle_power_w": known("idle_power_w")}), busy, costs)
+    for name, curve in costs.curves.items():
+        busy[kind == name], idle[kind == name] = curve.watts[-1], curve.watts[0]
+    return busy, idle
 
 
 def _stated(table: pd.DataFrame, column: str) -> np.ndarray:
@@ -429,23 +564,35 @@ def cost_ranges(costs: pd.DataFrame) -> pd.DataFrame:
     costs
         From `total_costs`.
     """
-    values = costs[list(COST_UNITS)].astype("float64")
-    rows = pd.DataFrame({"cost": list(COST_UNITS), "unit": list(COST_UNITS.values())})
+    names = _given(costs)
+    values = costs[names].astype("float64")
+    rows = pd.DataFrame({"cost": names, "unit": [COST_UNITS[name] for name in names]})
     return rows.assign(**{how: values.agg(how).to_numpy() for how in ("min", "median", "max")})
 
 
 def costs_side_by_side(costs: pd.DataFrame) -> pd.DataFrame:
     """Return the costs of packages as columns: ``cost unit`` and a column per package id."""
-    rows = pd.DataFrame({"cost": list(COST_UNITS), "unit": list(COST_UNITS.values())})
-    values = costs.set_index("package_id")[list(COST_UNITS)].astype("float64").T
+    names = _given(costs)
+    rows = pd.DataFrame({"cost": names, "unit": [COST_UNITS[name] for name in names]})
+    values = costs.set_index("package_id")[names].astype("float64").T
     return pd.concat([rows, values.reset_index(drop=True).rename_axis(columns=None)], axis=1)
+
+
+def _given(costs: pd.DataFrame) -> list[str]:
+    """Return the columns of costs, without carbon where no intensity is given."""
+    return [name for name in COST_UNITS if name != "carbon_t_per_year" or not costs[name].isna().all()]
 
 
 def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None = None) -> list[str]:
     """Say in sentences what the costs leave out, and which nodes take no power."""
     notes = []
-    if costs.usd_per_kwh is None:
-        notes.append("costs: energy is not priced; [costs] usd_per_kwh prices it")
+    if not costs.prices_energy:
+        notes.append("costs: energy is not priced; [costs] usd_per_kwh or energy_prices prices it")
+    if costs.by_hour:
+        notes.append(
+            f"costs: energy goes by the hours of a week ({costs.tz or 'times as in the log, UTC'}), busy as these jobs "
+            "are submitted and worked off, all nodes alike; a run keeps no load by the hour"
+        )
     if costs.interest_percent:
         notes.append(
             f"costs: amounts of later years count with their present value at {costs.interest_percent:g} % a year"

@@ -275,6 +275,20 @@ def about_policies(results: StudyResults, whole: Case, k: int) -> list[str]:
     return lines
 
 
+def about_carbon(results: StudyResults, row: int) -> list[str]:
+    """Say what a package takes in energy a year and emits for it, where a file of carbon intensities is given."""
+    costs = results.plan.study.costs
+    if costs.carbon is None:
+        return []
+    found = results.costs.iloc[row]
+    where = f" in {costs.country}" if costs.country else ""
+    return [
+        f"energy: the first package takes {found['energy_kwh_per_year'] / 1000:,.1f} MWh a year, "
+        f"{found['carbon_t_per_year']:,.2f} t CO2{where}; over {costs.years:g} years "
+        f"{found['carbon_t_per_year'] * costs.years:,.1f} t, by the intensities of {costs.carbon.name}"
+    ]
+
+
 def about_budget(results: StudyResults, rows: np.ndarray) -> list[str]:
     """Say by how much the whole order of the first package, and of how many of these, is above the budget.
 

@@ -96,6 +96,8 @@ def totals(done: Recommendation) -> list[dict[str, object]]:
         ("energy a year, as these jobs use it", "kWh", costs["energy_kwh_per_year"]),
         ("price", "US$", packages["price_usd"]),
     ]  # fmt: skip
+    if not costs["carbon_t_per_year"].isna().any():
+        figures.insert(-1, ("carbon a year", "t CO2", costs["carbon_t_per_year"]))
     whole = [order_usd(done, place) for place in range(len(rows))]
     if whole != packages["price_usd"].round(2).tolist():
         figures.append(("whole order", "US$", pd.Series(whole)))
@@ -251,6 +253,8 @@ def _cost_sheet(done: Recommendation) -> list[list[object]]:
     ]
     for name, unit in COST_UNITS.items():
         values = [float(one[name]) for one in costs]
+        if name == "carbon_t_per_year" and study.costs.carbon is None:
+            continue
         shown = [round(value, 2) if unit == "US$" else value for value in values]
         rows.append([name, unit, *("" if math.isnan(value) else value for value in shown)])
     return rows

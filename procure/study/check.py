@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from procure.errors import TableError
 from procure.files import is_file
 from procure.packages import count_packages, read_quotes
-from procure.packages.costs import budget_notes, check_prices
+from procure.packages.costs import budget_notes, check_prices, with_curves
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
@@ -119,6 +119,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         if study.gpu_models:
             _try(lines, lambda: check_gpu_models(study, _offered(study)))
         _try(lines, lambda: objective_of(study.objective, table, study.classes))
+        _try(lines, lambda: with_curves(table, study.costs, study.read_existing_nodes()))
         _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
         size = _try(lines, lambda: plan_size(study))
         if size is not None and "n_sampled" in size:
