@@ -227,3 +227,24 @@ def test_nominal_speeds_are_proposed_and_can_be_read():
     assert any("3,350 against 1,555 GB/s; FP64 3.5 times; FP32 3.4 times" in line for line in lines)
     assert any('"L4" has 24 GB, "tesla_a100" 40 GB' in line for line in lines)
     GpuModel.model_validate(read)
+
+
+@pytest.mark.parametrize("cell", ["2xH100 + 4xL40S", "H100|L40S", "H100+H100", "NVIDIA A100 / L40S"])
+def test_several_models_in_one_quoted_node_are_refused(tmp_path: Path, cell: str):
+    """In a quote table as in a sheet: the sentence names the cell, and what to write instead."""
+    text = QUOTES.replace("H100", cell, 1)
+    assert text != QUOTES
+    (tmp_path / "quotes.csv").write_text(text)
+    with pytest.raises(TableError) as error:
+        procure.read_quotes(tmp_path / "quotes.csv")
+    assert cell in str(error.value) and "column gpu_type" in str(error.value)
+    assert "a row for each with its share of the CPUs, memory and price" in str(error.value)
+
+
+def test_study_check_says_that_a_split_is_fixed(tmp_path: Path):
+    """Where jobs of the log or quotes name MIG slices."""
+    whole = study(tmp_path)
+    assert "MIG" not in CliRunner().invoke(app, ["study", "check", str(whole)]).stderr
+    asked = study(tmp_path, jobs=gpu_jobs(model="h100_1g.10gb"))
+    said = " ".join(CliRunner().invoke(app, ["study", "check", str(asked)]).stderr.split())
+    assert "careful: h100_1g.10gb: MIG slices are simulated as GPUs of their own and their split as fixed" in said

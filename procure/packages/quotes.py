@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from procure.schemas import PACKAGE, QUOTE, SPEEDS
+from procure.sheets.cells import SEVERAL_MODELS, gpu_models
 from procure.tables import CellError, check
 from procure.text import counted, listed
 
@@ -42,6 +43,9 @@ def quote_errors(quotes: pd.DataFrame, source: str = "quote table") -> Iterator[
             elif column == "name" and text in PACKAGE.by_name:
                 what = f"{text!r} is a column of every package table; choose another name"
                 yield CellError(source, row, column, what)
+    for row, text in enumerate(quotes["gpu_type"]):
+        if "+" in text or len(gpu_models(text)) > 1:
+            yield CellError(source, row, "gpu_type", f"{text!r} {SEVERAL_MODELS}")
     yield from _rate_errors(quotes, source)
     for low, high in (("min_count", "max_count"), ("idle_power_w", "power_w")):
         if {low, high} <= set(quotes):

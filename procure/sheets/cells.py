@@ -255,6 +255,8 @@ class Reader:
                 or re.search(r"\d\s*[x×*]|[x×*]\s*\d|\+|^\d+(?!\d*\s*G)", match[2])
                 or _CHOICE.search(match[2])
             ):
+                if len(models) > 1:
+                    raise Unreadable(SEVERAL_MODELS)
                 raise Unreadable(
                     f"names more than one number of GPUs, or a choice; write one, e.g. {match[1]}x {models[0]}, "
                     "and a row for each configuration"
@@ -286,6 +288,11 @@ class Reader:
             return cell.text
 
 
+SEVERAL_MODELS = (
+    "names several GPU models; a simulated node has GPUs of one: write a row for each configuration, and of a node "
+    "with several models a row for each with its share of the CPUs, memory and price"
+)
+"""What is said of a cell with two models, and what to do."""
 _CORES = r"(\d{1,3})[\s-]*(?:cores?|kerne|c|coeurs|cœurs|nucleos|núcleos)\b"
 
 

@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from procure.schemas import QUOTE
 from procure.sheets import lines as other
-from procure.sheets.cells import NOTHING, Reader, Unreadable, cores_of, gpu_models
+from procure.sheets.cells import NOTHING, SEVERAL_MODELS, Reader, Unreadable, cores_of, gpu_models
 from procure.sheets.findings import Finding, Severity
 from procure.sheets.grid import Cell
 from procure.sheets.headings import plain_words
@@ -200,7 +200,7 @@ class TableReader:
         beside = gpu_models(count.text) if count is not None else []
         place = count if count is not None and not count.is_empty else model
         if len(named) > 1:
-            self._refuse(number, model, "gpus", "names several GPU models; write one, and a row for each configuration")
+            self._refuse(number, model, "gpus", SEVERAL_MODELS)
         elif named and beside and named != beside:
             self._refuse(number, place, "gpus", f"names {beside[0]}, and the column of models {named[0]}; write one")
         elif texts.get("gpus", "") in ("", "0"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,7 @@ from procure.study.rules import (
 )
 from procure.study.study import Study, load_study, read_values, study_name
 from procure.study.workloads import Workload
-from procure.text import counted, nearest
+from procure.text import counted, listed, nearest
 from procure.workload.gpu_models import asked_gpu_models, offered_gpu_models
 from procure.workload.gpu_table import propose_mapping
 
@@ -165,6 +166,9 @@ def application_notes(study: Study) -> list[str]:
     return applications.notes({one.name: read_workload(one) for one in study.workloads})
 
 
+_MIG_SLICE = re.compile(r"\d+g[._]\d+gb", re.IGNORECASE)
+
+
 def _offered(study: Study) -> list[str]:
     return offered_gpu_models(study.read_quotes(), study.read_existing_nodes())
 
@@ -186,13 +190,19 @@ def gpu_models(study: Study) -> pd.DataFrame:
 def gpu_notes(study: Study, missing: pd.DataFrame) -> list[str]:
     """Say which GPU models of the logs nobody offers, and what to write where no mapping lets their jobs run."""
     lost = missing[np.array([not models for models in missing["runs_on"]], dtype=bool)]
-    if lost.empty:
-        return []
     offered = [one for one in _offered(study) if one]
+    slices = [name for name in dict.fromkeys([*missing["model"], *offered]) if _MIG_SLICE.search(name)]
+    fixed = [
+        f"careful: {listed(slices)}: MIG slices are simulated as GPUs of their own and their split as fixed; a GPU "
+        "that is split anew from job to job is not modelled"
+    ]
+    if lost.empty:
+        return fixed if slices else []
     named = ", ".join(
         f"{row.model} ({counted(row.n_jobs, 'job')}, {row.gpu_hours:,.0f} GPU hours)" for row in lost.itertuples()
     )
     return [
+        *(fixed if slices else []),
         f"nobody offers the GPU models that these jobs ask for, so no package runs them: {named}; say in the study "
         "where they may run, and how many times faster than in the log; what follows is a proposal, measure your own:",
         *(line for model in lost["model"] for line in propose_mapping(model, offered)),
