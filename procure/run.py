@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ from procure.simulator.arrays import (
     node_kinds,
     profiles,
     switches,
+    with_cpus,
 )
 from procure.simulator.class_waits import NO_CLASSES, Groups, measure_groups, metric_names
 from procure.simulator.drive import CompiledPolicy, Policy, compiling, drive, load_compiled, policy_name
@@ -288,6 +289,7 @@ class _Chosen(NamedTuple):
     make: Callable[[State, Facts], Policy]
     options: Options
     batched: bool = False
+    occupied: Callable[[pd.DataFrame, np.ndarray], np.ndarray | None] | None = None
 
 
 class _CallableOptions(Parameters):
@@ -301,11 +303,12 @@ def _chosen(policy: Any, parameters: Mapping[str, Any] | None, options: Mapping[
     if isinstance(policy, str):
         given = catalog.from_options(catalog.split(policy)[0], options) | dict(parameters or {})
         spec = catalog.spec(policy, given)
-        return _Chosen(spec.name, spec.parameters.make_with, spec.parameters.options(), spec.batched)
+        made = spec.parameters
+        return _Chosen(spec.name, made.make_with, made.options(), spec.batched, made.occupied)
     if parameters:
         raise ArgumentError("parameters", "parameters belong to a policy that is named")
     if isinstance(policy, Parameters):
-        return _Chosen(label(policy), policy.make_with, policy.options())
+        return _Chosen(label(policy), policy.make_with, policy.options(), occupied=policy.occupied)
     plain = validated(_CallableOptions, dict(options), "options of a callable policy")
     return _Chosen(label(policy), lambda state, facts: policy, plain.options())
 
@@ -325,7 +328,21 @@ def run_prepared(
     if chosen.batched and fast_lane:
         with contextlib.suppress(FastLaneError):
             return _by_fast_lane(ready)
-    return _by_loop(ready, chosen, estimates)
+    return _by_loop(_as_occupied(ready, chosen), chosen, estimates)
+
+
+def _as_occupied(ready: Prepared, chosen: _Chosen) -> Prepared:
+    """Let jobs take the CPUs that the policy says, where it says others than they ask for and nodes hold them."""
+    if chosen.occupied is None or ready.table is None:
+        return ready
+    cpus = chosen.occupied(ready.table, ready.kinds.cpus[ready.kind_of])
+    if cpus is None or (cpus == ready.jobs.cpus).all():
+        return ready
+    n_of_kind = np.bincount(ready.kind_of, minlength=len(ready.kinds.cpus))
+    jobs = with_cpus(ready.jobs, cpus)
+    holds = fits_empty(jobs, ready.kinds) @ n_of_kind >= jobs.shape_nodes
+    jobs = with_cpus(ready.jobs, np.where(holds[jobs.shape_of], cpus, ready.jobs.cpus))
+    return replace(ready, jobs=jobs, fits=fits_empty(jobs, ready.kinds))
 
 
 def _by_fast_lane(ready: Prepared) -> Outcome:

@@ -19,7 +19,7 @@ from procure.account.sweep import sweep
 from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
 from procure.run import simulate
-from procure.site.model import Rule, Site
+from procure.site.model import Partition, Rule, Site
 from procure.site.store import write_site
 from procure.tables import JOB, NODE, check, write
 
@@ -80,6 +80,56 @@ def test_equals_its_slow_twin(seed, monkeypatch):
     assert work.seconds.tolist() == [[one[name] for name in CAUSES] for one in twin]
     if seed < 3:
         assert (work.seconds.sum(0) > 0).sum() >= 6  # the cases tell causes apart
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_held_equals_its_slow_twin(seed, monkeypatch):
+    """Nodes of several sizes held whole, as the log says or as its numbers tell, and jobs of unknown nodes."""
+    monkeypatch.setattr(layout, "OVERBOOKED", 1.0)
+    monkeypatch.setattr(layout, "MOST_UNNAMED", 1.0)
+    jobs, nodes = case(seed + 20)
+    rng = np.random.default_rng(seed)
+    nodes["cpus"] = rng.choice([8, 12], len(nodes)) if seed % 2 else 8
+    jobs["held_cpus_per_node"] = rng.choice([0, 4, 8, 12, 40], len(jobs))
+    jobs["exclusive"] = rng.choice(["", "1"], len(jobs), p=[0.8, 0.2])
+    jobs["node_ids"] = jobs["node_ids"].mask(rng.random(len(jobs)) < 0.2, "")
+    laid = lay_out(started_jobs(jobs), nodes)
+    work = make_work(laid)
+    sweep(laid.log, laid.groups, laid.centre, work)
+    twin = naive_account(jobs, nodes)
+    assert work.seconds.tolist() == [[one[name] for name in CAUSES] for one in twin]
+    assert laid.has_nodes and 0 < laid.n_held < len(jobs) and laid.groups.whole.any()
+
+
+@pytest.mark.parametrize("said", ["held", "exclusive", "site", "lost"])
+def test_whole_nodes_are_occupied(said):
+    """Jobs of one to four CPUs that took nodes of four whole: what they waited is for nodes, to 2 %."""
+    nodes, jobs = cluster(), crowd(1500, every=520)
+    log = simulate(jobs, nodes, "easy:exclusive=true").schedule
+    held = {"held": {"held_cpus_per_node": 4}, "exclusive": {"exclusive": "1"}, "site": {"partition": "whole"}}
+    site = Site(partitions=(Partition(name="whole", nodes="ALL", oversubscribe="exclusive"),))
+    if said == "lost":
+        log["node_ids"] = log["node_ids"].mask(np.arange(len(log)) % 50 == 0, "")
+    log = check(log.assign(**held.get(said, held["held"])), JOB)
+    found = account_waits(log, nodes, site if said == "site" else None)
+    assert found.causes["hours"].sum() > 100
+    assert share(found, "full", "fragmentation", "reserved") > 0.98
+    blind = account_waits(log.drop(columns="held_cpus_per_node", errors="ignore").assign(exclusive=""), nodes)
+    assert share(blind, "full", "fragmentation", "reserved") < 0.8
+    counts = [note for note in found.notes if "held more CPUs than they asked for" in note]
+    assert len(counts) == 1 and "occupied" in counts[0]
+    assert (said == "lost") == any("of which it is not known on which nodes they ran" in note for note in found.notes)
+    pooled = account_waits(log.drop(columns="node_ids"), nodes, site if said == "site" else None)
+    assert share(pooled, "full", "reserved") > 0.98
+
+
+def test_held_cpus_that_the_nodes_do_not_have_are_not_taken():
+    """A node table that counts cores beside a log that counts threads: what was asked for is taken, and said."""
+    nodes, jobs = cluster(), crowd(600, every=250)
+    log = simulate(jobs, nodes, "easy").schedule.assign(held_cpus_per_node=lambda one: 2 * one["cpus_per_node"])
+    found = account_waits(check(log, JOB), nodes)
+    assert share(found, "full", "fragmentation", "reserved") > 0.98
+    assert any("what they asked for is taken" in note for note in found.notes)
 
 
 @settings(max_examples=10, deadline=None)

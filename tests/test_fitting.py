@@ -19,7 +19,7 @@ from procure.fitting.trees import of_booster, walk
 from procure.fitting.watch import FEATURES
 from procure.fitting.windows import infer_windows
 from procure.run import simulate
-from procure.site.model import Rule, Site
+from procure.site.model import Partition, Rule, Site
 from procure.site.store import read_site, write_site
 from procure.tables import JOB, NODE, check, write
 from procure.workload.clock import to_local
@@ -166,6 +166,35 @@ def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
         mine = ran[(ran["user"] == row.user) & (ran["job_id"] != row.job_id) & (ran["run_time"] > 0)]
         together = (mine["start_time"] < row.end_time) & (row.start_time < mine["end_time"])
         assert not together.any()
+
+
+def test_a_replay_lets_jobs_take_what_they_held(tmp_path):
+    """Jobs of one CPU that the log shows to have had nodes of four whole run alone there; EASY does not see it."""
+    jobs = log_of(60, span=3000)
+    jobs = check(jobs.assign(requested_time=jobs["run_time"] + 100, held_cpus_per_node=4), JOB)
+    nodes = nodes_of(6).assign(cpus=4)
+    origin = int(jobs["submit_time"].min())
+    own = jobs.assign(submit_time=jobs["submit_time"] - origin)
+    whole = naive_easy(own, 6, lambda *_: False)
+    site = Site(partitions=(Partition(name="p", nodes="ALL", oversubscribe="exclusive"),))
+    write_site(site, nodes, tmp_path)
+    said = jobs.drop(columns="held_cpus_per_node")
+    for log, policy in (
+        (jobs, "rules"),
+        (jobs, "as-logged"),
+        (said.assign(exclusive="1"), "rules"),
+        (said.assign(partition="p"), f"rules:site={tmp_path}"),
+    ):
+        ran = simulate(check(log, JOB), nodes, policy).schedule
+        assert (ran["start_time"] - origin).tolist() == whole and (ran["cpus_per_node"] == 1).all()
+    assert (simulate(jobs, nodes, "easy").schedule["start_time"] - origin).tolist() != whole
+    some = jobs.assign(held_cpus_per_node=np.where(np.arange(60) % 3, 3, np.nan))
+    asked = jobs.assign(cpus_per_node=np.where(np.arange(60) % 3, 3, 1))
+    held, plain = (simulate(check(a, JOB), nodes, b).schedule for a, b in ((some, "rules"), (asked, "easy")))
+    assert held["start_time"].tolist() == plain["start_time"].tolist()
+    large = nodes.assign(cpus=[4, 4, 4, 4, 2, 2], gpus=[0, 0, 0, 0, 2, 2])  # the CPUs that it held are on no GPU node
+    ran = simulate(check(jobs.assign(gpus_per_node=1, n_nodes=1), JOB), check(large, NODE), "rules").schedule
+    assert ran["start_time"].notna().all()
 
 
 def test_without_a_site_both_are_easy():

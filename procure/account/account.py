@@ -200,7 +200,7 @@ def account_waits(
     log = started_jobs(given)
     table = None if nodes is None else as_table(nodes, NODE)
     local = zone_of(log, tz, site)
-    laid = lay_out(log, table, _partitions(site, table))
+    laid = lay_out(log, table, _partitions(site, table), site)
     submit = laid.log.submit
     clock = make_clock(int(log["submit_time"].iloc[0]), int(submit[-1]), local)
     laid = _with_rules(laid._replace(centre=laid.centre._replace(clock=clock)), site)
@@ -223,7 +223,7 @@ def account_waits(
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
             laid = laid._replace(centre=laid.centre._replace(pause=pause))
     account = _summed(laid, _pass(laid), limits, outages, local)
-    return replace(account, notes=(*account.notes, *_of_log(given)))
+    return replace(account, notes=(*account.notes, *laid.notes, *_of_log(given, laid)))
 
 
 def zone_of(jobs: pd.DataFrame, tz: str | None, site: Site | None) -> str:
@@ -241,7 +241,7 @@ def zone_of(jobs: pd.DataFrame, tz: str | None, site: Site | None) -> str:
     return zone(local).key if local else ""
 
 
-def _of_log(jobs: pd.DataFrame) -> list[str]:
+def _of_log(jobs: pd.DataFrame, laid: Laid) -> list[str]:
     """Say what of a log the account leaves out or cannot know."""
     started = jobs[jobs["start_time"].notna()]
     runs = started["run_time"] > 0
@@ -252,13 +252,9 @@ def _of_log(jobs: pd.DataFrame) -> list[str]:
         ),
     }
     if "node_ids" in started and (named := started["node_ids"].fillna("") != "").any():
-        counts["of which it is not known on which nodes they ran, so that nodes are not told apart"] = int(
-            (runs & ~named).sum()
-        )
-    if "held_cpus_per_node" in started:
-        more = runs & (started["held_cpus_per_node"] > started["cpus_per_node"])
-        what = "that held more CPUs than they asked for, as of whole nodes: waiting for the rest is called unexplained"
-        counts[what] = int(more.sum())
+        taken = "they are taken to be where most was free" if laid.has_nodes else "so that nodes are not told apart"
+        counts[f"of which it is not known on which nodes they ran: {taken}"] = int((runs & ~named).sum())
+    counts["that held more CPUs than they asked for, as of whole nodes: all of these count as occupied"] = laid.n_held
     return [f"{counted(n, 'job')} {what}" for what, n in counts.items() if n]
 
 

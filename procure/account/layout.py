@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from procure.account.held import held_cpus, said_whole
 from procure.account.sweep import (
     BACK,
     CAUSES,
@@ -24,6 +25,7 @@ from procure.account.sweep import (
 )
 from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
+from procure.site.model import Site
 from procure.workload.gpu_models import gpu_types
 
 OWNERS = ("user", "account", "partition")
@@ -31,6 +33,8 @@ OVERBOOKED = 0.05
 """Share of the CPU-time of a log that may not fit its nodes before the nodes are refused."""
 EXCEEDED = 0.02
 """Share of its time for which an owner may exceed what counts as its usual most."""
+MOST_UNNAMED = 0.2
+"""Share of the CPU-time of a log of which it may be unknown on which nodes it ran before no node is told apart."""
 LENGTHS = (900, 3600, 4 * 3600, 12 * 3600, 86_400)
 """s; classes of requested time end here."""
 
@@ -47,6 +51,8 @@ class Laid(NamedTuple):
     has_nodes: bool  # it is known which nodes each job had
     in_pieces: bool  # what is free may be in pieces too small, which is not seen
     total_cpus: int
+    n_held: int  # jobs that held more CPUs than they asked for, which is counted as occupied
+    notes: tuple[str, ...] = ()
 
 
 def check_started(jobs: pd.DataFrame) -> None:
@@ -82,21 +88,27 @@ def started_jobs(jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _nodes_of(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]] | None:
-    """Return each job's nodes as a range of a list of numbers, and their names; None where a job's are not known."""
+    """Return each job's nodes as a range of a list of numbers, −1 where it is not known, and their names.
+
+    None where the log names no nodes, or so few that they tell nothing.
+    """
     if "node_ids" not in jobs:
         return None
-    # Jobs of no length take no room: where they ran does not matter, and logs often do not say it.
-    unknown = jobs["node_ids"].fillna("") == ""
-    if (unknown & (jobs["end_time"] > jobs["start_time"])).any() or unknown.all():
+    unknown = (jobs["node_ids"].fillna("") == "").to_numpy(bool)
+    asked = jobs["n_nodes"].to_numpy(np.int64)
+    used = asked * jobs["cpus_per_node"].to_numpy(np.int64) * (jobs["end_time"] - jobs["start_time"]).to_numpy(np.int64)
+    if unknown.all() or used[unknown].sum() > MOST_UNNAMED * max(int(used.sum()), 1):
         return None
-    jobs = jobs.assign(node_ids=jobs["node_ids"].mask(unknown, jobs.loc[~unknown, "node_ids"].iloc[0].split(",")[0]))
-    lists = jobs["node_ids"].str.split(",")
-    sizes = lists.str.len().to_numpy(np.int64)
-    if (sizes != jobs["n_nodes"].to_numpy(np.int64)).mean() > OVERBOOKED:
+    lists = jobs["node_ids"][~unknown].str.split(",")
+    sizes = asked.copy()
+    sizes[~unknown] = lists.str.len().to_numpy(np.int64)
+    if (sizes != asked).mean() > OVERBOOKED:
         return None  # nodes that the log counts otherwise tell nothing of what each gave
-    number, names = pd.factorize(np.concatenate(lists.to_numpy()))
+    known, names = pd.factorize(np.concatenate(lists.to_numpy()))
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return first, number.astype(np.int64), [str(name) for name in names]
+    number = np.full(int(first[-1]), -1, np.int64)
+    number[np.repeat(~unknown, sizes)] = known
+    return first, number, [str(name) for name in names]
 
 
 def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame | None:
@@ -110,7 +122,7 @@ def seen_nodes(jobs: pd.DataFrame) -> pd.DataFrame | None:
     Returns
     -------
     pandas.DataFrame or None
-        ``node_id cpus mem_mb gpus gpu_type``; None where it is not known of every job where it ran.
+        ``node_id cpus mem_mb gpus gpu_type``; None where it is not known of most jobs where they ran.
     """
     given = _nodes_of(jobs)
     return None if given is None else _inferred_nodes(jobs, given)
@@ -165,10 +177,9 @@ def _inferred_nodes(jobs: pd.DataFrame, nodes: tuple[np.ndarray, np.ndarray, lis
     first, number, names = nodes
     job = np.repeat(np.arange(len(jobs)), np.diff(first))
     start, end = (jobs[name].to_numpy(np.int64)[job] for name in ("start_time", "end_time"))
-    columns = {"cpus": "cpus_per_node", "mem_mb": "mem_mb_per_node", "gpus": "gpus_per_node"}
-    peaks = {
-        name: _peaks(start, end, number, jobs[of].to_numpy(np.int64)[job], len(names)) for name, of in columns.items()
-    }
+    amounts = {"cpus": held_cpus(jobs)}
+    amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
+    peaks = {name: _peaks(start, end, number, each[job], len(names)) for name, each in amounts.items()}
     return pd.DataFrame({"node_id": names, **peaks, "gpu_type": ""})
 
 
@@ -200,19 +211,20 @@ def _one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:
         totals = {name: [int(nodes[name].sum())] for name in ("cpus", "mem_mb", "gpus")}
         return pd.DataFrame({"node_id": ["all"], **totals, "gpu_type": ""})
     start, end = (jobs[name].to_numpy(np.int64) for name in ("start_time", "end_time"))
-    peaks = {}
-    for name, of in {"cpus": "cpus_per_node", "mem_mb": "mem_mb_per_node", "gpus": "gpus_per_node"}.items():
-        asked = (jobs[of] * jobs["n_nodes"]).to_numpy(np.int64)
-        peaks[name] = _peaks(start, end, np.zeros(len(jobs), np.int64), asked, 1)
+    amounts = {"cpus": held_cpus(jobs)}
+    amounts |= {name: jobs[f"{name}_per_node"].to_numpy(np.int64) for name in ("mem_mb", "gpus")}
+    nobody, n_nodes = np.zeros(len(jobs), np.int64), jobs["n_nodes"].to_numpy(np.int64)
+    peaks = {name: _peaks(start, end, nobody, each * n_nodes, 1) for name, each in amounts.items()}
     return pd.DataFrame({"node_id": ["all"], **peaks, "gpu_type": ""})
 
 
-def _check_fit(jobs: pd.DataFrame, table: pd.DataFrame, first: np.ndarray, number: np.ndarray) -> None:
-    """Refuse nodes that do not hold what ran on them."""
-    job = np.repeat(np.arange(len(jobs)), np.diff(first))
-    asked = jobs["cpus_per_node"].to_numpy(np.int64)[job]
-    if len(table) == 1:
-        asked = asked * jobs["n_nodes"].to_numpy(np.int64)[job]
+def _check_fit(
+    jobs: pd.DataFrame, table: pd.DataFrame, first: np.ndarray, number: np.ndarray, per_node: np.ndarray
+) -> None:
+    """Refuse nodes that do not hold what ran on them; ``per_node`` int64[n_jobs] are the CPUs that each had."""
+    job = np.repeat(np.arange(len(jobs)), np.diff(first))[number >= 0]
+    number = number[number >= 0]
+    asked = per_node[job]
     lasted = (jobs["end_time"] > jobs["start_time"]).to_numpy()[job]
     small = lasted & (asked > table["cpus"].to_numpy(np.int64)[number])
     if small.mean() > OVERBOOKED:
@@ -267,7 +279,12 @@ def _may_use(groups: pd.DataFrame, table: pd.DataFrame, allowed: np.ndarray | No
     return holds
 
 
-def lay_out(jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str, list[str]] | None = None) -> Laid:
+def lay_out(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame | None,
+    partitions: dict[str, list[str]] | None = None,
+    site: Site | None = None,
+) -> Laid:
     """Lay a log out.
 
     Parameters
@@ -278,6 +295,8 @@ def lay_out(jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str
         A node table; None = what the log shows: per node where it names nodes, else all together.
     partitions
         The nodes of each partition; None = those on which its jobs ran.
+    site
+        Rules that are known, of which jobs take their nodes whole.
     """
     n = len(jobs)
     given = _nodes_of(jobs)
@@ -297,40 +316,48 @@ def lay_out(jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str
             table = _inferred_nodes(jobs, given)
         else:
             table = nodes.reset_index(drop=True)
-            number = pd.Index(table["node_id"]).get_indexer(pd.Index(names))[number].astype(np.int64)
-        share = jobs["n_nodes"].to_numpy(np.int64)
-        sizes = np.diff(first)
-        share = np.where(sizes == share, share, sizes)
+            rows = np.append(pd.Index(table["node_id"]).get_indexer(pd.Index(names)), -1)
+            number = rows[number].astype(np.int64)
+        share = np.diff(first)
     else:
         table = _one_node(jobs, nodes)
         first, number, share = np.arange(n + 1), np.zeros(n, np.int64), np.ones(n, np.int64)
-    _check_fit(jobs, table, first, number)
     alone = given is None
     scale = jobs["n_nodes"].to_numpy(np.int64) if alone else np.ones(n, np.int64)
+    asked_cpus = jobs["cpus_per_node"].to_numpy(np.int64)
+    held, whole, notes = _held(jobs, nodes if alone else table, site, (table, first, number), alone)
     pool = np.zeros(n, np.int64)
     allowed = None
     if not alone and "partition" in jobs:
         pool, parts = pd.factorize(jobs["partition"].fillna(""))
         allowed = np.zeros((len(parts), len(table)), bool)
-        allowed[np.repeat(pool, np.diff(first)), number] = True
+        allowed[np.repeat(pool, np.diff(first))[number >= 0], number[number >= 0]] = True
         for i, name in enumerate(parts):
             if partitions and name in partitions:
                 allowed[i] = table["node_id"].isin(partitions[name])
     asked = pd.DataFrame(
         {
             "n": share,
-            "cpus": jobs["cpus_per_node"].to_numpy(np.int64) * scale,
+            "cpus": np.where(whole, asked_cpus, held) * scale,
             "mem": jobs["mem_mb_per_node"].to_numpy(np.int64) * scale,
             "gpus": jobs["gpus_per_node"].to_numpy(np.int64) * scale,
             "gpu_type": jobs["gpu_type"].fillna("").to_numpy() if "gpu_type" in jobs and not alone else "",
             "pool": pool,
+            "whole": whole,
         }
     )
     group = asked.groupby(list(asked), sort=False).ngroup().to_numpy(np.int64)
     distinct = asked[~pd.Series(group).duplicated()]
+    may_use = _may_use(distinct, table, allowed)
+    # Of a whole node as many CPUs are taken as the smallest has that will do.
+    sizes = np.where(may_use, table["cpus"].to_numpy(np.int64), np.iinfo(np.int64).max).min(1)
+    least = np.where(distinct["whole"], sizes, distinct["cpus"]).astype(np.int64)
     groups = Groups(  # type: ignore[misc]
-        *(distinct[name].to_numpy(np.int64).copy() for name in ("n", "cpus", "mem", "gpus", "pool")),
-        may_use=_may_use(distinct, table, allowed),
+        distinct["n"].to_numpy(np.int64).copy(),
+        least,
+        *(distinct[name].to_numpy(np.int64).copy() for name in ("mem", "gpus", "pool")),
+        may_use=may_use,
+        whole=distinct["whole"].to_numpy(bool).copy(),
     )
     owner, names, kinds = _owners(jobs)
     origin = int(jobs["submit_time"].min())
@@ -339,7 +366,7 @@ def lay_out(jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str
     ]
     requested = jobs["requested_time"].to_numpy(np.int64)
     at, kind, about = _events(*times)
-    cpus = (jobs["cpus_per_node"] * jobs["n_nodes"]).to_numpy(np.int64)
+    cpus = held * jobs["n_nodes"].to_numpy(np.int64)
     log = Log(  # type: ignore[misc]
         *times,
         limit=np.where(requested > 0, requested, FAR),
@@ -372,10 +399,45 @@ def lay_out(jobs: pd.DataFrame, nodes: pd.DataFrame | None, partitions: dict[str
         clock=make_clock(origin, int(times[0][-1])),
         pause=np.zeros(n, np.int64),
     )
-    largest = jobs["cpus_per_node"].max() if nodes is None else nodes["cpus"].max()
-    in_pieces = alone and bool((2 * jobs["cpus_per_node"] <= largest).any())
+    largest = held.max() if nodes is None else nodes["cpus"].max()
+    in_pieces = alone and bool((2 * held <= largest).any())
     total = int(table["cpus"].sum())
-    return Laid(log, groups, centre, jobs, names, kinds, given is not None, in_pieces, total)
+    n_held = int(((held > asked_cpus) & (times[3] > times[2])).sum())
+    return Laid(log, groups, centre, jobs, names, kinds, not alone, in_pieces, total, n_held, notes)
+
+
+def _held(
+    jobs: pd.DataFrame,
+    nodes: pd.DataFrame | None,
+    site: Site | None,
+    placed: tuple[pd.DataFrame, np.ndarray, np.ndarray],
+    alone: bool,
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Return the CPUs that each job held of each of its nodes, which took them whole, and what a reader must know.
+
+    ``alone``: all nodes are counted as one, and no node is whole.
+    """
+    table, first, number = placed
+    n, asked = len(jobs), jobs["cpus_per_node"].to_numpy(np.int64)
+    scale = jobs["n_nodes"].to_numpy(np.int64) if alone else np.ones(n, np.int64)
+    held = held_cpus(jobs, None if nodes is None else nodes["cpus"].to_numpy(np.int64), site)
+    whole = np.zeros(n, bool)
+    if not alone:
+        size = np.append(table["cpus"].to_numpy(np.int64), 0)[number]
+        job, sizes = np.repeat(np.arange(n), np.diff(first)), np.diff(first)
+        had = np.bincount(job, size, minlength=n).astype(np.int64)
+        named = np.bincount(job, number >= 0, minlength=n) == sizes
+        # CPUs of each are the mean over a job's nodes, rounded up.
+        whole = said_whole(jobs, site) | (named & (held > asked) & (held * sizes >= had) & (had > 0))
+        held = np.where(whole & named & (sizes > 0), np.maximum(had // np.maximum(sizes, 1), asked), held)
+    try:
+        _check_fit(jobs, table, first, number, held * scale)
+    except TableError:
+        _check_fit(jobs, table, first, number, asked * scale)
+        if not (held > asked).any():
+            raise
+        return asked, np.zeros(n, bool), ("the nodes do not hold what jobs held, so what they asked for is taken",)
+    return held, whole, ()
 
 
 def _events(
@@ -434,6 +496,7 @@ def make_work(laid: Laid) -> Work:
         following=np.full(n + 1, n, np.int64),
         previous=np.full(n + 1, n, np.int64),
         running=np.zeros(n, np.int64),
+        node_list=log.node_list.copy(),
         active=np.zeros(n_groups, np.int64),
         place=np.zeros(n_groups, np.int64),
         n_waiting=np.zeros(n_groups, np.int64),

@@ -39,7 +39,7 @@ class Log(NamedTuple):
     group: np.ndarray  # int64[n], jobs of one group ask for the same and may use the same nodes
     length: np.ndarray  # int64[n], class of requested time, row of ``closed``
     node_first: np.ndarray  # int64[n + 1]
-    node_list: np.ndarray  # int64[], on which nodes each ran
+    node_list: np.ndarray  # int64[], on which nodes each ran; −1 = unknown, then where most is free
     event_at: np.ndarray  # int64[m], ascending
     event: np.ndarray  # int64[m], one of the kinds
     about: np.ndarray  # int64[m], a job, or a row of the outages
@@ -54,6 +54,7 @@ class Groups(NamedTuple):
     gpus: np.ndarray
     pool: np.ndarray  # partition: a reservation in one keeps nobody out of another
     may_use: np.ndarray  # bool[n_groups, n_nodes]
+    whole: np.ndarray  # bool[n_groups], takes its nodes whole; ``cpus`` are then those of the smallest that it may use
 
 
 class Centre(NamedTuple):
@@ -80,6 +81,7 @@ class Work(NamedTuple):
     following: np.ndarray  # int64[n + 1], waiting jobs as a list
     previous: np.ndarray  # int64[n + 1]
     running: np.ndarray  # int64[n], by expected end
+    node_list: np.ndarray  # int64[], as that of the log, those unknown filled in as jobs start
     active: np.ndarray  # int64[n_groups], groups of which some wait
     place: np.ndarray  # int64[n_groups]
     n_waiting: np.ndarray  # int64[n_groups]
@@ -105,13 +107,14 @@ def _weigh(groups, centre, work, node, group, sign):
     free = work.free
     for what in range(3):
         work.unused[what, group] += sign * max(0, free[what, node])
-    if free[0, node] >= groups.cpus[group]:
+    need = centre.cpus[node] if groups.whole[group] else groups.cpus[group]
+    if free[0, node] >= need:
         work.fitting[0, group] += sign
         if free[1, node] >= groups.mem[group]:
             work.fitting[1, group] += sign
             if free[2, node] >= groups.gpus[group]:
                 work.fitting[2, group] += sign
-                if free[0, node] - free[3, node] >= groups.cpus[group]:
+                if free[0, node] - free[3, node] >= need:
                     work.fitting[3, group] += sign
 
 
@@ -121,7 +124,7 @@ def _change(groups, centre, work, node, group, sign, missing):
     for i in range(work.counters[N_ACTIVE]):
         _weigh(groups, centre, work, node, work.active[i], -1)
     if group >= 0:
-        work.free[0, node] += sign * groups.cpus[group]
+        work.free[0, node] += sign * (centre.cpus[node] if groups.whole[group] else groups.cpus[group])
         work.free[1, node] += sign * groups.mem[group]
         work.free[2, node] += sign * groups.gpus[group]
     work.free[3, node] += missing
@@ -165,11 +168,27 @@ def _expected_end(log, job):
 
 
 @part
+def _emptiest(groups, work, group, first, until):
+    """Return the node with the most CPUs free of those that a group may use and that its job does not have yet."""
+    best = -1
+    for node in range(groups.may_use.shape[1]):
+        if groups.may_use[group, node] and (best < 0 or work.free[0, node] > work.free[0, best]):
+            taken = False
+            for k in range(first, until):
+                taken = taken or work.node_list[k] == node
+            if not taken:
+                best = node
+    return max(best, 0)
+
+
+@part
 def _run(log, groups, centre, work, job, sign):
     """Let a job take its nodes (−1) or give them back (1)."""
     group = log.group[job]
     for k in range(log.node_first[job], log.node_first[job + 1]):
-        _change(groups, centre, work, log.node_list[k], group, sign, 0)
+        if work.node_list[k] < 0:
+            work.node_list[k] = _emptiest(groups, work, group, log.node_first[job], k)
+        _change(groups, centre, work, work.node_list[k], group, sign, 0)
     for kind in range(3):
         owner = log.owner[kind, job]
         if owner >= 0:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure.account.account import Account, account_waits, zone_of
+from procure.account.held import held_cpus
 from procure.account.layout import started_jobs
 from procure.account.sweep import CLOSED, ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERVED, UNEXPLAINED
 from procure.errors import TableError
@@ -171,6 +172,9 @@ def fit_site(
         )
     known = site or Site()
     known = known.model_copy(update={"tz": zone_of(log, tz, known) or known.tz})
+    held = held_cpus(log, system["cpus"].to_numpy(np.int64), known)
+    if (held > log["cpus_per_node"].to_numpy(np.int64)).any():  # the replays of a fit know no partitions
+        log = log.assign(held_cpus_per_node=held)
     with tempfile.TemporaryDirectory() as folder:
         return _fit(log, system, known, Path(folder))
 
@@ -253,6 +257,7 @@ def _ways(of_room: bool) -> Iterator[_Options]:
 
 def _learn(seen: _Seen, system: pd.DataFrame, options: _Options) -> Rest:
     recent = seen.log.tail(MOST_LEARNT).reset_index(drop=True)
+    recent = recent.assign(cpus_per_node=held_cpus(recent, system["cpus"].to_numpy(np.int64)))
     target = seen.account.by_job[:, HELD].sum(1)[-len(recent) :] if options.of_room else waits_of(recent)
     rest = learn_rest(recent, int(system["cpus"].sum()), target, options.scale, seen.tz)
     return rest._replace(by_release=options.by_release)

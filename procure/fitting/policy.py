@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from procure.account.clock import Clock
+from procure.account.held import held_cpus
 from procure.account.rules import closed_hours, pauses_of
 from procure.account.zones import make_clock
 from procure.comparison.site_check import BEYOND
@@ -40,6 +41,11 @@ class Rules(Easy):
         """Return the names of the site's files."""
         names = ("site.toml", "nodes.csv", *(("rest.npz",) if self.with_rest else ()))
         return () if self.site == NOTHING else tuple(f"{self.site}/{name}" for name in names)
+
+    def occupied(self, jobs: pd.DataFrame, node_cpus: np.ndarray) -> np.ndarray | None:
+        """Return the CPUs per node that jobs held in the log, where it tells (`procure.account.held.held_cpus`)."""
+        site = None if self.site == NOTHING else read_site(self.site).rules
+        return held_cpus(jobs, node_cpus, site)
 
     def make(self, state: State) -> CompiledPolicy:
         """Make the policy of one run of which only the requests are known: users have no names."""

@@ -116,6 +116,23 @@ class Parameters(Settings):
         """
         return []
 
+    def occupied(self, jobs: pd.DataFrame, node_cpus: np.ndarray) -> np.ndarray | None:
+        """Return the CPUs per node that the policy lets jobs take, where that is not what they ask for.
+
+        Parameters
+        ----------
+        jobs
+            The job table in queue order.
+        node_cpus
+            int64[n_nodes], CPUs of each node.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            int64[n_jobs]; None = what they ask for. A job that no node then holds keeps what it asks for.
+        """
+        return None
+
     def make(self, state: State) -> Policy:
         """Make the policy of one run.
 

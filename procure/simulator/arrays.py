@@ -122,14 +122,25 @@ def job_arrays(jobs: pd.DataFrame, bits: dict[str, int]) -> Jobs:
             np.where(gpus > 0, _masks(ordered["gpu_type"], bits), ANY_TYPE),
         ]
     )
+    return _shaped(order, submit - submit[0], ordered["requested_time"].to_numpy(np.int64), asked)
+
+
+def with_cpus(jobs: Jobs, cpus: np.ndarray) -> Jobs:
+    """Return the same jobs with other CPUs per node, int64[n_jobs] in queue order."""
+    asked = np.stack([jobs.n_nodes, np.asarray(cpus, np.int64), jobs.mem, jobs.gpus, jobs.types])
+    return _shaped(jobs.row, jobs.submit, jobs.requested, asked)
+
+
+def _shaped(row: np.ndarray, submit: np.ndarray, requested: np.ndarray, asked: np.ndarray) -> Jobs:
+    """Find the request shapes of jobs in queue order; ``asked`` int64[5, n]: nodes, CPUs, MB, GPUs, mask of types."""
     shape_of = numbered(*asked)
     lengths = np.bincount(shape_of)
     shapes = np.empty((len(asked), len(lengths)), np.int64)
     shapes[:, shape_of] = asked
     return Jobs(  # type: ignore[call-arg]
-        order,
-        submit - submit[0],
-        ordered["requested_time"].to_numpy(np.int64),
+        row,
+        submit,
+        requested,
         *asked,
         shape_of.astype(np.uint32),
         *(np.ascontiguousarray(row) for row in shapes),
