@@ -105,6 +105,17 @@ Money = Annotated[float, BeforeValidator(_money), AfterValidator(_whole_cents)]
 """US$ to the cent; text such as ``"$1,000,000"`` or ``"1.2M"`` is accepted."""
 
 
+StrictNumber = Annotated[float, Field(strict=True)]
+"""A number that is written as one: neither true nor text such as ``"1.9"``."""
+
+
+def named(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table whose keys are names; an empty one raises, for what is it of?"""
+    if any(not name.strip() for name in table):
+        raise ValueError("an empty name was given")
+    return table
+
+
 def _whole_seconds(value: Any) -> Any:
     if isinstance(value, str):
         value = seconds(value)

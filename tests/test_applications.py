@@ -16,13 +16,14 @@ from typer.testing import CliRunner
 import procure
 from procure.cli.main import app
 from procure.errors import TableError
+from procure.objectives.conditions import find, parse_terms
 from procure.packages.nodes import package_nodes
 from procure.recommender.application_speeds import application_sensitivity
 from procure.study import load_plan
 from procure.study.applications import Applications
 from procure.sweep.runner import make_bench, ready_of_package, simulate_batch
 from procure.tables import JOB, check, write
-from procure.workload.applications import Application, kind_speeds, map_applications, parse_condition
+from procure.workload.applications import Application, kind_speeds, map_applications
 from procure.workload.gpu_models import run_times_on
 from tests.naive import application_run_times, best_fit
 
@@ -149,10 +150,15 @@ def test_conditions_go_by_any_column():
         ("job_name ~ foam", [0, 1, 1, 0, 0, 0]),
         ("job_name = FOAM | su2", [0, 1, 0, 0, 0, 1]),
         ("group = group1", [0, 1, 0, 0, 1, 0]),
+        ("job_name == foam*", [0, 1, 1, 0, 0, 0]),
+        ("job_name ~ foam and account != group1", [0, 0, 1, 0, 0, 0]),
+        ("job_name != foam*", [1, 0, 0, 0, 1, 1]),
+        ("job_name ~ foam and nodes = 1", [0, 1, 1, 0, 0, 0]),
+        ("job_name ~ foam and nodes > 1", [0, 0, 0, 0, 0, 0]),
     ):
-        assert parse_condition(text).find(jobs)[0].astype(int).tolist() == meant
-    assert parse_condition("job_name ~ x").find(jobs)[1].tolist() == [False, False, False, True, False, False]
-    assert parse_condition("job_nam ~ x").find(jobs)[1].all()
+        assert find(parse_terms(text, True), jobs).holds.astype(int).tolist() == meant
+    assert find(parse_terms("job_name ~ x", True), jobs).unknown.tolist() == [False, False, False, True, False, False]
+    assert find(parse_terms("job_nam ~ x", True), jobs).unknown.all()
 
 
 def test_speeds_relative_to_a_processor_go_by_the_spec_number_up_to_it(tmp_path: Path):
@@ -218,7 +224,17 @@ def test_study_check_says_what_is_covered(tmp_path: Path):
          "applications.b.by: takes 10 jobs that applications.a.by takes, too, such as job 1;"),
         ('a = { by = "job_nme ~ x", speed = { 9654 = 1 } }', "a.by: unknown column 'job_nme'; did you mean job_name"),
         ('a = { by = "qos = x", speed = { 9654 = 1 } }', "a.by: no workload has the column 'qos'; give share"),
-        ('a = { by = "job_name > x", speed = { 9654 = 1 } }', "a.by: 'job_name > x' was given; write COLUMN ~ TEXT"),
+        ('a = { by = "job_name > x", speed = { 9654 = 1 } }', "study.toml: applications.a.by: 'job_name > x': job_name "
+         "is text; compare it by ==, != or ~, e.g. 'job_name == a|b*'; write conditions joined by 'and'"),
+        ('a = { by = "nodes ~ 4", speed = { 9654 = 1 } }', "applications.a.by: 'nodes ~ 4'"),
+        ('a = { by = "cpus > 4 and cpus < 2", speed = { 9654 = 1 } }', "a.by: no job can be in it: 'cpus > 4'"),
+        ('a = { by = "job_name ~ x and", speed = { 9654 = 1 } }', "applications.a.by: ''"),
+        ('a = { share = 0.5, speed = { 9654 = true } }', "applications.a.speed.9654: True was given"),
+        ('a = { share = 0.5, speed = { 9654 = "1.9" } }', "applications.a.speed.9654: '1.9' was given"),
+        ('a = { share = true, speed = { 9654 = 1 } }', "applications.a.share: True was given"),
+        ('a = { share = 0.5, speed = { "" = 1 } }', "applications.a.speed: an empty name was given"),
+        ('"" = { share = 0.5, speed = { 9654 = 1 } }', "applications: an empty name was given"),
+        ('a = { share = 0.7, speed = { 9654 = 1 } }\nb = { share = 0.3000001, speed = { 9654 = 1 } }', "to 1.0000001;"),
         ('a = { speed = { 9654 = 1 } }', "applications.a: give by"),
         ('a = { share = 0.5, speed = { 9654 = 0 } }', "applications.a.speed: 9654: 0"),
         ('a = { share = 1.5, speed = { 9654 = 1 } }', "applications.a.share"),

@@ -50,6 +50,9 @@ def jobs_of(**columns) -> pd.DataFrame:
         ("group != chem", [0, 1, 0, 1]),
         ("partition == gpu* and user == ann", [0, 0, 1, 0]),
         ("gpu_type == A100", [0, 0, 1, 0]),
+        ("user ~ NN or", [0, 0, 0, 0]),
+        ("user ~ nn|ev", [0, 0, 1, 1]),
+        ("job_name ~ vasp and nodes = 1", [0, 0, 0, 1]),
     ],
 )
 def test_a_class_is_what_its_conditions_say(text, members):
@@ -63,6 +66,7 @@ def test_a_class_is_what_its_conditions_say(text, members):
         gpus_per_node=[0, 0, 2, 0],
         gpu_type=["", "", "v100|a100", ""],
         partition=["batch", "batch", "gpu-long", "gpu"],
+        job_name=["", "VASP6", "x", "my-vasp"],
         requested_time=[3600, 7200, 90_000, 0],
     )
     assert parse_class("mine", text).members(jobs).astype(int).tolist() == members
@@ -81,7 +85,12 @@ def test_the_group_is_the_user_where_the_log_has_no_accounts():
         ("small", "cpus", "write conditions joined by 'and'"),
         ("small", "mem <= 4 parsec", "'parsec' is not a unit of mem; allowed: GB, TB"),
         ("small", "cpus <= 4 and cpus > 8", "no job can be in it: 'cpus <= 4' and 'cpus > 8' contradict"),
-        ("small", "group <= 4", "group is text; compare it by == or !="),
+        ("small", "group <= 4", "group is text; compare it by ==, != or ~"),
+        ("small", "partition != a and partition == a", "no job can be in it: .*contradict each other"),
+        ("small", "partition == a|b and partition != a and partition != B", "no job can be in it"),
+        ("small", "qos == a* and qos != a*|b", "no job can be in it"),
+        ("small", "job_name ~ vasp and job_name == gauss*|cp2k and job_name == cp2k", "no job can be in it"),
+        ("small", "nodes ~ 4", "write conditions joined by 'and'"),
         ("small", "group == a||b", "a name is missing"),
         ("gpu", "gpus > 0", "the name is taken"),
         ("max", "gpus > 0", "the name is taken"),
@@ -174,7 +183,10 @@ def test_a_class_that_is_defined_later_asks_for_its_runs(tmp_path, procure):
         ),
         ('[classes]\nchem = "user == chem"\n[recommend]\nobjective = "chem-wait"\n', "; user is "),
         ('[classes]\nchem = "user == chem"\n[recommend]\nconstraints = ["chem_wait<=1h"]\n', "falls into it"),
-        ('[classes]\nchem = "account == chem"\n', "class chem: account == chem: the jobs have no column account"),
+        (
+            '[classes]\nchem = "account == chem"\n',
+            r"toml: classes: class chem: account == chem: the jobs have no column account",
+        ),
         (
             '[classes]\nchem = "mem < 1"\n[targets]\nchen = "mean wait <= 1h"\n',
             "did you mean chem",

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.objectives.conditions import NUMBERS, TextTerm
 from procure.schemas import JOB
 from procure.study.study import Study
 from procure.study.workloads import Workload
@@ -132,18 +133,23 @@ class Applications:
                 for kind in self.processors[processor]:
                     if set(kind) & set("|="):
                         raise TableError(f"{self._key(name)}.speed: type {kind!r} holds | or =; name it without")
-            condition = one.condition
-            if condition is None or any(condition.column_in(jobs) in jobs for jobs in workloads.values()):
-                continue
-            held = list(dict.fromkeys(column for jobs in workloads.values() for column in jobs.columns))
-            if condition.column_in(pd.DataFrame()) not in JOB.by_name:
-                legal = nearest(condition.column, dict.fromkeys([*held, *JOB.names, "group"]))
-                raise TableError(f"{self._key(name)}.by: unknown column {condition.column!r}; {legal}")
-            if one.share is None:
-                raise TableError(
-                    f"{self._key(name)}.by: no workload has the column {condition.column!r}; give share, the part of "
-                    f"the core hours that is taken to be {name}, or a column of {', '.join(held)}"
-                )
+            for term in one.terms:
+                if isinstance(term, TextTerm):
+                    self._check_column(name, term, workloads)
+
+    def _check_column(self, name: str, term: TextTerm, workloads: Mapping[str, pd.DataFrame]) -> None:
+        """Refuse a column that no workload has, unless a share says what is taken to be the application's."""
+        if any(term.column_in(jobs) in jobs for jobs in workloads.values()):
+            return
+        held = list(dict.fromkeys(column for jobs in workloads.values() for column in jobs.columns))
+        if term.column_in(pd.DataFrame()) not in JOB.by_name:
+            legal = nearest(term.name, dict.fromkeys([*held, *JOB.names, *NUMBERS, "group"]))
+            raise TableError(f"{self._key(name)}.by: unknown column {term.name!r}; {legal}")
+        if self.study.applications[name].share is None:
+            raise TableError(
+                f"{self._key(name)}.by: no workload has the column {term.name!r}; give share, the part of "
+                f"the core hours that is taken to be {name}, or a column of {', '.join(held)}"
+            )
 
     def coverage(self, workloads: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         """Count what is covered, over all workloads.

@@ -10,8 +10,9 @@ import pandas as pd
 
 from procure.errors import TableError
 from procure.objectives import objective
+from procure.objectives.conditions import TextTerm
 from procure.objectives.constraints import parse, quantities
-from procure.objectives.job_classes import JobClass, TextTerm
+from procure.objectives.job_classes import JobClass
 from procure.study.study import Study
 from procure.workload.past import PAST_NAMES
 
@@ -30,12 +31,15 @@ def class_notes(study: Study, workloads: Mapping[str, pd.DataFrame]) -> list[str
     classes, found, asked = study.job_classes, list[str](), _asked_for(study)
     # Futures hold the jobs of the past.
     tables = [workloads[PAST_NAMES[0]]] if PAST_NAMES[0] in workloads else list(workloads.values())
-    members = [np.concatenate([one.members(jobs) for jobs in tables]) for one in classes]
+    try:
+        members = [np.concatenate([one.members(jobs) for jobs in tables]) for one in classes]
+    except TableError as error:
+        raise TableError(f"{study.path}: classes: {error}") from None
     for one, mine in zip(classes, members, strict=True):
         if not mine.any():
             text = f"class {one.name}: no job of the workloads falls into it ({one.text}){_who_is_there(one, tables)}"
             if one.name in asked:
-                raise TableError(f"{study.path}: {text}")
+                raise TableError(f"{study.path}: classes: {text}")
             found.append(f"careful: {text}")
     for (one, mine), (other, theirs) in combinations(zip(classes, members, strict=True), 2):
         n = int((mine & theirs).sum())

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from procure.errors import TableError
 from procure.objectives import objective
@@ -37,6 +45,7 @@ from procure.settings import (
     PositiveInt,
     Seed,
     Settings,
+    named,
     read_toml,
     validated,
 )
@@ -204,8 +213,10 @@ class Study(Settings):
     futures: StudyFutures | None = None
     classes: dict[str, str] = Field(default_factory=dict)
     targets: dict[str, str] = Field(default_factory=dict)
-    gpu_models: dict[str, GpuModel] = Field(default_factory=dict)
-    applications: Annotated[dict[str, Application], Field(max_length=MOST_APPLICATIONS)] = Field(default_factory=dict)
+    gpu_models: Annotated[dict[str, GpuModel], AfterValidator(named)] = Field(default_factory=dict)
+    applications: Annotated[dict[str, Application], Field(max_length=MOST_APPLICATIONS), AfterValidator(named)] = Field(
+        default_factory=dict
+    )
     owners: dict[str, float] = Field(default_factory=dict)
     site: StudySite | None = None
     _path: Path = PrivateAttr(default=Path("study.toml"))

@@ -3,69 +3,25 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from procure.errors import TableError
-from procure.schemas import group_column
-from procure.settings import Settings
+from procure.objectives.conditions import Term, find, parse_terms
+from procure.settings import Settings, StrictNumber, named
 from procure.text import counted, short
 from procure.workload.speed import exact_speed
 
 COLUMN = "kind_speeds"
-_CONDITION = re.compile(r"\s*([A-Za-z_]\w*)\s*(~|=)\s*(.*\S)\s*")
-_SHAPE = "write COLUMN ~ TEXT (contains) or COLUMN = TEXT (equals), with | between texts: job_name ~ vasp|VASP"
-
 Factors = Mapping[str, Fraction]
 """By kind of node: how many times faster than in the log an application is there."""
-
-
-class Condition(NamedTuple):
-    """Which jobs are meant: those whose ``column`` contains (``~``) or equals (``=``) one of ``texts``, in any case."""
-
-    column: str
-    op: str
-    texts: tuple[str, ...]
-
-    def column_in(self, jobs: pd.DataFrame) -> str:
-        """Return the column that is meant; ``group`` is the account or, where the log has none, the user."""
-        return group_column(jobs) if self.column == "group" and "group" not in jobs else self.column
-
-    def find(self, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Mark the jobs that are meant, and those whose cell is empty or whose column is not there: bool[n_jobs]."""
-        column = self.column_in(jobs)
-        if column not in jobs:
-            return np.zeros(len(jobs), dtype=bool), np.ones(len(jobs), dtype=bool)
-        number, distinct = pd.factorize(jobs[column].fillna("").astype(str))
-        names = [str(one).strip().casefold() for one in distinct]
-        meant = [
-            any(text == name if self.op == "=" else text in name for text in self.texts) if name else False
-            for name in names
-        ]
-        empty = [not name for name in names]
-        return np.array(meant, dtype=bool)[number], np.array(empty, dtype=bool)[number]
-
-
-def parse_condition(text: str) -> Condition:
-    """Read ``job_name ~ vasp`` or ``user = ann|bob``.
-
-    Raises
-    ------
-    TableError
-        It is of another form.
-    """
-    match = _CONDITION.fullmatch(text)
-    texts = [one.strip().casefold() for one in match[3].split("|")] if match else []
-    if match is None or not all(texts):
-        raise TableError(f"{short(text)} was given; {_SHAPE}")
-    return Condition(match[1], match[2], tuple(texts))
 
 
 class Application(Settings):
@@ -74,7 +30,7 @@ class Application(Settings):
     Parameters
     ----------
     by
-        As `parse_condition` reads it.
+        As `procure.objectives.conditions.parse_terms` reads it.
     share
         Of the core hours of jobs that nothing is known of (no such column, an empty cell, or no ``by``), the share
         that is taken to be this application's.
@@ -85,15 +41,15 @@ class Application(Settings):
     """
 
     by: str | None = None
-    share: Annotated[float, Field(gt=0, le=1)] | None = None
-    speed: Annotated[dict[str, float], Field(min_length=1, max_length=1000)]
+    share: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
+    speed: Annotated[dict[str, StrictNumber], Field(min_length=1, max_length=1000), AfterValidator(named)]
     relative_to: str | None = None
 
     @field_validator("by")
     @classmethod
     def _readable(cls, by: str | None) -> str | None:
         try:
-            return by if by is None or parse_condition(by) else None
+            return by if by is None or parse_terms(by, any_column=True) else None
         except TableError as error:
             raise ValueError(str(error)) from None
 
@@ -114,10 +70,10 @@ class Application(Settings):
             raise ValueError("give by (which jobs are this application's), share (of the core hours), or both")
         return self
 
-    @property
-    def condition(self) -> Condition | None:
-        """The condition of ``by``."""
-        return None if self.by is None else parse_condition(self.by)
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The conditions of ``by``; none without it."""
+        return () if self.by is None else parse_terms(self.by, any_column=True)
 
 
 class Assignment(NamedTuple):
@@ -138,11 +94,10 @@ def assign(jobs: pd.DataFrame, applications: Mapping[str, Application]) -> Assig
     taken, names = np.full(len(jobs), -1, np.int64), list(applications)
     unknown = np.zeros((len(names), len(jobs)), dtype=bool)
     for i, one in enumerate(applications.values()):
-        condition = one.condition
-        if condition is None:
+        if not one.terms:
             unknown[i] = True
             continue
-        meant, unknown[i] = condition.find(jobs)
+        meant, unknown[i] = find(one.terms, jobs)
         again = np.flatnonzero(meant & (taken >= 0))
         if again.size:
             row = int(again[0])

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from procure.errors import TableError
-from procure.settings import Settings
+from procure.settings import Settings, StrictNumber, named
 from procure.workload.applications import COLUMN, kind_speeds
 from procure.workload.speed import Speed, exact_speed, scale_by, scale_run_time
 
@@ -30,8 +30,8 @@ class GpuModel(Settings):
     """
 
     runs_on: Annotated[tuple[str, ...], Field(max_length=62)] = ()
-    speed: dict[str, float] = Field(default_factory=dict)
-    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    speed: Annotated[dict[str, StrictNumber], AfterValidator(named)] = Field(default_factory=dict)
+    share: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0
 
     @field_validator("speed")
     @classmethod
