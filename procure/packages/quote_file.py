@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import hashlib
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,6 +24,9 @@ from procure.sheets.units import CODES
 from procure.sheets.workbook import is_workbook
 from procure.tables import cell_errors, check, read
 from procure.text import nearest
+
+_MOST_BYTES_KEPT = 1 << 24
+"""Larger files are read each time."""
 
 
 class OfferReading(Settings):
@@ -174,7 +179,20 @@ def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> Qu
     TableError
         The file cannot be read at all, or holds no table of offers.
     """
-    path = existing_file(path)
+    path, reading = existing_file(path), reading or OfferReading()
+    if not path.is_file() or path.stat().st_size > _MOST_BYTES_KEPT:
+        return _read(path, reading)
+    found = _read_once(path, hashlib.blake2b(path.read_bytes()).digest(), reading.model_dump_json())
+    return replace(found, quotes=found.quotes.copy(), understood=found.understood.copy())
+
+
+@functools.lru_cache(maxsize=8)
+def _read_once(path: Path, content: bytes, reading: str) -> QuoteFile:
+    """Read a file whose ``content`` has this digest: a command asks for the same quotes up to five times."""
+    return _read(path, OfferReading.model_validate_json(reading))
+
+
+def _read(path: Path, reading: OfferReading) -> QuoteFile:
     refused: TableError | None = None
     if not is_workbook(path):
         try:
@@ -186,7 +204,7 @@ def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> Qu
                 raise
             refused = error
     try:
-        return _checked(path, read_sheets(path, (reading or OfferReading()).convention()))
+        return _checked(path, read_sheets(path, reading.convention()))
     except TableError as error:
         # Of delimited text without a table of offers, what the quote table lacks says more.
         raise refused or error from None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -245,8 +246,23 @@ def load_compiled(function: Callable, *arguments: Any) -> None:
 
     So that a measurement of the run that follows is of the run alone.
     """
-    if isinstance(function, Dispatcher):
+    if isinstance(function, Dispatcher) and (of := _form(arguments)) not in _LOADED.setdefault(function, set()):
         function.compile(tuple(typeof(argument) for argument in arguments))
+        _LOADED[function].add(of)
+
+
+_LOADED: weakref.WeakKeyDictionary[Dispatcher, set[Hashable]] = weakref.WeakKeyDictionary()
+"""Of each function, the forms of arguments that it is loaded for: Numba takes milliseconds to find a state's types."""
+
+
+def _form(argument: Any) -> Hashable:
+    """Return what Numba's type of an argument turns on."""
+    if isinstance(argument, tuple):
+        return type(argument), tuple(_form(one) for one in argument)
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        return argument.dtype, argument.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
+    return typeof(argument)
 
 
 def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None:
