@@ -151,12 +151,17 @@ class Mixture:
         curve = np.concatenate([self.curve, np.empty((len(jobs), len(GRID)))])
         said = np.empty((n, len(NAMES)))
         waiting = int((self.jobs.left >= self.until).sum())
-        from procure.queue_time.weighing import roll  # Numba, which a mixture that only predicts does without
+        from procure.queue_time import weighing  # Numba, which a mixture that only predicts does without
 
-        self.n_errors, self.seen = roll(
-            both.submit, raw, IS_POINT, IS_MOVED, *news, both.rank, self.prior, self.copies, self.paces, self.errors,
-            self.n_errors, self.moved, self.scale, self.seen, first, waiting, spread, curve, said, top,
-        )  # fmt: skip
+        learnt = weighing.Learnt(
+            self.prior, self.copies, self.paces, self.errors, self.moved, self.scale, self.n_errors, self.seen, waiting
+        )
+        self.n_errors, self.seen = weighing.roll(
+            weighing.Jobs(both.submit, both.rank, raw, top),
+            weighing.News(*news),
+            learnt,
+            weighing.Told(spread, curve, said),
+        )
         began, self.jobs, self.curve = self.until, both, curve
         self.even = np.concatenate([self.even, np.empty((len(jobs), len(GRID)))])
         stated = np.empty((len(jobs), len(GRID)))

@@ -5,11 +5,13 @@ It stands apart from `mixture`, which imports it only to learn: a question waits
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from procure.files.kernels import njit
 from procure.queue_time.calibrate import EVERY, GRID
-from procure.queue_time.experts import MIDDLE, N_ERRORS, RATES, SPREAD
+from procure.queue_time.experts import IS_MOVED, IS_POINT, MIDDLE, N_ERRORS, RATES, SPREAD
 
 RATE_OF_PACES, SHARE, DELAY = 0.1, 0.01, 10.0
 """The rate at which the paces are weighed by what their weights lost; the share of all weight that returns to its
@@ -23,55 +25,74 @@ MEMORY = 0.95
 _LOSS_LEVELS = np.clip(GRID, 0.005, 0.995)
 
 
+class Jobs(NamedTuple):
+    """Jobs in the order of submission; those behind the ones that were stated before have experts."""
+
+    submit: np.ndarray  # float64[n], Unix s
+    rank: np.ndarray  # int64[n], the place in its burst, from 1
+    raw: np.ndarray  # [m, K, G], what the experts say of the last m jobs
+    top: float  # the longest log wait that an expert may be moved to
+
+
+class News(NamedTuple):
+    """What becomes known of waits, by time."""
+
+    time: np.ndarray  # float64, Unix s
+    row: np.ndarray  # int64, the job
+    begin: np.ndarray  # float64, s, the ages between which it waited
+    end: np.ndarray
+    kind: np.ndarray  # int64: 0 it waits on, 1 it starts, 2 it gives up
+
+
+class Learnt(NamedTuple):
+    """What a mixture has learnt, K experts with G levels at P paces; the arrays are written to."""
+
+    prior: np.ndarray  # float64[K]
+    weights: np.ndarray  # float64[P, K]
+    paces: np.ndarray  # float64[P]
+    errors: np.ndarray  # float64[K, N_ERRORS]
+    moved: np.ndarray  # float64[K, G]
+    scale: np.ndarray  # float64[G]
+    n_errors: int
+    seen: float
+    waiting: int  # jobs whose outcome is not known
+
+
+class Told(NamedTuple):
+    """What is stated of each job: experts as they were moved, log curves, weights; written to."""
+
+    spread: np.ndarray  # [n, K, G]
+    curve: np.ndarray  # [n, G]
+    weights: np.ndarray  # [n, K]
+
+
 @njit(cache=True)
-def roll(
-    submit: np.ndarray, raw: np.ndarray, is_point: np.ndarray, is_moved: np.ndarray, time: np.ndarray, row: np.ndarray,
-    begin: np.ndarray, end: np.ndarray, kind: np.ndarray, rank: np.ndarray, prior: np.ndarray, weights: np.ndarray,
-    paces: np.ndarray, errors: np.ndarray, n_errors: int, moved: np.ndarray, scale: np.ndarray, seen: float,
-    first: int, waiting: int, spread: np.ndarray, curve: np.ndarray, said: np.ndarray, top: float,
-) -> tuple[int, float]:  # fmt: skip
-    """Go through submissions and news in the order of time."""
-    news = 0
-    for job in range(first, len(submit) + 1):
-        now = submit[job] if job < len(submit) else np.inf
-        while news < len(time) and time[news] < now:
-            one, over = row[news], kind[news] != 0
-            seen = _learn(
-                spread[one],
-                curve[one],
-                begin[news],
-                end[news],
-                kind[news] == 1,
-                over,
-                waiting,
-                rank[one],
-                weights,
-                paces,
-                prior,
-                scale,
-                seen,
-            )
-            if over:
+def roll(jobs: Jobs, news: News, learnt: Learnt, told: Told) -> tuple[int, float]:
+    """Go through submissions and news in the order of time; return ``n_errors`` and ``seen`` as they are then."""
+    n_errors, seen, waiting = learnt.n_errors, learnt.seen, learnt.waiting
+    n_jobs, n_news, at_news = len(jobs.submit), len(news.time), 0
+    first = n_jobs - len(jobs.raw)
+    for job in range(first, n_jobs + 1):
+        now = jobs.submit[job] if job < n_jobs else np.inf
+        while at_news < n_news and news.time[at_news] < now:
+            one, kind, end = news.row[at_news], news.kind[at_news], news.end[at_news]
+            slow = DELAY / (DELAY + min(waiting, MOST_DELAY)) / np.sqrt(jobs.rank[one])
+            outcome = (news.begin[at_news], end, kind)
+            seen = _learn(told.spread[one], told.curve[one], outcome, slow, learnt, seen)
+            if kind != 0:
                 waiting -= 1
-            if kind[news] == 1:
-                for expert in range(len(prior)):
-                    errors[expert, n_errors % N_ERRORS] = np.log1p(end[news]) - float(spread[one, expert, MIDDLE])
+            if kind == 1:
+                for expert in range(len(learnt.prior)):
+                    error = np.log1p(end) - float(told.spread[one, expert, MIDDLE])
+                    learnt.errors[expert, n_errors % N_ERRORS] = error
                 n_errors += 1
                 if n_errors % EVERY == 0:
-                    moved[:] = _offsets(errors, n_errors)
-            news += 1
-        if job < len(submit):
-            at = slice(job, job + 1)
-            said[job] = (paces.reshape(-1, 1) * weights).sum(axis=0)
+                    learnt.moved[:] = _offsets(learnt.errors, n_errors)
+            at_news += 1
+        if job < n_jobs:
+            told.weights[job] = (learnt.paces.reshape(-1, 1) * learnt.weights).sum(axis=0)
             _combine(
-                raw[job - first : job - first + 1],
-                said[at],
-                moved,
-                is_point,
-                is_moved,
-                top,
-                spread[at],
-                curve[at],
+                jobs.raw[job - first], told.weights[job], learnt.moved, jobs.top, told.spread[job], told.curve[job]
             )
             waiting += 1
     return n_errors, seen
@@ -81,20 +102,15 @@ def roll(
 def _learn(
     spread: np.ndarray,
     curve: np.ndarray,
-    begin: float,
-    end: float,
-    started: bool,
-    over: bool,
-    waiting: int,
-    rank: int,
-    weights: np.ndarray,
-    paces: np.ndarray,
-    prior: np.ndarray,
-    scale: np.ndarray,
+    outcome: tuple[float, float, int],
+    slow: float,
+    learnt: Learnt,
     seen: float,
 ) -> float:
     """Move the weights by what a job's wait from one age to another, and perhaps its start, costs each expert."""
-    slow = DELAY / (DELAY + min(waiting, MOST_DELAY)) / np.sqrt(rank)
+    begin, end, kind = outcome
+    started, over = kind == 1, kind != 0
+    weights, paces, prior, scale = learnt.weights, learnt.paces, learnt.prior, learnt.scale
     n_levels = len(scale)
     if over:
         seen = MEMORY * seen + 1
@@ -150,36 +166,28 @@ def _offsets(errors: np.ndarray, n_errors: int) -> np.ndarray:
 
 @njit(cache=True)
 def _combine(
-    raw: np.ndarray,
-    weights: np.ndarray,
-    moved: np.ndarray,
-    is_point: np.ndarray,
-    is_moved: np.ndarray,
-    top: float,
-    spread: np.ndarray,
-    curve: np.ndarray,
+    raw: np.ndarray, weights: np.ndarray, moved: np.ndarray, top: float, spread: np.ndarray, curve: np.ndarray
 ) -> None:
-    """Spread the point experts of each row, move others, and average the middle third of the weight at each level."""
-    n_experts, n_levels = raw.shape[1], raw.shape[2]
-    for row in range(len(raw)):
-        for k in range(n_experts):
-            for g in range(n_levels):
-                z = float(raw[row, k, g])
-                if is_moved[k]:
-                    z += moved[k, MIDDLE]
-                if is_point[k]:
-                    off = moved[k, g] - (moved[k, MIDDLE] if is_moved[k] else 0.0)
-                    z += min(off, 0.0) if g < MIDDLE else (max(off, 0.0) if g > MIDDLE else 0.0)
-                if is_point[k] or is_moved[k]:
-                    z = min(max(z, 0.0), top)
-                spread[row, k, g] = z
+    """Spread a job's point experts, move others, and average the middle third of the weight at each level."""
+    n_experts, n_levels = raw.shape
+    for k in range(n_experts):
         for g in range(n_levels):
-            order = np.argsort(spread[row, :, g])
-            below, total = 0.0, 0.0
-            for k in order:
-                inside = min(below + weights[row, k], 2 / 3) - max(below, 1 / 3)
-                if inside > 0:
-                    total += inside * spread[row, k, g]
-                below += weights[row, k]
-            curve[row, g] = max(3 * total, curve[row, g - 1]) if g else 0.0
-        curve[row, n_levels - 1] = max(curve[row, n_levels - 1], top)
+            z = float(raw[k, g])
+            if IS_MOVED[k]:
+                z += moved[k, MIDDLE]
+            if IS_POINT[k]:
+                off = moved[k, g] - (moved[k, MIDDLE] if IS_MOVED[k] else 0.0)
+                z += min(off, 0.0) if g < MIDDLE else (max(off, 0.0) if g > MIDDLE else 0.0)
+            if IS_POINT[k] or IS_MOVED[k]:
+                z = min(max(z, 0.0), top)
+            spread[k, g] = z
+    for g in range(n_levels):
+        order = np.argsort(spread[:, g])
+        below, total = 0.0, 0.0
+        for k in order:
+            inside = min(below + weights[k], 2 / 3) - max(below, 1 / 3)
+            if inside > 0:
+                total += inside * spread[k, g]
+            below += weights[k]
+        curve[g] = max(3 * total, curve[g - 1]) if g else 0.0
+    curve[n_levels - 1] = max(curve[n_levels - 1], top)

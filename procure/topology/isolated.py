@@ -12,10 +12,20 @@ switch's uplinks the share that it has of what hangs below, rounded up.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from procure.files.kernels import njit
 from procure.topology.fabric import add_nodes, clear, count_idle, in_order, inner
 from procure.topology.isolated_pods import several_pods
 from procure.topology.search import lowest, popcount, share
+
+
+class _Split(NamedTuple):
+    """How a job is spread over one pod: ``n`` leaves with ``per_leaf`` nodes each, and one with the ``rest``."""
+
+    n: int
+    per_leaf: int
+    rest: int
 
 
 @njit(cache=True, nogil=True)
@@ -63,17 +73,17 @@ def _one_pod(shape, fabric, search, n, grant):
     if n > shape.nodes * shape.leaves:
         return False
     for per_leaf in range(min(n, shape.nodes), 0, -1):
-        n_leaves, rest = n // per_leaf, n % per_leaf
-        if n_leaves + (rest > 0) > shape.leaves:
+        split = _Split(n // per_leaf, per_leaf, n % per_leaf)
+        if split.n + (split.rest > 0) > shape.leaves:
             break
-        if n_leaves == 1 and rest == 0:
+        if split.n == 1 and split.rest == 0:
             continue  # one leaf: tried already
         last = -1
         while True:
             pod = _next_pod(fabric.pod_idle, n, last)
             if pod < 0:
                 break
-            if _leaves_of_pod(shape, fabric, search, pod, n_leaves, per_leaf, rest, grant):
+            if _leaves_of_pod(shape, fabric, search, pod, split, grant):
                 return True
             last = pod
     return False
@@ -94,22 +104,22 @@ def _next_pod(idle, n, last):
 
 
 @inner
-def _leaves_of_pod(shape, fabric, search, pod, n_leaves, per_leaf, rest, grant):
-    """Find ``n_leaves`` leaves with ``per_leaf`` idle nodes and common uplinks, and one for the rest."""
-    width = share(per_leaf, shape.uplinks, shape.nodes)
-    n_candidates = _candidate_leaves(shape, fabric, search, pod, per_leaf, width)
-    if n_candidates < n_leaves or not _enough_common(shape, fabric, search, n_candidates, n_leaves, width):
+def _leaves_of_pod(shape, fabric, search, pod, split, grant):
+    """Find leaves with enough idle nodes and common uplinks, and one for the rest."""
+    width = share(split.per_leaf, shape.uplinks, shape.nodes)
+    n_candidates = _candidate_leaves(shape, fabric, search, pod, split.per_leaf, width)
+    if n_candidates < split.n or not _enough_common(shape, fabric, search, n_candidates, split.n, width):
         return False
     candidates, stack, common = search.candidates, search.stack, search.common
     common[0] = (1 << shape.uplinks) - 1
     depth = at = 0
     while True:
-        if depth == n_leaves:
-            last = _leaf_for_rest(shape, fabric, search, pod, n_leaves, rest)
+        if depth == split.n:
+            last = _leaf_for_rest(shape, fabric, search, pod, split)
             if last != -1:
-                _grant_leaves(shape, fabric, search, n_leaves, per_leaf, rest, last, grant)
+                _grant_leaves(shape, fabric, search, split, last, grant)
                 return True
-        elif n_candidates - at >= n_leaves - depth:
+        elif n_candidates - at >= split.n - depth:
             leaf = candidates[at]
             left = common[depth] & fabric.uplinks[leaf]
             search.tried[0] += 1
@@ -171,19 +181,19 @@ def _tried_alike(fabric, search, depth, at):
 
 
 @inner
-def _leaf_for_rest(shape, fabric, search, pod, n_leaves, rest):
+def _leaf_for_rest(shape, fabric, search, pod, split):
     """Return the leaf with the fewest idle nodes that holds the rest; −2 if there is none to place, −1 if no leaf."""
-    if rest == 0:
+    if split.rest == 0:
         return -2
-    width = share(rest, shape.uplinks, shape.nodes)
+    width = share(split.rest, shape.uplinks, shape.nodes)
     best = -1
     for leaf in range(pod * shape.leaves, (pod + 1) * shape.leaves):
-        if fabric.leaf_idle[leaf] < rest or popcount(search.common[n_leaves] & fabric.uplinks[leaf]) < width:
+        if fabric.leaf_idle[leaf] < split.rest or popcount(search.common[split.n] & fabric.uplinks[leaf]) < width:
             continue
         if best >= 0 and fabric.leaf_idle[leaf] >= fabric.leaf_idle[best]:
             continue
         chosen = False
-        for depth in range(n_leaves):
+        for depth in range(split.n):
             chosen |= search.candidates[search.stack[depth]] == leaf
         if not chosen:
             best = leaf
@@ -191,16 +201,16 @@ def _leaf_for_rest(shape, fabric, search, pod, n_leaves, rest):
 
 
 @inner
-def _grant_leaves(shape, fabric, search, n_leaves, per_leaf, rest, last, grant):
-    common = search.common[n_leaves]
+def _grant_leaves(shape, fabric, search, split, last, grant):
+    common = search.common[split.n]
     part = 0
     if last >= 0:
-        part = lowest(common & fabric.uplinks[last], share(rest, shape.uplinks, shape.nodes))
-        add_nodes(shape, fabric, grant, last, rest)
+        part = lowest(common & fabric.uplinks[last], share(split.rest, shape.uplinks, shape.nodes))
+        add_nodes(shape, fabric, grant, last, split.rest)
         grant.uplinks[last] = part
-    width = share(per_leaf, shape.uplinks, shape.nodes)
+    width = share(split.per_leaf, shape.uplinks, shape.nodes)
     chosen = part | lowest(common & ~part, width - popcount(part))
-    for depth in range(n_leaves):
+    for depth in range(split.n):
         leaf = search.candidates[search.stack[depth]]
-        add_nodes(shape, fabric, grant, leaf, per_leaf)
+        add_nodes(shape, fabric, grant, leaf, split.per_leaf)
         grant.uplinks[leaf] = chosen
