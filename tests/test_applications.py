@@ -302,6 +302,14 @@ def test_recommend_and_report_show_what_turns_on_each_speed(tmp_path: Path):
     assert CliRunner().invoke(app, ["sweep", str(path), "--farm", "serial"]).exit_code == 0
     said = CliRunner().invoke(app, ["recommend", str(path), "-k", "3", "--resamples", "0"])
     assert said.exit_code == 0 and "with each speed 20 % off" in said.stdout
+    said = CliRunner().invoke(app, ["recommend", str(path), "-k", "3", "--resamples", "0", "--format", "json"])
+    first, *others = json.loads(said.stdout)
+    assert [one["application_speeds"] for one in others] == [None, None]
+    found = application_sensitivity(procure.recommend(path, k=3, resamples=0))
+    assert found is not None and first["application_speeds"] == json.loads(json.dumps(found.document()))
+    trials = pd.DataFrame(first["application_speeds"]["trials"])
+    assert set(trials["change"]) == {-0.2, 0.2} and len(trials) == len(found.table)
+    assert (trials["regret_seconds"] == trials["mean_wait_time"] - trials["first_wait"]).all()
     page = procure.report(path, tmp_path / "report.html", k=3).html
     assert '<section id="applications">' in page and "EPYC9654" in page.split('<section id="applications">')[1]
 

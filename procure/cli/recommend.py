@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
@@ -83,10 +83,19 @@ def recommend(
         write(table.drop(columns="row"), out)
         what = "ranked package" if done.front is None else "package of the front"
         common.note(f"wrote {counted(len(table), what, what.replace('package', 'packages'))} to {out}")
-    document = records if done.front is None else front_records
     speeds = application_sensitivity(done)
     notes = [*done.notes, *(speeds.sentences() if speeds else [])]
-    common.tell(output, notes, lambda: document(done), _csv(done), lambda: _print(done, speeds))
+    common.tell(output, notes, lambda: _document(done, speeds), _csv(done), lambda: _print(done, speeds))
+
+
+def _document(done: Recommendation, speeds: SpeedSensitivity | None) -> Any:
+    if done.front is not None:
+        return front_records(done)
+    found = records(done)
+    if done.results.plan.study.applications:  # what turns on their speeds is said of the first package
+        for place, one in enumerate(found):
+            one["application_speeds"] = speeds.document() if speeds is not None and place == 0 else None
+    return found
 
 
 def _csv(done: Recommendation) -> pd.DataFrame:

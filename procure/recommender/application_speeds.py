@@ -67,6 +67,17 @@ class SpeedSensitivity(Shown):
             }
         )
 
+    def document(self) -> dict[str, object]:
+        """Return it as plain values: ``packages n_runs rank_now trials notes``; a trial is a row of ``table``."""
+        trials = self.table.to_dict(orient="records") if self.n_runs else []
+        return {
+            "packages": self.packages,
+            "n_runs": self.n_runs,
+            "rank_now": self.rank_now,
+            "trials": trials,
+            "notes": list(self.notes),
+        }
+
     def sentences(self) -> list[str]:
         """Say in one sentence whether the choice turns on a speed."""
         table, n = self.table, len(self.packages)
