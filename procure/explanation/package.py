@@ -221,6 +221,7 @@ def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
     cents = order_cents(tried, plan.quotes, rules)
     usd = (cents[1:] - cents[0]) / 100
     saved = wait[0] - wait[1:]
+    offer = make_offer(plan.quotes, rules)
     table = pd.DataFrame(
         {
             "type": plan.types,
@@ -229,8 +230,8 @@ def marginal_values(results: StudyResults, counts: np.ndarray) -> pd.DataFrame:
             "saved_seconds": saved,
             "saved_per_1000_usd": np.where(usd > 0, saved / np.where(usd > 0, usd, 1) * 1000, np.nan),
             "more_jobs": left_out[0] - left_out[1:],
-            "allowed": make_offer(plan.quotes, rules).admits(tried[1:]),
-            "beyond_usd": np.maximum(cents[1:] / 100 - (rules.budget_usd - rules.fixed_cost_usd), 0.0),
+            "allowed": offer.admits(tried[1:]),
+            "beyond_usd": np.maximum(cents[1:] - offer.limits[0], 0) / 100,
         }
     )
     best = np.argsort(-table["saved_per_1000_usd"].to_numpy(), kind="stable")

@@ -12,6 +12,7 @@ import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 from procure.errors import TableError
+from procure.packages.beside import Beside
 from procure.packages.energy import (
     HOURS,
     Curve,
@@ -61,6 +62,8 @@ class Costs(Settings):
         Lines of the whole offer that are no servers, see `procure.packages.finance.CostLine`.
     lease
         What is bought once is leased, see `procure.packages.finance.Lease`; None = bought.
+    within_budget
+        Whether ``packages.budget_usd`` is for the whole order: with percentages, racks, network and tax.
     usd_per_kwh
         US$ per kWh; None = energy is not priced, unless ``energy_prices`` does.
     energy_prices
@@ -113,6 +116,7 @@ class Costs(Settings):
     rack_height_units: PositiveInt = 42
     lines: Annotated[tuple[CostLine, ...], Field(max_length=MOST_LISTED)] = ()
     lease: Lease | None = None
+    within_budget: bool = False
 
     @field_validator("tz")
     @classmethod
@@ -173,6 +177,24 @@ class Costs(Settings):
         """Whether an order may cost more than what is taken off the budget."""
         lines = any(one.when == "once" and not one.off_budget for one in self.lines)
         return bool(lines or self.tax_percent or self.cable_usd or (self.switch_usd and self.nodes_per_switch))
+
+    @property
+    def beside(self) -> Beside | None:
+        """What the budget has to hold beside servers and fixed costs; None where it need not."""
+        once = [one for one in self.lines if one.when == "once"]
+        if not self.within_budget:
+            return None
+        return Beside(
+            tax_percent=self.tax_percent,
+            percents=tuple(one.percent for one in once if one.percent is not None),
+            rack_usd=tuple(one.usd for one in once if one.per == "rack" and one.usd is not None),
+            rack_height_units=self.rack_height_units,
+            nodes_per_switch=self.nodes_per_switch,
+            switch_usd=self.switch_usd,
+            switch_rack_units=self.switch_rack_units,
+            cables_per_node=self.cables_per_node,
+            cable_usd=self.cable_usd,
+        )
 
     def factor(self, part: Part) -> float:
         """Return what US$ 1 of each year of a part of the costs is worth on the first day."""
@@ -305,6 +327,8 @@ def budget_notes(rules: PackageRules, costs: Costs) -> list[str]:
     """Say that tax and percentages come on top of the budget, and which ``budget_usd`` leaves room for them."""
     lines = [line for line in costs.lines if line.when == "once" and line.percent is not None]
     percent = math.fsum(line.percent or 0.0 for line in lines) / 100
+    if costs.within_budget and costs.beyond_budget:
+        return ["costs: the budget is for the whole order, with percentages, racks, network and tax: within_budget"]
     if not costs.tax_percent and not lines:
         return []
     named = [f"tax of {costs.tax_percent:g} %"] if costs.tax_percent else []
@@ -599,7 +623,7 @@ def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None
         )
     beside = [line.name for line in costs.lines if line.when == "once" and not line.off_budget]
     beside += ["tax"] if costs.tax_percent else []
-    if beside:
+    if beside and not costs.within_budget:
         notes.append(f"costs: not taken off the budget, since they turn on what is bought: {listed(beside)}")
     if "power_w" in quotes and (quotes["power_w"] == 0).any():
         names = ", ".join(quotes.loc[quotes["power_w"] == 0, "name"])

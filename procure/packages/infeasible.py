@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from procure.packages.enumerate import TooManyPackages, Work, blocks, combinations
 from procure.packages.offer import Least, Offer
+from procure.packages.prices import WholeOrders
 from procure.packages.terms import SCALES
 
 _MOST = 2_000_000
@@ -33,6 +34,11 @@ def _explain(offer: Offer, work: Work) -> str:
         if not _feasible(offer.with_limits(offer.limits[: k + 1]), work):
             break
     name = offer.limit_names[k]
+    if name == "budget" and isinstance(offer.prices, WholeOrders):
+        return (
+            "packages: the budget excludes every package: the whole order (racks, network, percentages and tax) of "
+            f"each is above it; before racks and network ${offer.limits[k] / SCALES[name]:,.2f} are left for servers"
+        )
     least = _least_limit(offer, k, work)
     needed, given = (least or _COUNTED) / SCALES[name], offer.limits[k] / SCALES[name]
     if name == "budget":

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
+from procure.packages.beside import Beside
 from procure.packages.rules import Discount, PackageRules
 from procure.text import nearest
 
@@ -140,6 +141,44 @@ class PriceList:
             self.list_cents[rows],
             self.least_cents[rows],
             tuple((members, tiers) for members, tiers in scopes if members.any()),
+        )
+
+
+@dataclass(frozen=True)
+class WholeOrders(PriceList):
+    """A price list by which orders whose whole cost is above a budget cannot be paid.
+
+    Attributes
+    ----------
+    beside, budget_cents, fixed_cents
+        What comes beside the servers, and the budget for all.
+    units
+        Rack units of one node, float64[types].
+    """
+
+    beside: Beside
+    budget_cents: int
+    fixed_cents: int
+    units: np.ndarray
+
+    def order_cents(self, counts: np.ndarray) -> np.ndarray:
+        """Return the int64[n] cents of the servers of orders, int64[n, types]; `TOO_DEAR` above the budget."""
+        counts = np.asarray(counts, dtype=np.int64)
+        found = super().order_cents(counts)
+        whole = self.beside.whole_usd(found / 100, self.fixed_cents / 100, counts.sum(axis=1), counts @ self.units)
+        return np.where(np.round(whole * 100) <= self.budget_cents, found, TOO_DEAR)
+
+    def of_types(self, rows: list[int]) -> PriceList:
+        """Return the price list of orders of some types only, in the order of ``rows``."""
+        some = super().of_types(rows)
+        return WholeOrders(
+            some.list_cents,
+            some.least_cents,
+            some.scopes,
+            self.beside,
+            self.budget_cents,
+            self.fixed_cents,
+            self.units[rows],
         )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from procure.packages.beside import Beside
 from procure.settings import MOST_LISTED, InputFile, Money, NaturalInt, PositiveInt, Settings
 
 
@@ -90,6 +91,9 @@ class PackageRules(Settings):
         The day on which quotes must still be valid by their ``valid_until``; None = not asked.
     expired
         ``"leave-out"`` buys nothing of a quote that has expired; ``"error"`` refuses such a quote file.
+    beside
+        What the budget has to hold beside servers and ``fixed_cost_usd``; a study's ``[costs]`` gives it with
+        ``within_budget``. None = nothing.
     maximal
         Keep only packages to which no further node of a chosen type can be added (published rule).
     existing_nodes
@@ -120,6 +124,7 @@ class PackageRules(Settings):
     one_vendor_per_lot: bool = True
     as_of: datetime.date | None = None
     expired: Literal["leave-out", "error"] = "leave-out"
+    beside: Beside | None = None
     maximal: bool = True
     existing_nodes: InputFile | None = None
     retire: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import pandas as pd
 from procure.errors import TableError
 from procure.packages.expiry import check_validity
 from procure.packages.offer import NONE, UNBOUNDED, Least, Offer
-from procure.packages.prices import PriceList, price_list
+from procure.packages.prices import PriceList, WholeOrders, price_list
 from procure.packages.rules import PackageRules
 from procure.text import nearest
 
@@ -37,7 +37,7 @@ def make_offer(quotes: pd.DataFrame, rules: PackageRules) -> Offer:
             f"packages: no quoted type has a GPU, and min_gpu_nodes = {rules.min_gpu_nodes} asks for nodes "
             "with one; min_gpu_nodes = 0 lifts the rule"
         )
-    prices, limits = price_list(quotes, rules), _limits(rules)
+    prices, limits = _prices(quotes, rules), _limits(rules)
     costs, mandatory = _costs(quotes, prices, limits), quotes["mandatory"].to_numpy()
     lot, vendor = _awards(quotes, rules)
     found = {
@@ -55,7 +55,8 @@ def make_offer(quotes: pd.DataFrame, rules: PackageRules) -> Offer:
     return Offer(
         offered, zero.astype(bool), first, step, last, costs, pd.factorize(quotes["category"])[0],
         np.where(offered, lot, NONE), np.where(offered, vendor, NONE), offered & mandatory,
-        tuple(limits.values()), tuple(limits), least, rules.maximal, m, prices if prices.scopes else None,
+        tuple(limits.values()), tuple(limits), least, rules.maximal, m,
+        prices if prices.scopes or isinstance(prices, WholeOrders) else None,
     )  # fmt: skip
 
 
@@ -66,8 +67,28 @@ def _check_names(rule: str, given: Iterable[str], known: pd.Series) -> None:
             raise TableError(f"packages.{rule}.{name}: the quotes have no such {known.name}; {nearest(name, names)}")
 
 
+def _prices(quotes: pd.DataFrame, rules: PackageRules) -> PriceList:
+    """Return the price list; where the whole order counts, and turns on how many nodes it has, one that knows it."""
+    prices, beside = price_list(quotes, rules), rules.beside
+    if beside is None or not beside.by_count:
+        return prices
+    units = quotes["rack_units"] if "rack_units" in quotes else pd.Series(np.nan, index=quotes.index)
+    if beside.rack_usd and units.isna().any():
+        name = quotes["name"].iloc[int(np.flatnonzero(units.isna())[0])]
+        raise TableError(f"costs.within_budget: lines per rack need the rack_units of every quote; {name} has none")
+    budget, fixed = round(rules.budget_usd * 100), round(rules.fixed_cost_usd * 100)
+    known = units.fillna(0.0).to_numpy(dtype="float64")
+    return WholeOrders(prices.list_cents, prices.least_cents, prices.scopes, beside, budget, fixed, known)
+
+
 def _limits(rules: PackageRules) -> dict[str, int]:
-    cents = round(rules.budget_usd * 100) - round(rules.fixed_cost_usd * 100)
+    budget, fixed = round(rules.budget_usd * 100), round(rules.fixed_cost_usd * 100)
+    cents = budget - fixed if rules.beside is None else rules.beside.most_cents(budget, fixed)
+    if cents <= 0:
+        raise TableError(
+            f"packages: with tax and percentages nothing of budget_usd {rules.budget_usd:,.2f} is left for servers; "
+            "costs.within_budget = false leaves them out of it"
+        )
     limits = {"budget": cents}
     for name in ("max_power_w", "max_rack_units"):
         cap = getattr(rules, name)

@@ -271,6 +271,10 @@ class _PurchaseSimulator:
         except TableError:
             return none  # nothing is cheap enough
         prices = order_cents(counts, quotes, rules) / 100 + rules.fixed_cost_usd
+        if rules.beside is not None:
+            units = counts @ quotes["rack_units"].fillna(0).to_numpy() if "rack_units" in quotes else 0.0
+            servers = prices - rules.fixed_cost_usd
+            prices = rules.beside.whole_usd(servers, rules.fixed_cost_usd, counts.sum(axis=1), units)
         fits = (prices <= cash + 0.005) & counts.any(axis=1)
         return counts[fits], prices[fits]
 

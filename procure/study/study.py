@@ -427,6 +427,8 @@ def load_study(path: str | Path | Study) -> Study:
         lines = OrderLines()  # every reader of the quotes complains of them
     if lines.bought:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
+    if study.costs.beside is not None:
+        study = study.model_copy(update={"packages": study.packages.model_copy(update={"beside": study.costs.beside})})
     study._path = path
     return study
 
