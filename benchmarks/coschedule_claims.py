@@ -160,7 +160,7 @@ def _case(rng, kinds, model, quotas, behind, slack):
     for believed in (model, Contention(0, 0.0, 0.0)):
         losses = []
         for quota in quotas:
-            one, other = paces_of(believed, quota, 1.0, shares[0], shares[1], shares[2], shares[3])
+            one, other = paces_of(believed, quota, 1.0, (shares[0], shares[1]), (shares[2], shares[3]))
             guests = projected_loss(*states[1][:2], other, states[1][2])
             losses.append(pair_loss(projected_loss(limit, limit_left, one, work_left), guests))
         found.append(np.array(losses))

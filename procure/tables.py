@@ -120,13 +120,14 @@ def as_floats(text: pd.Series) -> np.ndarray:
 
 
 def _is_right(values: pd.Series, column: Column) -> bool:
-    """Tell, of NumPy's own numbers, whether all are there and in range: what was checked once is not checked anew."""
+    """Tell, of NumPy's own numbers, whether all that must be there are, and in range: none is checked twice."""
     if not isinstance(values.dtype, np.dtype) or values.dtype.kind not in _KINDS.get(column.dtype, ""):
         return False
     least = -np.inf if column.minimum is None else column.minimum
     most = np.inf if column.maximum is None else column.maximum
     numbers = values.to_numpy()
-    return bool(((numbers >= least) & (numbers <= most)).all() and np.isfinite(numbers).all())
+    right = (numbers >= least) & (numbers <= most) & np.isfinite(numbers)
+    return bool((right | np.isnan(numbers)).all() if column.nullable and column.dtype == "float" else right.all())
 
 
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:

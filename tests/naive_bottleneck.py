@@ -12,8 +12,10 @@ _CELLS = 4_000_000
 """How many (moment, request, node) combinations are examined at once."""
 
 
-def book(moments, comes, goes, taken, totals, asked, needed, able, any_type, seconds, by_shape):
+def book(changes, totals, requests, seconds, by_shape):
     """Do as `procure.explanation.bottleneck_kernel.book`."""
+    moments, comes, goes, taken = changes
+    asked, needed, able, any_type = requests
     gaps, fragmented = np.append(np.diff(moments), 0), 0.0
     for at, shape, waiting, free in _situations(len(moments), comes, goes, taken, totals, len(asked)):
         weight = waiting * gaps[at]

@@ -153,7 +153,7 @@ class Twin:
 
     def paces(self, model, donor, guest, quota):
         a, b = self.jobs[donor], self.jobs[guest]
-        return paces_of(model, quota, b["cpus"] / a["cpus"], a["cpu"], a["band"], b["cpu"], b["band"])
+        return paces_of(model, quota, b["cpus"] / a["cpus"], (a["cpu"], a["band"]), (b["cpu"], b["band"]))
 
     def set_paces(self, donor):
         least = PACE_ONE

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pandas as pd
 
 from procure.policies import catalog
+
+
+def few(n: int) -> int:
+    """Return a third of ``n`` random cases in plain Python, where each takes long; all compiled (`make test-slow`)."""
+    return max(2, n // 3) if numba.config.DISABLE_JIT else n
 
 
 def job_table(**columns) -> pd.DataFrame:

@@ -57,7 +57,7 @@ def at_weight(got: pd.DataFrame, weights: dict[str, float], name: str, weight: f
     return points_of(got, {name: weight} | rest).to_numpy()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.floats(0, 1).map(lambda x: round(x, 3)), min_size=3, max_size=3), min_size=1, max_size=6),
     st.lists(st.integers(0, 20), min_size=3, max_size=3).filter(any),

@@ -332,7 +332,13 @@ def test_plain_recommend_is_what_mean_wait_without_constraints_is(swept):
     assert plain.stdout == named.stdout and "objective" not in json.loads(plain.stdout)[0]
 
 
-@pytest.mark.parametrize("objective", ["mean-wait", "p95-wait", "worst-day", "cvar", "regret-max"])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "worst-day",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("mean-wait", "p95-wait", "cvar", "regret-max")),
+    ],
+)
 def test_predictions_keep_their_range_under_any_objective_and_constraint(larger, objective):
     """90 % ranges of the objective, the mean wait and what is constrained; they hold most of the truths."""
     path, truth = larger

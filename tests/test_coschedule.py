@@ -154,14 +154,14 @@ def test_same_seed_same_choices():
 def test_paces_are_shares_and_fall_with_the_others_demand(quota, part, donor, guest, overhead, severity, form):
     """No pace leaves 0 to 1; the donor's falls with the quota under plain sharing; a guest at 0 costs nothing."""
     model = Contention(form, overhead, severity)
-    one, other = paces_of(model, quota, part, *donor, *guest)
+    one, other = paces_of(model, quota, part, donor, guest)
     assert 0 <= one <= 1
     assert 0 <= other <= 1
-    assert paces_of(model, 0.0, part, *donor, *guest) == (1.0, 0.0)
+    assert paces_of(model, 0.0, part, donor, guest) == (1.0, 0.0)
     plain = Contention(0, overhead, 0.0)
-    more, less = (paces_of(plain, q, part, *donor, *guest)[0] for q in (min(1.0, quota + 0.1), quota))
+    more, less = (paces_of(plain, q, part, donor, guest)[0] for q in (min(1.0, quota + 0.1), quota))
     assert more <= less + 1e-12
-    heavier = paces_of(model, quota, part, *donor, guest[0], min(1.0, guest[1] + 0.2))
+    heavier = paces_of(model, quota, part, donor, (guest[0], min(1.0, guest[1] + 0.2)))
     assert heavier[0] <= one + 1e-12
 
 
@@ -171,7 +171,7 @@ def test_fit_finds_the_parameters_that_made_the_paces():
     rows = []
     for quota in (0.25, 0.5, 0.75):
         for cpu, band in ((1.0, 0.9), (0.5, 0.2), (0.3, 1.0)):
-            rows.append((quota, cpu, 1.0, band, 1.0, *paces_of(true, quota, 1.0, cpu, band, 1.0, 1.0)))
+            rows.append((quota, cpu, 1.0, band, 1.0, *paces_of(true, quota, 1.0, (cpu, band), (1.0, 1.0))))
     found = fit(rows)
     assert found.bandwidth == 1
     assert (found.overhead, found.severity) == pytest.approx((0.07, 1.5))

@@ -12,7 +12,7 @@ from policy_cases import as_dicts, found, job_table, node_table, pool_case, shar
 
 from procure.errors import TableError
 from procure.forecast.policies import Forecast
-from procure.forecast.reservations import lay_out
+from procure.forecast.reservations import How, lay_out
 from procure.policies import catalog
 from procure.policies.easy import Easy
 from procure.run import simulate
@@ -126,7 +126,7 @@ class Watched(Composed):
     kept: ClassVar[list] = []
 
     def make_with(self, state, facts):
-        self.kept.append(lay_out(state, self.confidence, self.control, self.tolerance, (0, 0), 0, self.seed))
+        self.kept.append(lay_out(state, How(self.confidence, self.control, self.tolerance, seed=self.seed)))
         return super().make_with(state, facts)
 
 
@@ -248,9 +248,7 @@ class Dated(Composed):
 
     def make_with(self, state, facts):
         for tz in (None, "Europe/Prague"):
-            self.kept.append(
-                lay_out(state, "hazard", "learnt", 7200, (0, 0), 0, 0, began=facts.began if tz else 0, tz=tz)
-            )
+            self.kept.append(lay_out(state, How("hazard", "learnt", 7200), began=facts.began if tz else 0, tz=tz))
         return super().make_with(state, facts)
 
 

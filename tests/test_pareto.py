@@ -62,6 +62,7 @@ def test_more_may_be_better_in_some_dimensions():
     assert front(points, False).tolist() == front(-points).tolist()
 
 
+@pytest.mark.slow
 def test_a_million_points_in_three_dimensions_take_seconds():
     """Not minutes; the figure is in benchmarks/pareto.py."""
     points = np.random.default_rng(1).random((1_000_000, 3))

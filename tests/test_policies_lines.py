@@ -9,7 +9,7 @@ import os
 import naive_policies as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, crowded_case, found, job_table, node_table
+from policy_cases import as_dicts, crowded_case, few, found, job_table, node_table
 
 from procure import run as procure_run
 from procure.policies.easy import Easy
@@ -125,7 +125,7 @@ def compare(policy: str, twin, seed: int, n_jobs: int, foreseen: float = 0.0) ->
 @pytest.mark.parametrize("policy", TWINS)
 def test_policy_equals_its_slow_twin_on_crowded_queues(policy):
     """Starts and nodes are the twin's where many equal jobs wait."""
-    for seed in range(12):
+    for seed in range(few(12)):
         compare(policy, TWINS[policy](), seed, 24)
 
 
@@ -150,7 +150,7 @@ def test_nobody_delays_a_job_that_waits_for_one_without_a_limit(begin):
 
 def test_easy_equals_its_slow_twin_where_jobs_have_no_limit():
     """Starts and nodes are the twin's where some jobs ask for no time."""
-    for seed in range(60):
+    for seed in range(few(60)):
         rng = np.random.default_rng(seed)
         jobs, nodes = crowded_case(rng, 12)
         jobs["requested_time"] = jobs["requested_time"].where(rng.random(12) >= 0.3, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import naive_policies as naive
 import numpy as np
 import pytest
-from policy_cases import as_dicts, case_for, found, plainly, pool_case, shared_case
+from policy_cases import as_dicts, case_for, few, found, plainly, pool_case, shared_case
 
 from procure import run as procure_run
 from procure.policies import catalog
@@ -46,7 +46,7 @@ def compare(name: str, case, seed: int, kill: bool) -> None:
 @pytest.mark.parametrize("kill", [True, False])
 def test_policy_equals_its_slow_twin(name, case, kill):
     """Start times and nodes are the twin's, with equal times, zero durations, early ends and overruns."""
-    for seed in range(3 if name == "conservative" else 10):
+    for seed in range(few(3 if name == "conservative" else 10)):
         compare(name, case, seed, kill)
 
 
@@ -88,7 +88,7 @@ def test_depth_one_by_plan_equals_the_shadow_rule():
             scheduler = self.make_scheduler(state, self.order)
             return compiled(behind, make_behind(state, scheduler, self.make_order(state, self.queue_order), 1))
 
-    for seed in range(15):
+    for seed in range(few(15)):
         for order in ("fcfs", "sjf"):
             jobs, nodes = pool_case(np.random.default_rng(seed))
             quick = procure_run.simulate(jobs, nodes, Easy(order=order))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procure.queue_time.features import site_features
-from procure.queue_time.replay import replay_queue
+from procure.queue_time.replay import Requests, replay_queue
 from procure.run import simulate
 from procure.schemas import JOB, NODE
 from procure.tables import check
@@ -27,7 +27,7 @@ def test_a_replay_equals_the_simulators_easy(seed: int) -> None:
     start = np.full(n, 1000)
     start[:n_running] = 1000 - np.array([rng.integers(0, most) for most in guess[:n_running]], dtype=int)
     rows = np.arange(n)
-    said = replay_queue(1000, rows[:n_running], rows[n_running:], start, cpus, limit, guess, capacity)
+    said = replay_queue(1000, rows[:n_running], rows[n_running:], Requests(start, cpus, limit, guess), capacity)
     left = np.where(rows < n_running, start - 1000, 0)
     jobs = pd.DataFrame(
         {

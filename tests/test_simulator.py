@@ -100,7 +100,7 @@ def assert_same_schedule(run: procure_run.Run, jobs, nodes, twin_result) -> None
     assert run.metrics["max_queue_depth"] == deepest
 
 
-@pytest.mark.parametrize("n_cases", [250, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_cases", [80, pytest.param(1000, marks=pytest.mark.slow)])
 def test_fast_lane_equals_the_written_rule_on_random_cases(n_cases):
     """Every start, end and node is the slow twin's: ties, zero durations, equal times, oversized jobs."""
     compiled_twin = numba.njit(naive.best_fit)

@@ -170,7 +170,7 @@ def drive(work: SweepWork, deadly: set[str], path) -> int:
     while (batch := work.take()) is not None:
         bench = work.shared(work.key(batch))
         while True:
-            ids, *rest, session, tries = work.arguments(batch)
+            ids, *rest, (session, tries) = work.arguments(batch)
             if deadly & set(ids):
                 if begin_attempt(rest[1], session, tries):
                     n_dead += 1

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from naive_topology import SlowEasy
-from policy_cases import job_table, node_table
+from policy_cases import few, job_table, node_table
 from test_topology import Tree
 
 from procure.errors import TableError
@@ -120,7 +120,7 @@ def test_compiled_equals_slow_twin(allocator, hold):
     if hold and allocator in ("any", "compact"):
         pytest.skip("links are not reserved where they are shared")
     rng = np.random.default_rng(7)
-    for _ in range(25):
+    for _ in range(few(25)):
         jobs, nodes = random_case(rng)
         queue_depth = int(rng.choice([2, 5, 128]))
         held = ",hold_reserved_links=true" if hold else ""
@@ -133,7 +133,7 @@ def test_compiled_equals_slow_twin(allocator, hold):
 def test_without_isolation_it_is_easy():
     """Any idle nodes, and the fewest switches, start every job when EASY on whole nodes does."""
     rng = np.random.default_rng(3)
-    for _ in range(20):
+    for _ in range(few(20)):
         jobs, nodes = random_case(rng)
         easy = simulate(jobs, nodes, "easy:exclusive=true").schedule["start_time"]
         for policy in ("any", "compact"):
@@ -145,7 +145,7 @@ def test_without_isolation_it_is_easy():
 def test_schedules_share_no_link(policy):
     """The verifier, which knows nothing of the allocators, finds no shared link in whole schedules."""
     rng = np.random.default_rng(17)
-    for _ in range(20):
+    for _ in range(few(20)):
         jobs, nodes = random_case(rng, 80)
         verdict = verify(simulate(jobs, nodes, policy).schedule, nodes)
         assert verdict.isolated, verdict.first_conflicts
@@ -193,7 +193,7 @@ def test_contention_does_all_the_work(policy):
     slowdown, exponent = (float(part.split("=")[1]) for part in policy.split(":")[1].split(","))
     rng = np.random.default_rng(31)
     slowed = 0
-    for _ in range(10):
+    for _ in range(few(10)):
         jobs, nodes = random_case(rng)
         tree = FatTree.from_nodes(nodes)
         schedule = simulate(jobs, nodes, policy, kill_at_limit=False).schedule

@@ -136,7 +136,11 @@ def test_it_is_kept(held, monkeypatch):
 
 @pytest.mark.parametrize(
     ("lacks", "says"),
-    [("starts", "no start times"), ("nodes", "on which nodes"), ("room", "the nodes do not hold what ran on them")],
+    [
+        ("starts", "no start times"),
+        pytest.param("nodes", "on which nodes", marks=pytest.mark.slow),
+        pytest.param("room", "the nodes do not hold what ran on them", marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_missing_is_one_line(tmp_path, lacks, says):
     log, nodes = logged()

@@ -204,6 +204,7 @@ def test_a_budget_on_whose_packages_no_job_runs_is_one_error():
         best_package(loaded(jobs), "easy", {"day-1": jobs}, first_runs=5)
 
 
+@pytest.mark.slow
 def test_each_situation_is_told_before_it_is_simulated():
     """The one that takes longest, another budget, says how many packages it looks among."""
     name, told = loaded().cases[0].packages["package_id"].iloc[0], []

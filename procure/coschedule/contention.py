@@ -30,7 +30,7 @@ class Contention(NamedTuple):
 
 
 @kernel
-def paces_of(model, quota, part, cpu, bandwidth, guest_cpu, guest_bandwidth):
+def paces_of(model, quota, part, donor, guest):
     """Return the paces of donor and guest, each as a share of its pace alone.
 
     Parameters
@@ -40,10 +40,8 @@ def paces_of(model, quota, part, cpu, bandwidth, guest_cpu, guest_bandwidth):
         still and costs nothing.
     part : float
         Share of the donor's CPUs that the guest shares.
-    cpu, guest_cpu : float
-        Share of its own CPUs that each keeps busy when alone, 0 to 1.
-    bandwidth, guest_bandwidth : float
-        Share of the bandwidth of its own CPUs that each draws when alone, 0 to 1.
+    donor, guest : tuple of float
+        Share of its own CPUs that each keeps busy when alone, and share of their bandwidth that it draws, 0 to 1.
 
     Returns
     -------
@@ -52,11 +50,11 @@ def paces_of(model, quota, part, cpu, bandwidth, guest_cpu, guest_bandwidth):
     """
     if quota <= 0.0:
         return 1.0, 0.0
-    donor = min(1.0, (1.0 - quota * part) / max(cpu, LEAST_SHARE))
-    guest = min(1.0, quota / max(guest_cpu, LEAST_SHARE))
+    of_donor = min(1.0, (1.0 - quota * part) / max(donor[0], LEAST_SHARE))
+    of_guest = min(1.0, quota / max(guest[0], LEAST_SHARE))
     slow = 1.0 + model.overhead
-    product = model.bandwidth * model.severity * bandwidth * guest_bandwidth
-    return donor / (slow + product * guest * part), guest / (slow + product * donor)
+    product = model.bandwidth * model.severity * donor[1] * guest[1]
+    return of_donor / (slow + product * of_guest * part), of_guest / (slow + product * of_donor)
 
 
 def fit(measured: list[tuple[float, float, float, float, float, float, float]]) -> Contention:
@@ -77,7 +75,7 @@ def fit(measured: list[tuple[float, float, float, float, float, float, float]]) 
 
     rows, slow = [], []
     for quota, cpu, guest_cpu, bandwidth, guest_bandwidth, pace, guest_pace in measured:
-        donor, guest = paces_of(Contention(0, 0.0, 0.0), quota, 1.0, cpu, bandwidth, guest_cpu, guest_bandwidth)
+        donor, guest = paces_of(Contention(0, 0.0, 0.0), quota, 1.0, (cpu, bandwidth), (guest_cpu, guest_bandwidth))
         both = bandwidth * guest_bandwidth
         for model, other, seen in ((donor, guest, pace), (guest, donor, guest_pace)):
             if model > 0 and seen > 0:

@@ -158,7 +158,7 @@ class _Pair:
         """Load, or compile, what a choice needs, before anything runs that would wait for it."""
         spare, context = make_learner("ips", 0), np.zeros(N_METRICS + 1, np.int64)
         losses = np.zeros(len(spare.experts.quotas))
-        paces_of(BELIEVED, 0.5, 1.0, 0.5, 0.0, 0.5, 0.0)
+        paces_of(BELIEVED, 0.5, 1.0, (0.5, 0.0), (0.5, 0.0))
         mood_of(happiness(1.0, 1.0, 1.0))
         bin_of(0, pair_loss(projected_loss(1.0, 1.0, 1.0, 1.0), 0.0))
         learn(spare, context, choose(spare, context, losses), losses, 0.0)
@@ -260,7 +260,7 @@ class _Pair:
         left, limit_left, _, _ = self.left
         losses = []
         for quota in self.learner.experts.quotas:
-            one, other = paces_of(BELIEVED, quota, 1.0, self.cpu, 0.0, self.guest_cpu, 0.0)
+            one, other = paces_of(BELIEVED, quota, 1.0, (self.cpu, 0.0), (self.guest_cpu, 0.0))
             losses.append(pair_loss(projected_loss(self.limit, limit_left, one, left), 1.0 - other))
         return np.array(losses)
 

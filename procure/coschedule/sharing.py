@@ -259,7 +259,7 @@ def _set_paces(state, own, donor):
 @kernel
 def _paces(state, own, model, donor, guest, quota):
     of, part = own.profiles, state.cpus[guest] / state.cpus[donor]
-    return paces_of(model, quota, part, of[0, donor], of[2, donor], of[0, guest], of[2, guest])
+    return paces_of(model, quota, part, (of[0, donor], of[2, donor]), (of[0, guest], of[2, guest]))
 
 
 @kernel

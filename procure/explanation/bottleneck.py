@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from procure.explanation.bottleneck_kernel import book
+from procure.explanation.bottleneck_kernel import Changes, Requests, book
 from procure.packages.runnable import fits, request_shapes, shape_of
 from procure.schemas import REQUEST
 
@@ -93,19 +93,14 @@ def find_bottleneck(schedule: pd.DataFrame, nodes: pd.DataFrame) -> Bottleneck:
     request = shape_of(jobs, shapes)
     seconds = np.zeros((len(moments), len(CAUSES)))
     by_shape = np.zeros((len(shapes), len(CAUSES)))
-    fragmented = book(
+    changes = Changes(
         moments,
         _by_moment(moments, submit, request),
         _by_moment(moments, start, request),
         _taken(jobs, nodes, moments),
-        totals,
-        asked,
-        shapes["n_nodes"].to_numpy(np.int64),
-        able,
-        any_type,
-        seconds,
-        by_shape,
     )
+    requests = Requests(asked, shapes["n_nodes"].to_numpy(np.int64), able, any_type)
+    fragmented = book(changes, totals, requests, seconds, by_shape)
     cumulative = np.vstack([np.zeros(len(CAUSES)), np.cumsum(seconds, axis=0)[:-1]])
     return Bottleneck(
         dict(zip(CAUSES, seconds.sum(axis=0).tolist(), strict=True)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from procure.files.kernels import njit
@@ -11,24 +13,34 @@ GPU_TYPE, POLICY = 3, 4
 """Columns of the causes; before these, CPUs, memory and GPUs."""
 
 
+class Requests(NamedTuple):
+    """Requests that jobs share, in rows."""
+
+    asked: np.ndarray  # float64[requests, 3], CPUs, MB, GPUs per node
+    needed: np.ndarray  # int64[requests], nodes
+    able: np.ndarray  # bool[requests, nodes], which nodes could hold it when empty
+    any_type: np.ndarray  # bool[requests, nodes], the same whatever their GPU type
+
+
+class Changes(NamedTuple):
+    """What happens when."""
+
+    moments: np.ndarray  # int64[moments], Unix s, ascending
+    comes: np.ndarray  # int64[jobs, 2], moment and request of each job that begins to wait, by moment
+    goes: np.ndarray  # int64[jobs, 2], the same of each that starts
+    taken: np.ndarray  # float64[changes, 5], moment, node, and CPUs, MB, GPUs taken there (given back: negative)
+
+
 @njit(cache=True, error_model="numpy")
-def book(moments, comes, goes, taken, totals, asked, needed, able, any_type, seconds, by_shape):
+def book(changes, totals, requests, seconds, by_shape):
     """Walk through all moments and book what each waiting request lacks until the next.
 
     Parameters
     ----------
-    moments
-        Unix s, int64[moments], ascending.
-    comes, goes
-        Moment and request of each job that begins to wait, and that starts: int64[jobs, 2], by moment.
-    taken
-        Moment, node, and CPUs, MB, GPUs taken there (given back: negative): float64[changes, 5], by moment.
+    changes : Changes
     totals
         float64[nodes, 3].
-    asked, needed
-        Per node, float64[requests, 3]; nodes, int64[requests].
-    able, any_type
-        Which nodes could hold a request when empty, bool[requests, nodes]; the latter whatever their GPU type.
+    requests : Requests
     seconds, by_shape
         Added to: waiting job-seconds, float64[moments, causes] and float64[requests, causes].
 
@@ -37,6 +49,8 @@ def book(moments, comes, goes, taken, totals, asked, needed, able, any_type, sec
     float
         Waiting job-seconds in which enough was free in total, but on no single node.
     """
+    moments, comes, goes, taken = changes
+    asked = requests.asked
     free, waiting = totals.copy(), np.zeros(len(asked))
     parts, seen = np.zeros((len(asked), N_CAUSES)), np.full(len(asked), -1)
     apart = np.zeros(len(asked), np.bool_)
@@ -59,9 +73,7 @@ def book(moments, comes, goes, taken, totals, asked, needed, able, any_type, sec
                 continue
             if seen[shape] != state:  # as long as nothing starts or ends, the same is lacking
                 seen[shape] = state
-                apart[shape] = find_lacked(
-                    free, totals, asked[shape], needed[shape], able[shape], any_type[shape], parts[shape]
-                )
+                apart[shape] = find_lacked(free, totals, requests, shape, parts[shape])
             weight = waiting[shape] * gap
             for i in range(N_CAUSES):
                 seconds[at, i] += parts[shape, i] * weight
@@ -72,18 +84,20 @@ def book(moments, comes, goes, taken, totals, asked, needed, able, any_type, sec
 
 
 @njit(cache=True, error_model="numpy")
-def find_lacked(free, totals, asked, needed, able, any_type, parts):
+def find_lacked(free, totals, requests, shape, parts):
     """Apply the rule to one request: fill ``parts``, whose sum is 1, and return whether it is fragmented.
 
     Parameters
     ----------
     free, totals
         float64[nodes, 3]: CPUs, MB, GPUs.
-    asked, needed, able, any_type
-        As of `book`, of one request.
+    requests, shape
+        The requests, and which of them.
     parts
         float64[causes].
     """
+    asked, needed = requests.asked[shape], requests.needed[shape]
+    able, any_type = requests.able[shape], requests.any_type[shape]
     parts[:] = 0.0
     n_fit, n_typed, nearest, least = 0, 0, 0, np.inf
     in_all = np.zeros(3)

@@ -73,8 +73,11 @@ def _no_bursts(n: int) -> Bursts:
 
 
 @njit(cache=True, nogil=True)
-def follow(key, submit, local, gap, periods, tolerance, bursts, n_bursts, last_of, burst_of):
+def follow(jobs, rule, bursts, n_bursts, last_of, burst_of):
     """Go on with the pass: put each job into a burst, and each new burst behind the one that it continues.
+
+    ``jobs`` are their keys and submissions, s, in Unix time and on the local clock; ``rule`` the gap between bursts,
+    and of each layer the period and its tolerance, s.
 
     Modifies ``bursts`` from ``n_bursts`` on (and ``last``, ``n_jobs`` and ``again`` before), ``last_of``
     int64[n_keys] and ``burst_of`` int64[n_rows].
@@ -84,6 +87,8 @@ def follow(key, submit, local, gap, periods, tolerance, bursts, n_bursts, last_o
     int
         Bursts so far.
     """
+    key, submit, local = jobs
+    gap, periods, tolerance = rule
     for row in range(key.size):
         k = key[row]
         b = last_of[k]
@@ -190,12 +195,8 @@ class Patterns:
         local = to_local(submit[order], self.settings.tz)
         periods = np.array(list(PERIODS.values()), np.int64)
         n = follow(
-            key,
-            submit[order],
-            local,
-            self.settings.gap,
-            periods,
-            self.settings.tolerance,
+            (key, submit[order], local),
+            (self.settings.gap, periods, self.settings.tolerance),
             grown,
             n_old,
             self._last_of,

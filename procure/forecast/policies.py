@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from procure.errors import TableError
 from procure.forecast.confidence import MODES
 from procure.forecast.hold import HeldForExpected, make_hold
-from procure.forecast.reservations import CONTROLS, lay_out
+from procure.forecast.reservations import CONTROLS, How, lay_out
 from procure.policies.parameters import Facts, OneOf, Parameters
 from procure.settings import LAST_SEED
 from procure.simulator.drive import Policy
@@ -82,17 +82,8 @@ class Forecast(Parameters):
             first, tz = self._began, self.tz
         else:
             raise TableError(f"tz={self.tz} was given, and the times of the jobs are no dates; leave tz out")
-        expected = lay_out(
-            state,
-            self.confidence,
-            self.control,
-            self.tolerance,
-            (self.a, self.b),
-            self.eta,
-            self.seed,
-            began=first,
-            tz=tz,
-        )
+        how = How(self.confidence, self.control, self.tolerance, (self.a, self.b), self.eta, self.seed)
+        expected = lay_out(state, how, began=first, tz=tz)
         return make_hold(state, expected)
 
     def make_with(self, state: State, facts: Facts) -> Policy:

@@ -58,34 +58,22 @@ class Expected(NamedTuple):
     notes: np.ndarray  # int64[4]
 
 
-def lay_out(
-    state: State,
-    mode: str,
-    control: str,
-    tolerance: int,
-    borders: tuple[float, float],
-    eta: float,
-    seed: int,
-    *,
-    began: int = 0,
-    tz: str | None = None,
-) -> Expected:
+class How(NamedTuple):
+    """How a run forecasts."""
+
+    mode: str  # one of `procure.forecast.confidence.MODES`
+    control: str  # one of `CONTROLS`
+    tolerance: int  # s, of daily forecasts; weekly ones have three times that
+    borders: tuple[float, float] = (0.0, 0.0)  # of the bands, at the beginning
+    eta: float = 0.0  # by how much a border moves
+    seed: int = 0  # of the shuffling
+
+
+def lay_out(state: State, how: How, *, began: int = 0, tz: str | None = None) -> Expected:
     """Make the forecasts of a run.
 
     Parameters
     ----------
-    mode
-        One of `procure.forecast.confidence.MODES`.
-    control
-        One of `CONTROLS`.
-    tolerance
-        s, of daily forecasts; weekly ones have three times that.
-    borders
-        Of the bands, at the beginning.
-    eta
-        By how much a border moves.
-    seed
-        Of the shuffling.
     began
         Unix s of the first submission, for ``tz``, the zone whose clock the days follow; without a zone days
         are counted from the first submission.
@@ -99,10 +87,10 @@ def lay_out(
             "cpus_per_node": state.cpus,
         }
     )
-    settings = PatternSettings(day_tolerance=tolerance, week_tolerance=3 * tolerance, tz=tz)
+    settings = PatternSettings(day_tolerance=how.tolerance, week_tolerance=3 * how.tolerance, tz=tz)
     patterns = Patterns(settings)
     burst = patterns.extend(jobs)
-    parts = [_of_layer(patterns, name, mode, control, seed, began) for name in LAYERS]
+    parts = [_of_layer(patterns, name, how, began) for name in LAYERS]
     table = pd.concat(parts).sort_values(["issued", "moment"], kind="stable")
     first = np.full(len(patterns.bursts.key), -1, np.int64)
     first[burst[::-1]] = np.arange(len(burst))[::-1]
@@ -117,18 +105,18 @@ def lay_out(
         np.zeros(n, np.int64), patterns.bursts.key[burst],
         np.zeros(n_keys, np.int64), np.zeros(n_keys + 1, np.int64), np.zeros(n_keys + 1),
         np.zeros(n_keys + 1), np.zeros(1),
-        int(np.maximum(state.total_cpus, 1).sum()), np.array(borders), eta, np.array([0, 0, -1, 0]),
+        int(np.maximum(state.total_cpus, 1).sum()), np.array(how.borders), how.eta, np.array([0, 0, -1, 0]),
     )  # fmt: skip
 
 
-def _of_layer(patterns: Patterns, name: str, mode: str, control: str, seed: int, began: int) -> pd.DataFrame:
+def _of_layer(patterns: Patterns, name: str, how: How, began: int) -> pd.DataFrame:
     f = make_forecasts(patterns, name)
     again = patterns.bursts.again[f.layer]
-    sure = f.came.astype(np.float64) if control == "exact" else confidence_of(patterns, f, mode)
-    if control == "shuffled":
-        sure = np.random.default_rng(seed).permutation(sure)
-    tolerance = EXACT_TOLERANCE if control == "exact" else int(patterns.settings.tolerance[f.layer])
-    moment = np.where(f.came, again, f.expected) if control == "exact" else f.expected
+    sure = f.came.astype(np.float64) if how.control == "exact" else confidence_of(patterns, f, how.mode)
+    if how.control == "shuffled":
+        sure = np.random.default_rng(how.seed).permutation(sure)
+    tolerance = EXACT_TOLERANCE if how.control == "exact" else int(patterns.settings.tolerance[f.layer])
+    moment = np.where(f.came, again, f.expected) if how.control == "exact" else f.expected
     return pd.DataFrame(
         {
             "issued": f.issued - began,

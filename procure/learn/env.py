@@ -18,8 +18,12 @@ from procure.simulator.steps import advance, place
 
 
 @njit(cache=True, nogil=True)
-def _go_on(world, state, slots, seen, mask):
-    """Go to the next moment at which something can be decided; returns how many jobs are seen, 0 at the end."""
+def _go_on(world, state, view):
+    """Go to the next moment at which something can be decided; returns how many jobs are seen, 0 at the end.
+
+    ``view`` is what is filled: which job stands in which slot, what the agent sees, and what it may do.
+    """
+    slots, seen, mask = view
     n = observe_published(state, slots, seen, mask)
     while n == 0 and advance(world, state):
         n = observe_published(state, slots, seen, mask)
@@ -27,12 +31,12 @@ def _go_on(world, state, slots, seen, mask):
 
 
 @njit(cache=True, nogil=True)
-def _act(world, state, job, node, by_wait, slots, seen, mask):
+def _act(world, state, job, node, by_wait, view):
     """Start a job, go on, and return (jobs seen, reward)."""
     state.chosen[0] = node
     place(world, state, job, state.chosen[:1])
     reward = -mean_wait_so_far(state, world.end) if by_wait else utilization_now(state)
-    return _go_on(world, state, slots, seen, mask), reward
+    return _go_on(world, state, view), reward
 
 
 def make_env(workloads: Sequence[Prepared], reward: str = "wait") -> Any:
@@ -99,7 +103,7 @@ def make_env(workloads: Sequence[Prepared], reward: str = "wait") -> Any:
                 limit=took.limit,
             )
             advance(self.world, self.state)
-            self._n = _go_on(self.world, self.state, self._slots, self._seen, self._mask)
+            self._n = _go_on(self.world, self.state, (self._slots, self._seen, self._mask))
             return self._seen.copy(), {}
 
         def action_masks(self) -> np.ndarray:
@@ -112,9 +116,8 @@ def make_env(workloads: Sequence[Prepared], reward: str = "wait") -> Any:
             if not 0 <= action < len(self._mask) or not self._mask[action]:
                 return self._seen.copy(), self._last_reward(), self._n == 0, False, {"invalid": True}
             job = int(self._slots[slot])
-            self._n, value = _act(
-                self.world, self.state, job, node, reward == "wait", self._slots, self._seen, self._mask
-            )
+            view = (self._slots, self._seen, self._mask)
+            self._n, value = _act(self.world, self.state, job, node, reward == "wait", view)
             info: dict[str, Any] = {"job": job, "node": node}
             if self._n == 0:
                 ran = self.state.start >= 0

@@ -9,6 +9,8 @@ submissions of a log is this module's own.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from procure.files.kernels import njit
@@ -41,13 +43,8 @@ def replay_feature(log: Log, capacity: np.ndarray) -> np.ndarray:
     starts = begun[np.argsort(log.start[begun], kind="stable")]
     ends = begun[np.argsort(log.end[begun], kind="stable")]
     return _replay_all(
-        log.submit.astype(np.int64),
-        log.start,
-        log.end,
-        log.left,
-        log.cpus.astype(np.int64),
-        limit,
-        guess,
+        Requests(log.start, log.cpus.astype(np.int64), limit, guess),
+        (log.submit.astype(np.int64), log.left, log.end),
         np.maximum(capacity, 1).astype(np.int64),
         starts,
         ends,
@@ -70,10 +67,23 @@ def _used_share(log: Log) -> np.ndarray:
     return np.where(np.isnan(like), user, (like + user) / 2)
 
 
+class Requests(NamedTuple):
+    """What is known of the jobs of a log as they wait and run, int64[n]."""
+
+    start: np.ndarray  # Unix s
+    cpus: np.ndarray
+    limit: np.ndarray  # s
+    guess: np.ndarray  # s, how long each will run
+
+
 @njit(cache=True)
-def _replay_all(submit, start, end, left, cpus, limit, guess, capacity, starts, ends):
-    """Walk the log with lists of running and waiting jobs, and replay them at each submission."""
-    n = len(submit)
+def _replay_all(requests, moments, capacity, starts, ends):
+    """Walk the log with lists of running and waiting jobs, and replay them at each submission.
+
+    ``moments`` are when jobs are submitted, leave the queue, and end; ``starts`` and ``ends`` the jobs by these times.
+    """
+    submit, left, end = moments
+    start, n = requests.start, len(submit)
     out = np.empty(n)
     running, place, n_running = np.empty(n, np.int64), np.full(n, -1, np.int64), 0
     waiting, n_waiting = np.empty(n, np.int64), 0
@@ -96,13 +106,14 @@ def _replay_all(submit, start, end, left, cpus, limit, guess, capacity, starts, 
                 kept += 1
         waiting[kept] = i
         n_waiting = kept + 1
-        out[i] = replay_queue(now, running[:n_running], waiting[:n_waiting], start, cpus, limit, guess, capacity[i])
+        out[i] = replay_queue(now, running[:n_running], waiting[:n_waiting], requests, capacity[i])
     return out
 
 
 @njit(cache=True)
-def replay_queue(now, running, waiting, start, cpus, limit, guess, capacity):
+def replay_queue(now, running, waiting, requests, capacity):
     """Play one queue until its last job starts; return seconds from now."""
+    start, cpus, limit, guess = requests
     most = len(running) + len(waiting)
     need, ends, limits = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     free, n_running = capacity, 0

@@ -43,12 +43,13 @@ def metric_names(own: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 @part
-def _class_figures(submit, start, of, place, counts_from, waits, out, at):
-    """Put mean, 95th percentile and share over an hour of the jobs ``of`` one place from ``out[at]`` on.
+def _class_figures(runs, of, place, waits, out):
+    """Put mean, 95th percentile and share over an hour of the jobs ``of`` one place into ``out``.
 
-    A class of which no job ran leaves them as they are. Returns how many ran, and how many waited over an hour;
-    ``waits`` is scratch.
+    ``runs`` are when jobs are submitted and start, and from when they count. A class of which no job ran leaves
+    ``out`` as it is. Returns how many ran, and how many waited over an hour; ``waits`` is scratch.
     """
+    submit, start, counts_from = runs
     n_waited, n_ran, n_over, total = np.int64(0), 0, 0, 0.0
     for j in range(submit.size):
         if of[j] != place or start[j] < 0 or submit[j] < counts_from:
@@ -61,9 +62,9 @@ def _class_figures(submit, start, of, place, counts_from, waits, out, at):
             total += wait
             n_over += wait > LONG_WAIT
     if n_ran > 0:
-        out[at] = total / n_ran
-        out[at + 1] = quantile(waits, n_waited, n_ran - n_waited, 0.95)
-        out[at + 2] = n_over / n_ran
+        out[0] = total / n_ran
+        out[1] = quantile(waits, n_waited, n_ran - n_waited, 0.95)
+        out[2] = n_over / n_ran
     return n_ran, n_over
 
 
@@ -85,16 +86,16 @@ def measure_groups(submit, start, groups, counts_from, out):
     n_jobs, n_users = submit.size, 0
     for j in range(n_jobs):
         n_users = max(n_users, groups.user[j] + 1)
-    waits = np.empty(n_jobs, np.int64)
+    waits, runs = np.empty(n_jobs, np.int64), (submit, start, counts_from)
     n_all = n_long = 0
     for c in range(_N_CLASSES):
-        n_ran, n_over = _class_figures(submit, start, groups.job_class, c, counts_from, waits, out, _FIRST + 3 * c)
+        n_ran, n_over = _class_figures(runs, groups.job_class, c, waits, out[_FIRST + 3 * c :])
         n_all += n_ran
         n_long += n_over
     if n_all == 0:
         return
     for c in range(groups.own.shape[0]):
-        _class_figures(submit, start, groups.own[c], c, counts_from, waits, out, _OWN + 3 * c)
+        _class_figures(runs, groups.own[c], c, waits, out[_OWN + 3 * c :])
     out[INDEX.share_over_1h] = n_long / n_all
     waited, ran = np.zeros(n_users), np.zeros(n_users)  # s and jobs of each user
     for j in range(n_jobs):

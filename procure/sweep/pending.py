@@ -56,8 +56,9 @@ class SweepWork:
     def arguments(self, batch: Batch) -> tuple:
         """Return the arguments of `compute_part`, or of `attempt_part` where workers may die."""
         ids, counts = self._ids[batch.rows].tolist(), self._counts[batch.rows]
-        tries = (1 if batch.key in self._halves and len(batch.rows) > 1 else TRIES,) if self._session else ()
-        return ids, counts, part_path(self._plan.study, batch), self._fingerprint, *self._session, *tries
+        tries = 1 if batch.key in self._halves and len(batch.rows) > 1 else TRIES
+        attempts = [(session, tries) for session in self._session]
+        return ids, counts, part_path(self._plan.study, batch), self._fingerprint, *attempts
 
     def put(self, batch: Batch, receipt: Receipt) -> None:
         """Take a batch back with its receipt: count it, or look for the run that kills its workers."""

@@ -52,15 +52,15 @@ def attempt_part(
     counts: np.ndarray,
     path: Path,
     fingerprint: str,
-    session: str,
-    tries: int,
+    attempts: tuple[str, int],
 ) -> Receipt:
-    """Do as `compute_part`, unless ``tries`` workers have died over this batch in this session.
+    """Do as `compute_part`, unless so many workers have died over this batch as ``attempts`` (session, tries) allows.
 
     A part that is there already was written by a worker that died before its receipt arrived.
     """
     if path.exists():
         return Receipt(len(package_ids), kernel_seconds(path))
+    session, tries = attempts
     attempt = begin_attempt(path, session, tries)
     if attempt == 0:
         return Receipt(0, 0.0, died=True)

@@ -7,6 +7,8 @@ wraps round the end of the line; each way to wrap leaves a shorter line without 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from procure.window.board import compiled, line_up, saved_by_start
@@ -25,6 +27,15 @@ def n_cells(n_idle: int, sizes: np.ndarray) -> int:
     return cells
 
 
+class _Program(NamedTuple):
+    """What the dynamic program goes by."""
+
+    cost: np.ndarray  # int64[sizes, positions], of each size at each start
+    kinds: np.ndarray  # int64[sizes], nodes, ascending
+    digits: np.ndarray  # int64[sets, sizes], how many of each size a set holds
+    stride: np.ndarray  # int64[sizes], what one job of a size adds to a set's number
+
+
 @compiled
 def solve_exact(board):
     """Place all jobs at least cost in the static model; returns the cost.
@@ -36,9 +47,10 @@ def solve_exact(board):
     cost = _costs(board, kinds)
     m = board.owner.size
     digits, stride = _sets(board.sizes, kinds)
+    program = _Program(cost, kinds, digits, stride)
     full = digits.shape[0] - 1
     f = np.empty((m + 1, full + 1), np.int64)
-    best = _fill(f, cost, kinds, digits, stride, 0, m, full)
+    best = _fill(f, program, 0, m, full)
     wrapped, at = -1, 0
     least = np.empty(kinds.size, np.int64)
     for k in range(kinds.size):
@@ -51,14 +63,19 @@ def solve_exact(board):
             head = kinds[k] - (m - start)
             if head > start:
                 continue
-            found = cost[k, start] + _fill(f, cost, kinds, digits, stride, head, start, full - stride[k])
+            found = cost[k, start] + _fill(f, program, head, start, full - stride[k])
             if found < best:
                 best, wrapped, at = found, k, start
     low, high, target = 0, m, full
     if wrapped >= 0:
         low, high, target = kinds[wrapped] - (m - at), at, full - stride[wrapped]
-    _fill(f, cost, kinds, digits, stride, low, high, target)
-    _read_back(board, f, cost, kinds, digits, stride, low, high, target, wrapped, at)
+    _fill(f, program, low, high, target)
+    left = np.empty(kinds.size, np.int64)  # jobs of each size without positions: the last ones of the list
+    for k in range(kinds.size):
+        left[k] = (board.sizes == kinds[k]).sum()
+    if wrapped >= 0:
+        _hold(board, _take(board, left, kinds, wrapped), at, cost[wrapped, at])
+    _read_back(board, f, program, left, (low, high, target))
     return best
 
 
@@ -92,8 +109,9 @@ def _sets(sizes, kinds):
 
 
 @compiled
-def _fill(f, cost, kinds, digits, stride, low, high, target):
+def _fill(f, program, low, high, target):
     """Fill f for the line from ``low`` to ``high``; returns the least cost of the set ``target``."""
+    cost, kinds, digits, stride = program
     for number in range(target + 1):
         f[low, number] = _FAR
     f[low, 0] = 0
@@ -109,14 +127,10 @@ def _fill(f, cost, kinds, digits, stride, low, high, target):
 
 
 @compiled
-def _read_back(board, f, cost, kinds, digits, stride, low, high, target, wrapped, at):
-    """Give the jobs the positions that the least cost stands for."""
-    left = np.empty(kinds.size, np.int64)  # jobs of each size without positions: the last ones of the list
-    for k in range(kinds.size):
-        left[k] = (board.sizes == kinds[k]).sum()
-    if wrapped >= 0:
-        _hold(board, _take(board, left, kinds, wrapped), at, cost[wrapped, at])
-    p, number = high, target
+def _read_back(board, f, program, left, span):
+    """Give the jobs the positions that the least cost of ``span`` (low, high, target) stands for; uses up ``left``."""
+    cost, kinds, digits, stride = program
+    low, p, number = span
     while number > 0:
         if p > low and f[p, number] == f[p - 1, number]:
             p -= 1

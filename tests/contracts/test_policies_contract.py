@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from policy_cases import case_for, job_table, node_table, pool_case, shared_case, with_tree
+from policy_cases import case_for, few, job_table, node_table, pool_case, shared_case, with_tree
 
 from procure import run as procure_run
 from procure.policies import catalog
@@ -15,7 +15,7 @@ from procure.simulator.state import WAIT
 
 pytestmark = pytest.mark.plain
 POLICIES = catalog.names()
-FEW = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=few(12), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SEEDS = st.integers(0, 10**6)
 CASES = st.sampled_from([pool_case, shared_case])
 
