@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from procure.cli.main import app
 from procure.errors import TableError
-from procure.packages.costs import Costs, costs_side_by_side, total_costs
-from procure.packages.energy import HOURS, busy_by_hour, week_hours
+from procure.packages import package_nodes
+from procure.packages.costs import Costs, costs_side_by_side, energy_of_schedule, total_costs
+from procure.packages.energy import HOURS, Curve, busy_by_hour, watts_by_hour, week_hours
 from procure.packages.quotes import check_quotes
 from procure.recommender.recommender import recommend
 from procure.reports.bill import totals, write_bill
@@ -167,6 +168,55 @@ def test_one_price_and_two_points_are_the_costs_without_hours(tmp_path_factory, 
         assert by_hour[column].tolist() == pytest.approx(now[column].tolist())
 
 
+def test_a_schedule_on_paper(tmp_path: Path) -> None:
+    """One of two nodes full by day, the other idle, beside both half full: the curve tells them apart."""
+    given_ = files(tmp_path, energy_prices=PRICES, carbon=CARBON, power_curves=CURVE)
+    costs = Costs.model_validate(given_ | {"nodes_per_switch": 4, "switch_power_w": 20})
+    nodes = package_nodes({"a": 2}, QUOTES)
+    at = [MONDAY + day * 86_400 + 8 * 3600 for day in range(7)]
+    packed = job_table([(second, 12 * 3600, 64) for second in at])
+    packed = packed.assign(start_time=at, end_time=np.array(at) + 12 * 3600, node_ids="a-001")
+    window = (MONDAY, MONDAY + 7 * 86_400)
+    found = energy_of_schedule(packed, nodes, QUOTES, costs, window, 2)
+    assert found["energy_kwh_per_year"] == pytest.approx((400 + 100 + 20 + 200 + 20) * 4.38)
+    assert found["energy_usd_per_year"] == pytest.approx((520 * 0.3 + 220 * 0.1) * 4.38)
+    assert found["carbon_t_per_year"] == pytest.approx((520 * 0.3 + 220 * 0.5) * 4.38e-3)
+    spread = packed.assign(cpus_per_node=32, n_nodes=2, node_ids="a-001,a-002")
+    assert energy_of_schedule(spread, nodes, QUOTES, costs, window, 2)["energy_kwh_per_year"] == pytest.approx(
+        (340 + 340 + 20 + 200 + 20) * 4.38
+    )
+    reckoned = of([2], costs, days().assign(cpus_per_node=[1, *[64] * 7, 1])).iloc[0]
+    assert reckoned["energy_kwh_per_year"] == pytest.approx((340 + 340 + 20 + 200 + 20) * 4.38)
+
+
+RUNS = st.lists(
+    st.tuples(st.integers(0, 9_000), st.integers(0, 9_000), st.integers(1, 3), st.integers(0, 6)), max_size=9
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(RUNS, st.integers(0, 5_000), st.integers(1, 9_000), st.lists(st.integers(0, 50), min_size=3, max_size=3))
+def test_a_schedule_against_each_second(runs, begin: int, length: int, bends: list[int]) -> None:
+    """Watts of three nodes of 8 CPUs, second by second; a load above the node's CPUs is a full node."""
+    curves = [Curve(np.array([0, 0.5, 1]), np.array([100.0, 200 + bend, 300])) for bend in bends]
+    nodes = pd.DataFrame({"node_id": ["x", "y", "z"], "cpus": 8})
+    rows = [(MONDAY + s, run, cpus) for s, run, cpus, _ in runs]
+    names = [",".join(name for bit, name in enumerate("xyz") if where >> bit & 1) for *_, where in runs]
+    jobs = (job_table(rows) if rows else days()[:0]).assign(node_ids=pd.Series(names, dtype=object))
+    jobs = jobs.assign(start_time=jobs["submit_time"].astype("Int64"), end_time=jobs["submit_time"] + jobs["run_time"])
+    load = np.zeros((3, 20_000))
+    for (s, run, cpus, _), one in zip(runs, names, strict=True):
+        for name in one.split(",") if one else ():
+            load["xyz".index(name), s : s + run] += cpus / 8
+    power = sum(curve.at(np.minimum(each, 1)) for curve, each in zip(curves, load, strict=True))
+    window = (MONDAY + begin, MONDAY + begin + length)
+    found = watts_by_hour(jobs, nodes, curves, window)
+    for hour in range(24):
+        first, last = max(begin, hour * 3600), min(begin + length, (hour + 1) * 3600)
+        if first < last:
+            assert found[hour] == pytest.approx(power[first:last].mean())
+
+
 def test_watts_that_nobody_states_are_missing_and_not_nothing(tmp_path: Path) -> None:
     """Energy that has no price may be unknown; carbon asks for watts, and a curve gives them."""
     given_ = files(tmp_path, power_curves=CURVE.replace("a,", "b,"), carbon="country,carbon_g_per_kwh\nDE,380\nFR,56\n")
@@ -249,7 +299,8 @@ def test_a_study_shows_carbon_beside_the_energy(tmp_path: Path) -> None:
     done = recommend(path, k=1, resamples=0)
     cost = done.results.costs.iloc[int(done.ranking["row"].iloc[0])]
     [note] = [one for one in done.notes if one.startswith("energy:")]
-    assert f"{cost['carbon_t_per_year']:,.2f} t CO2 in DE" in note and "by the intensities of carbon.csv" in note
+    assert f"{cost['carbon_t_per_year']:,.2f} t CO2 in DE" in note and "by carbon.csv; by its simulated" in note
+    assert "; by its simulated schedule on day, node by node, " in note and "US$ " in note
     assert cost["carbon_t_per_year"] == pytest.approx(cost["energy_kwh_per_year"] * 380e-6)
     [line] = [one for one in totals(done) if one["what"] == "carbon a year"]
     assert line["unit"] == "t CO2" and line["first"] == pytest.approx(cost["carbon_t_per_year"])

@@ -22,6 +22,7 @@ from procure.packages.energy import (
     read_curves,
     read_hourly_prices,
     two_points,
+    watts_by_hour,
     week_of,
 )
 from procure.packages.finance import CostLine, Lease, Part, Percent, cents, years_factor
@@ -417,6 +418,48 @@ def _energy(powered: list[Powered], week: Week, costs: Costs) -> dict[str, np.nd
     kwh, usd, tonnes = (sums / 1000 * HOURS_PER_YEAR * costs.pue).T
     found = {"energy_kwh_per_year": kwh, "carbon_t_per_year": tonnes}
     return found | ({"energy_usd": usd * costs.factor("energy")} if costs.prices_energy else {})
+
+
+def energy_of_schedule(
+    schedule: pd.DataFrame,
+    nodes: pd.DataFrame,
+    quotes: pd.DataFrame,
+    costs: Costs,
+    window: tuple[int, int],
+    n_bought: int,
+) -> dict[str, float]:
+    """Reckon the energy of a year from a simulated schedule: each node by its own load at every moment.
+
+    Parameters
+    ----------
+    schedule, nodes
+        Of a simulation; existing nodes whose watts are not known are left out.
+    quotes, costs
+        As for `total_costs`.
+    window
+        First and last second that count; the year is as these are.
+    n_bought
+        Nodes that are new, for the number of switches.
+
+    Returns
+    -------
+    dict
+        ``energy_kwh_per_year``, ``energy_usd_per_year`` at today's prices, and ``carbon_t_per_year``, NaN where no
+        intensity is given.
+    """
+    busy, idle = existing_watts(nodes, with_curves(quotes, costs, nodes), costs)
+    pairs = {pair: two_points(*pair) for pair in {*zip(np.nan_to_num(idle), np.nan_to_num(busy), strict=True)}}
+    own = [pairs[pair] for pair in zip(np.nan_to_num(idle), np.nan_to_num(busy), strict=True)]
+    curves = [costs.curves.get(kind, curve) for kind, curve in zip(nodes["kind"], own, strict=True)]
+    watts = watts_by_hour(schedule, nodes, curves, window, costs.tz)
+    if costs.nodes_per_switch is not None:
+        watts = watts + -(-n_bought // costs.nodes_per_switch) * costs.switch_power_w
+    kwh = watts / 1000 * HOURS_PER_YEAR / HOURS * costs.pue
+    return {
+        "energy_kwh_per_year": float(kwh.sum()),
+        "energy_usd_per_year": float(kwh @ costs.hourly_usd_per_kwh),
+        "carbon_t_per_year": float(kwh @ costs.hourly_g_per_kwh) / 1e6,
+    }
 
 
 def _running(watts: np.ndarray, units: np.ndarray, costs: Costs) -> dict[str, np.ndarray | float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -276,3 +276,56 @@ def week_of(
             for name, jobs in jobs_by_workload.items()
         ],
     )
+
+
+def watts_by_hour(
+    schedule: pd.DataFrame, nodes: pd.DataFrame, curves: Sequence[Curve], window: tuple[int, int], tz: str | None = None
+) -> np.ndarray:
+    """Return the mean watts of nodes in each hour of the week, of a simulated schedule, float64[168].
+
+    Parameters
+    ----------
+    schedule
+        A job table with ``start_time end_time node_ids``.
+    nodes, curves
+        The node table, and the power curve of each of its rows.
+    window
+        First and last second of the schedule that count; hours of the week that it does not have are as in
+        `busy_by_hour`.
+    tz
+        As in `busy_by_hour`.
+    """
+    node, time, change = _changes(schedule, nodes)
+    order = np.lexsort((time, node))
+    node, time, change = node[order], time[order], change[order]
+    after = np.cumsum(change)  # of each node from 0, since the changes of the one before add up to 0
+    size, step = nodes["cpus"].to_numpy(dtype="float64")[node], np.zeros(len(node))
+    alike = np.array([id(one) for one in curves], dtype="int64")
+    for curve in {id(one): one for one in curves}.values():
+        mine = (alike == id(curve))[node]
+        step[mine] = curve.at((after / size)[mine]) - curve.at(((after - change) / size)[mine])
+    idle = sum(float(one.at(np.array(0.0))) for one in curves)
+    order = np.argsort(time, kind="stable")
+    times = np.concatenate([[min([window[0], *time[order][:1]])], time[order]])
+    power = idle + np.concatenate([[0.0], np.cumsum(step[order])])
+    edges = np.unique(np.concatenate([window, np.arange(-(-window[0] // _HOUR) * _HOUR, window[1], _HOUR)]))
+    so_far = np.concatenate([[0.0], np.cumsum(power[:-1] * np.diff(times))])
+    beyond = np.maximum(edges - times[-1], 0) * power[-1]
+    joules = np.diff(np.interp(edges, times, so_far) + beyond)
+    label = week_hours((edges[:-1] + edges[1:]) // 2, None if clock_of(schedule) == "log" else tz)
+    sums, seconds = np.zeros((1, HOURS)), np.zeros(HOURS)
+    np.add.at(sums[0], label, joules)
+    np.add.at(seconds, label, np.diff(edges).astype("float64"))
+    return _filled(sums, seconds)[0]
+
+
+def _changes(schedule: pd.DataFrame, nodes: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return row of the node, second, and by how many CPUs its load changes, for each start and end on a node."""
+    ran = schedule[schedule["start_time"].notna() & (schedule["node_ids"].fillna("") != "")]
+    names = [str(one).split(",") for one in ran["node_ids"]]
+    n = np.array([len(one) for one in names], dtype="int64")
+    row = dict(zip(nodes["node_id"], range(len(nodes)), strict=True))
+    node = np.array([row[name] for one in names for name in one], dtype="int64")
+    start, end = (np.repeat(ran[name].to_numpy(dtype="int64"), n) for name in ("start_time", "end_time"))
+    cpus = np.repeat(ran["cpus_per_node"].to_numpy(dtype="float64"), n)
+    return np.tile(node, 2), np.concatenate([start, end]), np.concatenate([cpus, -cpus])

@@ -163,7 +163,8 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     if len(values.costs.columns):
         found += cost_notes(results.plan.quotes, results.plan.study.costs, results.plan.existing)
     if done.front is None:
-        found += notes.about_carbon(results, int(done.ranking["row"].iloc[0]))
+        row = int(done.ranking["row"].iloc[0])
+        found += notes.about_energy(results, row, bool(values.simulated[row]))
     if done.front is None and results.plan.study.costs.beyond_budget:
         found += notes.about_budget(results, done.ranking["row"].to_numpy()[: done.k])
     if done.confirmed or criteria.need_runs:
