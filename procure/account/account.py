@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.account.inferred import Limit, Outage, infer_limits, infer_outages, infer_pause
+from procure.account.inferred import Limit, Outage, columns_of, infer_limits, infer_outages, infer_pause, with_limits
 from procure.account.layout import (
     OWNERS,
     Laid,
@@ -209,15 +209,13 @@ def account_waits(
     if infer:
         outages = infer_outages(laid)
         if outages:
-            columns = (np.array(column) for column in list(zip(*outages, strict=True))[:4])
-            node, cpus, begin, end = columns
-            laid = with_outages(laid, node, cpus, begin, end)
+            laid = with_outages(laid, *columns_of(outages))
         work = _pass(laid)
         for kind in range(len(OWNERS)):  # what the limits of users explain shows no limit of their account
             with_room = work.seconds[:, [PAUSE, UNEXPLAINED]].sum(1)
             found = infer_limits(laid, kind, work.beside, work.kept, with_room)
             if found:
-                limits, laid = [*limits, *found], _with_limits(laid, found)
+                limits, laid = [*limits, *found], with_limits(laid, found)
                 work = _pass(laid)
         if not laid.centre.pause.any():
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
@@ -268,14 +266,6 @@ def _partitions(site: Site | None, nodes: pd.DataFrame | None) -> dict[str, list
     if site is None or nodes is None:
         return None
     return {one.name: node_list(one.nodes, nodes) for one in site.partitions if one.nodes}
-
-
-def _with_limits(laid: Laid, limits: list[Limit]) -> Laid:
-    jobs, cpus = laid.centre.max_jobs.copy(), laid.centre.max_cpus.copy()
-    for one in limits:
-        of = jobs if one.resource == "jobs" else cpus
-        of[one.owner] = min(of[one.owner], one.value)
-    return laid._replace(centre=laid.centre._replace(max_jobs=jobs, max_cpus=cpus))
 
 
 def _with_rules(laid: Laid, site: Site | None) -> Laid:

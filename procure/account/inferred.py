@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -111,6 +112,15 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
     return [best[owner] for owner in sorted(best)]
 
 
+def with_limits(laid: Laid, limits: Iterable[Limit]) -> Laid:
+    """Bring limits into a log that is laid out."""
+    jobs, cpus = laid.centre.max_jobs.copy(), laid.centre.max_cpus.copy()
+    for one in limits:
+        of = jobs if one.resource == "jobs" else cpus
+        of[one.owner] = min(of[one.owner], one.value)
+    return laid._replace(centre=laid.centre._replace(max_jobs=jobs, max_cpus=cpus))
+
+
 def infer_pause(seconds: np.ndarray) -> int:
     """Return the scheduler's usual pause, s: the median of the short waits that have no other cause."""
     own = seconds[:, PAUSE] + seconds[:, UNEXPLAINED]
@@ -156,6 +166,11 @@ def infer_outages(laid: Laid) -> list[Outage]:
             found.append(Outage(0, missing, first * DAY, (last + 1) * DAY, share))
         first = last + 1
     return found
+
+
+def columns_of(outages: list[Outage]) -> list[np.ndarray]:
+    """Return nodes, CPUs, begins and ends of outages."""
+    return [np.array([one[i] for one in outages], np.int64) for i in range(4)]
 
 
 def _levels(laid: Laid) -> tuple[np.ndarray, np.ndarray]:

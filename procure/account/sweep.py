@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from procure.account.clock import Clock, week_second
+from procure.account.usage import share_of, use
 from procure.simulator.kernel import kernel, part
 
 CAUSES = (
@@ -347,3 +348,85 @@ def sweep(log, groups, centre, work):
             _change(groups, centre, work, centre.outage_node[about], -1, 0, -centre.outage_cpus[about])
         if i + 1 < n_events and log.event_at[i + 1] > now:
             _account(log, groups, centre, work, now, log.event_at[i + 1] - now, i)
+
+
+@part
+def _with_room(log, groups, centre, work, sets, started, now):
+    """List the waiting jobs that have room, that nothing known holds and that do not start now, too; say how many."""
+    n = log.submit.size
+    job, head, shadow, extra, n_found = work.following[n], -1, -1, 0, 0
+    while job != n:
+        found = _causes(log, groups, centre, work, job, now)
+        group = log.group[job]
+        if head >= 0 and (found & NO_ROOM) == 0 and groups.pool[group] == groups.pool[log.group[head]]:
+            if shadow < 0:
+                shadow, extra = _shadow(log, groups, work, head)
+            if now + log.limit[job] > shadow and log.cpus[job] > extra:
+                found |= 1 << RESERVED
+        if head < 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
+            head = job
+        paused = now - log.submit[job] < centre.pause[job]
+        if found == 0 and not paused and job != started and log.start[job] > now:
+            sets.listed[n_found] = job
+            n_found += 1
+        job = work.following[job]
+    return n_found
+
+
+@part
+def _crowded_out(log, groups, centre, work, sets, n_room, now):
+    """Keep of those that had room whoever has none now; say how many."""
+    n_found = 0
+    for i in range(n_room):
+        job = sets.listed[i]
+        if (_causes(log, groups, centre, work, job, now) & NO_ROOM) != 0:
+            sets.listed[n_found] = job
+            n_found += 1
+    return n_found
+
+
+@part
+def _keep_set(log, sets, started, n_others, now):
+    """Write down one choice: the job that started, and those that could have in its place."""
+    at = sets.counters[0]
+    row = sets.first[at]
+    kept = min(n_others, sets.most)
+    sets.at[at] = now
+    sets.job[row] = started
+    for i in range(kept):
+        sets.job[row + 1 + i] = sets.listed[np.int64((i + sets.offset[started]) * n_others / kept)]
+    for i in range(row, row + kept + 1):
+        owner = log.owner[0, sets.job[i]]
+        sets.use[i] = share_of(sets.usage, owner, now) if owner >= 0 else 0.0
+    sets.counters[0] = at + 1
+    sets.first[at + 1] = row + kept + 1
+
+
+@kernel
+def choose(log, groups, centre, work, sets):
+    """Run through a log and note, at its starts, whom they crowded out; ``work`` and ``sets`` are modified."""
+    for i in range(log.event_at.size):
+        now, event, about = log.event_at[i], log.event[i], log.about[i]
+        if event == ENDED:
+            _run(log, groups, centre, work, about, 1)
+            if log.owner[0, about] >= 0:
+                use(sets.usage, log.owner[0, about], now, -log.cpus[about])
+        elif event == SUBMITTED:
+            _join(log, groups, centre, work, about)
+        elif event == STARTED:
+            lasts = log.end[about] > log.start[about]
+            sets.counters[1] += 1
+            looked = lasts and sets.counters[1] % sets.every == 0
+            n_room = _with_room(log, groups, centre, work, sets, about, now) if looked else 0
+            _quit(log, work, about)
+            if lasts:
+                _run(log, groups, centre, work, about, -1)
+            n_others = _crowded_out(log, groups, centre, work, sets, n_room, now)
+            if n_others > 0:
+                _keep_set(log, sets, about, n_others, now)
+            if lasts and log.owner[0, about] >= 0:
+                use(sets.usage, log.owner[0, about], now, log.cpus[about])
+        elif event == LEFT:
+            _change(groups, centre, work, centre.outage_node[about], -1, 0, centre.outage_cpus[about])
+        elif event == BACK:
+            _change(groups, centre, work, centre.outage_node[about], -1, 0, -centre.outage_cpus[about])

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procure.account.clock import next_hour, week_second
+from procure.account.usage import Usage, use
 from procure.fitting.trees import Trees, walk
 from procure.fitting.watch import Watch, begin, come, finish
 from procure.policies.lines import DECISION, N_FILLED
@@ -56,6 +57,7 @@ class Inferred(NamedTuple):
     has_ended: np.ndarray  # bool[n_jobs], as far as the counts know
     beyond: np.ndarray  # bool[n_jobs], seen in a state outside that range
     notes: np.ndarray  # int64[1]
+    usage: Usage  # of users, of late
     lines: Any  # of those who may start
     queue: Any  # of those who may hold the reservation
 
@@ -71,7 +73,7 @@ class Inferred(NamedTuple):
             if not self.has_ended[job]:
                 self.has_ended[job] = True
                 finish(self.watch, job)
-                count(self, job, -1)
+                count(self, state, job, -1)
         while notes[N_SUBMITTED] < state.n_submitted[0]:
             job = notes[N_SUBMITTED]
             notes[N_SUBMITTED] += 1
@@ -91,7 +93,7 @@ class Inferred(NamedTuple):
     def started(self, state, job):
         """Take note of a start."""
         begin(self.watch, job, state.now[0])
-        count(self, job, 1)
+        count(self, state, job, 1)
 
     def waits(self, state):
         """Ask to be called when the next hold ends, or the hour does where hours are closed."""
@@ -132,9 +134,10 @@ def is_closed(own, job, now):
 
 
 @part
-def count(own, job, sign):
+def count(own, state, job, sign):
     """Count a job in what its owners have running (1), or out of it (−1)."""
     limits = own.limits
+    use(own.usage, own.watch.user[job], state.now[0], sign * own.watch.cpus[job])
     for kind in range(limits.owner.shape[0]):
         owner = limits.owner[kind, job]
         if owner >= 0:

@@ -11,11 +11,13 @@ from pydantic import Field
 from procure.account.clock import Clock
 from procure.account.held import held_cpus
 from procure.account.rules import closed_hours, pauses_of
+from procure.account.usage import make_usage
 from procure.account.zones import make_clock
 from procure.comparison.site_check import BEYOND
 from procure.errors import TableError
 from procure.fitting.hold import ByRelease, Inferred
 from procure.fitting.model import FAR, Rest, limits_of, no_rest
+from procure.fitting.order import make_order
 from procure.fitting.store import read_rest
 from procure.fitting.trees import no_trees
 from procure.fitting.watch import FEATURES, N_STATIC, WEEK, Watch
@@ -30,7 +32,7 @@ from procure.site.store import read_site
 
 
 class Rules(Easy):
-    """EASY, held back by the rules that a log shows: limits, closed hours and the scheduler's pause of a site."""
+    """EASY by the rules that a log shows: limits, closed hours, the scheduler's pause and the order of a site."""
 
     rule: ClassVar[Any] = None
     with_rest: ClassVar[bool] = False
@@ -74,8 +76,11 @@ class Rules(Easy):
             )
         held = make_hold(state, jobs, began, site, rest)
         orders = [self.make_order(state, name) for name in (self.order, self.queue_order)]
+        weighed = make_order(state, jobs, site.rules, held.usage)
         if rest.by_release:
             orders = [ByRelease(held.release)] * 2
+        elif weighed is not None and self.order == self.queue_order == "fcfs":
+            orders = [weighed] * 2
         scheduler = self.make_scheduler(state, self.order)
         apart = held_apart(held, state)
         lines = make_lines(state, orders[0], True, apart)
@@ -180,6 +185,7 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int | None, site: Site, r
         has_ended=np.zeros(n, bool),
         beyond=np.zeros(n, bool),
         notes=np.zeros(1, np.int64),
+        usage=make_usage(int(state.user.max(initial=0)) + 1, capacity),
         lines=None,
         queue=None,
     )

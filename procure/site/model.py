@@ -208,7 +208,7 @@ class NodeEvent(Settings):
     reason: str = ""
 
 
-RULES = ("limit", "closed_hours", "pause")
+RULES = ("limit", "closed_hours", "pause", "order")
 """Kinds of rules that a log suggests."""
 
 
@@ -229,7 +229,10 @@ class Rule(Settings):
         if self.kind == "closed_hours" and not isinstance(self.value, tuple):
             raise ValueError(f"closed_hours are a list of hours of the week, 0 to 167; {self.value!r} was given")
         for one in values:
-            if not _number(one, least, 167 if self.kind == "closed_hours" else None):
+            if self.kind == "order":
+                if not _number(one, -math.inf, None):
+                    raise ValueError(f"the value of a rule order is a weight; {one!r} was given")
+            elif not _number(one, least, 167 if self.kind == "closed_hours" else None):
                 raise ValueError(f"the value of a rule {self.kind} is a number from {least} on; {one!r} was given")
         if self.kind == "closed_hours" and not re.fullmatch(r"(over \d+)?", self.subject):
             raise ValueError(f"closed_hours hold for everybody, or over SECONDS; {self.subject!r} was given")
@@ -237,15 +240,20 @@ class Rule(Settings):
             raise ValueError(
                 f"a limit is of user, account or partition NAME, and of jobs or cpus; {self.subject!r} was given"
             )
+        if self.kind == "order" and not re.fullmatch(r"age|size|requested_time|use|partition .+", self.subject):
+            raise ValueError(
+                "an order weighs age, size, requested_time, use or partition NAME: the logarithms of seconds waited, "
+                f"CPUs and seconds asked for, the user's recent use, a queue; {self.subject!r} was given"
+            )
         return self
 
 
-def _number(value: object, least: int, most: int | None) -> bool:
+def _number(value: object, least: float, most: int | None) -> bool:
     try:
         found = float(str(value))
     except ValueError:
         return False
-    return least <= found <= (math.inf if most is None else most)
+    return math.isfinite(found) and least <= found <= (math.inf if most is None else most)
 
 
 class NotUnderstood(Settings):
