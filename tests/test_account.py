@@ -19,7 +19,7 @@ from procure.account.sweep import sweep
 from procure.account.zones import full_hours, make_clock
 from procure.errors import TableError
 from procure.run import simulate
-from procure.site.model import Partition, Rule, Site
+from procure.site.model import NodeEvent, Partition, Rule, Site
 from procure.site.store import write_site
 from procure.tables import JOB, NODE, check, write
 
@@ -227,6 +227,30 @@ def test_missing_capacity_is_found():
     assert found.outages and {one.cpus for one in found.outages} == {10}
     assert found.causes["hours"].sum() > 100
     assert share(found, "outage") > 0.98
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_events_of_the_site_are_outages(named):
+    """Ten of sixteen nodes were down from the tenth to the twentieth day: what waited for them is outage, to 2 %."""
+    nodes = check(pd.DataFrame({"node_id": [f"n{i}" for i in range(16)], "cpus": 1, "mem_mb": 10_000}), NODE)
+    jobs = check(crowd(4000, every=600).assign(cpus_per_node=1, partition="p"), JOB)
+    partition = Partition(name="p", nodes="ALL")
+    first = int(jobs["submit_time"].min())
+    begin, end = first + 10 * DAY, first + 20 * DAY
+    during = jobs["submit_time"].between(begin + DAY, end - DAY)
+    few = simulate(jobs[during], nodes.iloc[:6].reset_index(drop=True), "fcfs").schedule
+    log = few if named else few.drop(columns="node_ids")
+    down = (NodeEvent(nodes="n[6-15]", start=begin, end=end, state="down"),)
+    again = (NodeEvent(nodes="n[6-9]", start=begin + DAY, end=end, state="drain"),)
+    found = account_waits(log, nodes, Site(events=down + again, partitions=(partition,)), infer=False)
+    assert found.causes["hours"].sum() > 20
+    assert share(found, "outage") > 0.98
+    last = min(end, int(log[["start_time", "end_time"]].max().max()))
+    days = 10 * (last - int(log["submit_time"].min())) / DAY
+    assert any(f"{days:,.1f} node-days" in note for note in found.notes)
+    assert share(account_waits(log, nodes, infer=False), "outage") == 0
+    over = Site(events=(NodeEvent(nodes="n[6-15]", start=0, end=begin),), partitions=(partition,))
+    assert share(account_waits(log, nodes, over, infer=False), "outage") == 0
 
 
 @pytest.mark.parametrize(("key", "most"), [("account", 12), ("partition", 6), (None, 4)])

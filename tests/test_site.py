@@ -92,20 +92,31 @@ def test_what_is_not_understood_is_listed(folder):
     assert "SUSPEND" in preemption.value and "not simulated" in preemption.effect
 
 
-def test_nodes_that_are_down_today_partitions_without_nodes_and_old_events_are_named(folder):
+def test_nodes_that_are_down_today_partitions_without_nodes_and_events_are_read(folder):
     """A replay of an old log cannot know when nodes were down, nor can a job start where no node is."""
     (folder / "slurm.conf").write_text(CONF + "PartitionName=void\n")
     (folder / "nodes.txt").write_text("NodeName=n2 CPUTot=8 RealMemory=16000 State=IDLE+DRAIN Reason=fan\n")
     (folder / "event.txt").write_text(
         "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User|\n"
-        "lab|n3|2025-01-02T00:00:00|2025-01-03T00:00:00|DOWN|disk|root|\n"
+        "lab|n3|2025-01-02T00:00:00|2025-01-03T00:00:00|DOWN*|disk|root|\n"
+        "lab|n3|2025-07-02T00:00:00|Unknown|DRAINED|fan|root|\n"
+        "lab|n3|2025-07-02T00:00:00|Unknown|POWERING_UP|fan|root|\n"
+        "lab|gone9|2025-07-02T00:00:00|Unknown|DOWN|sold|root|\n"
+        "lab||2025-07-02T00:00:00|Unknown||Cluster Registered TRES||\n"
     )
-    rules = read_slurm(folder).rules
+    rules = read_slurm(folder, tz="Europe/Berlin").rules
     found = {each.setting: each for each in rules.not_understood}
     assert found["PartitionName"].value == "void" and "no job of it can start" in found["PartitionName"].effect
     assert found["State"].value == "down or drained: n2" and "[[events]]" in found["State"].effect
-    assert [each.nodes for each in rules.events] == ["n2"]
-    assert found["sacctmgr show event"].value == "1 row" and "not used" in found["sacctmgr show event"].effect
+    assert [each.nodes for each in rules.events] == ["n2", "n3", "n3"]
+    assert found["sacctmgr show event"].value == "2 rows" and "not used" in found["sacctmgr show event"].effect
+    first, second = rules.events[1:]
+    assert (first.state, first.start, first.end) == ("down", 1735772400, 1735858800)
+    assert (second.state, second.start, second.end) == ("drain", 1751407200, None)
+    (folder / "nodes.txt").write_text("NodeName=n3 CPUTot=8 RealMemory=16000 State=DOWN Reason=fan\n")
+    rules = read_slurm(folder).rules  # the open event says since when
+    assert len(rules.events) == 2 and min(each.start for each in rules.events) == 1735776000
+    assert any("taken as UTC" in each.effect for each in rules.not_understood)
 
 
 RESERVATION = "ReservationName=maint StartTime=2026-07-01T08:00:00 EndTime=2026-07-01T12:00:00 Nodes=n1 Users=root\n"

@@ -206,8 +206,9 @@ def account_waits(
     laid = _with_rules(laid._replace(centre=laid.centre._replace(clock=clock)), site)
     limits: list[Limit] = []
     outages: list[Outage] = []
+    laid, node_days = _with_events(laid, site, table, int(log["submit_time"].iloc[0]))
     if infer:
-        outages = infer_outages(laid)
+        outages = [] if node_days else infer_outages(laid)
         if outages:
             laid = with_outages(laid, *columns_of(outages))
         work = _pass(laid)
@@ -221,6 +222,9 @@ def account_waits(
             pause = np.full(len(laid.jobs), infer_pause(work.seconds), np.int64)
             laid = laid._replace(centre=laid.centre._replace(pause=pause))
     account = _summed(laid, _pass(laid), limits, outages, local)
+    if node_days:
+        said = f"the site's events take nodes away for {node_days:,.1f} node-days of the log: `outage` goes by them"
+        account = replace(account, notes=(*account.notes, said))
     return replace(account, notes=(*account.notes, *laid.notes, *_of_log(given, laid)))
 
 
@@ -266,6 +270,41 @@ def _partitions(site: Site | None, nodes: pd.DataFrame | None) -> dict[str, list
     if site is None or nodes is None:
         return None
     return {one.name: node_list(one.nodes, nodes) for one in site.partitions if one.nodes}
+
+
+def _with_events(laid: Laid, site: Site | None, nodes: pd.DataFrame | None, origin: int) -> tuple[Laid, float]:
+    """Take nodes away that a site's events say were down or drained, and return for how many node-days they were."""
+    if site is None or nodes is None or not site.events:
+        return laid, 0.0
+    last = int(laid.log.event_at[-1])
+    row_of = {name: row for row, name in enumerate(laid.node_ids)}
+    cpus_of = dict(zip(nodes["node_id"], nodes["cpus"], strict=True))
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for one in site.events:
+        begin, end = max(0, one.start - origin), last if one.end is None else min(last, one.end - origin)
+        for name in node_list(one.nodes, nodes):
+            if begin < end and name in cpus_of and (name in row_of or not laid.has_nodes):
+                spans.setdefault(name, []).append((begin, end))
+    rows = [
+        (row_of.get(name, 0), int(cpus_of[name]), begin, end)
+        for name, given in spans.items()
+        for begin, end in _apart(given)
+    ]
+    if not rows:
+        return laid, 0.0
+    columns = np.array(rows, np.int64).T
+    return with_outages(laid, *(column.copy() for column in columns)), float((columns[3] - columns[2]).sum()) / 86_400
+
+
+def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join spans that overlap: a node is away but once."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found
 
 
 def _with_rules(laid: Laid, site: Site | None) -> Laid:

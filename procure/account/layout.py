@@ -52,6 +52,7 @@ class Laid(NamedTuple):
     in_pieces: bool  # what is free may be in pieces too small, which is not seen
     total_cpus: int
     n_held: int  # jobs that held more CPUs than they asked for, which is counted as occupied
+    node_ids: list[str]
     notes: tuple[str, ...] = ()
 
 
@@ -403,7 +404,8 @@ def lay_out(
     in_pieces = alone and bool((2 * held <= largest).any())
     total = int(table["cpus"].sum())
     n_held = int(((held > asked_cpus) & (times[3] > times[2])).sum())
-    return Laid(log, groups, centre, jobs, names, kinds, not alone, in_pieces, total, n_held, notes)
+    node_ids = table["node_id"].astype(str).tolist()
+    return Laid(log, groups, centre, jobs, names, kinds, not alone, in_pieces, total, n_held, node_ids, notes)
 
 
 def _held(

@@ -157,21 +157,57 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site
         "qos": accounting.all_qos(),
         "associations": accounting.all_associations(),
         "reservations": tuple(_reservation(record, tz) for record in found.reservations),
-        "events": tuple(events),
     }
     if found.reservations and tz is None:
         effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
         value = ", ".join(record["reservationname"] for record in found.reservations)
         unknown.append(NotUnderstood(setting="ReservationName", value=value, effect=effect))
     unknown += of_scheduler + _rest(found) + _no_preemption(found)
-    unknown += _of_nodes(partitions, events, len(accounting.events))
+    past = _past_events(accounting.events, found, tz, unknown)
+    dated = {name for one in past if one.end is None for name in expand_nodes(one.nodes)}
+    today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
+    values["events"] = (*today, *past)
+    unknown += _of_nodes(partitions, today)
     if values["version"] and not values["version"].startswith(COMPARED):
         effect = f"the rules were compared with Slurm {', '.join(COMPARED)}; another version may differ"
         unknown.append(NotUnderstood(setting="SLURM_VERSION", value=values["version"], effect=effect))
     return Site(**values, not_understood=tuple(unknown))
 
 
-def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent], n_rows: int) -> list[NotUnderstood]:
+def _past_events(
+    rows: list[dict[str, str]], found: Configuration, tz: str | None, unknown: list[NotUnderstood]
+) -> list[NodeEvent]:
+    """Return when nodes were down or drained, as `sacctmgr show event` says; what is not used goes to ``unknown``."""
+    known = {name for record in found.nodes for name in expand_nodes(record["nodename"])}
+    events: list[NodeEvent] = []
+    n_unused = 0
+    for row in rows:
+        if not row.get("nodename"):
+            continue  # of the cluster itself
+        words = {word.strip("*~#$@!%^-") for word in row.get("state", "").lower().replace(" ", "+").split("+")}
+        state = next((kind for word, kind in _CLOSED_STATES if word in words), None)
+        end = row.get("timeend", "Unknown")
+        try:
+            begin, until = _moment(row["timestart"], tz), None if end == "Unknown" else _moment(end, tz)
+        except (KeyError, ValueError):
+            state = None
+        if state is None or not set(expand_nodes(row["nodename"])) <= known:
+            n_unused += 1
+            continue
+        reason = row.get("reason", "")
+        events.append(NodeEvent(nodes=row["nodename"], start=begin, end=until, state=state, reason=reason))
+    if n_unused:
+        effect = "not used: of a node that is not in the table, of a state other than down, drain or fail, or undated"
+        value = counted(n_unused, "row")
+        unknown.append(NotUnderstood(setting="sacctmgr show event", value=value, effect=effect))
+    if events and tz is None:
+        effect = "their times are taken as UTC; state the zone of the clock where sacctmgr ran with --tz"
+        value = counted(len(events), "row")
+        unknown.append(NotUnderstood(setting="sacctmgr show event", value=value, effect=effect))
+    return events
+
+
+def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> list[NotUnderstood]:
     """Say what of nodes over time, and of partitions without nodes, a replay cannot know."""
     lines = [
         NotUnderstood(setting="PartitionName", value=one.name, effect="it has no nodes: no job of it can start there")
@@ -182,9 +218,6 @@ def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent], n_ro
         names = ", ".join(dict.fromkeys(one.nodes for one in events))
         effect = "closed for the whole of any log: strike their [[events]] out where the log is from before"
         lines.append(NotUnderstood(setting="State", value=f"down or drained: {names}", effect=effect))
-    if n_rows:
-        effect = "when nodes were down or drained is not used; `procure site why` infers missing capacity from the log"
-        lines.append(NotUnderstood(setting="sacctmgr show event", value=counted(n_rows, "row"), effect=effect))
     return lines
 
 
@@ -442,12 +475,17 @@ def read_partition(record: Record, unknown: list[NotUnderstood]) -> Partition:
     return Partition(**values)
 
 
+def _moment(text: str, tz: str | None) -> int:
+    """Return a time that Slurm prints by the clock of a zone, UTC without, as Unix s."""
+    if text.isdecimal():
+        return int(text)
+    local = np.array([pd.Timestamp(text).timestamp()], np.int64)
+    return int(from_local(local, tz)[0])
+
+
 def _reservation(record: Record, tz: str | None) -> Reservation:
     def moment(text: str) -> int:
-        if text.isdecimal():
-            return int(text)
-        local = np.array([pd.Timestamp(text).timestamp()], np.int64)
-        return int(from_local(local, tz)[0])
+        return _moment(text, tz)
 
     def names(key: str) -> tuple[str, ...]:
         return tuple(filter(None, record.get(key, "").split(",")))
