@@ -1,9 +1,8 @@
 """Energy by the hour, reckoned and simulated: `python benchmarks/energy_by_hour.py`.
 
-The four weeks of made-up jobs of the example study, some of its packages, made-up files: electricity by the hour (dear in
-the evening) and a curve that rises steeply at first (half the way up at a fifth of the load). What
-`procure.packages.costs.total_costs` reckons of each package beside what its simulated schedule takes, node by node, of
-which a straight curve between idle and busy, too.
+Some packages of the example study on its four weeks of made-up jobs; made-up files: electricity by the hour, dear in
+the evening, and a curve that rises steeply at first. What `procure.packages.costs.total_costs` reckons of each package
+beside what its simulated schedule takes, node by node; of a straight curve between idle and busy, too.
 """
 
 from __future__ import annotations
