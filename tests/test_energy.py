@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import package_nodes
-from procure.packages.costs import Costs, costs_side_by_side, energy_of_schedule, total_costs
+from procure.packages.costs import Costs, cost_notes, costs_side_by_side, energy_of_schedule, total_costs
 from procure.packages.energy import HOURS, Curve, busy_by_hour, watts_by_hour, week_hours
 from procure.packages.quotes import check_quotes
 from procure.recommender.recommender import recommend
@@ -227,6 +227,8 @@ def test_watts_that_nobody_states_are_missing_and_not_nothing(tmp_path: Path) ->
     found = total_costs(table, quotes, curves, {"week": days()})
     assert found["energy_kwh_per_year"].isna().tolist() == [True, False]
     assert (found["energy_usd"] == 0).all()
+    both = curves.model_copy(update={"energy_prices": Path("p.csv"), "usd_per_kwh": 0.2})
+    assert "costs: usd_per_kwh is not used, since energy_prices is given" in cost_notes(quotes, both)
     carbon = Costs.model_validate(given_ | {"country": "FR"})
     with pytest.raises(TableError, match=r"costs\.carbon: needs the power_w of every quote that is bought; a has none"):
         total_costs(table, quotes, carbon, {"week": days()})
@@ -260,7 +262,6 @@ def test_bad_files_are_named(tmp_path: Path, key: str, text: str, says: str) -> 
 @pytest.mark.parametrize(
     ("given_", "says"),
     [
-        ({"usd_per_kwh": 0.2, "energy_prices": "p.csv"}, "give one of usd_per_kwh and energy_prices"),
         ({"country": "DE"}, "country chooses a row of the file that carbon names; carbon is not given"),
         ({"tz": "Europe/Berln"}, "tz: unknown time zone 'Europe/Berln'; did you mean Europe/Berlin"),
     ],

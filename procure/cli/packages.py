@@ -202,7 +202,7 @@ def _quotes_and_rules(
         table = loaded.read_quotes(quotes)
         # The study's own rules were checked when it was read.
         with common.bad_option():
-            rules = validated(PackageRules, values | given, str(study))
+            rules = validated(type(loaded.packages), values | given, str(study))
         for text in budget_notes(rules, loaded.costs):
             common.note(text)
     for text in price_notes(table) + validity_notes(table, rules):

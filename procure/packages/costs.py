@@ -68,7 +68,8 @@ class Costs(Settings):
     usd_per_kwh
         US$ per kWh; None = energy is not priced, unless ``energy_prices`` does.
     energy_prices
-        File of US$ per kWh by hour of the local clock, see `procure.packages.energy.HOURLY_PRICES`.
+        File of US$ per kWh by hour of the local clock, see `procure.packages.energy.HOURLY_PRICES`; it counts before
+        ``usd_per_kwh``.
     carbon, country
         File of carbon intensities by country, by hour or by both, and which country counts.
     tz
@@ -129,8 +130,6 @@ class Costs(Settings):
 
     @model_validator(mode="after")
     def _agree(self) -> Costs:
-        if self.usd_per_kwh is not None and self.energy_prices is not None:
-            raise ValueError("give one of usd_per_kwh and energy_prices")
         if self.country is not None and self.carbon is None:
             raise ValueError("country chooses a row of the file that carbon names; carbon is not given")
         if self.depreciation_years is not None and self.residual_percent:
@@ -655,6 +654,8 @@ def cost_notes(quotes: pd.DataFrame, costs: Costs, existing: pd.DataFrame | None
     notes = []
     if not costs.prices_energy:
         notes.append("costs: energy is not priced; [costs] usd_per_kwh or energy_prices prices it")
+    if costs.usd_per_kwh is not None and costs.energy_prices is not None:
+        notes.append("costs: usd_per_kwh is not used, since energy_prices is given")
     if costs.by_hour:
         notes.append(
             f"costs: energy goes by the hours of a week ({costs.tz or 'times as in the log, UTC'}), busy as these jobs "

@@ -91,9 +91,6 @@ class PackageRules(Settings):
         The day on which quotes must still be valid by their ``valid_until``; None = not asked.
     expired
         ``"leave-out"`` buys nothing of a quote that has expired; ``"error"`` refuses such a quote file.
-    beside
-        What the budget has to hold beside servers and ``fixed_cost_usd``; a study's ``[costs]`` gives it with
-        ``within_budget``. None = nothing.
     maximal
         Keep only packages to which no further node of a chosen type can be added (published rule).
     existing_nodes
@@ -124,11 +121,15 @@ class PackageRules(Settings):
     one_vendor_per_lot: bool = True
     as_of: datetime.date | None = None
     expired: Literal["leave-out", "error"] = "leave-out"
-    beside: Beside | None = None
     maximal: bool = True
     existing_nodes: InputFile | None = None
     retire: tuple[str, ...] = ()
     existing_down: Literal["keep", "leave-out"] = "keep"
+
+    @property
+    def beside(self) -> Beside | None:
+        """What the budget has to hold beside servers and ``fixed_cost_usd``; see `WholeOrderRules`."""
+        return None
 
     @model_validator(mode="after")
     def _retired_from_something(self) -> PackageRules:
@@ -143,3 +144,28 @@ class PackageRules(Settings):
                 f"fixed_cost_usd {self.fixed_cost_usd:,.2f} leaves nothing of budget_usd {self.budget_usd:,.2f}"
             )
         return self
+
+
+class WholeOrderRules(PackageRules):
+    """Rules under which the budget is for the whole order, as a study's ``[costs] within_budget`` says.
+
+    Attributes
+    ----------
+    whole
+        What the budget has to hold, too.
+    """
+
+    whole: Beside
+
+    @property
+    def beside(self) -> Beside | None:
+        """What the budget has to hold beside servers and ``fixed_cost_usd``."""
+        return self.whole
+
+
+def with_whole_orders(rules: PackageRules, beside: Beside | None) -> PackageRules:
+    """Return rules whose budget holds what comes beside the servers, too; None = the same rules."""
+    if beside is None:
+        return rules
+    given = {name: getattr(rules, name) for name in rules.model_fields_set if name != "whole"}
+    return WholeOrderRules(**given, whole=beside)

@@ -92,7 +92,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         raise TableError(complaint(str(path), lines)) from None
     study = load_study(path)
     table = _try(lines, study.read_quotes)
-    _try(lines, study.read_existing_nodes)
+    existing = _try(lines, study.read_existing_nodes)
     for policy in study.simulate.policies:
         _try(lines, partial(refuse_on_packages, policy))
     seen: set[str] = set()
@@ -120,8 +120,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         if study.gpu_models:
             _try(lines, lambda: check_gpu_models(study, _offered(study)))
         _try(lines, lambda: objective_of(study.objective, table, study.classes))
-        _try(lines, lambda: with_curves(table, study.costs, study.read_existing_nodes()))
-        _try(lines, lambda: check_prices(table[offered(study, table)], study.costs))
+        _try(lines, lambda: check_prices(_with_curves(study, table, existing), study.costs))
         size = _try(lines, lambda: plan_size(study))
         if size is not None and "n_sampled" in size:
             _try(lines, partial(check_folds, study, size["n_sampled"], size["n_distinct"]))
@@ -164,6 +163,11 @@ def application_notes(study: Study) -> list[str]:
         return []
     applications = Applications(study, study.read_quotes(), study.read_existing_nodes())
     return applications.notes({one.name: read_workload(one) for one in study.workloads})
+
+
+def _with_curves(study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the quotes that may be bought, watts as measured; a curve of what nobody offers is an error."""
+    return with_curves(quotes, study.costs, existing)[offered(study, quotes)]
 
 
 _MIG_SLICE = re.compile(r"\d+g[._]\d+gb", re.IGNORECASE)

@@ -31,6 +31,7 @@ from procure.packages.costs import Costs
 from procure.packages.expand import MOST_HELD
 from procure.packages.order import OrderLines, order_lines, study_lines
 from procure.packages.quote_file import OfferReading, read_quote_file
+from procure.packages.rules import with_whole_orders
 from procure.policies import catalog
 from procure.policies.owners import written
 from procure.progress import silent
@@ -428,7 +429,7 @@ def load_study(path: str | Path | Study) -> Study:
     if lines.bought:
         study = study.model_copy(update={"packages": lines.rules(study.packages)})
     if study.costs.beside is not None:
-        study = study.model_copy(update={"packages": study.packages.model_copy(update={"beside": study.costs.beside})})
+        study = study.model_copy(update={"packages": with_whole_orders(study.packages, study.costs.beside)})
     study._path = path
     return study
 
