@@ -82,6 +82,47 @@ def test_equals_its_slow_twin(seed, monkeypatch):
         assert (work.seconds.sum(0) > 0).sum() >= 6  # the cases tell causes apart
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_limits_of_cpu_seconds_equal_their_slow_twin(seed, monkeypatch):
+    """Of all that was asked for and of what remains of it, which falls while nothing happens, second by second."""
+    monkeypatch.setattr(layout, "OVERBOOKED", 1.0)
+    jobs, nodes = case(seed + 40)
+    laid = lay_out(started_jobs(jobs), nodes)
+    most = {("v", "remaining_cpu_seconds"): 5000, ("u", "cpu_seconds"): 4000, ("w", "remaining_cpu_seconds"): 2000}
+    limits = laid.centre.max_seconds.copy()
+    for (user, resource), value in most.items():
+        limits[("cpu_seconds", "remaining_cpu_seconds").index(resource), laid.names.index(user)] = value
+    laid = laid._replace(centre=laid.centre._replace(max_seconds=limits, pause=np.full(len(jobs), 40)))
+    work = make_work(laid)
+    sweep(laid.log, laid.groups, laid.centre, work)
+    twin = naive_account(jobs, nodes, pause=40, max_seconds=most)
+    assert work.seconds.tolist() == [[one[name] for name in CAUSES] for one in twin]
+    plain = naive_account(jobs, nodes, pause=40)
+    assert [one["above_limit"] for one in twin] != [one["above_limit"] for one in plain]
+
+
+@pytest.mark.parametrize("resource", ["cpu_seconds", "remaining_cpu_seconds", None])
+def test_a_limit_by_requested_time_is_found(resource):
+    """As Maui's MAXPS: users' CPU-seconds, asked for or remaining; a log of other holds shows none."""
+    jobs = crowd(2500, every=180)
+    rng = np.random.default_rng(5)
+    jobs = check(jobs.assign(requested_time=(jobs["run_time"] * rng.uniform(1, 4, 2500)).astype(int)), JOB)
+    nodes, most = cluster(100), 90_000
+    if resource is None:
+        start = jobs["submit_time"] + np.where(rng.random(2500) < 0.5, 0, rng.integers(0, 9000, 2500))
+        log = check(jobs.assign(start_time=start), JOB)
+        assert not account_waits(log, nodes).limits
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        write_site(Site(rules=(Rule(kind="limit", subject=f"user * {resource}", value=most),)), nodes, folder)
+        log = simulate(jobs, nodes, f"rules:site={folder}").schedule
+    found = account_waits(log.drop(columns="node_ids"), nodes)
+    assert found.causes["hours"].sum() > 100
+    assert {one.resource for one in found.limits} == {resource} and len(found.limits) == 6
+    assert all(0.95 * most <= one.value <= most for one in found.limits)
+    assert share(found, "above_limit") > 0.98
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_held_equals_its_slow_twin(seed, monkeypatch):
     """Nodes of several sizes held whole, as the log says or as its numbers tell, and jobs of unknown nodes."""

@@ -131,6 +131,28 @@ def test_a_limit_of_a_partition_is_fitted():
     assert limit.subject.startswith("partition q ") and limit.value == 3 and "by chance" in limit.evidence
 
 
+@pytest.mark.parametrize("resource", ["cpu_seconds", "remaining_cpu_seconds"])
+def test_a_limit_by_requested_time_equals_its_slow_twin(resource, tmp_path):
+    """Policy `rules` starts a job at the second at which what remains leaves room for what it asks for."""
+    jobs = log_of(60, span=3000)
+    rng = np.random.default_rng(6)
+    jobs = check(jobs.assign(run_time=rng.integers(1, 400, 60), requested_time=rng.choice([400, 1000], 60)), JOB)
+    write_site(Site(rules=(Rule(kind="limit", subject=f"user * {resource}", value=1500),)), nodes_of(9), tmp_path)
+    ran = simulate(jobs, nodes_of(9), f"rules:site={tmp_path}").schedule
+    origin = int(jobs["submit_time"].min())
+
+    def held(row, now, rows):
+        running = [r for r in rows if r["start"] is not None and r["start"] <= now < r["start"] + r["run_time"]]
+        mine = [r for r in running if r["user"] == row["user"]]
+        gone = [now - r["start"] if resource.startswith("remaining") else 0 for r in mine]
+        used = sum(r["n_nodes"] * (r["requested_time"] - one) for r, one in zip(mine, gone, strict=True))
+        return bool(mine) and used + row["n_nodes"] * row["requested_time"] > 1500
+
+    own = jobs.assign(submit_time=jobs["submit_time"] - origin)
+    starts = (ran["start_time"] - origin).tolist()
+    assert starts == naive_easy(own, 9, held) and starts != naive_easy(own, 9, lambda *_: False)
+
+
 def test_closed_hours_follow_the_clock_of_the_centre(tmp_path):
     """Policy `rules` by the hours of Berlin, on the Sunday on which its clocks go forward, second by second."""
     rng = np.random.default_rng(5)

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from procure.account.inferred import Limit, Outage, columns_of, infer_limits, infer_outages, infer_pause, with_limits
+from procure.account.inferred import (
+    RESOURCES,
+    Limit,
+    Outage,
+    columns_of,
+    infer_limits,
+    infer_outages,
+    infer_pause,
+    with_limits,
+    with_most,
+)
 from procure.account.layout import (
     OWNERS,
     Laid,
@@ -312,17 +322,17 @@ def _with_rules(laid: Laid, site: Site | None) -> Laid:
     if site is None:
         return laid
     rules = [rule for rule in site.rules if rule.kind in ("limit", "closed_hours", "pause")]
-    jobs, cpus = laid.centre.max_jobs.copy(), laid.centre.max_cpus.copy()
+    most = np.concatenate([[laid.centre.max_jobs, laid.centre.max_cpus], laid.centre.max_seconds])
     lengths, closed = closed_hours(rules)
     for rule in rules:
         if rule.kind == "limit":
             kind, _, rest = rule.subject.partition(" ")
             name, _, resource = rest.rpartition(" ")
-            of = cpus if resource == "cpus" else jobs
+            of = most[RESOURCES.index(resource)]
             for owner in np.flatnonzero(laid.kinds == (OWNERS.index(kind) if kind in OWNERS else -1)):
                 if name in ("*", laid.names[owner]):
                     of[owner] = min(of[owner], int(float(str(rule.value))))
-    laid = laid._replace(centre=laid.centre._replace(max_jobs=jobs, max_cpus=cpus, pause=pauses_of(rules, laid.jobs)))
+    laid = laid._replace(centre=with_most(laid.centre, most)._replace(pause=pauses_of(rules, laid.jobs)))
     return with_hours(laid, lengths, closed) if closed.any() else laid
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from procure.account.layout import OWNERS, Laid, Levels, levels
-from procure.account.sweep import ELIGIBLE_NOW, ENDED, PAUSE, STARTED, SUBMITTED, UNEXPLAINED
+from procure.account.layout import OWNERS, Laid, Levels, levels, seconds_after_starts
+from procure.account.sweep import ELIGIBLE_NOW, ENDED, PAUSE, STARTED, SUBMITTED, UNEXPLAINED, Centre
 
 LEAST_JOBS = 8
 """Jobs that must have waited with room before a limit is inferred."""
@@ -23,6 +23,10 @@ MOST_BASE = 0.9
 """An owner who is always at its most may be so by a limit: the level alone explains no more than this share."""
 SHORT_WAIT = 1800
 """s; a wait without another cause that is longer is no pause of the scheduler."""
+LEAST_BASE = 0.05
+"""Least of that for CPU-seconds, of which no two jobs ask for as many."""
+RESOURCES = ("jobs", "cpus", "cpu_seconds", "remaining_cpu_seconds")
+"""What a limit counts of all that runs: jobs, CPUs, CPUs × time asked for, and × what remains of that time."""
 DAY = 86_400
 PRESSED = 0.5
 """Share of a day that usage must press against its most, though more would have had room, to show missing nodes."""
@@ -32,7 +36,7 @@ class Limit(NamedTuple):
     """A limit that an owner hardly ever exceeded, and at which its jobs waited though there was room."""
 
     owner: int
-    resource: str  # jobs or cpus
+    resource: str  # one of RESOURCES
     value: int
     n_jobs: int  # that waited with room at the limit
     n_with_room: int  # that waited with room
@@ -57,6 +61,23 @@ def _time_at_most(some: Levels, most: np.ndarray) -> np.ndarray:
     np.add.at(running, some.whose, some.lasted * (some.level > 0))
     np.add.at(full, some.whose, some.lasted * (some.level >= most[some.whose]))
     return full / np.maximum(running, 1)
+
+
+def _starts_near(laid: Laid, kind: int, longer: np.ndarray) -> list[np.ndarray]:
+    """Return how likely an owner is by chance where one more job of it exceeds the most CPU-seconds, all and remaining.
+
+    After a start at any time, not of a job that had waited, one more of its usual size would have exceeded the most.
+    """
+    job, after = seconds_after_starts(laid.log, kind)
+    n, whose = len(laid.names), laid.log.owner[kind, job]
+    size = pd.Series(laid.log.cpus * laid.log.asked)
+    usual = size[longer].groupby(laid.log.owner[kind][longer]).median().reindex(range(n), fill_value=0).to_numpy()
+    n_starts = np.bincount(whose, minlength=n)
+    found = []
+    for values, most in zip(after, laid.centre.peak_seconds, strict=True):
+        near = np.bincount(whose, (values + usual[whose] > most[whose]) & ~longer[job], minlength=n)
+        found.append(np.maximum(near / np.maximum(n_starts, 1), LEAST_BASE))
+    return found
 
 
 def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, with_room: np.ndarray) -> list[Limit]:
@@ -84,16 +105,15 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
     longer = (with_room > SHORT_WAIT) & (owners >= 0)
     n_room = np.bincount(owners[longer], minlength=n)
     found: list[Limit] = []
-    for column, (resource, most, amount) in enumerate(
-        (
-            ("jobs", centre.peak_jobs, np.ones(len(owners), np.int64)),
-            ("cpus", centre.peak_cpus, log.cpus),
-        )
-    ):
+    amounts = (centre.peak_jobs, np.ones(len(owners), np.int64)), (centre.peak_cpus, log.cpus)
+    bases = [_time_at_most(levels(log.start, log.end, owners, amount), most) for most, amount in amounts]
+    bases += _starts_near(laid, kind, longer)
+    every = (centre.peak_jobs, centre.peak_cpus, *centre.peak_seconds)
+    for column, (resource, most) in enumerate(zip(RESOURCES, every, strict=True)):
         at_most = longer & (kept[kind, :, column] > LEAST_SHARE * with_room) & (kept[kind, :, column] > 0)
         n_at = np.bincount(owners[at_most], minlength=n)
         share = beside[1 + column] / np.maximum(beside[0], 1)
-        base = np.minimum(_time_at_most(levels(log.start, log.end, owners, amount), most), MOST_BASE)
+        base = np.minimum(bases[column], MOST_BASE)
         # Jobs of one hour wait together, so hours are counted, not jobs.
         hours = pd.Series(log.submit[longer] // 3600).groupby(owners[longer]).nunique().reindex(range(n), fill_value=0)
         n_apart = hours.to_numpy(np.int64)
@@ -114,11 +134,17 @@ def infer_limits(laid: Laid, kind: int, beside: np.ndarray, kept: np.ndarray, wi
 
 def with_limits(laid: Laid, limits: Iterable[Limit]) -> Laid:
     """Bring limits into a log that is laid out."""
-    jobs, cpus = laid.centre.max_jobs.copy(), laid.centre.max_cpus.copy()
+    centre = laid.centre
+    most = np.concatenate([[centre.max_jobs, centre.max_cpus], centre.max_seconds])
     for one in limits:
-        of = jobs if one.resource == "jobs" else cpus
-        of[one.owner] = min(of[one.owner], one.value)
-    return laid._replace(centre=laid.centre._replace(max_jobs=jobs, max_cpus=cpus))
+        row = most[RESOURCES.index(one.resource)]
+        row[one.owner] = min(row[one.owner], one.value)
+    return laid._replace(centre=with_most(centre, most))
+
+
+def with_most(centre: Centre, most: np.ndarray) -> Centre:
+    """Return a centre with other limits, int64[4, n_owners] by `RESOURCES`."""
+    return centre._replace(max_jobs=most[0].copy(), max_cpus=most[1].copy(), max_seconds=most[2:].copy())
 
 
 def infer_pause(seconds: np.ndarray) -> int:

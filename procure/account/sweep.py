@@ -35,6 +35,7 @@ class Log(NamedTuple):
     start: np.ndarray  # int64[n]
     end: np.ndarray  # int64[n]
     limit: np.ndarray  # int64[n], s that it may run; FAR = no limit
+    asked: np.ndarray  # int64[n], s that it counts for in limits of CPU-seconds
     cpus: np.ndarray  # int64[n], on all its nodes
     owner: np.ndarray  # int64[3, n], its user, account and partition: one numbering, −1 = unknown
     group: np.ndarray  # int64[n], jobs of one group ask for the same and may use the same nodes
@@ -70,6 +71,8 @@ class Centre(NamedTuple):
     max_cpus: np.ndarray  # int64[n_owners]
     peak_jobs: np.ndarray  # int64[n_owners], the most that ran at once
     peak_cpus: np.ndarray  # int64[n_owners]
+    max_seconds: np.ndarray  # int64[2, n_owners], CPU-seconds asked for by what runs: all of them; those that remain
+    peak_seconds: np.ndarray  # int64[2, n_owners], the most right after a start
     closed: np.ndarray  # bool[n_classes, 168], by hour of the local week, from Monday
     clock: Clock
     pause: np.ndarray  # int64[n_jobs], s
@@ -90,14 +93,15 @@ class Work(NamedTuple):
     fitting: np.ndarray  # int64[4, n_groups]: nodes that hold it by CPUs; and memory; and GPUs; and are there
     jobs_of: np.ndarray  # int64[n_owners], running
     cpus_of: np.ndarray  # int64[n_owners], running
+    seconds_of: np.ndarray  # int64[2, n_owners], CPUs × s asked for, and × s at which these are over, of what runs
     stretch: np.ndarray  # int64[n], s, how long there has been room for a job
     counters: np.ndarray  # int64[3]
     seconds: np.ndarray  # int64[n, n_causes], the result
     lower: np.ndarray  # int64[n_causes], s for which no other cause would do
     upper: np.ndarray  # int64[n_causes], s for which it would do
     seen: np.ndarray  # int64[n_owners], the stretch in which an owner's next job was looked at
-    beside: np.ndarray  # int64[3, n_owners], s with room for the next job: all; at the most jobs; the most CPUs
-    kept: np.ndarray  # int64[3, n, 2], s that a job waited so: at the most jobs, CPUs of its user, account, partition
+    beside: np.ndarray  # int64[5, n_owners], s with room for the next job: all; at the most jobs; CPUs; CPU-seconds
+    kept: np.ndarray  # int64[3, n, 4], s that a job waited so: at the most of its user, account, partition
 
 
 @part
@@ -195,6 +199,8 @@ def _run(log, groups, centre, work, job, sign):
         if owner >= 0:
             work.jobs_of[owner] -= sign
             work.cpus_of[owner] -= sign * log.cpus[job]
+            work.seconds_of[0, owner] -= sign * log.cpus[job] * log.asked[job]
+            work.seconds_of[1, owner] -= sign * log.cpus[job] * (log.start[job] + log.asked[job])
     n = work.counters[N_RUNNING]
     if sign < 0:
         end, at = _expected_end(log, job), n
@@ -210,6 +216,34 @@ def _run(log, groups, centre, work, job, sign):
     for i in range(at, n - 1):
         work.running[i] = work.running[i + 1]
     work.counters[N_RUNNING] = n - 1
+
+
+@part
+def _over_seconds(log, work, job, owner, most, now):
+    """Return for how many s from now an owner's CPU-seconds, with a job's, stay above a most, while nothing changes.
+
+    ``most`` int64[2]: of all CPU-seconds asked for, and of those that remain. A job of an owner that runs nothing is
+    held by neither: it is larger than the limit by itself.
+    """
+    if work.jobs_of[owner] == 0:
+        return 0, 0
+    own = log.cpus[job] * log.asked[job]
+    whole = FAR if work.seconds_of[0, owner] + own > most[0] else 0
+    over = max(work.seconds_of[1, owner] - now * work.cpus_of[owner], 0) + own - most[1]
+    cpus = max(work.cpus_of[owner], 1)
+    return whole, 0 if over <= 0 else FAR if own > most[1] else (over + cpus - 1) // cpus
+
+
+@part
+def _above_seconds(log, centre, work, job, now):
+    """Return for how many s from now limits of CPU-seconds hold a job, while nothing changes."""
+    longest = 0
+    for kind in range(3):
+        owner = log.owner[kind, job]
+        if owner >= 0 and (centre.max_seconds[0, owner] < FAR or centre.max_seconds[1, owner] < FAR):
+            whole, remaining = _over_seconds(log, work, job, owner, centre.max_seconds[:, owner], now)
+            longest = max(longest, whole, remaining)
+    return longest
 
 
 @part
@@ -264,7 +298,7 @@ def _shadow(log, groups, work, head):
 
 
 @part
-def _beside(log, centre, work, job, dt, stamp):
+def _beside(log, centre, work, job, now, dt, stamp):
     """Note at what levels of its owners a job waits with room, and once per owner how long that lasts."""
     for kind in range(log.owner.shape[0]):
         owner = log.owner[kind, job]
@@ -274,11 +308,16 @@ def _beside(log, centre, work, job, dt, stamp):
         at_cpus = work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
         work.kept[kind, job, 0] += dt if at_jobs else 0
         work.kept[kind, job, 1] += dt if at_cpus else 0
+        whole, remaining = _over_seconds(log, work, job, owner, centre.peak_seconds[:, owner], now)
+        work.kept[kind, job, 2] += min(dt, whole)
+        work.kept[kind, job, 3] += min(dt, remaining)
         if work.seen[owner] != stamp:
             work.seen[owner] = stamp
             work.beside[0, owner] += dt
             work.beside[1, owner] += dt if at_jobs else 0
             work.beside[2, owner] += dt if at_cpus else 0
+            work.beside[3, owner] += min(dt, whole)
+            work.beside[4, owner] += min(dt, remaining)
 
 
 @part
@@ -314,17 +353,22 @@ def _account(log, groups, centre, work, now, dt, stamp):
     job, head, shadow, extra = work.following[n], -1, -1, 0
     while job != n:
         found = _causes(log, groups, centre, work, job, now)
+        above = _above_seconds(log, centre, work, job, now)
         group = log.group[job]
         if head >= 0 and (found & NO_ROOM) == 0 and groups.pool[group] == groups.pool[log.group[head]]:
             if shadow < 0:
                 shadow, extra = _shadow(log, groups, work, head)
             if now + log.limit[job] > shadow and log.cpus[job] > extra:
                 found |= 1 << RESERVED
-        if head < 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
+        if head < 0 and above == 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
             head = job
-        if (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
-            _beside(log, centre, work, job, dt, stamp)
-        _book(centre, work, job, found, dt)
+        held = min(dt, above)
+        if held < dt and (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
+            _beside(log, centre, work, job, now + held, dt - held, stamp)
+        if held > 0:
+            _book(centre, work, job, found | (1 << LIMIT), held)
+        if held < dt:
+            _book(centre, work, job, found, dt - held)
         job = work.following[job]
 
 
@@ -363,6 +407,8 @@ def _with_room(log, groups, centre, work, sets, started, now):
                 shadow, extra = _shadow(log, groups, work, head)
             if now + log.limit[job] > shadow and log.cpus[job] > extra:
                 found |= 1 << RESERVED
+        if _above_seconds(log, centre, work, job, now) > 0:
+            found |= 1 << LIMIT
         if head < 0 and (found & NO_ROOM) != 0 and (found & ((1 << ELIGIBLE) | (1 << LIMIT))) == 0:
             head = job
         paused = now - log.submit[job] < centre.pause[job]

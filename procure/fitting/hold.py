@@ -33,8 +33,10 @@ class Limits(NamedTuple):
     """What may run at once, and what does, of each user, account and partition: one numbering."""
 
     owner: np.ndarray  # int64[3, n_jobs], −1 = unknown
-    most: np.ndarray  # int64[2, n_owners], jobs and CPUs
-    running: np.ndarray  # int64[2, n_owners]
+    most: np.ndarray  # int64[4, n_owners], by `procure.account.inferred.RESOURCES`
+    running: np.ndarray  # int64[4, n_owners]; of what remains CPUs × the s at which the time asked for is over
+    asked: np.ndarray  # int64[n_jobs], s that a job counts for in CPU-seconds
+    any_remaining: bool
 
 
 @hold
@@ -104,6 +106,8 @@ class Inferred(NamedTuple):
             at = self.release[job]
             if at <= now and self.any_closed and is_closed(self, job, now):
                 at = next_hour(self.watch.clock, now)
+            if at <= now and self.limits.any_remaining:
+                at = below_remaining(self, job, now)
             if at > now and (wake < 0 or at < wake):
                 wake = at
             job = state.next_waiting[job]
@@ -128,6 +132,27 @@ def release_of(own, job):
 
 
 @part
+def over_remaining(own, owner, job, now):
+    """Return by how many CPU-seconds that remain a job would exceed its owner's limit."""
+    limits = own.limits
+    remaining = max(limits.running[3, owner] - now * limits.running[1, owner], 0)
+    return remaining + own.watch.cpus[job] * limits.asked[job] - limits.most[3, owner]
+
+
+@part
+def below_remaining(own, job, now):
+    """Return when limits on what remains let a job start, if nothing changes; ``now`` if that is known of none."""
+    at = now
+    for kind in range(own.limits.owner.shape[0]):
+        owner = own.limits.owner[kind, job]
+        if owner >= 0 and own.limits.running[1, owner] > 0:
+            over, cpus = over_remaining(own, owner, job, now), own.limits.running[1, owner]
+            if over > 0:
+                at = max(at, now + (over + cpus - 1) // cpus)
+    return at
+
+
+@part
 def is_closed(own, job, now):
     """Say whether the hour is closed to a job."""
     return own.closed[own.length[job], week_second(own.watch.clock, now) // HOUR]
@@ -137,12 +162,16 @@ def is_closed(own, job, now):
 def count(own, state, job, sign):
     """Count a job in what its owners have running (1), or out of it (−1)."""
     limits = own.limits
-    use(own.usage, own.watch.user[job], state.now[0], sign * own.watch.cpus[job])
+    cpus = own.watch.cpus[job]
+    begun = state.now[0] if sign > 0 else state.start[job]
+    use(own.usage, own.watch.user[job], state.now[0], sign * cpus)
     for kind in range(limits.owner.shape[0]):
         owner = limits.owner[kind, job]
         if owner >= 0:
             limits.running[0, owner] += sign
-            limits.running[1, owner] += sign * own.watch.cpus[job]
+            limits.running[1, owner] += sign * cpus
+            limits.running[2, owner] += sign * cpus * limits.asked[job]
+            limits.running[3, owner] += sign * cpus * (begun + limits.asked[job])
 
 
 @part
@@ -160,6 +189,8 @@ def is_held(own, state, job):
             and (
                 limits.running[0, owner] >= limits.most[0, owner]
                 or limits.running[1, owner] + own.watch.cpus[job] > limits.most[1, owner]
+                or limits.running[2, owner] + own.watch.cpus[job] * limits.asked[job] > limits.most[2, owner]
+                or over_remaining(own, owner, job, now) > 0
             )
         ):
             return True

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from procure.account.layout import OWNERS
+from procure.account.inferred import RESOURCES
+from procure.account.layout import NO_LIMIT, OWNERS
 from procure.account.rules import number
 from procure.fitting.hold import Limits
 from procure.fitting.trees import Trees, no_trees
@@ -50,27 +51,29 @@ def no_rest() -> Rest:
 
 
 def limits_of(rules: Iterable[Rule], jobs: pd.DataFrame) -> Limits:
-    """Return the limits of a run in which nothing runs; a rule's subject is ``user|account|partition NAME jobs|cpus``.
+    """Return the limits of a run in which nothing runs; a rule's subject is ``KIND NAME RESOURCE``.
 
     Parameters
     ----------
     jobs
         In the order of the run; ``*`` as a name is every one.
     """
-    rows, most, n = [], [np.zeros((2, 0), np.int64)], 0
+    rows, most, n = [], [np.zeros((4, 0), np.int64)], 0
     for key in OWNERS:
         text = jobs[key].fillna("").astype(str) if key in jobs else pd.Series("", index=jobs.index)
         number_of, names = pd.factorize(text.where(text != ""))
-        bounds = np.full((2, len(names)), FAR, np.int64)
+        bounds = np.full((4, len(names)), FAR, np.int64)
         for rule in rules:
             kind, _, rest = rule.subject.partition(" ")
             if rule.kind == "limit" and kind == key:
                 name, _, resource = rest.rpartition(" ")
                 bound = np.array([name in ("*", one) for one in names], bool)
-                row = bounds[1 if resource == "cpus" else 0]
+                row = bounds[RESOURCES.index(resource)]
                 row[bound] = np.minimum(row[bound], int(number(rule.value)))
         rows.append(np.where(number_of < 0, -1, number_of + n))
         most.append(bounds)
         n += len(names)
     bounds = np.concatenate(most, axis=1)
-    return Limits(np.array(rows, np.int64), bounds, np.zeros_like(bounds))
+    requested = jobs["requested_time"].to_numpy(np.int64) if "requested_time" in jobs else np.zeros(len(jobs), np.int64)
+    asked = np.where(requested > 0, requested, NO_LIMIT)
+    return Limits(np.array(rows, np.int64), bounds, np.zeros_like(bounds), asked, bool((bounds[3] < FAR).any()))

@@ -236,9 +236,12 @@ class Rule(Settings):
                 raise ValueError(f"the value of a rule {self.kind} is a number from {least} on; {one!r} was given")
         if self.kind == "closed_hours" and not re.fullmatch(r"(over \d+)?", self.subject):
             raise ValueError(f"closed_hours hold for everybody, or over SECONDS; {self.subject!r} was given")
-        if self.kind == "limit" and not re.fullmatch(r"(user|account|partition) .+ (jobs|cpus)", self.subject):
+        if self.kind == "limit" and not re.fullmatch(
+            r"(user|account|partition) .+ (jobs|cpus|cpu_seconds|remaining_cpu_seconds)", self.subject
+        ):
             raise ValueError(
-                f"a limit is of user, account or partition NAME, and of jobs or cpus; {self.subject!r} was given"
+                "a limit is of user, account or partition NAME, and of jobs, cpus, cpu_seconds or "
+                f"remaining_cpu_seconds; {self.subject!r} was given"
             )
         if self.kind == "order" and not re.fullmatch(r"age|size|requested_time|use|partition .+", self.subject):
             raise ValueError(
