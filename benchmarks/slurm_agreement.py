@@ -47,23 +47,24 @@ class Starts(NamedTuple):
 def read_run(folder: Path, scenario: dict[str, Any]) -> RealRun:
     """Read what accounting kept of a run, as the jobs of its scenario: their submissions and the time they took."""
     first = int((folder / "first").read_text())
-    rows: dict[str, dict[str, str]] = {}
+    rows: dict[str, list[dict[str, str]]] = {}  # of a job that was requeued, its runs
     with (folder / "sacct.psv").open() as file:
         for row in csv.DictReader(file, delimiter="|"):
             task = row["JobID"].partition("_")[2]
-            rows.setdefault(f"{row['JobName']}_{task}" if task.isdigit() else row["JobName"], row)
+            rows.setdefault(f"{row['JobName']}_{task}" if task.isdigit() else row["JobName"], []).append(row)
     found = []
     for job in jobs_of(scenario).to_dict("records"):
         tasks = [f"{job['job_id']}_{n}" for n in range(job["array"])] if job.get("array") else [job["job_id"]]
         for name in tasks:
-            row = rows.get(name)
-            if row is None or not row["Start"].isdigit():
+            runs = [row for row in rows.get(name, []) if row["Start"].isdigit()]
+            if not runs:
                 continue
+            row = runs[-1]
             ended = row["End"].isdigit() and row["State"] in ("COMPLETED", "TIMEOUT", "FAILED")
             took = int(row["End"]) - int(row["Start"]) if ended else job["run_time"]
             found.append(
                 job
-                | {"job_id": name, "submit_time": int(row["Submit"]), "run_time": took}
+                | {"job_id": name, "submit_time": int(runs[0]["Submit"]), "run_time": took}
                 | {"start": int(row["Start"]), "on": ",".join(expand_nodes(row["NodeList"]))}
             )
     frame = pd.DataFrame(found).sort_values("submit_time", kind="stable", ignore_index=True)

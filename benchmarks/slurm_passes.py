@@ -36,10 +36,11 @@ _LINES = (
     ("start", re.compile(rf"sched: Allocate {_ID} NodeList=(\S+)")),
     ("start", re.compile(rf"_start_job: Started {_ID} in \S+ on (\S+)")),
     ("end", re.compile(rf"_job_complete: {_ID} done()")),
+    ("preempted", re.compile(rf"preempted {_ID} has been (requeued|killed)")),
 )
 _KEPT = (
     "waiting", "running", "start", "end", "free", "n_on", "used", "run_until", "charged", "array_running", "on_nodes",
-    "accrues",
+    "accrues", "ready", "preempted_at", "ending", "restarts", "lost",
 )  # fmt: skip
 _NEVER = 2**50
 
@@ -64,8 +65,9 @@ class Passes:
         self.twin, self.job_of = twin, job_of
         self.row = {name: n for n, name in enumerate(node_names)}
         self.counts: collections.Counter[str] = collections.Counter()
-        self.open: tuple[str, float, dict[int, list[int]]] | None = None
+        self.open: tuple[str, float, dict[int, list[int]], set[int]] | None = None
         self.actual: dict[int, list[int]] = {}
+        self.ended: list[int] = []
 
     def go_to(self, at: float) -> None:
         """Move the clock, and compute priorities when they are due."""
@@ -85,7 +87,7 @@ class Passes:
         else:
             twin.backfill()
         started = [job for job in range(twin.n_jobs) if twin.start[job] >= 0 and kept["start"][job] < 0]
-        self.open = (kind, at, {job: sorted(twin.on_nodes[job]) for job in started})
+        self.open = (kind, at, {job: sorted(twin.on_nodes[job]) for job in started}, set(twin.ending))
         self.actual = {}
         for name, value in kept.items():
             setattr(twin, name, value)
@@ -94,7 +96,7 @@ class Passes:
         """Compare the open pass with what Slurm started in it, and start that."""
         if self.open is None:
             return
-        kind, at, expected = self.open
+        kind, at, expected, ending = self.open
         self.counts[f"{kind} passes"] += 1
         self.counts[f"{kind} passes alike"] += set(expected) == set(self.actual)
         self.counts[f"{kind} starts"] += len(self.actual)
@@ -102,10 +104,15 @@ class Passes:
         self.counts[f"{kind} starts alike, same nodes"] += sum(
             expected.get(job) == nodes for job, nodes in self.actual.items()
         )
+        self.counts[f"{kind} preempted"] += len(self.ended)
+        self.counts[f"{kind} preempted alike"] += len(ending & set(self.ended))
         now, self.twin.now = self.twin.now, math.floor(at)
         for job, nodes in self.actual.items():
             self.twin.begin(job, nodes)
             self.twin.end[job] = _NEVER
+        for job in self.ended:
+            self.twin.stop(job)
+        self.ended = []
         self.twin.now, self.open = now, None
 
     def take(self, at: float, what: str, words: tuple[str, ...]) -> None:
@@ -124,6 +131,8 @@ class Passes:
                     twin.set_priority(row)
         elif what == "start" and job is not None and twin.start[job] < 0:
             self.actual[job] = sorted(self.row[name] for name in expand_nodes(words[2]))
+        elif what == "preempted" and job in twin.running:
+            self.ended.append(job)
         elif what == "end":
             self.close()
             if job in twin.running:

@@ -2,8 +2,8 @@
 
 Sections are of the pages at slurm.schedmd.com: *Scheduling Configuration Guide* (sched_config), *Multifactor Priority
 Plugin* (priority_multifactor), *Fair Tree* (fair_tree), *Resource Limits* (resource_limits), *Advanced Resource
-Reservation Guide* (reservations), *Consumable Resources* (cons_tres), *Topology Guide* (topology), and of the manual
-page slurm.conf(5).
+Reservation Guide* (reservations), *Consumable Resources* (cons_tres), *Topology Guide* (topology),
+*Preemption* (preempt), and of the manual pages slurm.conf(5) and sacctmgr(1).
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ class NaiveSlurm:
         self.charged = [0] * self.n_jobs
         self.array_running = [0] * len(jobs.array_limit)
         self.accrues = [-1] * self.n_jobs
+        self.ready = list(self.jobs["eligible"])
+        self.preempted_at: list[int | None] = [None] * self.n_jobs
+        self.ending: list[int] = []
+        self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
         started = site.latency.clock
         self.asked = False
         self.last_schedule = self.last_full = self.last_backfill = self.now = started
@@ -70,7 +74,7 @@ class NaiveSlurm:
             times.append(self.last_calc + self.site.priority.calc_period)
             now = self.now = max(self.now + 1, min(times)) if n_submitted else max(0, min(times))
             idle = not self.running and n_submitted == self.n_jobs
-            if idle and not any(self.jobs["eligible"][job] > now or self.eligible(job) for job in self.waiting):
+            if idle and not any(self.ready[job] > now or self.eligible(job) for job in self.waiting):
                 break
             self.finish_due()
             if any(t == now for t in changes):
@@ -92,6 +96,17 @@ class NaiveSlurm:
             self.finish(job)
 
     def schedule_if_due(self) -> None:
+        """Run the passes that are due; when jobs were ended for others, a further one comes at once."""
+        self.passes()
+        while self.ending:
+            self.finish_due()
+            for job in self.ending:
+                self.stop(job)
+            self.ending = []
+            self.asked, self.last_schedule = True, self.now - self.rules.batch_sched_delay
+            self.passes()
+
+    def passes(self) -> None:
         """slurm.conf, SchedulerParameters: sched_interval, batch_sched_delay; bf_interval."""
         now, rules = self.now, self.rules
         if now - self.last_full >= rules.sched_interval:
@@ -101,9 +116,24 @@ class NaiveSlurm:
         elif self.asked and now - self.last_schedule >= rules.batch_sched_delay:
             self.last_schedule, self.asked = now, False
             self.main(full=False)
+        if self.ending:
+            return
         if rules.backfill and now - self.last_backfill >= rules.bf_interval and self.waiting:
             self.last_backfill = now
             self.backfill()
+
+    def stop(self, job: int) -> None:
+        """preempt, PreemptMode: the job is cancelled, or waits again for as long as AuthInfo's cred_expire at least."""
+        began, self.end[job] = self.start[job], self.now
+        self.finish(job)
+        if self.jobs["again"][job]:
+            self.restarts[job] += 1
+            self.lost[job] += self.now - began
+            self.start[job] = self.end[job] = self.accrues[job] = -1
+            self.on_nodes[job] = []
+            self.ready[job] = self.now + self.site.preemption.requeue_delay + 1
+            self.waiting.append(job)
+            self.set_priority(job)
 
     def finish(self, job: int) -> None:
         self.running.remove(job)
@@ -187,7 +217,7 @@ class NaiveSlurm:
             return
         age = 0.0
         if self.accrues[job] < 0 and self.eligible(job):
-            self.accrues[job] = max(self.jobs["eligible"][job], self.now if self.depends(job) else 0)
+            self.accrues[job] = max(self.ready[job], self.now if self.depends(job) else 0)
         if self.accrues[job] >= 0:
             age = min(max(self.now - self.accrues[job], 0) / rules.max_age, 1.0)
         share = self.fair_share[self.layout.tree.user_of[self.jobs["association"][job]]]
@@ -200,7 +230,7 @@ class NaiveSlurm:
     def eligible(self, job: int) -> bool:
         reservation = self.jobs["reservation"][job]
         over = reservation >= 0 and self.layout.reservation_end[reservation] <= self.now
-        if self.jobs["eligible"][job] > self.now or over:
+        if self.ready[job] > self.now or over:
             return False
         for i in range(self.jobs["on_first"][job], self.jobs["on_first"][job + 1]):
             other = self.jobs["on"][i]
@@ -209,7 +239,7 @@ class NaiveSlurm:
             if self.jobs["on_start"][i]:
                 if self.start[other] < 0:
                     return False
-            elif self.end[other] < 0 or other in self.running:
+            elif self.end[other] < 0 or other in self.running or self.end[other] + self.site.latency.job_end > self.now:
                 return False
         return True
 
@@ -226,7 +256,73 @@ class NaiveSlurm:
                 job,
             )
 
-        return sorted((job for job in self.waiting if self.eligible(job)), key=key)
+        ordered = sorted((job for job in self.waiting if self.eligible(job)), key=key)
+        found: list[int] = []
+        while ordered:
+            free = (job for job in ordered if not any(self.ranks_above(other, job) for other in ordered))
+            found.append(next(free, ordered[0]))
+            ordered.remove(found[-1])
+        return found
+
+    # ------------------------------------------------------------------ preemption
+    def ranks_above(self, job: int, other: int) -> bool:
+        """sched_config, the order of jobs: those that can preempt come before those that they can."""
+        return bool(self.jobs["preempts"][self.jobs["rank"][job]][self.jobs["rank"][other]])
+
+    def prey(self, job: int) -> list[int]:
+        """preempt, Preemption Design and Operation: who may be ended, by QOS or partition and size, or by youth."""
+        jobs, nodes = self.jobs, self.layout.partition_nodes[self.jobs["partition"][job]]
+        found = [
+            other
+            for other in self.running
+            if self.ranks_above(job, other)
+            and other not in self.ending
+            and self.start[other] < self.now < self.end[other]
+            and self.now >= self.start[other] + jobs["exempt"][other]
+            and any(nodes[node] for node in self.on_nodes[other])
+        ]
+        if self.site.preemption.youngest_first:
+            return sorted(found, key=lambda other: (-self.start[other], other))
+        return sorted(found, key=lambda other: (jobs["yields"][other], other))
+
+    def without(self, gone: list[int]):
+        """Return what is free, and how many jobs are on each node, without some running jobs."""
+        free, n_on = [list(column) for column in self.free], list(self.n_on)
+        for job in gone:
+            for node in self.on_nodes[job]:
+                for column, asked in zip(free, self.taken(job, node), strict=True):
+                    column[node] += asked
+                n_on[node] -= 1
+        return free, n_on
+
+    def preempt(self, job: int, closed: set[int]) -> None:
+        """preempt, Preemption Design and Operation: end one after the other until the job fits, then reorder them.
+
+        slurm.conf: PreemptParameters reorder_count and strict_order. A job that has ended others does not end more for
+        as long as KillWait and MessageTimeout.
+        """
+        prey, rules, last = self.prey(job), self.site.preemption, self.preempted_at[job]
+        if not prey or (last is not None and self.now - last < rules.patience):
+            return
+        nodes, n_gone = None, 0
+        for attempt in range(min(rules.reorder_count + 2, len(prey))):
+            if attempt:
+                gets = set(nodes or [])
+                needed, before, behind = prey[n_gone - 1], prey[: n_gone - 1], prey[n_gone:]
+                if not rules.strict_order:
+                    before.sort(key=lambda other: -len(set(self.on_nodes[other]) & gets))
+                    n_sharing = sum(bool(set(self.on_nodes[other]) & gets) for other in before)
+                    behind = before[n_sharing:] + behind
+                    before = before[:n_sharing]
+                prey = [needed, *before, *behind]
+            for n_gone in range(1, len(prey) + 1):
+                nodes = self.choose(job, closed, *self.without(prey[:n_gone]))
+                if nodes is not None:
+                    break
+            if nodes is None:
+                return
+        self.preempted_at[job] = self.now
+        self.ending += [other for other in prey[:n_gone] if set(self.on_nodes[other]) & set(nodes or [])]
 
     # ------------------------------------------------------------------ hold-back
     def held(self, job: int) -> bool:
@@ -304,7 +400,9 @@ class NaiveSlurm:
             if nodes is not None:
                 self.begin(job, nodes)
                 rejected_array = -1
-            elif reservation >= 0:
+                continue
+            self.preempt(job, closed)
+            if reservation >= 0:
                 blocked_reservations.add(reservation)
             elif not self.may_overtake(job):
                 blocked_partitions.add(partition)
@@ -313,7 +411,7 @@ class NaiveSlurm:
     def may_overtake(self, job: int) -> bool:
         """slurm.conf: bf_min_age_reserve and bf_min_prio_reserve; such a job reserves nothing."""
         rules = self.rules
-        young = self.now - self.jobs["eligible"][job] < rules.bf_min_age_reserve
+        young = self.now - self.ready[job] < rules.bf_min_age_reserve
         return young or self.priority[job] < rules.bf_min_prio_reserve
 
     def backfill(self) -> None:
@@ -334,14 +432,16 @@ class NaiveSlurm:
             if array >= 0 and array_reserved.get(array, 0) >= rules.bf_max_job_array_resv:
                 continue
             rejected_array = array
-            if self.over_backfill_limits(job, counts):
+            if self.preempted_at[job] is not None or self.over_backfill_limits(job, counts):
                 continue
             only_now = self.may_overtake(job)
             tried += 1
             found = self.earliest(job, space, only_now)
             if found is None:
                 continue
-            start, nodes, now = found
+            start, nodes, now, closed = found
+            if closed is not None:
+                self.preempt(job, closed)
             if now:
                 self.begin(job, nodes)
                 started += 1
@@ -410,7 +510,9 @@ class NaiveSlurm:
             start = max(start, at)
             if start <= self.now:
                 chosen = self.choose(job, closed, self.free, self.n_on)
-                return self.now, chosen, True
+                if chosen is None:
+                    return self.now, nodes, False, closed
+                return self.now, chosen, True, None
             if only_now:
                 return None
             if later and start > later:
@@ -428,17 +530,23 @@ class NaiveSlurm:
                 if later >= space[-1][1]:
                     return None
                 continue
-            return start, nodes, False
+            return start, nodes, False, None
 
     def when_running_leave(self, job, closed, only_now):
         """Take running jobs away in the order of their limits, those that end close together at once."""
         nodes = self.choose(job, closed, self.free, self.n_on)
         if nodes is not None:
             return self.now, nodes
+        prey = self.prey(job)
+        free, n_on = self.without(prey)
+        if prey:
+            nodes = self.choose(job, closed, free, n_on)
+            if nodes is not None:
+                return self.now, nodes
         if only_now:
             return None
-        free, n_on = [list(column) for column in self.free], list(self.n_on)
         order = sorted(self.running, key=lambda j: (self.start[j] + self.jobs["limit"][j], j))
+        order = [j for j in order if j not in prey and j not in self.ending]
         order = [j for j in order if not set(self.on_nodes[j]) <= closed]
         window, first_end, i = GROUPED, None, 0
         while i < len(order):
@@ -568,6 +676,7 @@ class NaiveSlurm:
         self.running.append(job)
         self.start[job], self.end[job] = self.now, self.now + self.durations[job]
         self.charged[job] = self.now
+        self.preempted_at[job] = None
         self.on_nodes[job] = nodes
         limits = self.layout.limits
         for i in range(limits.first[job], limits.first[job + 1]):

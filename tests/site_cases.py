@@ -11,6 +11,7 @@ from procure.site.model import (
     Limits,
     NodeEvent,
     Partition,
+    Preemption,
     Priority,
     Qos,
     Reservation,
@@ -22,7 +23,7 @@ from procure.tables import JOB, NODE, check
 
 FEATURES = (
     "priority", "partitions", "qos", "associations", "arrays", "dependencies", "reservations", "backfill",
-    "constraints", "gpus", "whole", "events", "topology", "least-loaded", "basic",
+    "constraints", "gpus", "whole", "events", "topology", "least-loaded", "basic", "preempt-qos", "preempt-partition",
 )  # fmt: skip
 _USERS = {"u1": "a", "u2": "a", "u3": "b", "u4": "c"}
 
@@ -183,3 +184,40 @@ def _topology(rng, settings, jobs, nodes):
 
 def _least_loaded(rng, settings, jobs, nodes):
     settings["select"] = Select(lln=True)
+
+
+def _preemption(rng, kind):
+    return Preemption(
+        type=kind, mode=str(rng.choice(["requeue", "cancel"])), requeue_delay=int(rng.choice([0, 20, 120])),
+        reorder_count=int(rng.choice([0, 1, 3])), youngest_first=bool(rng.integers(2)),
+        patience=int(rng.choice([5, 40])), strict_order=bool(rng.integers(4) == 0),
+        exempt_time=int(rng.choice([0, 0, 15])), requeue=bool(rng.integers(4)),
+    )  # fmt: skip
+
+
+def _preempt_qos(rng, settings, jobs, nodes):
+    settings["preemption"] = _preemption(rng, "qos")
+    settings["qos"] = (
+        Qos(name="normal", preempt=("low",)), Qos(name="low", preempt_mode="requeue", limits=Limits(grp_jobs=6)),
+        Qos(name="part", exempt_time=int(rng.choice([0, 30]))),
+        Qos(name="high", priority=10, preempt=("low", "normal")),
+    )  # fmt: skip
+    if rng.integers(3) == 0:
+        settings["partitions"] += (Partition(name="q", nodes="ALL", qos="part"),)
+        jobs["partition"] = rng.choice(["", "q"], len(jobs))
+    if rng.integers(3) == 0:
+        settings["scheduler"] = Scheduler(bf_interval=10, bf_min_age_reserve=30, bf_job_part_count_reserve=2)
+    jobs["qos"] = rng.choice(["", "low", "low", "high"], len(jobs))
+    jobs["run_time"] = rng.choice([0, 3, 50, 90], len(jobs))
+
+
+def _preempt_partition(rng, settings, jobs, nodes):
+    settings["preemption"] = _preemption(rng, "partition")
+    half = ",".join(nodes["node_id"].iloc[: max(1, len(nodes) // 2)])
+    settings["partitions"] += (
+        Partition(name="owner", nodes=half, priority_tier=9, preempt_mode="off"),
+        Partition(name="spare", nodes="ALL", priority_tier=0, preempt_mode="cancel"),
+        Partition(name="whole", nodes="ALL", priority_tier=5, oversubscribe="exclusive"),
+    )
+    jobs["partition"] = rng.choice(["", "spare", "owner", "whole"], len(jobs))
+    jobs["run_time"] = rng.choice([0, 3, 50, 90], len(jobs))

@@ -18,7 +18,7 @@ from procure.errors import TableError
 from procure.run import prepare, simulate
 from procure.site.bought import idle_kinds, with_bought
 from procure.site.layout import constraint_groups, lay_out
-from procure.site.model import Association, Limits, Partition, Qos, Reservation, Site
+from procure.site.model import Association, Limits, Partition, Preemption, Qos, Reservation, Site
 from procure.site.policy import Slurm
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
@@ -87,9 +87,29 @@ def test_what_is_not_understood_is_listed(folder):
     assert found["SchedulerParameters bf_licenses"].where == "slurm.conf:8"
     assert len(found) == 2
     (folder / "slurm.conf").write_text(CONF + "PreemptType=preempt/qos\nPreemptMode=SUSPEND,GANG\n")
-    told = read_slurm(folder).rules.not_understood
-    [preemption] = [each for each in told if each.setting == "PreemptType"]
-    assert "SUSPEND" in preemption.value and "not simulated" in preemption.effect
+    (folder / "accounts.script").write_text(ACCOUNTS.replace("Priority=5", "Priority=5 GraceTime=120 Preempt=part"))
+    told = [each for each in read_slurm(folder).rules.not_understood if each.setting not in found]
+    assert [each.setting for each in told] == ["PreemptMode", "PreemptMode", "QOS long GraceTime"]
+    assert ["SUSPEND" in told[0].effect, "GANG" in told[1].effect, told[2].value] == [True, True, "120"]
+
+
+def test_preemption_is_read(folder):
+    """Who gives way, how, after how long, and how long a requeued job waits, from slurm.conf or what scontrol shows."""
+    (folder / "slurm.conf").write_text(
+        CONF + "PreemptType=preempt/qos\nPreemptMode=REQUEUE\nPreemptParameters=reorder_count=3,strict_order\n"
+        "PreemptExemptTime=00:01:00\nAuthInfo=cred_expire=60\nKillWait = 20 sec\nJobRequeue=0\n"
+    )
+    (folder / "accounts.script").write_text(
+        ACCOUNTS.replace("Priority=5", "Priority=5 Preempt=part PreemptMode=cancel PreemptExemptTime=00:05:00")
+    )
+    rules = read_slurm(folder).rules
+    assert rules.preemption == Preemption(
+        type="qos", mode="requeue", exempt_time=60, strict_order=True, reorder_count=3, patience=30, requeue=False,
+        requeue_delay=60,
+    )  # fmt: skip
+    [long] = [each for each in rules.qos if each.name == "long"]
+    assert (long.preempt, long.preempt_mode, long.exempt_time) == (("part",), "cancel", 300)
+    assert not [each for each in rules.not_understood if "reempt" in each.setting]
 
 
 def test_nodes_that_are_down_today_partitions_without_nodes_and_events_are_read(folder):
@@ -229,12 +249,16 @@ def compare_with_twin(feature: str, seed: int, folder: Path) -> None:
     ordered = jobs.sort_values("submit_time", kind="stable", ignore_index=True)
     layout = lay_out(site, nodes, ordered)
     began = int(ordered["submit_time"].iloc[0])
-    start, _, on = NaiveSlurm(site, layout, ordered["run_time"]).run()
+    twin = NaiveSlurm(site, layout, ordered["run_time"])
+    start, end, on = twin.run()
     names = nodes["node_id"].tolist()
     found = schedule.set_index("job_id").loc[ordered["job_id"]]
     assert (found["start_time"] - began).fillna(-1).astype(int).tolist() == start, (feature, seed)
     assert found["node_ids"].tolist() == [",".join(names[n] for n in where) for where in on], (feature, seed)
+    assert (found["end_time"] - began).fillna(-1).astype(int).tolist() == end, (feature, seed)
     assert (np.array(start) >= 0).any()
+    if layout.jobs.preempts.any():
+        assert found["restarts"].tolist() == twin.restarts and found["lost_time"].tolist() == twin.lost, (feature, seed)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -250,6 +274,32 @@ def test_policy_slurm_equals_its_slow_twin_on_many_cases(feature, tmp_path):
     """The same on many sites per feature: PROCURE_TEST_CASES says how many."""
     for seed in range(100, 100 + MANY):
         compare_with_twin(feature, seed, tmp_path)
+
+
+@pytest.mark.parametrize(("mode", "starts"), [("requeue", [177, 41]), ("cancel", [0, 41])])
+def test_a_job_gives_way_and_waits_again_or_is_over(mode, starts, procure, tmp_path):
+    """The higher QOS starts at once; the other job starts anew in a pass after 121 s, or ends; it is said."""
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),),
+        qos=(Qos(name="normal"), Qos(name="high", preempt=("normal",))),
+        preemption=Preemption(type="qos", mode=mode),
+    )
+    nodes = pd.DataFrame({"node_id": ["n1"], "cpus": 4, "mem_mb": 100})
+    write_site(site, nodes, tmp_path / "site")
+    rows = {"job_id": ["low", "high"], "submit_time": [0, 41], "run_time": [100, 50], "qos": ["normal", "high"]}
+    jobs = pd.DataFrame(rows).assign(requested_time=120, n_nodes=1, cpus_per_node=4, mem_mb_per_node=0)
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    code, _, err = procure(
+        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
+    )
+    assert code == 0
+    found = pd.read_csv(tmp_path / "s.csv", keep_default_na=False)
+    again = mode == "requeue"
+    assert found["start_time"].tolist() == starts
+    assert found["end_time"].tolist() == [277 if again else 41, 91]
+    assert found["restarts"].tolist() == [int(again), 0] and found["lost_time"].tolist() == [41 * again, 0]
+    assert found["ended_by"].tolist() == ["" if again else "preempted", ""]
+    assert ("1 job ended and queued again 1 time" if again else "1 job ended before their time (preempted)") in err
 
 
 def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):

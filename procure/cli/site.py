@@ -108,6 +108,8 @@ def show(site: SiteArgument, output: common.FormatOption = common.Format.TABLE) 
     common.print_table(showing.qos_table(rules), output, "QOS")
     common.print_table(showing.account_table(rules), output, "accounts, and users with limits of their own")
     common.echo(showing.weights(rules))
+    if showing.preemption(rules):
+        common.echo(showing.preemption(rules))
     enforced = ", ".join(rules.enforce)
     common.echo(f"enforced: {enforced}" if enforced else "no limits are enforced (AccountingStorageEnforce is empty)")
     n = len(rules.not_understood)

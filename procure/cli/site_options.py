@@ -64,6 +64,22 @@ def note_rejections(policy: str, schedule: pd.DataFrame, nodes: pd.DataFrame) ->
     for reason, ids in rejections(parameters, schedule, nodes).items():
         more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
         note(f"{counted(len(ids), 'job')} set aside: {reason} ({', '.join(ids[:3])}{more})")
+    if "ended_by" in schedule:
+        _note_preempted(schedule)
+
+
+def _note_preempted(schedule: pd.DataFrame) -> None:
+    """Say how many jobs were ended for others, and what their times in the schedule mean."""
+    again, over = schedule["restarts"].astype(int), schedule["ended_by"] != ""
+    if again.any():
+        lost = float(schedule["lost_time"].astype(float).sum()) / 3600
+        who, often = counted(int((again > 0).sum()), "job"), counted(int(again.sum()), "time")
+        note(
+            f"{who} ended and queued again {often}: their start, wait and run are those of the last start; the runs "
+            f"before took {lost:,.1f} h and count nowhere"
+        )
+    for why, part in schedule[over].groupby("ended_by"):
+        note(f"{counted(len(part), 'job')} ended before their time ({why}): their runs count as long as they took")
 
 
 def print_waits(waits: pd.DataFrame) -> None:

@@ -24,6 +24,7 @@ from procure.simulator.pace import change_paces
 from procure.simulator.reference import by_reference, source_of
 from procure.simulator.state import WAIT, State, World
 from procure.simulator.steps import (
+    NOT_RUNNING,
     OK,
     PACE_OF_WAITING,
     PACE_TOO_LONG,
@@ -293,6 +294,8 @@ def drive(world: World, state: State, policy: Policy, *, name: str = "") -> None
     what = f" to start job {job} on nodes {np.asarray(nodes).tolist()}"
     if status in (PACE_OF_WAITING, PACE_TOO_LONG):
         what = f" to change the pace of job {job}"
+    elif status == NOT_RUNNING:
+        what = f" to end job {job}"
     elif status == STUCK:
         what = ""
     raise PolicyError(f"policy {name} decided{what}, {_situation(state)}: {REASONS[status]}")

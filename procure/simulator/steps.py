@@ -14,7 +14,7 @@ FIRST_CORRECTION = 60
 """Seconds: the least by which an estimate that ran out is raised."""
 
 OK, UNKNOWN_JOB, NOT_WAITING, WRONG_NODE_COUNT, UNKNOWN_NODE, NODE_TWICE, NODE_TOO_BUSY, STUCK = range(8)
-PACE_OF_WAITING, PACE_TOO_LONG = 8, 9
+PACE_OF_WAITING, PACE_TOO_LONG, NOT_RUNNING = 8, 9, 10
 
 MOST_IDLE_WAKES = 100_000
 """How often in a row a policy may ask to be called again, where nothing else will happen, and do nothing."""
@@ -29,6 +29,7 @@ REASONS = {
     STUCK: "the policy waits for ever: jobs wait or are paused, nothing runs and nothing will be submitted",
     PACE_OF_WAITING: "the job does not run",
     PACE_TOO_LONG: "the job's run time exceeds 2^40 s, more than a changing pace is exact for",
+    NOT_RUNNING: "the job does not run, so that it cannot be ended",
 }
 
 

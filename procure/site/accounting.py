@@ -283,9 +283,14 @@ def take_qos(record: dict[str, Any], given: dict[str, str], where: str, found: A
         elif key == "flags":
             record["flags"] = tuple(filter(None, value.split(",")))
         elif key == "gracetime":
-            continue
+            record["grace_time"] = 0 if value.startswith("-") else _grace(value)
         elif not _take_limit(record, key, value, where, found) and key not in _IGNORED:
             _not_known("QOS", key, value, where, found)
+
+
+def _grace(text: str) -> int:
+    """Read seconds, or a time such as 00:02:00."""
+    return int(text) if text.isdecimal() else int(slurm_duration(text))
 
 
 def mode_of(text: str) -> Mode | None:

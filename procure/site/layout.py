@@ -56,6 +56,9 @@ class Requests(NamedTuple):
     on_start: np.ndarray  # int64[…], 1 = only for the start of that job
     rank: np.ndarray  # int64[n_jobs], row and column of `preempts`
     preempts: np.ndarray  # int64[n_ranks, n_ranks], how a row's job ends a column's: 0 = not, else `CANCEL`, `REQUEUE`
+    yields: np.ndarray  # int64[n_jobs], of jobs that may be ended the one with the lowest is ended first
+    exempt: np.ndarray  # int64[n_jobs], s that the job runs before it may be ended
+    again: np.ndarray  # int64[n_jobs], 1 = the job waits again if it is ended for another
 
 
 class Places(NamedTuple):

@@ -60,6 +60,7 @@ class Qos(Settings):
     preempt: Names = Field(default=(), description="the QOS whose jobs give way to this one's")
     preempt_mode: Mode | None = None
     exempt_time: NaturalInt | None = Field(default=None, description="s that a job runs before it may be preempted")
+    grace_time: NaturalInt = Field(default=0, description="s that Slurm leaves a preempted job; not simulated")
     usage_factor: float = 1.0
     limits: Limits = Limits()
 
@@ -176,7 +177,13 @@ class Preemption(Settings):
     mode: Mode = "off"
     exempt_time: NaturalInt = 0
     youngest_first: bool = False
-    reorder_count: PositiveInt = 1
+    strict_order: bool = False
+    reorder_count: Annotated[int, Field(ge=0, le=100)] = 1
+    patience: NaturalInt = Field(
+        default=40, description="s in which a job ends no further jobs for itself: KillWait and MessageTimeout"
+    )
+    requeue: bool = Field(default=True, description="JobRequeue; without, jobs that would be requeued are over")
+    requeue_delay: NaturalInt = Field(default=120, description="s that a requeued job waits at least: cred_expire")
 
 
 class Latency(Settings):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from procure.errors import TableError
-from procure.site.model import Association, Mode, Partition, Site
+from procure.site.model import Association, Mode, Partition, Qos, Site
 from procure.site.store import node_list
 from procure.workload.gpu_models import gpu_types
 
@@ -17,7 +17,10 @@ DRAINED, DOWN = -1, -2
 CANCEL, REQUEUE = 1, 2
 UNLIMITED = 365 * 86_400
 """s; what Slurm's backfill takes where neither job nor partition has a limit: a year."""
-_MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": REQUEUE}
+_MODES: dict[Mode, int] = {"off": 0, "cancel": CANCEL, "requeue": REQUEUE, "suspend": 0}
+"""How a job gives way, by PreemptMode; suspending is not simulated: such a job runs on."""
+_MOST_COMPARED = 0xFFFF
+"""Slurm compares QOS priorities and numbers of nodes up to this."""
 _ARRAY = re.compile(r"([\d-]+)_(\d+)$")
 """Slurm writes the tasks of array 17 as 17_0, 17_1 …; a word before the number makes no array."""
 
@@ -277,26 +280,38 @@ class Known:
         return hopeless
 
     def preemption(self) -> dict[str, np.ndarray]:
-        """Number the QOS or tiers of the jobs, and say which ends which, and how."""
-        rules = self.site.preemption
+        """Number the QOS or partitions of the jobs, and say which ends which, how, after how long and who goes first.
+
+        Of those that may be ended the order is that of QOS priority or partition tier, then the number of nodes
+        (Slurm's page *Preemption*, section *Preemption Design and Operation*).
+        """
+        rules, none = self.site.preemption, np.zeros(len(self.jobs), np.int64)
         if rules.type == "none" or rules.mode == "off":
-            return {"rank": np.zeros(len(self.jobs), np.int64), "preempts": np.zeros((1, 1), np.int64)}
-        mode = _MODES[rules.mode]
+            return dict.fromkeys(("rank", "yields", "exempt", "again"), none) | {"preempts": np.zeros((1, 1), np.int64)}
+        modes = _MODES if rules.requeue else _MODES | {"requeue": CANCEL}
+        found = {each.name: each for each in self.site.qos}
         if rules.type == "partition":
-            tiers = [each.priority_tier for each in self.site.partitions]
-            modes = [mode if p.preempt_mode is None else _MODES[p.preempt_mode] for p in self.site.partitions]
-            table = np.array([[m if a > b else 0 for b, m in zip(tiers, modes, strict=True)] for a in tiers])
-            return {"rank": self.partition_of.copy(), "preempts": table.astype(np.int64)}
-        number = {each.name: n for n, each in enumerate(self.site.qos)}
-        table = np.zeros((len(number) + 1, len(number) + 1), np.int64)
-        for each in self.site.qos:
-            for name in each.preempt:
-                if name in number:
-                    other = self.site.qos[number[name]]
-                    how = mode if other.preempt_mode is None else _MODES[other.preempt_mode]
-                    table[number[each.name], number[name]] = how
-        rank = np.array([number.get(name, len(number)) for name in self.qos], np.int64)
-        return {"rank": rank, "preempts": table}
+            how = _how(self.site.partitions, rules.mode, modes)
+            rank = self.partition_of.copy()
+            order = np.array([each.priority_tier for each in self.site.partitions], np.int64)
+            table = order[:, None] > order[None, :]
+        else:
+            ranks = (*found.values(), Qos(name=""))
+            how = _how(ranks, rules.mode, modes)
+            number = {each.name: n for n, each in enumerate(ranks)}
+            rank = np.array([number.get(name, len(found)) for name in self.qos], np.int64)
+            order = np.array([min(each.priority, _MOST_COMPARED) for each in ranks], np.int64)
+            table = np.array([[b.name in a.preempt and a.name != b.name for b in ranks] for a in ranks])
+        part_qos = [self.site.partitions[n].qos for n in self.partition_of]
+        own = [[found[q].exempt_time for q in pair if q in found] for pair in zip(part_qos, self.qos, strict=True)]
+        exempt = [next((time for time in times if time is not None), rules.exempt_time) for times in own]
+        return {
+            "rank": rank,
+            "preempts": np.where(table, how[None, :], 0).astype(np.int64),
+            "yields": (order[rank] << 16) + np.minimum(self._n_nodes, _MOST_COMPARED),
+            "exempt": np.array(exempt, np.int64),
+            "again": (how[rank] == REQUEUE).astype(np.int64),
+        }
 
     def closed(self, first: int) -> np.ndarray:
         """Lay reservations and events out: start, end (s after the first submission), node, and what closes it."""
@@ -345,3 +360,7 @@ class Known:
             if found.users and user not in found.users and account not in found.accounts:
                 return f"reservation {reservation} does not take its user"
         return ""
+
+
+def _how(ranks: Sequence[Qos | Partition], usual: Mode, modes: dict[Mode, int]) -> np.ndarray:
+    return np.array([modes[usual if each.preempt_mode is None else each.preempt_mode] for each in ranks], np.int64)

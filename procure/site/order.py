@@ -14,7 +14,7 @@ def eligible(own, job):
     """Say whether a job's begin time has come, its reservation is not over and what it depends on has happened."""
     work, jobs = own.work, own.jobs
     now, reservation = work.now[NOW], jobs.reservation[job]
-    if jobs.eligible[job] > now or (reservation >= 0 and own.tables.reservation_end[reservation] <= now):
+    if work.eligible[job] > now or (reservation >= 0 and own.tables.reservation_end[reservation] <= now):
         return False
     for i in range(jobs.on_first[job], jobs.on_first[job + 1]):
         other = jobs.on[i]
@@ -110,7 +110,7 @@ def set_priority(own, job):
     age, now = 0.0, work.now[NOW]
     if work.accrues[job] < 0 and eligible(own, job):
         depends = jobs.on_first[job] < jobs.on_first[job + 1]
-        work.accrues[job] = max(jobs.eligible[job], now if depends else 0)
+        work.accrues[job] = max(work.eligible[job], now if depends else 0)
     if work.accrues[job] >= 0:
         age = min(max(now - work.accrues[job], 0) / rules.max_age, 1.0)
     share = work.fair_share[own.tree.user_of[jobs.association[job]]]

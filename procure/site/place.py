@@ -7,6 +7,17 @@ from procure.site.work import WORD
 
 
 @part
+def taken(own, job, node, what):
+    """Return what a job takes of a node: 0 CPUs, 1 MB, 2 GPUs."""
+    jobs, nodes = own.jobs, own.nodes
+    if what == 0:
+        return nodes.cpus[node] if jobs.whole[job] else jobs.cpus[job]
+    if what == 1:
+        return nodes.mem[node] if jobs.whole[job] else jobs.mem[job]
+    return nodes.gpus[node] if jobs.whole[job] else jobs.gpus[job]
+
+
+@part
 def holds(own, job, node, free, n_on):
     """Say whether a node has room for a job's share."""
     jobs, nodes = own.jobs, own.nodes

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from procure.simulator.kernel import part
 from procure.site.order import eligible, held, sort_queue
-from procure.site.place import choose, holds
+from procure.site.place import choose, holds, taken
+from procure.site.preempt import STAYS, look_ahead, preempt, preemptors_first, take_prey_away
 from procure.site.work import (
+    BY_PREEMPTION,
     LAST_BACKFILL,
     N_QUEUE,
     N_RUNNING,
@@ -23,22 +25,12 @@ GROUPED = 30
 
 
 @part
-def taken(own, job, node, what):
-    """Return what a job takes of a node: 0 CPUs, 1 MB, 2 GPUs."""
-    jobs, nodes = own.jobs, own.nodes
-    if what == 0:
-        return nodes.cpus[node] if jobs.whole[job] else jobs.cpus[job]
-    if what == 1:
-        return nodes.mem[node] if jobs.whole[job] else jobs.mem[job]
-    return nodes.gpus[node] if jobs.whole[job] else jobs.gpus[job]
-
-
-@part
 def begin(own, job, n):
     """Start a job on the nodes that stand in ``chosen``."""
     work, jobs, limits = own.work, own.jobs, own.limits
     now = work.now[NOW]
     work.begun[job] = work.charged[job] = now
+    work.preempted_at[job] = -1
     first = own.node_first[job]
     for i in range(n):
         node = work.chosen[i]
@@ -106,7 +98,7 @@ def _add_closed(own, job, at, closed):
 def _may_overtake(own, job):
     """Say whether others may overtake a job: it is too young, or its priority too low, to reserve anything."""
     rules, work = own.rules, own.work
-    return work.now[NOW] - own.jobs.eligible[job] < rules.bf_min_age or work.priority[job] < rules.bf_min_priority
+    return work.now[NOW] - work.eligible[job] < rules.bf_min_age or work.priority[job] < rules.bf_min_priority
 
 
 @part
@@ -120,6 +112,8 @@ def _list_eligible(own):
         if eligible(own, work.queue[i]):
             work.other_queue[n] = work.queue[i]
             n += 1
+    if own.rules.preempts:
+        preemptors_first(own, n)
     return n
 
 
@@ -163,7 +157,10 @@ def main_pass(own, full):
         if n > 0:
             begin(own, job, n)
             rejected_array = -1
-        elif reservation >= 0:
+            continue
+        if rules.preempts:
+            preempt(own, job, work.closed)
+        if reservation >= 0:
             work.reservation_blocked[reservation] = 1
         elif not _may_overtake(own, job):
             work.partition_blocked[partition] = 1
@@ -239,6 +236,16 @@ def _next_open(own, i, closed):
         elif _on_open_node(own, work.running[i], closed):
             break
         i += 1
+    return i
+
+
+@part
+def _next_staying(own, i, closed):
+    """Return the place of the next running job that holds an open node and is not taken away already."""
+    i = _next_open(own, i, closed)
+    if own.rules.preempts:
+        while i < own.work.now[N_RUNNING] and own.work.away[own.work.running[i]] != STAYS:
+            i = _next_open(own, i + 1, closed)
     return i
 
 
@@ -319,26 +326,27 @@ def _when_running_leave(own, job, closed, only_now):
     work = own.work
     now = work.now[NOW]
     plain, holding = own.tables.plain[own.tables.shape[job]], own.tables.holding[own.tables.shape[job]]
-    n = 0
+    n, n_prey = 0, 0
+    work.now[BY_PREEMPTION] = 0
     if plain:
         _see_room(own, job)
     if not plain or not _fewer(own, job, work.has_room, closed):
         n = choose(own, job, closed, work.free, work.n_on)
-    if n > 0 or only_now or (plain and _fewer(own, job, own.tables.holding, closed)):
+    if n > 0 or (only_now and not own.rules.preempts) or (plain and _fewer(own, job, own.tables.holding, closed)):
         return now, n
     _see_running(own)
     free, n_on = work.future, work.future_on
-    for what in range(3):
-        for node in range(n_on.size):
-            free[what, node] = work.free[what, node]
-    for node in range(n_on.size):
-        n_on[node] = work.n_on[node]
+    if own.rules.preempts:
+        n_prey = take_prey_away(own, job)
+    else:
+        look_ahead(own)
     may_fit = not plain or own.jobs.n_nodes[job] > 1  # else some node must get room first
-    window, first_end, last_end = GROUPED, -1, -1
-    i = _next_open(own, 0, closed)
+    window, first_end, last_end = GROUPED, -1, now
     n_running = work.now[N_RUNNING]
-    while i < n_running:
-        more = True
+    i = n_running if only_now else _next_staying(own, 0, closed)
+    by_prey = n_prey > 0
+    while by_prey or i < n_running:
+        more = not by_prey
         while more:
             last = work.running[i]
             if first_end < 0:
@@ -353,14 +361,17 @@ def _when_running_leave(own, job, closed, only_now):
                     free[what, node] += work.run_take[i, what]
                 n_on[node] -= 1
                 may_fit = may_fit or holds(own, job, node, free, n_on)
-            i = _next_open(own, i + 1, closed)
+            i = _next_staying(own, i + 1, closed)
             more = i < n_running and work.run_end[i] <= first_end + window
-        window *= 2
-        while i < n_running and work.run_end[i] > first_end + window:
+        if first_end >= 0:
             window *= 2
-        n = choose(own, job, closed, free, n_on) if may_fit else 0
+            while i < n_running and work.run_end[i] > first_end + window:
+                window *= 2
+        n = choose(own, job, closed, free, n_on) if may_fit or by_prey else 0
         if n > 0:
-            return max(last_end, now + 1), n
+            work.now[BY_PREEMPTION] = int(by_prey)
+            return now if by_prey else max(last_end, now + 1), n
+        by_prey = False
     return now, 0
 
 
@@ -425,7 +436,7 @@ def _earliest(own, job, only_now, from_time):
             return 0, 0, at
         start = max(start, at)
         if start <= now:
-            return now, choose(own, job, work.closed, work.free, work.n_on), at
+            return now, n, at
         if only_now:
             return 0, 0, at
         if later and start > later:
@@ -512,7 +523,7 @@ def backfill(own):
         if array >= 0 and work.array_reserved[array] >= rules.bf_max_array:
             continue
         rejected_array = array
-        if _over_limits(own, job):
+        if work.preempted_at[job] >= 0 or _over_limits(own, job):  # others are being ended for it
             continue
         only_now = _may_overtake(own, job)
         tried += 1
@@ -526,20 +537,24 @@ def backfill(own):
             work.class_at[shape, 0], work.class_at[shape, 1] = work.now[PASS], at if n > 0 else -1
         if n == 0:
             continue
-        if start <= now:
+        preempts = start <= now and work.now[BY_PREEMPTION] != 0
+        if start <= now and not preempts:
             begin(own, job, n)
             rejected_array = -1
             if 0 < rules.bf_max_start <= work.now[N_STARTS] - n_begun:
                 break
             continue
         partition = jobs.partition[job]
-        if rules.bf_partition_reserves:
-            if work.partition_reserved[partition] >= rules.bf_partition_reserves:
-                continue
-            work.partition_reserved[partition] += 1
-        rejected_array = -1
-        if array >= 0:
-            work.array_reserved[array] += 1
-        _promise(own, start, start + jobs.limit[job], n)
+        reserves = not only_now
+        if rules.bf_partition_reserves and reserves:
+            reserves = work.partition_reserved[partition] < rules.bf_partition_reserves
+            work.partition_reserved[partition] += int(reserves)
+        if reserves:
+            rejected_array = -1
+            if array >= 0:
+                work.array_reserved[array] += 1
+            _promise(own, start, start + jobs.limit[job], n)
+        if preempts:
+            preempt(own, job, work.closed)
     if work.now[N_STARTS] > n_begun:
         _drop_begun(own)

@@ -11,18 +11,22 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from procure.policies.parameters import NOTHING, Facts, Parameters, PolicyFile
-from procure.simulator.drive import CompiledPolicy, kernel_loop
+from procure.simulator.drive import CompiledPolicy
 from procure.simulator.kernel import kernel, part
+from procure.simulator.preempt import ending, preempting_loop
 from procure.simulator.state import WAIT, State
 from procure.site.bought import idle_kinds, read_joins, say_idle, with_bought
 from procure.site.change import changed, split_changes
 from procure.site.layout import NO_NODES, Layout, lay_out
 from procure.site.model import Partition, Priority, Site
 from procure.site.order import charge, decay, eligible, enqueue, fair_shares
-from procure.site.plan import backfill, main_pass, taken
+from procure.site.place import taken
+from procure.site.plan import backfill, main_pass
+from procure.site.preempt import ENDING, NODE_FAILED, PREEMPTED, STAYS
 from procure.site.store import read_site
 from procure.site.work import (
     ASKED,
+    DUE,
     LAST_BACKFILL,
     LAST_CALC,
     LAST_FULL,
@@ -33,10 +37,13 @@ from procure.site.work import (
     N_SEEN,
     N_STARTS,
     N_SUBMITTED,
+    N_VICTIMS,
     NEVER,
     NEXT_START,
+    NEXT_VICTIM,
     NOW,
     SEEN_FIRST,
+    Work,
     own_of,
 )
 from procure.text import counted
@@ -81,6 +88,8 @@ def _see_ended(state, own):
     while work.now[N_SEEN] < state.n_ended[0]:
         job = state.ended[work.now[N_SEEN]]
         work.now[N_SEEN] += 1
+        if work.away[job] == ENDING:  # `_clear_away` frees what it held
+            continue
         work.ended[job] = now
         work.leaving[n] = job
         n += 1
@@ -108,8 +117,35 @@ def _schedule(own):
         work.now[LAST_SCHEDULE] = now
         work.now[ASKED] = 0
         main_pass(own, full)
+    if work.now[N_VICTIMS] > 0:
+        return
     if rules.backfill and now - work.now[LAST_BACKFILL] >= rules.bf_interval and work.now[N_QUEUE] > 0:
         backfill(own)
+
+
+@part
+def _clear_away(own):
+    """Free what the jobs held that were ended, let those wait that wait again, and ask for a pass at once."""
+    work, now = own.work, own.work.now[NOW]
+    for i in range(work.now[N_VICTIMS]):
+        job = work.victims[i]
+        work.ended[job], work.away[job] = now, STAYS
+        _finish(own, job)
+        if _waits_again(own, job):
+            work.restarts[job] += 1
+            work.lost[job] += now - work.begun[job]
+            work.begun[job] = work.ended[job] = work.accrues[job] = work.charged[job] = -1
+            work.outcome[job] = 0
+            work.eligible[job] = now + own.rules.requeue_delay + 1
+            enqueue(own, job)
+    work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
+    work.now[DUE], work.now[ASKED] = 1, 1
+    work.now[LAST_SCHEDULE] = now - own.rules.batch_delay
+
+
+@part
+def _waits_again(own, job):
+    return own.rules.requeue if own.work.outcome[job] == NODE_FAILED else own.jobs.again[job]
 
 
 @part
@@ -118,7 +154,7 @@ def _new_moment(state, own):
     work, rules = own.work, own.rules
     now = state.now[0]
     work.now[NOW], work.now[N_SEEN] = now, 0
-    work.now[N_STARTS] = work.now[NEXT_START] = 0
+    work.now[N_STARTS] = work.now[NEXT_START] = work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
     _see_ended(state, own)
     for change in own.tables.changes:
         if change == now:
@@ -131,7 +167,7 @@ def _new_moment(state, own):
         work.now[ASKED] = 1
         if not own.rejected[job]:
             enqueue(own, job)
-    _schedule(own)
+    work.now[DUE] = 1
 
 
 @part
@@ -140,7 +176,7 @@ def _any_may_start(own):
     work = own.work
     for i in range(work.now[N_QUEUE]):
         job = work.queue[i]
-        if own.jobs.eligible[job] > work.now[NOW] or eligible(own, job):
+        if work.eligible[job] > work.now[NOW] or eligible(own, job):
             return True
     return False
 
@@ -182,13 +218,21 @@ def decide(state, own):
             fair_shares(own)
         _new_moment(state, own)
     _see_ended(state, own)
-    i = work.now[NEXT_START]
+    i, victim = work.now[NEXT_START], work.now[NEXT_VICTIM]
+    while work.now[DUE] or (i == work.now[N_STARTS] and 0 < work.now[N_VICTIMS] == victim):
+        if work.now[DUE] == 0:
+            _clear_away(own)
+        work.now[DUE] = victim = 0
+        _schedule(own)
     if i < work.now[N_STARTS]:
         work.now[NEXT_START] = i + 1
         job = work.starts[i]
         for k in range(state.n_nodes[job]):
             state.chosen[k] = work.on[own.node_first[job] + k]
         return job
+    if victim < work.now[N_VICTIMS]:
+        work.now[NEXT_VICTIM] = victim + 1
+        return ending(work.victims[victim], _waits_again(own, work.victims[victim]))
     state.wake[0] = _next_wake(own)
     return WAIT
 
@@ -196,7 +240,7 @@ def decide(state, own):
 @kernel
 def slurm_loop(world, state, own):
     """The compiled loop of `decide`."""
-    return kernel_loop(world, state, decide, own)
+    return preempting_loop(world, state, decide, own)
 
 
 @functools.lru_cache(maxsize=8)
@@ -277,9 +321,18 @@ class Slurm(Parameters):
     def _made(self, state: State, jobs: pd.DataFrame, nodes: pd.DataFrame, began: int) -> CompiledPolicy:
         site = self.rules(jobs, nodes)
         layout = lay_out(site, nodes, jobs.assign(exclusive="1") if self.exclusive else jobs)
-        return CompiledPolicy(
-            decide, slurm_loop, own_of(site, layout, began), rejected=layout.rejected, may_strand=True
-        )
+        own = own_of(site, layout, began)
+        columns = functools.partial(_columns, own.work) if own.rules.preempts else None
+        return CompiledPolicy(decide, slurm_loop, own, columns, rejected=layout.rejected, may_strand=True)
+
+
+_ENDED_BY = {0: "", PREEMPTED: "preempted", NODE_FAILED: "node failed"}
+
+
+def _columns(work: Work) -> dict[str, list]:
+    """Say of each job how often it was ended and waited again, how long those runs took, and what ended it."""
+    ended_by = [_ENDED_BY[why] for why in work.outcome.tolist()]
+    return {"restarts": work.restarts.tolist(), "lost_time": work.lost.tolist(), "ended_by": ended_by}
 
 
 def _unless_nothing(text: str) -> str:

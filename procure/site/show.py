@@ -108,6 +108,16 @@ def weights(site: Site) -> str:
     )
 
 
+def preemption(site: Site) -> str:
+    """Say in a line who gives way to whom; empty = nobody does."""
+    rules = site.preemption
+    if rules.type == "none":
+        return ""
+    by = "QOS" if rules.type == "qos" else "the tier of partitions"
+    again = f"; a job that is requeued waits {_span(rules.requeue_delay)} at least" if rules.requeue else ""
+    return f"preemption by {by}, mode {rules.mode}{again}"
+
+
 def document(site: SiteFolder) -> dict[str, Any]:
     """Return a site as scripts read it: ``partitions qos accounts nodes not_understood``."""
     rules = site.rules

@@ -20,6 +20,7 @@ from procure.site.model import (
     Partition,
     Preemption,
     Priority,
+    Qos,
     Reservation,
     Scheduler,
     Select,
@@ -48,7 +49,6 @@ _EFFECTS = {
     "prologslurmctld": "the prolog's time delays a job's work: set latency.launch",
     "resumetimeout": "",
     "nodefeaturesplugins": "features that change by reboot are taken as fixed",
-    "preemptparameters": "only youngest_first is modelled",
     "maxmempercpu": "Slurm refuses jobs above it, or gives them more CPUs; here they start as they are",
     "maxmempernode": "Slurm refuses jobs above it; here they start",
     "overtimelimit": "jobs are ended at their limit, and not so many minutes later",
@@ -162,7 +162,7 @@ def _site(found: Configuration, events: list[NodeEvent], tz: str | None) -> Site
         effect = "their times are taken as UTC; state the zone of the clock where scontrol ran with --tz"
         value = ", ".join(record["reservationname"] for record in found.reservations)
         unknown.append(NotUnderstood(setting="ReservationName", value=value, effect=effect))
-    unknown += of_scheduler + _rest(found) + _no_preemption(found)
+    unknown += of_scheduler + _rest(found) + _preemption_gaps(found, partitions, values["qos"])
     past = _past_events(accounting.events, found, tz, unknown)
     dated = {name for one in past if one.end is None for name in expand_nodes(one.nodes)}
     today = [one for one in events if not set(expand_nodes(one.nodes)) <= dated]
@@ -221,15 +221,40 @@ def _of_nodes(partitions: Sequence[Partition], events: Sequence[NodeEvent]) -> l
     return lines
 
 
-def _no_preemption(found: Configuration) -> list[NotUnderstood]:
-    """Say that preemption is read and not simulated, where a site has it."""
-    kind = found.settings.get("preempttype", "preempt/none")
-    if kind.lower().removeprefix("preempt/") == "none":
+def _preemption_gaps(found: Configuration, partitions: Sequence[Partition], qos: Sequence[Qos]) -> list[NotUnderstood]:
+    """Name what a site's preemption has that is not simulated."""
+    kind = found.settings.get("preempttype", "preempt/none").lower().removeprefix("preempt/")
+    if kind == "none":
         return []
-    mode = found.settings.get("preemptmode", "OFF")
-    effect = "preemption is not simulated: jobs that would give way run on, and those that preempt wait for them"
-    where = found.where.get("preempttype", "")
-    return [NotUnderstood(setting="PreemptType", value=f"{kind}, PreemptMode={mode}", where=where, effect=effect)]
+    where, gaps = found.where.get("preempttype", ""), []
+    if kind not in _PREEMPT_TYPES:
+        gaps.append(("PreemptType", kind, "not simulated: jobs that would give way run on"))
+    given = [("PreemptMode", found.settings.get("preemptmode", "OFF"))]
+    given += [(f"partition {each.name} PreemptMode", each.preempt_mode or "") for each in partitions]
+    given += [(f"QOS {each.name} PreemptMode", each.preempt_mode or "") for each in qos]
+    for setting, value in given:
+        for word in _words(value):
+            if word in _NOT_PREEMPTED:
+                gaps.append((setting, value, f"{word.upper()} is not simulated: {_NOT_PREEMPTED[word]}"))
+    graces = [("partition", each.name, each.grace_time) for each in partitions] if kind == "partition_prio" else []
+    graces += [("QOS", each.name, each.grace_time) for each in qos] if kind == "qos" else []
+    for what, name, time in graces:
+        if time:
+            gaps.append((f"{what} {name} GraceTime", str(time), "not simulated: jobs that give way are ended at once"))
+    for word in _words(found.settings.get("preemptparameters", "")):
+        if word.partition("=")[0] not in _PREEMPT_WORDS:
+            gaps.append(("PreemptParameters", word, "not modelled: other jobs may give way"))
+    return [NotUnderstood(setting=name, value=value, where=where, effect=effect) for name, value, effect in gaps]
+
+
+_PREEMPT_TYPES = {"partition_prio": "partition", "qos": "qos"}
+_PREEMPT_WORDS = ("youngest_first", "strict_order", "reorder_count")
+_NOT_PREEMPTED = {
+    "suspend": "such jobs run on, and those that would preempt them wait",
+    "gang": "jobs do not take turns",
+    "within": "jobs of one QOS do not end each other",
+    "priority": "jobs also give way to others of a lower priority",
+}
 
 
 def _words(text: str) -> list[str]:
@@ -273,7 +298,7 @@ _SCHED_NO_EFFECT = {
     "bf_yield_rpc_cnt", "max_rpc_cnt", "max_sched_time", "build_queue_timeout", "bf_running_job_reserve",
     "nohold_on_prolog_fail",
     "ignore_prefer_validation", "kill_invalid_depend", "requeue_setup_env_fail", "enable_user_top",
-    "assoc_limit_continue",
+    "assoc_limit_continue", "preempt_youngest_first", "preempt_strict_order", "preempt_reorder_count",
 }  # fmt: skip
 
 
@@ -395,17 +420,36 @@ def _select(found: Configuration, unknown: list[NotUnderstood]) -> Select:
 
 def _preemption(found: Configuration) -> Preemption:
     get = found.settings.get
-    kind = get("preempttype", "preempt/none").removeprefix("preempt/")
-    kind = {"partition_prio": "partition", "qos": "qos"}.get(kind, "none")
-    words = _words(get("preemptparameters", "")) + _words(get("schedulerparameters", ""))
+    kind = get("preempttype", "preempt/none").lower().removeprefix("preempt/")
+    words = _words(get("preemptparameters", ""))
+    words += [
+        word.removeprefix("preempt_") for word in _words(get("schedulerparameters", "")) if word.startswith("preempt_")
+    ]
+    given = dict(word.partition("=")[::2] for word in words)
     exempt = get("preemptexempttime", "-1")
+    expire = re.search(r"cred_expire=(\d+)", get("authinfo", ""))
     values: dict[str, Any] = {
-        "type": kind,
+        "type": _PREEMPT_TYPES.get(kind, "none"),
         "mode": mode_of(get("preemptmode", "off")) or "off",
         "exempt_time": 0 if exempt.startswith("-") else round(_seconds(exempt)),
-        "youngest_first": any(word.endswith("youngest_first") for word in words),
+        "youngest_first": "youngest_first" in given,
+        "strict_order": "strict_order" in given,
+        "patience": sum(
+            _first_number(get(name, ""), usual) for name, usual in (("killwait", 30), ("messagetimeout", 10))
+        ),
+        "requeue": get("jobrequeue", "1").strip() != "0",
     }
+    if given.get("reorder_count", "").isdecimal():
+        values["reorder_count"] = int(given["reorder_count"])
+    if expire:
+        values["requeue_delay"] = int(expire[1])
     return Preemption(**values)
+
+
+def _first_number(text: str, usual: int) -> int:
+    """Read ``30`` or ``30 sec``."""
+    match = re.match(r"\d+", text.strip())
+    return int(match[0]) if match else usual
 
 
 def _licenses(text: str) -> dict[str, int]:

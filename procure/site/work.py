@@ -44,6 +44,13 @@ class Rules(NamedTuple):
     job_end: int
     clock: int
     tree: int  # 1 = a topology of leaf switches
+    preempts: int  # 1 = some job may end another
+    youngest_first: int
+    strict_order: int
+    reorder_count: int
+    patience: int
+    requeue: int
+    requeue_delay: int
     began: int  # Unix s of the first submission, modulo a day: rounding is to the clock's own minutes
 
 
@@ -101,13 +108,23 @@ class Work(NamedTuple):
     has_room: np.ndarray  # int64[n_shapes, n_words], nodes with room for a job of the shape
     room_at: np.ndarray  # int64[n_shapes], pass and starts at which that was so
     class_at: np.ndarray  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
-    now: np.ndarray  # int64[16], see the constants
+    eligible: np.ndarray  # int64[n_jobs], s; `Requests.eligible` until a job is ended and waits again
+    away: np.ndarray  # int64[n_jobs], of running jobs: `preempt.STAYS`, `GONE` or `ENDING`
+    prey: np.ndarray  # int64[n_jobs], running jobs that the tested job may end, in order
+    prey_nodes: np.ndarray  # int64[n_jobs], how many of their nodes the tested job would get; scratch
+    rank_head: np.ndarray  # int64[n_ranks], scratch
+    victims: np.ndarray  # int64[n_jobs], running jobs that are to be ended at this moment
+    outcome: np.ndarray  # int64[n_jobs], why a job that is over was ended: 0 = it was not, `PREEMPTED`, `NODE_FAILED`
+    preempted_at: np.ndarray  # int64[n_jobs], s when a waiting job had others ended; −1 = not since it last ran
+    restarts: np.ndarray  # int64[n_jobs], how often a job was ended and waited again
+    lost: np.ndarray  # int64[n_jobs], s that such runs took
+    now: np.ndarray  # int64[24], see the constants
 
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
-    LAST_CALC, LAST_BACKFILL, PASS, SORTED, SEEN_FIRST,
-) = range(16)  # fmt: skip
+    LAST_CALC, LAST_BACKFILL, PASS, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION,
+) = range(21)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -156,16 +173,17 @@ def decay_table(site: Site) -> np.ndarray:
     return np.array([factor**second for second in range(site.priority.calc_period + 1)])
 
 
-def rules_of(site: Site, began: int, tree: int) -> Rules:
+def rules_of(site: Site, began: int, tree: int, preempts: int) -> Rules:
     """Return the site's numbers."""
-    s, p = site.scheduler, site.priority
+    s, p, e = site.scheduler, site.priority, site.preemption
     return Rules(
         int(s.backfill), s.default_queue_depth, s.partition_job_depth, s.sched_interval, s.batch_sched_delay,
         int(s.assoc_limit_stop), s.bf_interval, s.bf_window, s.bf_resolution, s.bf_max_job_test,
         s.bf_max_job_start, s.bf_max_job_user, s.bf_max_job_part, s.bf_max_job_assoc, s.bf_max_job_user_part,
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
         int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share), p.max_age, p.calc_period,
-        site.latency.job_end, site.latency.clock, tree, began % 86_400,
+        site.latency.job_end, site.latency.clock, tree, preempts, int(e.youngest_first), int(e.strict_order),
+        e.reorder_count, e.patience, int(e.requeue), e.requeue_delay, began % 86_400,
     )  # fmt: skip
 
 
@@ -187,7 +205,11 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     n_users = int(layout.jobs.user.max()) + 1
     n_slices = 2 * min(site.scheduler.bf_max_job_test, n_jobs) + 4
     jobs = layout.jobs
+    preempts = int(jobs.preempts.any())
     alike = np.stack([
+        jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
+        jobs.rank, jobs.partition,
+    ] if preempts else [
         jobs.limit, jobs.n_nodes, jobs.cpus, jobs.mem, jobs.gpus, jobs.whole, jobs.lln, jobs.place, jobs.reservation,
     ])  # fmt: skip
     _, of_shape, shape = np.unique(alike, axis=1, return_index=True, return_inverse=True)
@@ -201,7 +223,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         return np.full(size, -1, np.int64)
 
     totals = np.array([layout.nodes.cpus, layout.nodes.mem, layout.nodes.gpus], np.int64)
-    now = ints(16)
+    now = ints(24)
     now[NOW] = now[LAST_SCHEDULE] = now[LAST_FULL] = now[LAST_BACKFILL] = site.latency.clock
     now[LAST_CALC] = site.latency.clock + 1  # the thread of priorities begins after the schedulers'
     now[PASS] = 1
@@ -216,7 +238,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
         ints(n_slices), ints(n_slices, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
         ints(n_nodes), ints(n_nodes), ints(n_words), ints(len(plain), n_words), none(len(plain)),
-        ints(len(plain), 2), now,
+        ints(len(plain), 2), jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
+        ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), now,
     )  # fmt: skip
     changes = np.unique(layout.closed[:, :2])
     tables = Tables(
@@ -224,7 +247,7 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
         words(holding), plain, decay_table(site), np.arange(len(tree.path)),
     )  # fmt: skip
     return Own(
-        rules_of(site, began, int(len(np.unique(layout.nodes.leaf)) > 1)),
+        rules_of(site, began, int(len(np.unique(layout.nodes.leaf)) > 1), preempts),
         layout.nodes,
         jobs,
         layout.places,
