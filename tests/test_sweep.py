@@ -201,6 +201,22 @@ def test_changed_input_is_refused_and_named(tmp_path, changes, named):
     assert (tmp_path / "results/small/results.parquet").read_bytes() == before
 
 
+def test_results_of_another_version_name_it(tmp_path):
+    """Where inputs differ and another version of procure wrote the results, the error says which one reads them."""
+    plan = load_plan(load_study(make_study(tmp_path)))
+    write_manifest_of(plan, "9.9.9")
+    with pytest.raises(TableError, match=r" changed .*; procure 9\.9\.9 wrote them, and reads them"):
+        read_results(plan.study)
+
+
+def write_manifest_of(plan, writer):
+    plan.study.folder.mkdir(parents=True)
+    before = plan.fingerprint
+    name = next(iter(before))
+    manifest = {"fingerprint": before | {name: "another"}, "versions": {"procure": writer}}
+    (plan.study.folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
 def test_damaged_and_foreign_parts_are_set_aside(tmp_path, undisturbed):
     """A truncated part and one of another study are set aside by name, and their runs are done again."""
     plan = load_plan(load_study(make_study(tmp_path)))

@@ -16,9 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from procure._version import __version__
 from procure.errors import TableError
 from procure.files.read import UNPACKED_BYTES, UNPACKED_RATIO
 from procure.files.write import whole_file
+
+_WRITER = "written_by"
+"""The head's key of the version of procure that wrote the file, for those who cannot read it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ def write_archive(path: str | Path, archive: Archive) -> None:
     np.savez(packed, **dict(archive.arrays))  # type: ignore[arg-type]  # NumPy's types end at allow_pickle
     parts = {"arrays.npz": packed.getvalue()}
     parts |= {f"{name}.ubj": content for name, content in archive.trees.items()}
-    parts = {"head.json": _head_with_digest(archive.head, parts)} | parts
+    head = {_WRITER: __version__} | dict(archive.head)
+    parts = {"head.json": _head_with_digest(head, parts)} | parts
     with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w") as file:
         for name, content in parts.items():  # an entry without a date, so that equal models are equal bytes
             file.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 6)
@@ -77,9 +82,10 @@ def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
             written = file.read("head.json")
             head = json.loads(written)
             if head.get("schema") != schema:
+                writer = f" and procure {head[_WRITER]} wrote it" if _WRITER in head else ""
                 raise TableError(
-                    f"{path}: the model's schema is {head.get('schema')!r}, this version reads {schema!r}; "
-                    "train it again"
+                    f"{path}: the model's schema is {head.get('schema')!r}{writer}; procure {__version__} reads "
+                    f"{schema!r}: {'use the version that wrote it, or ' if writer else ''}train it again"
                 )
             parts = {name: file.read(name) for name in file.namelist() if name != "head.json"}
             head.pop("content_sha256", None)
@@ -98,6 +104,7 @@ def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
             f"{path}: not a whole model file of this version of procure: it is another kind of file, or damaged; "
             "name another, or train it again"
         ) from None
+    head.pop(_WRITER, None)
     return Archive(head, arrays, trees)
 
 

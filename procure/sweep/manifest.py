@@ -23,7 +23,8 @@ def refuse_other_inputs(plan: Plan) -> None:
     if not path.exists():
         return
     try:
-        before = from_json(path.read_text(encoding="utf-8"))["fingerprint"]
+        manifest = from_json(path.read_text(encoding="utf-8"))
+        before, writer = manifest["fingerprint"], manifest.get("versions", {}).get("procure", __version__)
     except (OSError, ValueError, KeyError, TypeError):
         raise TableError(f"{path}: is no manifest of a sweep; move it or name another results folder") from None
     now = plan.fingerprint
@@ -38,6 +39,7 @@ def refuse_other_inputs(plan: Plan) -> None:
         raise TableError(
             f"{plan.study.folder}: holds results of other inputs: {what}. "
             "Give the study another name, or move the folder away"
+            + (f"; procure {writer} wrote them, and reads them" if writer != __version__ else "")
         )
 
 
