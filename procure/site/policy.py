@@ -22,7 +22,7 @@ from procure.site.model import Partition, Priority, Site
 from procure.site.order import charge, decay, eligible, enqueue, fair_shares
 from procure.site.place import taken
 from procure.site.plan import backfill, main_pass
-from procure.site.preempt import ENDING, NODE_FAILED, PREEMPTED, STAYS
+from procure.site.preempt import ENDING, STAYS
 from procure.site.store import read_site
 from procure.site.work import (
     ASKED,
@@ -131,21 +131,17 @@ def _clear_away(own):
         job = work.victims[i]
         work.ended[job], work.away[job] = now, STAYS
         _finish(own, job)
-        if _waits_again(own, job):
+        if own.jobs.again[job]:
             work.restarts[job] += 1
             work.lost[job] += now - work.begun[job]
             work.begun[job] = work.ended[job] = work.accrues[job] = work.charged[job] = -1
-            work.outcome[job] = 0
             work.eligible[job] = now + own.rules.requeue_delay + 1
             enqueue(own, job)
+        else:
+            work.cut_short[job] = 1
     work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
     work.now[DUE], work.now[ASKED] = 1, 1
     work.now[LAST_SCHEDULE] = now - own.rules.batch_delay
-
-
-@part
-def _waits_again(own, job):
-    return own.rules.requeue if own.work.outcome[job] == NODE_FAILED else own.jobs.again[job]
 
 
 @part
@@ -232,7 +228,7 @@ def decide(state, own):
         return job
     if victim < work.now[N_VICTIMS]:
         work.now[NEXT_VICTIM] = victim + 1
-        return ending(work.victims[victim], _waits_again(own, work.victims[victim]))
+        return ending(work.victims[victim], own.jobs.again[work.victims[victim]])
     state.wake[0] = _next_wake(own)
     return WAIT
 
@@ -326,12 +322,9 @@ class Slurm(Parameters):
         return CompiledPolicy(decide, slurm_loop, own, columns, rejected=layout.rejected, may_strand=True)
 
 
-_ENDED_BY = {0: "", PREEMPTED: "preempted", NODE_FAILED: "node failed"}
-
-
 def _columns(work: Work) -> dict[str, list]:
     """Say of each job how often it was ended and waited again, how long those runs took, and what ended it."""
-    ended_by = [_ENDED_BY[why] for why in work.outcome.tolist()]
+    ended_by = ["preempted" if cut else "" for cut in work.cut_short.tolist()]
     return {"restarts": work.restarts.tolist(), "lost_time": work.lost.tolist(), "ended_by": ended_by}
 
 

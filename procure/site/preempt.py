@@ -8,8 +8,6 @@ from procure.site.work import N_PREY, N_RUNNING, N_VICTIMS, NOW, WORD
 
 STAYS, GONE, ENDING = range(3)
 """What `Work.away` says of a running job: GONE = taken away for one test, ENDING = it gives way at this moment."""
-PREEMPTED, NODE_FAILED = 1, 2
-"""Why a job was ended, in `Work.outcome`."""
 AHEAD = 1 << 40
 """More nodes than there are: the job that was ended last in a try comes first in the next."""
 
@@ -149,7 +147,7 @@ def preempt(own, job, closed):
     for i in range(gone):
         other = work.prey[i]
         if _n_in(own, other, work.in_choice) > 0:
-            work.away[other], work.outcome[other] = ENDING, PREEMPTED
+            work.away[other] = ENDING
             work.victims[work.now[N_VICTIMS]] = other
             work.now[N_VICTIMS] += 1
 

@@ -49,7 +49,6 @@ class Rules(NamedTuple):
     strict_order: int
     reorder_count: int
     patience: int
-    requeue: int
     requeue_delay: int
     began: int  # Unix s of the first submission, modulo a day: rounding is to the clock's own minutes
 
@@ -114,7 +113,7 @@ class Work(NamedTuple):
     prey_nodes: np.ndarray  # int64[n_jobs], how many of their nodes the tested job would get; scratch
     rank_head: np.ndarray  # int64[n_ranks], scratch
     victims: np.ndarray  # int64[n_jobs], running jobs that are to be ended at this moment
-    outcome: np.ndarray  # int64[n_jobs], why a job that is over was ended: 0 = it was not, `PREEMPTED`, `NODE_FAILED`
+    cut_short: np.ndarray  # int64[n_jobs], 1 = ended for another, and over
     preempted_at: np.ndarray  # int64[n_jobs], s when a waiting job had others ended; −1 = not since it last ran
     restarts: np.ndarray  # int64[n_jobs], how often a job was ended and waited again
     lost: np.ndarray  # int64[n_jobs], s that such runs took
@@ -183,7 +182,7 @@ def rules_of(site: Site, began: int, tree: int, preempts: int) -> Rules:
         s.bf_max_job_array_resv, s.bf_min_age_reserve, s.bf_min_prio_reserve, s.bf_job_part_count_reserve,
         int(p.type == "basic"), float(p.weight_age), float(p.weight_fair_share), p.max_age, p.calc_period,
         site.latency.job_end, site.latency.clock, tree, preempts, int(e.youngest_first), int(e.strict_order),
-        e.reorder_count, e.patience, int(e.requeue), e.requeue_delay, began % 86_400,
+        e.reorder_count, e.patience, e.requeue_delay, began % 86_400,
     )  # fmt: skip
 
 
