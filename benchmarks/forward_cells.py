@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--on-futures", type=int, default=80)
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--kind", default="futures", help="names what is kept of these futures")
+    parser.add_argument("--seed", type=int, default=1, help="of the futures")
     parser.add_argument("--set", nargs="*", default=[], help="settings of the futures, as class_spread=0.3")
     arguments = parser.parse_args()
     zone = ZONES[arguments.centre]
@@ -92,11 +93,14 @@ def main() -> None:
                     study = load_study(path)
                     before = candidates.between(jobs, 0, day_bounds(cut, zone)[0])
                     before.attrs = dict(jobs.attrs)
-                    settings = study.futures.model_copy(update={"years": 0.0, "draws": arguments.draws} | asked)
+                    settings = study.futures.model_copy(
+                        update={"years": 0.0, "draws": arguments.draws, "seed": arguments.seed} | asked
+                    )
                     drawn = [replay(field, future, HORIZON) for future in draw_futures(before, settings)]
                     np.savez_compressed(
                         kept,
                         waited=np.array([d["waited"].sum(axis=1) for d in drawn]),
+                        over=np.array([d["over"].sum(axis=2) for d in drawn]),
                         jobs=np.array([d["jobs"].sum(axis=0) for d in drawn]),
                     )
                     print(f"{kept.name}: {time.process_time() - began:.0f} s CPU", flush=True)

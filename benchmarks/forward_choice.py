@@ -36,24 +36,31 @@ from procure.workload.past import N_PARTS, scenario_weights
 DAY, WARM_UP, HORIZON = 86_400, 3, 28
 KNOWN = "2021-03-28"
 HALVES = 30
+BOUNDS = (900, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
 Waits = dict[str, np.ndarray]
 
 
 def replay(field: candidates.Candidates, jobs: pd.DataFrame, n_days: int) -> Waits:
-    """Replay jobs on every package: s waited, float64[packages, days, classes], and jobs, int64[days, classes]."""
+    """Replay jobs on every package: s waited, float64[packages, days, classes], and jobs, int64[days, classes].
+
+    And how many jobs of each day and class waited longer than each of `BOUNDS`, int32[packages, bounds, days, classes].
+    """
     bench = field.lay_out(jobs)
     ready, n = bench.ready, bench.n_existing
     submit = ready.jobs.submit
     key = np.minimum(submit // DAY, n_days - 1) * len(CLASSES) + class_of(jobs)[ready.jobs.row]
     shape = n_days, len(CLASSES)
     waited = np.empty((len(field.ids), *shape))
+    over = np.empty((len(field.ids), len(BOUNDS), *shape), dtype=np.int32)
     for row, package in enumerate(field.counts):
         nodes = np.concatenate([np.arange(n), np.repeat(np.arange(n, len(ready.kind_of)), package)])
         mine = {name: getattr(ready, name)[nodes] for name in ("kind_of", "leaf", "pod")}
         start = run_prepared(replace(ready, **mine), bench.policy).start
         wait = np.where(start >= 0, start, submit[-1]) - submit
         waited[row] = np.bincount(key, wait, n_days * len(CLASSES)).reshape(shape)
-    return {"waited": waited, "jobs": np.bincount(key, minlength=n_days * len(CLASSES)).reshape(shape)}
+        for i, bound in enumerate(BOUNDS):
+            over[row, i] = np.bincount(key[wait > bound], minlength=n_days * len(CLASSES)).reshape(shape)
+    return {"waited": waited, "over": over, "jobs": np.bincount(key, minlength=n_days * len(CLASSES)).reshape(shape)}
 
 
 def simulate(path: Path, cuts: list[str], n: int, n_second: int, draws: int) -> None:

@@ -9,12 +9,13 @@ import typer
 
 from procure.cli import common, study_options
 from procure.recommender.backtest import evaluate as evaluate_study
+from procure.recommender.earlier_cuts import MAX_CUTS
 from procure.recommender.forward import N_PACKAGES, forward
 from procure.reports.futures import draw_forward
 from procure.settings import LAST_SEED, MOST_COUNTED
 
 _OF_SWEEP = ("truth", "feature_set", "rule", "hit_threshold", "train_on", "apart")
-_OF_FORWARD = ("cut", "horizon", "packages", "runs", "seed", "plot")
+_OF_FORWARD = ("cut", "horizon", "packages", "runs", "seed", "earlier_cuts", "plot")
 
 
 def evaluate(
@@ -91,6 +92,14 @@ def evaluate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="--forward: of the packages drawn.")] = 1,
+    earlier_cuts: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=MOST_COUNTED,
+            help="--forward: replay at most so many earlier cuts, a week apart, to choose the rule by; 0 = none.",
+        ),
+    ] = MAX_CUTS,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE.svg", help="--forward: also draw what each rule's choice waits."),
@@ -108,8 +117,8 @@ def evaluate(
     than N of the workloads; on each only packages that run all its jobs can be (published rule: all
     can). Then precision@50 at every threshold, and what robust choices over the days would buy.
 
-    With --forward: what each rule (recommended, futures, past, mean-day, worst-day, hardest-days, and naive
-    ones) would have bought as of each cut, and how long jobs waited on that afterwards, against the best in
+    With --forward: what each rule (recommended, by-backtest, futures, past, mean-day, worst-day, hardest-days, and
+    naive ones) would have bought as of each cut, and how long jobs waited on that afterwards, against the best in
     hindsight (ratio).
 
     Examples:
@@ -123,7 +132,7 @@ def evaluate(
     if ahead:
         common.refuse_given(context, "--forward does not use it", *_OF_SWEEP)
         span = common.seconds_of(horizon, "--horizon") or None
-        with common.named(n_packages="--packages"):
+        with common.named(n_packages="--packages", earlier="--earlier-cuts"):
             done = forward(
                 study,
                 cut,
@@ -132,6 +141,7 @@ def evaluate(
                 runs=runs,
                 seed=seed,
                 policy=policy,
+                earlier=earlier_cuts,
                 note=common.note,
             )
         if plot is not None:

@@ -23,7 +23,7 @@ from procure.packages.runnable import jobs_left_out
 from procure.packages.space import Space, make_space, package_table
 from procure.progress import silent
 from procure.study import Study
-from procure.study.plan import read_inputs
+from procure.study.plan import lower_rules, read_inputs
 from procure.sweep import FarmOptions, Plan, run_sweep
 from procure.sweep.connect import connect
 from procure.sweep.parts import PartError
@@ -213,10 +213,14 @@ class RoundLog:
             temporary.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
-def load_inputs(study: Study, policy: str) -> tuple[Plan, Space]:
-    """Read and check what a study names, but for the list of its packages."""
+def load_inputs(study: Study, policy: str, most_usd: float | None = None) -> tuple[Plan, Space]:
+    """Read and check what a study names, but for the list of its packages.
+
+    ``most_usd``: what a package may cost, US$; below the budget, the space is of the packages that this buys.
+    """
     plan = read_inputs(study, (policy,))
-    space = make_space(plan.quotes, study.packages)
+    lower = None if most_usd is None else lower_rules(study.packages, most_usd)
+    space = make_space(plan.quotes, lower or study.packages)
     none = package_table(np.zeros((0, len(plan.quotes)), dtype=np.int64), space)
     return replace(plan, packages=none), space
 

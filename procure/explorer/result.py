@@ -94,7 +94,7 @@ class SearchResult(Shown):
             if self.criteria != Criteria():
                 one |= {"objective": self.criteria.objective.name, "objective_value": row["objective_value"]}
                 one |= {"objective_unit": self.criteria.objective.unit, "satisfies": row["satisfies"]}
-                one["constrained"] = {bound.of.name: row[bound.of.name] for bound in self.criteria.constraints}
+                one["constrained"] = {bound.of.name: row[bound.of.name] for bound in self.criteria.bounds}
             rows.append(one)
         return rows
 

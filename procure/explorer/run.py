@@ -22,6 +22,7 @@ from procure.explorer.question import Question
 from procure.explorer.racing import RACED_BY, race_packages
 from procure.explorer.result import SearchResult
 from procure.objectives.aggregate import RANK_POWER
+from procure.objectives.constraints import price_bound
 from procure.packages.ids import package_ids
 from procure.progress import silent
 from procure.recommender.criteria import Criteria, criteria_of
@@ -53,7 +54,8 @@ def search(
 ) -> SearchResult:
     """Search a study's packages for the best with few simulations, or continue a search.
 
-    Packages that run every job come first, then those that satisfy the constraints, by the objective.
+    Packages that run every job come first, then those that satisfy the constraints and the study's targets, by the
+    objective.
 
     Parameters
     ----------
@@ -94,12 +96,12 @@ def search(
     """
     began, options = time.perf_counter(), options or FarmOptions()
     study = load_study(study)
-    criteria = replace(criteria_of(study, objective, constraints), targets=())
+    criteria = criteria_of(study, objective, constraints)
     method = method or ("model" if study.futures is None else RACE)
     rules = _rules(study, k=k, batch=batch, stable_rounds=stable_rounds)
     seed = study.search.seed if seed is None else seed
     policy = _check(study, runs, share, method, policy, criteria)
-    plan, space = load_inputs(study, policy)
+    plan, space = load_inputs(study, policy, price_bound(criteria.constraints))
     asked = Question(plan, policy, space, criteria, seed)
     for text in plan.notes:
         note(text)
@@ -121,6 +123,11 @@ def search(
             f"{n_workloads:,} or more"
         )
     if method == RACE:
+        if criteria.targets:
+            note(
+                "a race goes by the objective alone; of the packages that ran on every future, those that keep the "
+                "targets come first (--method model searches for such)"
+            )
         return _race(asked, listed, rules.k, runs, note, progress)
     # The baselines spend what they are given.
     rules = Rules(runs // n_workloads, rules.k, rules.batch, rules.stable_rounds if method == "model" else 0)
@@ -301,6 +308,7 @@ def _log(asked: Question, method: str, rules: Rules, folder: Path) -> RoundLog:
         name += f".{rules.n_packages}"
     if criteria != Criteria():
         wanted = [criteria.objective.name, *(one.text for one in criteria.constraints)]
+        wanted += [f"{one.job_class}: {one.text}" for one in criteria.targets]
         settings["criteria"] = wanted
         name += "." + hashlib.sha256("\0".join(wanted).encode()).hexdigest()[:8]
     return RoundLog(folder / f"{name}.json", settings, asked.plan.types)
@@ -316,7 +324,7 @@ def _ranking(known: Observations, score: CriteriaScore) -> pd.DataFrame:
     if criteria != Criteria():
         table.insert(5, "satisfies", known.violation[order] == 0)
         table.insert(6, "objective_value", known.value[order])
-        for one in criteria.constraints:
+        for one in criteria.bounds:
             table[one.of.name] = values.value(one.of)[0]
     return table
 

@@ -167,6 +167,14 @@ def parse_all(texts: Sequence[str], known: Mapping[str, Quantity]) -> list[Const
     return found
 
 
+def price_bound(constraints: Iterable[Constraint]) -> float | None:
+    """Return what a package may cost at most, US$; None where that is not bounded."""
+    cent = {"<": 0.01}
+    bounds = [one.value - cent.get(one.op, 0.0) for one in constraints
+              if one.of.column == "price_usd" and one.op[0] != ">"]  # fmt: skip
+    return min(bounds, default=None)
+
+
 def contradictions(constraints: Sequence[Constraint]) -> list[str]:
     """Name each pair of bounds on one figure that excludes everything, and each below 0."""
     lines = [

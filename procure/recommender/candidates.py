@@ -16,7 +16,7 @@ from procure.run import run_prepared
 from procure.schemas import CLASSES
 from procure.study import Plan
 from procure.sweep.runner import Bench, make_bench, ready_of_package, simulate_batch
-from procure.workload.past import N_PARTS, part_bounds, waits_by_part
+from procure.workload.past import part_bounds, waits_by_part
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,15 @@ class Candidates:
 
     def past_by_part(self, on: Bench, rows: np.ndarray) -> np.ndarray:
         """Replay the past once a package; return its waits, s, float64[1 + parts, 1 + classes, rows]."""
+        return self.waits_between(on, rows, part_bounds(on.ready.jobs.submit, on.ready.counts_from))
+
+    def waits_between(self, on: Bench, rows: np.ndarray, bounds: list[tuple[int, int]]) -> np.ndarray:
+        """Replay jobs once a package; return the waits of those submitted between some times from the first submission.
+
+        In s, float64[bounds, 1 + classes, rows].
+        """
         ready = on.ready
-        found, submit = np.empty((1 + N_PARTS, 1 + len(CLASSES), len(rows))), ready.jobs.submit
-        bounds = part_bounds(submit, ready.counts_from)
+        found, submit = np.empty((len(bounds), 1 + len(CLASSES), len(rows))), ready.jobs.submit
         for i, row in enumerate(rows):
             start = run_prepared(ready_of_package(on, self.counts[row]), on.policy).start
             wait = np.where(start >= 0, start - submit, -1)

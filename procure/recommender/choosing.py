@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from procure.objectives.aggregate import pooled_mean
+from procure.objectives.aggregate import class_shares, pooled_mean
 from procure.recommender.candidates import Candidates
 from procure.recommender.chances import STATED, draw_periods, learn_drift
+from procure.recommender.earlier_cuts import Evidence
 from procure.recommender.heats import two_heats
 from procure.recommender.learning import Note
 from procure.recommender.race import Race, Score, as_it_is, by_rank, race, running_order
@@ -22,8 +23,8 @@ from procure.workload.scale import cpu_seconds
 
 N_HARDEST, N_PROBED = 5, 50
 RULES = (
-    "recommended", "futures", "futures-mean", "past", "mean-day", "worst-day", "hardest-days",
-    "cheapest-per-cpu", "most-cpus", "most-memory", "existing-mix",
+    "recommended", "by-backtest", "futures", "futures-mean", "past", "past-and-parts",
+    "mean-day", "worst-day", "hardest-days", "cheapest-per-cpu", "most-cpus", "most-memory", "existing-mix",
 )  # fmt: skip
 """How a package is chosen at a cut; see `procure.recommender.forward.forward`."""
 SCORES: dict[str, Score] = {"futures": by_rank, "futures-mean": as_it_is}
@@ -35,7 +36,7 @@ class Choice:
     """What a rule chose: a row of the candidates, after so many runs.
 
     ``figure`` is what it ordered ``rows`` by; ``stated`` are its chances to be the best and near it, and the 90 % range
-    of its wait, s.
+    of its wait, s. ``of`` is the rule whose choice it is, where the rule only chooses among rules.
     """
 
     rule: str
@@ -45,6 +46,7 @@ class Choice:
     figure: np.ndarray | None = None
     stated: tuple[float, float, float, float] = (np.nan, np.nan, np.nan, np.nan)
     raced: Race | None = None
+    of: str = ""
 
 
 def simulating(
@@ -52,17 +54,26 @@ def simulating(
 ) -> list[Choice]:
     """Choose by the rules that simulate."""
     every, futures = np.arange(len(bench.ids)), list(draw_futures(jobs, settings))
-    found = [_recommended(bench, jobs, futures, warm_up, runs)]
+    parts = bench.past_by_part(bench.lay_out(jobs, warm_up), every[:runs])
+    found = [_recommended(bench, parts, futures, warm_up, runs)]
     found += by_futures(bench, futures, warm_up, runs, note)
     past = bench.wait(bench.lay_out(jobs, warm_up), every[:runs])
     found.append(Choice("past", int(past.argmin()), len(past), every[:runs], past))
+    both = np.average(class_shares(parts), axis=0, weights=scenario_weights(1)[:-1])
+    found.append(Choice("past-and-parts", int(both.argmin()), len(past), every[:runs], both))
     return [*found, *by_days(bench, jobs, settings.tz, runs)] if has_dates(jobs) else found
 
 
-def _recommended(bench: Candidates, jobs: pd.DataFrame, futures: list[pd.DataFrame], warm_up: int, runs: int) -> Choice:
+def with_backtest(chosen: list[Choice], evidence: Evidence) -> list[Choice]:
+    """Add the choice of the rule that earlier cuts say, after the recommended one; it takes their runs, too."""
+    of = next(one for one in chosen if one.rule == evidence.chosen)
+    return [chosen[0], replace(of, rule="by-backtest", of=of.rule, n_runs=of.n_runs + evidence.n_runs), *chosen[1:]]
+
+
+def _recommended(bench: Candidates, parts: np.ndarray, futures: list[pd.DataFrame], warm_up: int, runs: int) -> Choice:
     """Choose by ``rank-by-class`` over the past, its parts and the futures, in two heats."""
     first = np.arange(min(len(bench.ids), max(2, runs // 2)))
-    past = bench.past_by_part(bench.lay_out(jobs, warm_up), first)
+    past = parts[..., first]
     laid_out = [bench.lay_out(one, warm_up) for one in futures]
     heats = two_heats(
         past,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from procure.evaluation.ranking import rank_correlation
 from procure.objectives.aggregate import REGRET_FLOOR
 from procure.progress import silent
 from procure.recommender.candidates import Candidates, between, draw_candidates, ratio_of
-from procure.recommender.choosing import Choice, naive, simulating
+from procure.recommender.choosing import Choice, naive, simulating, with_backtest
+from procure.recommender.earlier_cuts import MAX_CUTS, Evidence, earlier_moments, replay_earlier
 from procure.recommender.learning import Note
 from procure.recommender.race import OUT
 from procure.study import Study, load_plan, load_study
@@ -47,13 +48,16 @@ class Forward(Shown):
         times as long;
         ``halves_correlation`` is the rank correlation of the waits over the first and the second half of what came,
         and ``halves_ratio`` the ratio on one half of the package that is the best on the other, geometric mean of
-        both ways: what knowing half of what came would give.
+        both ways: what knowing half of what came would give. ``chosen_rule`` is which rule ``by-backtest`` chose by.
     notes
         What the figures are about.
+    evidence
+        By cut, what the earlier cuts of the log say of the rules; a cut without earlier ones has none.
     """
 
     table: pd.DataFrame
     notes: list[str]
+    evidence: dict[str, Evidence] = field(default_factory=dict)
     title = "chosen before each cut, judged on what came"
 
     def shown(self) -> pd.DataFrame:
@@ -64,8 +68,15 @@ class Forward(Shown):
         )
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Return the rows as plain values, as ``procure evaluate --forward --format json`` prints them."""
-        return self.table.to_dict(orient="records")
+        """Return the rows as plain values, as ``procure evaluate --forward --format json`` prints them.
+
+        That of ``by-backtest`` has the ``evidence``: the ratio of each rule at each earlier cut.
+        """
+        rows = self.table.to_dict(orient="records")
+        for row in rows:
+            if row["rule"] == "by-backtest":
+                row["evidence"] = self.evidence[row["cut"]].to_dict()
+        return rows
 
 
 def forward(
@@ -77,6 +88,7 @@ def forward(
     runs: int | None = None,
     seed: int = 1,
     policy: str | None = None,
+    earlier: int = MAX_CUTS,
     note: Note = silent,
 ) -> Forward:
     """Let every rule choose on the jobs before each cut, and judge its choice on those after it.
@@ -98,6 +110,8 @@ def forward(
         Of the packages that are drawn.
     policy
         One of the study's; None = its first.
+    earlier
+        At most so many earlier cuts, a week apart, are replayed for the rule ``by-backtest``; 0 = it is left out.
     note
         Called with a line on each step.
 
@@ -113,8 +127,11 @@ def forward(
     The rules: ``recommended``, that of `procure.recommend`: the least objective ``rank-by-class`` over the past, its
     four parts, and futures drawn from it (with the study's settings, but right after the cut, and as long as the
     horizon), a third of the weight each: all packages on the past, the best and a few others on the futures.
+    ``by-backtest``, the one of `procure.recommender.earlier_cuts.rule_figures` that has chosen best at earlier cuts of
+    the log before the cut, if four or more of these say so, else ``recommended``.
     ``futures``, the least objective ``rank`` over the futures, and ``futures-mean``, the least mean wait over them,
-    each by a race; ``past``, the least mean wait over it replayed continuously; ``mean-day`` and ``worst-day``, over
+    each by a race; ``past``, the least mean wait over it replayed continuously; ``past-and-parts``, as ``recommended``
+    without futures; ``mean-day`` and ``worst-day``, over
     all days of the past, each from an empty system; ``hardest-days``, the mean over the 5 days with the largest
     median wait of 50 packages. And without any simulation: the ``cheapest-per-cpu``, the ``most-cpus``, the
     ``most-memory``, and ``existing-mix``, the package whose memory and GPUs per CPU are most like the existing
@@ -129,9 +146,9 @@ def forward(
     True
     """
     study = load_study(study)
-    for name, value in (("n_packages", n_packages), ("runs", runs or 1)):
-        if value < 1:
-            raise ArgumentError(name, f"{value} was given; it must be 1 or more")
+    for name, value, least in (("n_packages", n_packages, 1), ("runs", runs or 1, 1), ("earlier", earlier, 0)):
+        if value < least:
+            raise ArgumentError(name, f"{value} was given; it must be {least} or more")
     jobs = mapper(study)(read_past_jobs(study, note), study.workloads[0])
     settings = study.futures or Futures(tz=study.workloads[0].tz)
     length = horizon or settings.length
@@ -139,7 +156,7 @@ def forward(
     plain = study.model_copy(update={"futures": None, "workloads": study.workloads[:1]})
     plan = replace(load_plan(plain), workloads={study.workloads[0].name: jobs})
     policy = policy or study.simulate.policies[0]
-    tables, notes = [], []
+    tables, notes, weighed = [], [], dict[str, Evidence]()
     for day, cut in moments:
         before = jobs[jobs["submit_time"] < cut].reset_index(drop=True)
         warm_up = study.workloads[0].warm_up
@@ -150,11 +167,25 @@ def forward(
         note(f"{day}: {counted(len(bench.ids), 'package')}, {len(before):,} jobs before and {len(after):,} after")
         asked = settings.model_copy(update={"years": 0.0, "length": max(WEEK, length // WEEK * WEEK)})
         budget = runs or RUNS_PER_PACKAGE * len(bench.ids)
-        chosen = [*simulating(bench, before, asked, warm_up, budget, note), *naive(bench)]
+        chosen = simulating(bench, before, asked, warm_up, budget, note)
+        moments_before = earlier_moments(int(jobs["submit_time"].min()), cut, earlier)
+        named = [(_day_of(at, jobs, settings.tz), at) for at in moments_before]
+        evidence = replay_earlier(bench, before, asked, warm_up, named, seed)
+        if evidence is not None:
+            weighed[day] = evidence
+            chosen = with_backtest(chosen, evidence)
+        chosen += naive(bench)
         tables.append(_judge(day, chosen, bench, after, warm_up))
         notes.append(_about(tables[-1], bench, min(length, int(jobs["submit_time"].max()) - cut)))
+        if evidence is not None:
+            notes.append(f"{day}: {evidence.sentence()}")
     table = pd.concat(tables, ignore_index=True)
-    return Forward(table, [*notes, *_record(table)])
+    return Forward(table, [*notes, *_record(table)], weighed)
+
+
+def _day_of(at: int, jobs: pd.DataFrame, tz: str | None) -> str:
+    """Name a cut: its local day, or its second in a log without dates."""
+    return f"{pd.Timestamp(at, unit='s', tz='UTC').tz_convert(tz or 'UTC'):%Y-%m-%d}" if has_dates(jobs) else str(at)
 
 
 def _cuts(jobs: pd.DataFrame, cuts: Sequence[str] | None, tz: str | None, length: int) -> list[tuple[str, int]]:
@@ -209,7 +240,7 @@ def _judge(day: str, chosen: list[Choice], bench: Candidates, jobs: pd.DataFrame
                 "rank_correlation": told,
                 "share_saturated": float(np.nanmean(saturated)),
                 "share_near_best": near, "halves_correlation": halves,
-                "halves_ratio": halves_ratio,
+                "halves_ratio": halves_ratio, "chosen_rule": one.of,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)

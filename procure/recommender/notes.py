@@ -43,6 +43,21 @@ def coverage(whole: Case, rule: str, n_before: int, n_searched: int, n_now: int,
     )
 
 
+def about_smaller(results: StudyResults, values: PackageValues) -> list[str]:
+    """Say which packages a bound on the price has listed beside the study's."""
+    n, usd = int(results.smaller.sum()), results.most_usd
+    if not n or usd is None:
+        return []
+    if values.simulate is None:
+        how = "what is predicted of them was learnt from dearer ones; without --no-verify some are simulated"
+    else:
+        how = f"{int((values.now & results.smaller).sum()):,} of them were simulated for this list"
+    return [
+        f"the bound on the price lists {counted(n, 'package')} that US$ {usd:,.0f} buys, to which no further node can "
+        f"be added for it, beside those of the budget; {how}"
+    ]
+
+
 def meaning(of: Quantity, values: PackageValues, unbounded: bool) -> str:
     """Say what an objective or an axis is; ``unbounded``: nothing that is asked for depends on waits."""
     text = f"{of.name}" + (f" ({of.unit})" if of.unit else "") + f": {of.meaning}"
@@ -98,7 +113,8 @@ def _no_model(models: Sequence[Model]) -> str:
 def confirmation(confirmed: bool, verified: bool, all_simulated: bool) -> str:
     """Say whether all that is shown is simulated; if not, whether simulating was tried."""
     if confirmed:
-        better = "" if all_simulated else "a better one may be among those that were not, and "
+        better = "a better one may be among those that were not (procure search --method model tries exchanges around "
+        better = "" if all_simulated else f"{better}the best, and recommend takes them up), and "
         return f"every package of the list is simulated; {better}the jobs of another day may order them differently"
     way = "they could not be confirmed" if verified else "without --no-verify they are simulated"
     return f"the list holds predictions: the best of them are more likely too low than too high; {way}"

@@ -149,9 +149,4 @@ def _nothing(values: PackageValues, criteria: Criteria, rule: str) -> str:
     which = "that runs every job " if among is able else ""
     found = [values.value(one.of) for one in constraints]
     lines = explain(constraints, [v[among] for v, _ in found], [int(known[among].sum()) for _, known in found])
-    if any(one.of.column == "price_usd" and one.op[0] == "<" for one in constraints):
-        lines.append(
-            "each package of the list spends the study's budget until no further node can be bought: a bound on the "
-            "price needs a smaller budget, [packages] budget_usd"
-        )
     return "\n  ".join([f"no package {which}satisfies the constraints", *lines])

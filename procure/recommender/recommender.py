@@ -12,6 +12,7 @@ import pandas as pd
 
 from procure.errors import ArgumentError, TableError
 from procure.objectives import Quantity
+from procure.objectives.constraints import price_bound
 from procure.packages.costs import cost_notes
 from procure.packages.runnable import jobs_left_out
 from procure.progress import silent
@@ -19,9 +20,11 @@ from procure.recommender import notes
 from procure.recommender.confidence import assess
 from procure.recommender.criteria import criteria_of
 from procure.recommender.learning import Note, learn_values, simulator, values_of
+from procure.recommender.other_budget import FIRST_RUNS
 from procure.recommender.outlook import about_futures, about_saturation
-from procure.recommender.rank import confirm_list, find_front, ranking_table
+from procure.recommender.rank import FEWEST_CONFIRMED, confirm_list, find_front, ranking_table
 from procure.recommender.recommendation import Recommendation
+from procure.recommender.values import PackageValues
 from procure.recommender.waited import Waited, fidelity_of, waiting_cut
 from procure.recommender.waiting import about_owners, about_waiting
 from procure.study import Study, load_study
@@ -104,11 +107,12 @@ def recommend(
     criteria = criteria_of(settings, objective, constraints, pareto)
     if criteria.axes and rule == PUBLISHED:
         raise ArgumentError("rule", "a front is of packages that run every job (runs-all)")
-    results = load_results(study, policy, workload, search=True)
+    results = load_results(study, policy, workload, search=True, most_usd=price_bound(criteria.constraints))
     asked, values = k or results.plan.study.recommend.k, values_of(results, criteria)
     failures: list[str] = []
     values.simulate = simulator(results, list(values.results), failures) if verify else None
     n_sampled = int(values.simulated.sum())
+    _try_smaller(values, results)
     learn_values(values, results, criteria, rule, verify, note)
     n_before = int((values.simulated & ~values.now).sum())
     if criteria.axes:
@@ -127,6 +131,14 @@ def recommend(
         done = replace(done, confidence=assess(results, values, criteria, ranking, n, resamples, seed))
     done = replace(done, waited=_waited(done))
     return replace(done, about=tuple(_notes(done, asked, n_before, n_before - n_sampled, failures)))
+
+
+def _try_smaller(values: PackageValues, results: StudyResults) -> None:
+    """Simulate some of the packages that a bound on the price lists, so that models know such as these, too."""
+    rows = np.flatnonzero(results.smaller & values.whole.runs_all)
+    n = max(FEWEST_CONFIRMED, FIRST_RUNS // len(values.cases)) - int(values.simulated[rows].sum())
+    if len(rows) and n > 0:
+        values.confirm(lambda: rows[:: max(1, len(rows) // n)])
 
 
 def _waited(done: Recommendation) -> Waited:
@@ -157,7 +169,7 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     found = about_waiting(done) if done.front is None else []
     found += done.waited.sentences()
     found += [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
-    found += notes.about_criteria(values, criteria)
+    found += notes.about_criteria(values, criteria) + notes.about_smaller(results, values)
     if criteria.need_runs:  # where nothing is left to predict, models are of no account
         found.append(notes.model_errors(done.models if len(others) else ()))
     if len(values.costs.columns):

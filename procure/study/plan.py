@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from procure.packages import expand_packages, package_nodes
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
+from procure.packages.rules import PackageRules
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
@@ -55,6 +57,8 @@ class Plan:
     existing: pd.DataFrame | None
     notes: tuple[str, ...] = ()
     """What the user should know of how the inputs were read."""
+    n_swept: int | None = None
+    """So many of the packages are the study's own, which a sweep samples; None = all. Smaller ones stand behind."""
 
     @property
     def types(self) -> list[str]:
@@ -64,7 +68,7 @@ class Plan:
     @cached_property
     def sampled_rows(self) -> np.ndarray:
         """Rows of the package table that the study simulates: every n-th distinct one."""
-        distinct = np.flatnonzero(self.packages["distinct"].to_numpy())
+        distinct = np.flatnonzero(self.packages["distinct"].to_numpy()[: self.n_swept])
         return distinct[self.study.sweep.offset :: sample_of(self.study, len(distinct))]
 
     @cached_property
@@ -121,7 +125,7 @@ class Plan:
             digests
             | {
                 "quotes": table_digest(self.quotes),
-                "packages": table_digest(self.packages),
+                "packages": table_digest(self.packages.iloc[: self.n_swept]),
                 "existing nodes": "none" if self.existing is None else table_digest(self.existing.drop(columns=watts)),
                 "kill_at_limit": self.study.simulate.kill_at_limit,
                 "result schema": RESULT.version,
@@ -169,6 +173,32 @@ def list_packages(study: Study, quotes: pd.DataFrame) -> pd.DataFrame:
         return expand_packages(quotes, study.packages, study.sweep.max_packages)
     except TooManyPackages as error:
         raise TableError(f"{study.path}: {error}{error.hint('sweep.max_packages')}") from None
+
+
+def lower_rules(rules: PackageRules, most_usd: float) -> PackageRules | None:
+    """Return the rules of packages that cost up to so many US$; None where the budget allows no more than that."""
+    budget = round(rules.fixed_cost_usd + math.floor(round(most_usd * 100, 6)) / 100, 2)
+    if budget <= rules.fixed_cost_usd or budget >= rules.budget_usd:
+        return None
+    return rules.model_copy(update={"budget_usd": budget})
+
+
+def with_smaller_packages(plan: Plan, most_usd: float) -> Plan:
+    """Return a plan with the packages that so many US$ buy, too, where that is less than the budget.
+
+    A package of the study's list spends its budget until no further node can be bought, so there is hardly one at a
+    lower price. A sweep of the study does not simulate these. That there is none is an error.
+    """
+    rules = lower_rules(plan.study.packages, most_usd)
+    if rules is None:
+        return plan
+    try:
+        found = list_packages(plan.study.model_copy(update={"packages": rules}), plan.quotes)
+    except TableError as error:
+        raise TableError(f"no package costs US$ {most_usd:,.2f} or less: {error}") from None
+    new = found[~found["package_id"].isin(plan.row_of.index) & found["distinct"]]
+    n = len(plan.packages) if plan.n_swept is None else plan.n_swept
+    return replace(plan, packages=pd.concat([plan.packages, new], ignore_index=True), n_swept=n)
 
 
 def read_inputs(study: Study, policies: Iterable[str]) -> Plan:

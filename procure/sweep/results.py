@@ -15,12 +15,14 @@ import pandas as pd
 from procure.errors import ArgumentError, TableError
 from procure.models import FEATURE_SETS, Case, Predicted, features, make_case
 from procure.models.cache import learn
+from procure.objectives.constraints import price_bound
 from procure.packages.costs import total_costs
 from procure.packages.runnable import count_matrix
 from procure.policies import catalog
 from procure.progress import silent
 from procure.study import Plan, Study, load_plan, load_study
-from procure.study.rules import can_learn
+from procure.study.plan import with_smaller_packages
+from procure.study.rules import can_learn, own_constraints
 from procure.sweep import read_results
 from procure.sweep.parts import PartError, schema_for
 from procure.sweep.store import RESULTS, part_files, read_parts
@@ -50,6 +52,8 @@ class StudyResults:
         learn from the sweep's sample, which was not chosen by what a model expected.
     keep
         Whether models are kept beside the results.
+    most_usd
+        What a package may cost, US$; packages that this buys are listed, too.
     """
 
     plan: Plan
@@ -58,6 +62,7 @@ class StudyResults:
     cases: list[Case]
     searched: pd.DataFrame = field(default_factory=pd.DataFrame)
     keep: bool = True
+    most_usd: float | None = None
     _learnt: dict[tuple[object, ...], Predicted] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -75,6 +80,14 @@ class StudyResults:
     def counts(self) -> np.ndarray:
         """The counts of every distinct package, int64[packages, types]."""
         return self.cases[0].packages[self.plan.types].to_numpy(np.int64)
+
+    @cached_property
+    def smaller(self) -> np.ndarray:
+        """Which distinct packages are listed for a lower price than the budget only, bool[packages]."""
+        n_own = len(self.cases[0].packages)
+        if self.plan.n_swept is not None:
+            n_own = int(self.plan.packages["distinct"].to_numpy()[: self.plan.n_swept].sum())
+        return np.arange(len(self.cases[0].packages)) >= n_own
 
     @cached_property
     def costs(self) -> pd.DataFrame:
@@ -164,6 +177,7 @@ def load_results(
     policy: str | None = None,
     workload: str | None = None,
     search: bool = False,
+    most_usd: float | None = None,
 ) -> StudyResults:
     """Read a study, its inputs and its results.
 
@@ -177,6 +191,9 @@ def load_results(
         One of the study's workloads; None = all of them.
     search
         Whether to read what ``procure search`` has simulated, too.
+    most_usd
+        US$ that a package may cost. Below the budget, the packages that this buys are listed behind the study's.
+        Default: what the study's own constraints say.
 
     Raises
     ------
@@ -193,10 +210,17 @@ def load_results(
     ['day']
     """
     if isinstance(study, StudyResults):
-        if policy is None and workload is None:
+        if policy is None and workload is None and most_usd in (None, study.most_usd):
             return study
+        if policy is None and workload is None:  # other packages of the same policy and workload
+            policy = study.policy
+            workload = study.cases[0].name if len(study.cases) == 1 else None
         study = study.plan.study
-    plan = load_plan(load_study(study))
+    plan = swept = load_plan(load_study(study))
+    if most_usd is None:
+        most_usd = price_bound(own_constraints(plan.study, plan.quotes))
+    if most_usd is not None:
+        plan = with_smaller_packages(plan, most_usd)
     policy = policy_of(plan.study, policy)
     if workload is not None:
         check_in_study("workload", workload, plan.workloads)
@@ -212,7 +236,7 @@ def load_results(
     if len(searched) and not (folder / RESULTS).exists() and not part_files(folder):
         results, searched = searched, searched.iloc[:0]
     else:
-        results = read_results(plan.study, plan)
+        results = read_results(plan.study, swept)
     weights = {one.name: one.weight for one in plan.study.scenarios}
     cases = [
         replace(
@@ -223,7 +247,7 @@ def load_results(
         )
         for name in names
     ]
-    return StudyResults(plan, policy, results, cases, searched)
+    return StudyResults(plan, policy, results, cases, searched, most_usd=most_usd)
 
 
 def check_in_study(argument: str, given: str, known: Iterable[str]) -> None:

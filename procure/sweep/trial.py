@@ -181,7 +181,7 @@ def simulate_once(results: StudyResults, workload: str, rows: np.ndarray, failur
     runs = keep(
         results.kept if results.keep else None,
         f"confirmed.{file_name(f'{workload} {policy}')}",
-        [plan.fingerprint, workload, policy],
+        [plan.fingerprint, *([results.most_usd] if results.smaller.any() else []), workload, policy],
         more,
         lambda one: Archive({}, {"kept": one}),
         unpack,

@@ -1,0 +1,205 @@
+"""Whether a rule chosen by an inner backtest chooses better, and whether targets are kept (docs/claims/forward.md).
+
+python benchmarks/forward_backtest.py simulate --budget 700000 1000000 1500000 2000000 --keep 0 20
+python benchmarks/forward_backtest.py rules --cut 2021-05-05 2021-05-19
+python benchmarks/forward_backtest.py targets --cut 2021-05-05
+
+Beocat; one replay of the whole log a package gives the past of every cut, earlier ones too, and what came after it.
+``simulate`` also draws futures at each cut and at those earlier ones, a fortnight apart or a week (`--every`), that the
+inner backtest has; what is there is not simulated again. ``rules`` lets the inner backtest choose as of each cut, of
+which nothing is tuned. ``targets`` buys the package that the recommended rule puts first of those that keep a target in
+nine of ten futures, and looks whether it kept it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import forward_claims as claims
+import numpy as np
+import pandas as pd
+from forward_cells import field_of
+from forward_choice import BOUNDS, DAY, HALVES, HORIZON, WARM_UP, _means, replay
+
+from procure import load_study
+from procure.objectives.aggregate import REGRET_FLOOR
+from procure.recommender import candidates
+from procure.recommender.earlier_cuts import FIXED, EarlierCut, rule_figures, weigh_rules
+from procure.schemas import CLASSES
+from procure.workload.clock import day_bounds
+from procure.workload.futures import draw_futures
+from procure.workload.past import N_PARTS
+
+KNOWN = "2021-03-28"
+"""Candidates run what is known before it."""
+LIMITS = {"1 h": 3600, "4 h": 4 * 3600, "12 h": 12 * 3600, "24 h": 24 * 3600}
+Held = dict[str, np.ndarray]
+
+
+def earlier(cut: str, every: int) -> list[str]:
+    """Return the earlier cuts, some weeks apart, from three weeks after the log begins on."""
+    days = [pd.Timestamp(cut) - pd.Timedelta(weeks=every * i) for i in range(1, 7)]
+    return [f"{day:%Y-%m-%d}" for day in sorted(days) if day >= pd.Timestamp(KNOWN)]
+
+
+def simulate(path: Path, arguments: argparse.Namespace) -> None:
+    """Replay the log and the futures of every cut on a cell's candidates; the cuts asked for have more futures."""
+    began, file = time.process_time(), path.with_suffix(".npz")
+    held: Held = dict(np.load(file)) if file.exists() else {}
+    field, jobs = field_of(path, claims.CHICAGO, KNOWN, arguments.packages)
+    settings = load_study(path).futures
+    if "waited" not in held:
+        first = int(jobs["submit_time"].min())
+        days = 1 + (int(jobs["submit_time"].max()) - first) // DAY
+        held |= replay(field, jobs, days) | {"first": np.array(first)}
+        np.savez_compressed(file, **held)
+    wanted = {(cut, arguments.seed): arguments.draws for cut in arguments.cut}
+    if arguments.seed == 1:
+        inner = [cut for asked in arguments.cut for cut in earlier(asked, arguments.every)]
+        wanted |= {(cut, 1): arguments.inner_draws for cut in inner if (cut, 1) not in wanted}
+    for (cut, seed), draws in wanted.items():
+        key = f"{cut} {seed}"
+        if f"futures {key}" in held:
+            continue
+        before = candidates.between(jobs, 0, day_bounds(cut, claims.CHICAGO)[0])
+        before.attrs = dict(jobs.attrs)
+        asked = settings.model_copy(update={"years": 0.0, "draws": draws, "seed": seed})
+        drawn = [replay(field, one, HORIZON) for one in draw_futures(before, asked)]
+        held[f"futures {key}"] = np.array([_means(one, 0, HORIZON) for one in drawn])
+        held[f"over {key}"] = np.array([_shares(one, 0, HORIZON) for one in drawn])
+        np.savez_compressed(file, **held)
+    print(f"{path.stem}: {len(field.ids)} packages, {time.process_time() - began:.0f} s CPU", flush=True)
+
+
+def _shares(waits: Held, low: int, high: int) -> np.ndarray:
+    """Return shares of jobs that wait longer than each bound, float64[bounds, 1 + classes, packages]."""
+    over, jobs = waits["over"][:, :, low:high].sum(axis=2), waits["jobs"][low:high].sum(axis=0)
+    by_class = np.divide(over, jobs, out=np.full(over.shape, np.nan), where=jobs > 0)
+    return np.concatenate([over.sum(axis=2, keepdims=True) / jobs.sum(), by_class], axis=2).transpose(1, 2, 0)
+
+
+def at_cut(held: Held, cut: str, end: int | None = None, seed: int = 1) -> EarlierCut:
+    """Return what is known at a cut, and what came until a day of the log."""
+    day = day_of(held, cut)
+    end = held["waited"].shape[1] if end is None else end
+    edges = np.linspace(WARM_UP, day, N_PARTS + 1).round().astype(int)
+    past = np.array([_means(held, a, b) for a, b in [(WARM_UP, day), *pairwise(edges)]])
+    return EarlierCut(cut, past, held[f"futures {cut} {seed}"], _means(held, day, min(day + HORIZON, end))[0])
+
+
+def day_of(held: Held, cut: str) -> int:
+    """Return the day of the log on which a cut is."""
+    return round((day_bounds(cut, claims.CHICAGO)[0] - int(held["first"])) / DAY)
+
+
+def some_of(cut: EarlierCut, rows: np.ndarray) -> EarlierCut:
+    """Return a cut with some of its packages."""
+    return EarlierCut(cut.name, cut.past[..., rows], cut.futures[..., rows], cut.came[rows])
+
+
+def rules(files: list[Path], arguments: argparse.Namespace) -> None:
+    """Choose by the inner backtest as of each cut of each cell; compare with each rule."""
+    rows = []
+    for file in files:
+        held: Held = dict(np.load(file))
+        for name in arguments.cut:
+            if f"futures {name} {arguments.seed}" not in held:
+                continue
+            end = None if arguments.until is None else day_of(held, arguments.until)
+            cut = at_cut(held, name, end, arguments.seed)
+            cut = cut._replace(futures=cut.futures[: arguments.futures])
+            inner = [at_cut(held, one, day_of(held, name)) for one in earlier(name, arguments.every)]
+            rng = np.random.default_rng(0)
+            for i in range(1 + HALVES):
+                n = len(cut.came)
+                some = np.arange(n) if not i else rng.permutation(n)[: n // 2]
+                mine, came = some_of(cut, some), np.maximum(cut.came[some], REGRET_FLOOR)
+                evidence = weigh_rules([some_of(one, some) for one in inner])
+                log = {
+                    rule: np.log(came[figure.argmin()] / came.min())
+                    for rule, figure in rule_figures(mine.past, mine.futures).items()
+                }
+                log |= {"by-backtest": log[evidence.chosen], "leader, whatever its lead": log[evidence.leader]}
+                rows.append({"cell": file.stem, "cut": name, "half": i, "chosen": evidence.chosen} | log)
+                if not i:
+                    print(f"{file.stem}, {name}: {evidence.sentence()}")
+    table = pd.DataFrame(rows)
+    names = list(table.columns[4:])
+    print(table.loc[table["half"] > 0, "chosen"].value_counts().to_string())
+    for title, some in (
+        ("all candidates", table[table["half"] == 0]),
+        ("halves", table[table["half"] > 0].groupby(["cell", "cut"])[names].mean()),
+    ):
+        found = np.exp(pd.DataFrame({"mean": some[names].mean(), "median": some[names].median(),
+                                     "worst": some[names].max()}))  # fmt: skip
+        print(f"{title}, {len(some)} cells", found.round(2).to_string(), sep="\n")
+
+
+def targets(files: list[Path], arguments: argparse.Namespace) -> None:
+    """Buy by a target in nine of ten futures as of each cut, and look whether it is kept."""
+    rows, stated = [], []
+    for file in files:
+        held: Held = dict(np.load(file))
+        for name in arguments.cut:
+            day, cut = day_of(held, name), at_cut(held, name)
+            order = rule_figures(cut.past, cut.futures)[FIXED]
+            came = _shares(held, day, min(day + HORIZON, held["waited"].shape[1]))
+            drawn = held[f"over {name} 1"]
+            for limit, seconds in LIMITS.items():
+                i = BOUNDS.index(seconds)
+                for j, job_class in enumerate(("all", *CLASSES)):
+                    chance = (drawn[:, i, j] <= 0.05).mean(axis=0)
+                    kept = came[i, j] <= 0.05
+                    keeping = chance >= 0.9 - 1e-9
+                    pick = int(np.where(keeping, order, order + 10).argmin())
+                    _, budget, keep = file.stem.split("-")
+                    rows.append(
+                        {"budget": int(budget), "nodes kept": int(keep), "cut": name, "class": job_class,
+                         "target": f"p95 <= {limit}", "packages that state it": int(keeping.sum()),
+                         "chance": chance[pick], "kept": bool(kept[pick]), "could": int(kept.sum()),
+                         "of": len(kept)}
+                    )  # fmt: skip
+                    stated.append(pd.DataFrame({"class": job_class, "chance": chance, "kept": kept}))
+    table = pd.DataFrame(rows)
+    bought = table[table["packages that state it"] > 0]
+    print(table.to_string(index=False))
+    print("a target that some package keeps in nine of ten futures, bought so: kept, by class and budget")
+    print(bought.pivot_table(index=["target", "class"], columns="budget", values="kept",
+                             aggfunc=lambda some: f"{int(some.sum())} of {len(some)}").to_string())  # fmt: skip
+    every = pd.concat(stated)
+    bins = pd.cut(every["chance"], [-0.01, 0.05, 0.35, 0.65, 0.89, 1.0])
+    print("every package: in so many of the futures kept, and kept by what came")
+    print(every.groupby(bins, observed=True)["kept"].agg(["mean", "size"]).round(2).to_string())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["simulate", "rules", "targets"])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, default=Path("results/forward-backtest"))
+    parser.add_argument("--budget", type=int, nargs="+", default=[1_000_000])
+    parser.add_argument("--keep", type=int, nargs="+", default=[0])
+    parser.add_argument("--cut", nargs="+", default=["2021-05-05"])
+    parser.add_argument("--every", type=int, default=1, help="weeks between earlier cuts")
+    parser.add_argument("--packages", type=int, default=32)
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--inner-draws", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1, help="of the futures of the cuts asked for")
+    parser.add_argument("--until", help="judge until this day at most")
+    parser.add_argument("--futures", type=int, help="take the first so many futures of a cut")
+    arguments = parser.parse_args()
+    if arguments.what == "simulate":
+        for budget in arguments.budget:
+            for keep in arguments.keep:
+                one = argparse.Namespace(**vars(arguments) | {"budget": budget, "keep": keep})
+                simulate(claims.beocat(one), arguments)
+        return
+    files = sorted(arguments.out.glob("beocat-*.npz"))
+    {"rules": rules, "targets": targets}[arguments.what](files, arguments)
+
+
+if __name__ == "__main__":
+    main()

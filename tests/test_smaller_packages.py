@@ -1,0 +1,77 @@
+"""A bound on the price lists the packages that it buys, beside those of the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import small_study
+
+from procure.errors import TableError
+from procure.explorer import search
+from procure.packages import expand_packages
+from procure.recommender import recommend
+from procure.study import load_plan, load_study
+from procure.sweep.results import load_results
+from procure.sweep.trial import simulate_packages
+
+
+def test_the_best_package_under_a_bound_is_found():
+    """It is the best of all that the bound buys, each simulated; none of them is in the study's own list."""
+    path = small_study.swept()
+    done = recommend(path, k=3, resamples=0, constraints="price_usd<=$60,000")
+    plan = load_plan(load_study(path))
+    rules = plan.study.packages.model_copy(update={"budget_usd": 60_000.0})
+    every = expand_packages(plan.quotes, rules)
+    runs = simulate_packages(plan, every[plan.types].to_numpy(np.int64), "day-1", "best-fit")
+    wait = runs["mean_wait_time"].where(runs["n_unrunnable"] == 0)
+    assert done.ranking["mean_wait_time"].iloc[0] == wait.min()
+    assert (done.ranking["price_usd"].head(3) <= 60_000).all()
+    assert plan.packages["price_usd"].min() > 60_000
+    assert any("packages that US$ 60,000 buys" in text for text in done.notes)
+    assert load_plan(load_study(path)).fingerprint == done.results.plan.fingerprint  # the sweep is still its own
+
+
+def test_a_bound_of_a_cent_less_leaves_that_package_out():
+    path = small_study.swept()
+    at = recommend(path, k=1, resamples=0, verify=False, constraints="price_usd<=$60,000").ranking["price_usd"]
+    dearest = at[at <= 60_000].max()
+    below = recommend(path, k=1, resamples=0, verify=False, constraints=f"price_usd<{dearest:.2f}")
+    assert below.ranking["price_usd"].iloc[0] < dearest
+
+
+def test_a_price_below_every_package_is_said():
+    with pytest.raises(TableError, match=r"no package costs US\$ 3,000.00 or less"):
+        recommend(small_study.swept(), constraints="price_usd<=$3,000")
+
+
+def test_a_bound_above_the_budget_lists_no_more():
+    results = load_results(small_study.swept())
+    same = load_results(small_study.swept(), most_usd=75_000)
+    assert len(same.cases[0].packages) == len(results.cases[0].packages) and not same.smaller.any()
+    lower = load_results(results, most_usd=60_000)
+    assert lower.smaller.sum() > 0 and not lower.cases[0].simulated[lower.smaller].any()
+    assert np.array_equal(lower.cases[0].wait[~lower.smaller], results.cases[0].wait, equal_nan=True)
+
+
+@pytest.mark.slow
+def test_a_search_looks_among_the_packages_that_the_bound_buys():
+    found = search(small_study.swept(), runs=120, stable_rounds=0, constraints=["price_usd<=$60,000"])
+    best = recommend(small_study.swept(), k=1, resamples=0, constraints="price_usd<=$60,000").ranking.iloc[0]
+    first = found.ranking.iloc[0]
+    assert first["satisfies"] and first["price_usd"] <= 60_000
+    assert first["mean_wait_time"] == best["mean_wait_time"]
+
+
+def test_a_search_puts_the_packages_that_keep_the_targets_first(tmp_path):
+    """A bound that some keep: those come first, by the objective, and what is promised stands in the rows."""
+    text = small_study.swept().read_text()
+    path = tmp_path / "small.toml"
+    path.write_text(text)
+    wait = search(path, runs=30, stable_rounds=0, objective="p95-wait").ranking["mean_wait_time"].median()
+    path.write_text(f'{text}[targets]\nall = "mean wait <= {wait:.3f}"\n')
+    found = search(path, runs=30, stable_rounds=0, objective="p95-wait")
+    kept = found.ranking["mean_wait_time"] <= wait
+    assert found.ranking["satisfies"].tolist() == kept.tolist() and kept.is_monotonic_decreasing
+    assert kept.any() and not kept.all()
+    assert found.ranking.loc[kept, "objective_value"].is_monotonic_increasing
+    assert found.records()[0]["constrained"] == {"all mean wait": found.ranking["mean_wait_time"].iloc[0]}
