@@ -22,7 +22,7 @@ import forward_claims as claims
 import numpy as np
 import pandas as pd
 from forward_cells import field_of
-from forward_choice import BOUNDS, DAY, HALVES, HORIZON, WARM_UP, _means, replay
+from forward_choice import BOUNDS, DAY, HORIZON, WARM_UP, _means, replay
 
 from procure import load_study
 from procure.objectives.aggregate import REGRET_FLOOR
@@ -113,7 +113,7 @@ def rules(files: list[Path], arguments: argparse.Namespace) -> None:
             cut = cut._replace(futures=cut.futures[: arguments.futures])
             inner = [at_cut(held, one, day_of(held, name)) for one in earlier(name, arguments.every)]
             rng = np.random.default_rng(0)
-            for i in range(1 + HALVES):
+            for i in range(1 + arguments.halves):
                 n = len(cut.came)
                 some = np.arange(n) if not i else rng.permutation(n)[: n // 2]
                 mine, came = some_of(cut, some), np.maximum(cut.came[some], REGRET_FLOOR)
@@ -188,6 +188,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--inner-draws", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1, help="of the futures of the cuts asked for")
+    parser.add_argument("--halves", type=int, default=8, help="random halves of the candidates that choose, too")
     parser.add_argument("--until", help="judge until this day at most")
     parser.add_argument("--futures", type=int, help="take the first so many futures of a cut")
     arguments = parser.parse_args()
