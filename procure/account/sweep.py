@@ -104,6 +104,14 @@ class Work(NamedTuple):
     kept: np.ndarray  # int64[3, n, 4], s that a job waited so: at the most of its user, account, partition
 
 
+class Stretch(NamedTuple):
+    """From one event to the next: nothing changes in it."""
+
+    now: int  # s
+    dt: int  # s, how long it is
+    number: int
+
+
 @part
 def _weigh(groups, centre, work, node, group, sign):
     """Count a node as it is now in (1), or out of (−1), what a group has."""
@@ -298,8 +306,9 @@ def _shadow(log, groups, work, head):
 
 
 @part
-def _beside(log, centre, work, job, now, dt, stamp):
+def _beside(log, centre, work, job, stretch):
     """Note at what levels of its owners a job waits with room, and once per owner how long that lasts."""
+    dt = stretch.dt
     for kind in range(log.owner.shape[0]):
         owner = log.owner[kind, job]
         if owner < 0:
@@ -308,11 +317,11 @@ def _beside(log, centre, work, job, now, dt, stamp):
         at_cpus = work.cpus_of[owner] + log.cpus[job] > centre.peak_cpus[owner]
         work.kept[kind, job, 0] += dt if at_jobs else 0
         work.kept[kind, job, 1] += dt if at_cpus else 0
-        whole, remaining = _over_seconds(log, work, job, owner, centre.peak_seconds[:, owner], now)
+        whole, remaining = _over_seconds(log, work, job, owner, centre.peak_seconds[:, owner], stretch.now)
         work.kept[kind, job, 2] += min(dt, whole)
         work.kept[kind, job, 3] += min(dt, remaining)
-        if work.seen[owner] != stamp:
-            work.seen[owner] = stamp
+        if work.seen[owner] != stretch.number:
+            work.seen[owner] = stretch.number
             work.beside[0, owner] += dt
             work.beside[1, owner] += dt if at_jobs else 0
             work.beside[2, owner] += dt if at_cpus else 0
@@ -347,9 +356,9 @@ def _book(centre, work, job, found, dt):
 
 
 @part
-def _account(log, groups, centre, work, now, dt, stamp):
-    """Book the stretch from now to the next event, of each waiting job."""
-    n = log.submit.size
+def _account(log, groups, centre, work, stretch):
+    """Book a stretch, of each waiting job."""
+    n, (now, dt, number) = log.submit.size, stretch
     job, head, shadow, extra = work.following[n], -1, -1, 0
     while job != n:
         found = _causes(log, groups, centre, work, job, now)
@@ -364,7 +373,7 @@ def _account(log, groups, centre, work, now, dt, stamp):
             head = job
         held = min(dt, above)
         if held < dt and (found & (NO_ROOM | (1 << ELIGIBLE) | (1 << LIMIT) | (1 << RESERVED) | (1 << OUTAGE))) == 0:
-            _beside(log, centre, work, job, now + held, dt - held, stamp)
+            _beside(log, centre, work, job, Stretch(now + held, dt - held, number))
         if held > 0:
             _book(centre, work, job, found | (1 << LIMIT), held)
         if held < dt:
@@ -391,7 +400,7 @@ def sweep(log, groups, centre, work):
         elif event == BACK:
             _change(groups, centre, work, centre.outage_node[about], -1, 0, -centre.outage_cpus[about])
         if i + 1 < n_events and log.event_at[i + 1] > now:
-            _account(log, groups, centre, work, now, log.event_at[i + 1] - now, i)
+            _account(log, groups, centre, work, Stretch(now, log.event_at[i + 1] - now, i))
 
 
 @part
