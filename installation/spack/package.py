@@ -24,7 +24,7 @@ class PyProcureHpc(PythonPackage):
     depends_on("py-matplotlib@3.10:", type="run")
     depends_on("py-numba@0.60:", type="run")
     depends_on("py-numpy@2.0:", type="run")
-    depends_on("py-odfdo@3.7:", type="run")
+    depends_on("py-odfdo@3.9:", type="run")
     depends_on("py-openpyxl@3.1:", type="run")
     depends_on("py-packaging@24:", type="run")
     depends_on("py-pandas@2.2.2:3", type="run")
