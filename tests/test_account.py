@@ -471,3 +471,19 @@ def test_hours_closed_to_jobs_over_any_length_are_not_rounded():
     limit = np.array([5400, 7200, 7201, 90_000])
     assert closed[np.searchsorted(lengths, limit), 5].tolist() == [False, False, True, True]
     assert not closed[:, :5].any() and not closed[:, 6:].any()
+
+
+@pytest.mark.parametrize("says", [{"exclusive": ["1", ""]}, {"held_cpus_per_node": [96, 60]}])
+def test_a_job_that_holds_nodes_of_unequal_size_whole_holds_all_of_each(says):
+    """The larger node is full while a job has it and a smaller one whole: who waits for it waits for nodes."""
+    nodes = pd.DataFrame({"node_id": ["big", "s1", "s2"], "cpus": [128, 64, 64], "mem_mb": 1000, "gpus": 0})
+    jobs = pd.DataFrame(
+        {
+            "job_id": ["1", "2"], "submit_time": [0, 10], "start_time": [0, 1000], "end_time": [1000, 1100],
+            "run_time": [1000, 100], "requested_time": 2000, "n_nodes": [2, 1], "cpus_per_node": [4, 100],
+            "mem_mb_per_node": 0, "gpus_per_node": 0, "node_ids": ["big,s1", "big"],
+        } | says
+    )  # fmt: skip
+    found = account_waits(jobs, nodes, infer=False)
+    assert found.by_job[:, CAUSES.index("full")].sum() == 990
+    assert not any("do not hold" in text for text in found.notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive_coschedule import Twin
-from policy_cases import few, job_table, node_table
+from policy_cases import job_table, node_table
 
 from procure.coschedule.policy import Coschedule
 from procure.coschedule.study import system, workflows
@@ -14,7 +14,7 @@ from procure.run import simulate
 
 pytestmark = pytest.mark.plain
 
-FEW = range(few(16))
+FEW = range(16)
 VARIANTS = (
     {"interval": 5},
     {"interval": 3, "learner": "ips", "seed": 3},

@@ -18,7 +18,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import package_nodes
 from procure.packages.costs import Costs, cost_notes, costs_side_by_side, energy_of_schedule, total_costs
-from procure.packages.energy import HOURS, Curve, busy_by_hour, watts_by_hour, week_hours
+from procure.packages.energy import HOURS, Curve, busy_by_hour, read_carbon, watts_by_hour, week_hours
 from procure.packages.quotes import check_quotes
 from procure.recommender.recommender import recommend
 from procure.reports.bill import totals, write_bill
@@ -314,3 +314,18 @@ def test_a_study_shows_carbon_beside_the_energy(tmp_path: Path) -> None:
     path.write_text(text.replace("DE", "ES"), encoding="utf-8")
     checked = CliRunner().invoke(app, ["study", "check", str(path)])
     assert checked.exit_code == 1 and "has no country 'ES', which costs.country names" in str(checked.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("country,hour,carbon_g_per_kwh\nSE,24,10\n", "row 1, column hour: '24' is too large"),
+        ("country,carbon_g_per_kwh\nSE,x\n", "row 1, column carbon_g_per_kwh: 'x' is not a number"),
+        ("a,b\n1,2\n", "column carbon_g_per_kwh is missing"),
+    ],
+)
+def test_the_cell_that_is_wrong_is_named_whichever_columns_there_are(tmp_path, text, says):
+    path = tmp_path / "carbon.csv"
+    path.write_text(text)
+    with pytest.raises(TableError, match=says):
+        read_carbon(path, "SE")

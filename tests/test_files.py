@@ -162,8 +162,11 @@ def test_an_archive_comes_back_and_is_the_same_bytes(tmp_path):
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     with pytest.raises(ValueError, match="Python objects"):
         write_archive(tmp_path / "c.zip", Archive({}, {"a": np.array([object()])}))
-    with pytest.raises(TableError, match=f"schema is 's/1' and procure {__version__} wrote it; .* reads 's/2'"):
+    with pytest.raises(TableError, match=f"schema is 's/1'; procure {__version__} reads 's/2': train it again"):
         read_archive(tmp_path / "a.zip", "s/2")
+    write_archive(tmp_path / "d.zip", Archive({"schema": "s/1", "written_by": "9.9"}, {}))
+    with pytest.raises(TableError, match=r"procure 9\.9 wrote it; .*: use the version that wrote it, or"):
+        read_archive(tmp_path / "d.zip", "s/2")
 
 
 def test_a_damaged_archive_is_one_error(tmp_path):

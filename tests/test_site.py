@@ -373,3 +373,26 @@ def test_a_sweep_judges_packages_under_the_rules(tmp_path):
     assert found["status"].tolist() == ["ok"], found["reason"].tolist()
     assert found["mean_wait_time"].iloc[0] == pytest.approx(alone.metrics["mean_wait_time"])
     assert not alone.schedule["node_ids"].str.contains("Login").any()
+
+
+def test_qos_that_end_each_other_and_are_requeued_are_refused(tmp_path):
+    """Two jobs that run long would end each other for ever; where one of them is cancelled instead, they do not."""
+    nodes = pd.DataFrame({"node_id": ["n1"], "cpus": 4, "mem_mb": 100})
+    jobs = pd.DataFrame(
+        {
+            "job_id": ["1", "2"], "submit_time": [0, 41], "run_time": 400, "requested_time": 600, "n_nodes": 1,
+            "cpus_per_node": 4, "mem_mb_per_node": 0, "qos": ["a", "b"],
+        }
+    )  # fmt: skip
+    partitions = (Partition(name="p", nodes="ALL", default=True),)
+    preemption = Preemption(type="qos", mode="requeue")
+    for last, refused in (("requeue", True), ("cancel", False)):
+        qos = (Qos(name="a", preempt=("b",)), Qos(name="b", preempt=("a",), preempt_mode=last))
+        folder = tmp_path / last
+        write_site(Site(partitions=partitions, qos=qos, preemption=preemption), nodes, folder)
+        if refused:
+            with pytest.raises(TableError, match=r"QOS a, b end each other .* for ever"):
+                simulate(jobs, nodes, "slurm", parameters={"site": str(folder)})
+        else:
+            schedule = simulate(jobs, nodes, "slurm", parameters={"site": str(folder)}).schedule
+            assert schedule["end_time"].notna().any()

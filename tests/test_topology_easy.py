@@ -193,7 +193,7 @@ def test_contention_does_all_the_work(policy):
     slowdown, exponent = (float(part.split("=")[1]) for part in policy.split(":")[1].split(","))
     rng = np.random.default_rng(31)
     slowed = 0
-    for _ in range(few(10)):
+    for _ in range(10):
         jobs, nodes = random_case(rng)
         tree = FatTree.from_nodes(nodes)
         schedule = simulate(jobs, nodes, policy, kill_at_limit=False).schedule

@@ -224,12 +224,16 @@ def _one_node(jobs: pd.DataFrame, nodes: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def _check_fit(
-    jobs: pd.DataFrame, table: pd.DataFrame, first: np.ndarray, number: np.ndarray, per_node: np.ndarray
+    jobs: pd.DataFrame, placed: tuple[pd.DataFrame, np.ndarray, np.ndarray], per_node: np.ndarray, whole: np.ndarray
 ) -> None:
-    """Refuse nodes that do not hold what ran on them; ``per_node`` int64[n_jobs] are the CPUs that each had."""
+    """Refuse nodes that do not hold what ran on them.
+
+    ``per_node`` int64[n_jobs] are the CPUs that each job had of each node; ``whole`` bool[n_jobs]: it had all of them.
+    """
+    table, first, number = placed
     job = np.repeat(np.arange(len(jobs)), np.diff(first))[number >= 0]
     number = number[number >= 0]
-    asked = per_node[job]
+    asked = np.where(whole[job], table["cpus"].to_numpy(np.int64)[number], per_node[job])
     lasted = (jobs["end_time"] > jobs["start_time"]).to_numpy()[job]
     small = lasted & (asked > table["cpus"].to_numpy(np.int64)[number])
     if small.mean() > OVERBOOKED:
@@ -438,12 +442,13 @@ def _held(
         had = np.bincount(job, size, minlength=n).astype(np.int64)
         named = np.bincount(job, number >= 0, minlength=n) == sizes
         # CPUs of each are the mean over a job's nodes, rounded up.
-        whole = said_whole(jobs, site) | (named & (held > asked) & (held * sizes >= had) & (had > 0))
+        said = held_cpus(jobs)
+        whole = said_whole(jobs, site) | (named & (said > asked) & (said * sizes >= had) & (had > 0))
         held = np.where(whole & named & (sizes > 0), np.maximum(had // np.maximum(sizes, 1), asked), held)
     try:
-        _check_fit(jobs, table, first, number, held * scale)
+        _check_fit(jobs, placed, held * scale, whole & (held > asked))
     except TableError:
-        _check_fit(jobs, table, first, number, asked * scale)
+        _check_fit(jobs, placed, asked * scale, np.zeros(n, bool))
         if not (held > asked).any():
             raise
         return asked, np.zeros(n, bool), ("the nodes do not hold what jobs held, so what they asked for is taken",)

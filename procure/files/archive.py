@@ -82,10 +82,11 @@ def read_archive(path: str | Path, schema: str, hint: str = "") -> Archive:
             written = file.read("head.json")
             head = json.loads(written)
             if head.get("schema") != schema:
-                writer = f" and procure {head[_WRITER]} wrote it" if _WRITER in head else ""
+                other = head.get(_WRITER, __version__) != __version__
+                writer = f" and procure {head[_WRITER]} wrote it" if other else ""
                 raise TableError(
                     f"{path}: the model's schema is {head.get('schema')!r}{writer}; procure {__version__} reads "
-                    f"{schema!r}: {'use the version that wrote it, or ' if writer else ''}train it again"
+                    f"{schema!r}: {'use the version that wrote it, or ' if other else ''}train it again"
                 )
             parts = {name: file.read(name) for name in file.namelist() if name != "head.json"}
             head.pop("content_sha256", None)

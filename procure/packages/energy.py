@@ -80,7 +80,9 @@ def read_carbon(path: Path, country: str | None) -> np.ndarray:
     """
     try:
         table = read(path, CARBON_BY_HOUR)
-    except TableError:
+    except CellError:
+        raise
+    except TableError:  # it has no hours
         table = read(path, CARBON_BY_COUNTRY)
         if "country" not in table:
             raise

@@ -182,7 +182,11 @@ def read_quote_file(path: str | Path, reading: OfferReading | None = None) -> Qu
     path, reading = existing_file(path), reading or OfferReading()
     if not path.is_file() or path.stat().st_size > _MOST_BYTES_KEPT:
         return _read(path, reading)
-    found = _read_once(path, hashlib.blake2b(path.read_bytes()).digest(), reading.model_dump_json())
+    try:
+        content = path.read_bytes()
+    except OSError:  # the reader says what is wrong
+        return _read(path, reading)
+    found = _read_once(path, hashlib.blake2b(content).digest(), reading.model_dump_json())
     return replace(found, quotes=found.quotes.copy(), understood=found.understood.copy())
 
 

@@ -153,9 +153,12 @@ class WholeOrderRules(PackageRules):
     ----------
     whole
         What the budget has to hold, too.
+    servers_usd
+        What the servers may cost, whatever else the budget holds; None = what it leaves for them.
     """
 
     whole: Beside
+    servers_usd: Annotated[Money, Field(gt=0)] | None = None
 
     @property
     def beside(self) -> Beside | None:

@@ -11,7 +11,7 @@ from procure.errors import TableError
 from procure.packages.expiry import check_validity
 from procure.packages.offer import NONE, UNBOUNDED, Least, Offer
 from procure.packages.prices import PriceList, WholeOrders, price_list
-from procure.packages.rules import PackageRules
+from procure.packages.rules import PackageRules, WholeOrderRules
 from procure.text import nearest
 
 SCALES = {"budget": 100, "max_power_w": 1000, "max_rack_units": 1000}
@@ -84,6 +84,8 @@ def _prices(quotes: pd.DataFrame, rules: PackageRules) -> PriceList:
 def _limits(rules: PackageRules) -> dict[str, int]:
     budget, fixed = round(rules.budget_usd * 100), round(rules.fixed_cost_usd * 100)
     cents = budget - fixed if rules.beside is None else rules.beside.most_cents(budget, fixed)
+    if isinstance(rules, WholeOrderRules) and rules.servers_usd is not None:
+        cents = min(cents, round(rules.servers_usd * 100))
     if cents <= 0:
         raise TableError(
             f"packages: with tax and percentages nothing of budget_usd {rules.budget_usd:,.2f} is left for servers; "

@@ -72,7 +72,7 @@ def with_backtest(chosen: list[Choice], evidence: Evidence) -> list[Choice]:
 
 def _recommended(bench: Candidates, parts: np.ndarray, futures: list[pd.DataFrame], warm_up: int, runs: int) -> Choice:
     """Choose by ``rank-by-class`` over the past, its parts and the futures, in two heats."""
-    first = np.arange(min(len(bench.ids), max(2, runs // 2)))
+    first = np.arange(min(parts.shape[-1], max(2, runs // 2)))
     past = parts[..., first]
     laid_out = [bench.lay_out(one, warm_up) for one in futures]
     heats = two_heats(

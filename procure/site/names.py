@@ -302,6 +302,7 @@ class Known:
             rank = np.array([number.get(name, len(found)) for name in self.qos], np.int64)
             order = np.array([min(each.priority, _MOST_COMPARED) for each in ranks], np.int64)
             table = np.array([[b.name in a.preempt and a.name != b.name for b in ranks] for a in ranks])
+            _refuse_circle(table & (how[None, :] == REQUEUE), [each.name for each in ranks])
         part_qos = [self.site.partitions[n].qos for n in self.partition_of]
         own = [[found[q].exempt_time for q in pair if q in found] for pair in zip(part_qos, self.qos, strict=True)]
         exempt = [next((time for time in times if time is not None), rules.exempt_time) for times in own]
@@ -360,6 +361,20 @@ class Known:
             if found.users and user not in found.users and account not in found.accounts:
                 return f"reservation {reservation} does not take its user"
         return ""
+
+
+def _refuse_circle(ends: np.ndarray, names: list[str]) -> None:
+    """Refuse QOS of which each ends the next and is requeued: two long jobs would end each other for ever."""
+    reach = ends.copy()
+    for middle in range(len(ends)):
+        reach |= reach[:, [middle]] & reach[[middle], :]
+    circle = np.flatnonzero(np.diagonal(reach))
+    if circle.size:
+        found = ", ".join(names[i] for i in circle[reach[circle[0], circle] & reach[circle, circle[0]]])
+        raise TableError(
+            f"the site's QOS {found} end each other (Preempt=), and are requeued: their jobs would do so for ever; "
+            "leave one of them out"
+        )
 
 
 def _how(ranks: Sequence[Qos | Partition], usual: Mode, modes: dict[Mode, int]) -> np.ndarray:

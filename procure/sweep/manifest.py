@@ -25,7 +25,7 @@ def refuse_other_inputs(plan: Plan) -> None:
     try:
         manifest = from_json(path.read_text(encoding="utf-8"))
         before, writer = manifest["fingerprint"], manifest.get("versions", {}).get("procure", __version__)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise TableError(f"{path}: is no manifest of a sweep; move it or name another results folder") from None
     now = plan.fingerprint
     changed = [name for name in now if name in before and before[name] != now[name]]
