@@ -73,7 +73,7 @@ def test_earlier_cuts_are_weeks_before_with_three_weeks_of_log():
     assert earlier_moments(0, 3 * WEEK) == [] and earlier_moments(0, 60 * WEEK, 0) == []
 
 
-def test_one_replay_gives_what_was_known_and_what_came(study, monkeypatch):  # noqa: F811
+def test_the_past_of_a_cut_knows_no_later_job_and_what_came_is_of_all(study, monkeypatch):  # noqa: F811
     """Against a schedule of each package, looked at job by job."""
     study_ = load_study(study)
     jobs = read_past_jobs(study_, lambda text: None)
@@ -86,15 +86,18 @@ def test_one_replay_gives_what_was_known_and_what_came(study, monkeypatch):  # n
     settings = Futures(draws=2, length=2 * WEEK, years=0.0, tz="America/Chicago")
     at = AT
     found = replay_earlier(bench, before, settings, 86_400, [("a", at)])
-    assert found is not None and found.n_runs == 3 + 2 * 3 and [one.name for one in seen] == ["a"]
+    assert found is not None and found.n_runs == 3 + (1 + 2) * 3 and [one.name for one in seen] == ["a"]
     first = int(before["submit_time"].min())
     for row, counts in enumerate(bench.counts):
         nodes = package_nodes(dict(zip(plan.types, counts.tolist(), strict=True)), plan.quotes, plan.existing)
-        schedule = simulate(before, nodes, "best-fit").schedule
-        submit = before["submit_time"].to_numpy()
-        wait = schedule["start_time"].to_numpy() - submit
-        known = (submit >= first + 86_400) & (submit < at)
-        assert seen[0].past[0, 0, row] == pytest.approx(wait[known].mean())
-        assert seen[0].came[row] == pytest.approx(wait[submit >= at].mean())
+        earlier = between(before, first, at)
+        with_clock_of(before, earlier)
+        submits, waits = [], []
+        for some in (earlier, before):
+            schedule = simulate(some, nodes, "best-fit").schedule
+            submits.append(some["submit_time"].to_numpy())
+            waits.append(schedule["start_time"].to_numpy() - submits[-1])
+        assert seen[0].past[0, 0, row] == pytest.approx(waits[0][submits[0] >= first + 86_400].mean())
+        assert seen[0].came[row] == pytest.approx(waits[1][submits[1] >= at].mean())
     assert seen[0].futures.shape == (2, 5, 3)
     assert isinstance(found.ratios, pd.DataFrame)

@@ -161,8 +161,8 @@ def replay_earlier(
 ) -> Evidence | None:
     """Replay earlier cuts of the jobs before a cut, and weigh the rules by them; None where no cut can be replayed.
 
-    One replay of the jobs a package gives the past of every earlier cut and what came after it, as a replay does not
-    look ahead. At each, futures are drawn from what was before it, with the study's settings, `N_INNER_DRAWS` at most.
+    At each the jobs before it are replayed, since later ones may overtake those that still wait, and futures drawn from
+    them, with the study's settings, `N_INNER_DRAWS` at most. One replay of all jobs a package gives what came after.
 
     Parameters
     ----------
@@ -184,21 +184,20 @@ def replay_earlier(
         return None
     first, end = int(jobs["submit_time"].min()), int(jobs["submit_time"].max()) + 1
     settings = settings.model_copy(update={"draws": min(settings.draws, N_INNER_DRAWS)})
-    bounds: list[tuple[int, int]] = []
-    for _, at in named:
-        edges = [first + warm_up + (at - first - warm_up) * i // N_PARTS for i in range(N_PARTS + 1)]
-        bounds += [(first + warm_up, at), *pairwise(edges), (at, min(at + settings.length, end))]
-    waits = bench.waits_between(bench.lay_out(jobs, warm_up), rows, [(a - first, b - first) for a, b in bounds])
+    after = [(at - first, min(at + settings.length, end) - first) for _, at in named]
+    came = bench.waits_between(bench.lay_out(jobs, warm_up), rows, after)[:, 0]
     found, n_runs = [], len(rows)
-    for (name, at), mine in zip(named, np.split(waits, len(named)), strict=True):
+    for (name, at), later in zip(named, came, strict=True):
         before = between(jobs, first, at)
         with_clock_of(jobs, before)
         try:
             drawn = list(draw_futures(before, settings))
         except TableError:  # too few whole weeks
             continue
+        edges = [warm_up + (at - first - warm_up) * i // N_PARTS for i in range(N_PARTS + 1)]
+        past = bench.waits_between(bench.lay_out(before, warm_up), rows, [(warm_up, at - first), *pairwise(edges)])
         futures = np.array([bench.waits_by_class(bench.lay_out(one, warm_up), rows) for one in drawn])
-        n_runs += futures.shape[0] * len(rows)
-        if not (np.isnan(mine[:, 0]).any() or np.isnan(futures[:, 0]).any()):
-            found.append(EarlierCut(name, mine[:-1], futures, mine[-1, 0]))
+        n_runs += (1 + futures.shape[0]) * len(rows)
+        if not (np.isnan(past[:, 0]).any() or np.isnan(later).any() or np.isnan(futures[:, 0]).any()):
+            found.append(EarlierCut(name, past, futures, later))
     return weigh_rules(found, seed)._replace(n_runs=n_runs) if found else None
