@@ -72,9 +72,11 @@ class NaiveSlurm:
                 if self.rules.backfill:
                     times.append(self.last_backfill + self.rules.bf_interval)
             times.append(self.last_calc + self.site.priority.calc_period)
+            if n_submitted < self.n_jobs and not self.running and not self.any_may_start():
+                times = [jobs["submit"][n_submitted]]  # until then nothing that happens would start a job
             now = self.now = max(self.now + 1, min(times)) if n_submitted else max(0, min(times))
             idle = not self.running and n_submitted == self.n_jobs
-            if idle and not any(self.ready[job] > now or self.eligible(job) for job in self.waiting):
+            if idle and not self.any_may_start():
                 break
             self.finish_due()
             if any(t == now for t in changes):
@@ -90,6 +92,10 @@ class NaiveSlurm:
             self.schedule_if_due()
             self.finish_due()
         return self.start, self.end, self.on_nodes
+
+    def any_may_start(self) -> bool:
+        """Say whether a waiting job is eligible, or will be when its begin time comes."""
+        return any(self.ready[job] > self.now or self.eligible(job) for job in self.waiting)
 
     def finish_due(self) -> None:
         for job in [job for job in self.running if self.end[job] + self.site.latency.job_end <= self.now]:

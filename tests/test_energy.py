@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import procure
 from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import package_nodes
@@ -314,6 +315,22 @@ def test_a_study_shows_carbon_beside_the_energy(tmp_path: Path) -> None:
     path.write_text(text.replace("DE", "ES"), encoding="utf-8")
     checked = CliRunner().invoke(app, ["study", "check", str(path)])
     assert checked.exit_code == 1 and "has no country 'ES', which costs.country names" in str(checked.exception)
+
+
+@pytest.mark.parametrize(("tz", "hours"), [("Asia/Tokyo", 9.0), ("Asia/Kolkata", 5.5), ("Australia/Adelaide", 9.5)])
+def test_the_same_week_by_the_local_clock_costs_the_same_in_every_zone(tmp_path, tz, hours):
+    """An hour begins where the local clock's does, in zones of half hours, too; reckoned and of a schedule."""
+    prices, begin = files(tmp_path, energy_prices=PRICES, carbon=CARBON), MONDAY - int(hours * 3600)
+    found = []
+    for zone, first in ((None, MONDAY), (tz, begin)):
+        costs, jobs = Costs.model_validate(prices | ({"tz": zone} if zone else {})), days(first)
+        jobs.loc[jobs["cpus_per_node"] == 320, ["n_nodes", "cpus_per_node"]] = [5, 64]
+        nodes = package_nodes({"a": 5}, QUOTES, None)
+        schedule = procure.simulate(jobs, nodes, "best-fit").schedule
+        row = of([5], costs, jobs).iloc[0]
+        taken = energy_of_schedule(schedule, nodes, QUOTES, costs, (first, first + 7 * 86_400), 5)
+        found.append([row["energy_usd"] / 5, row["carbon_t_per_year"], *list(taken.values())[1:]])
+    assert found[1] == pytest.approx(found[0])
 
 
 @pytest.mark.parametrize(

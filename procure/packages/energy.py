@@ -171,6 +171,12 @@ def week_hours(seconds: np.ndarray, tz: str | None) -> np.ndarray:
     return np.asarray(times.day_of_week * _DAY + times.hour, dtype="int64")
 
 
+def _past_hour(second: int, tz: str | None) -> int:
+    """Return by how many s the clock of a zone is past a whole hour where UTC's is at one: India's by 1,800."""
+    at = pd.Timestamp(second, unit="s", tz="UTC")
+    return 0 if tz is None else int(at.tz_convert(zoneinfo.ZoneInfo(tz)).utcoffset().total_seconds()) % _HOUR
+
+
 def busy_by_hour(cpus: np.ndarray, jobs: pd.DataFrame, tz: str | None = None) -> np.ndarray:
     """Return which share of systems is busy in each hour of the week, without a simulation, float64[n_systems, 168].
 
@@ -188,11 +194,12 @@ def busy_by_hour(cpus: np.ndarray, jobs: pd.DataFrame, tz: str | None = None) ->
     tz
         The zone of the local clock; None, or of a log with a clock of its own: times as they stand.
     """
-    begin, asked = _demand(jobs)
+    tz = None if clock_of(jobs) == "log" else tz
+    begin, asked = _demand(jobs, _past_hour(int(jobs["submit_time"].min()), tz))
     total = asked.sum()
     capacity = np.asarray(cpus, dtype="float64") * _HOUR
     mean = np.minimum(1.0, total / (len(asked) * capacity))
-    labels = week_hours(begin + _HOUR // 2 + _HOUR * np.arange(len(asked)), None if clock_of(jobs) == "log" else tz)
+    labels = week_hours(begin + _HOUR // 2 + _HOUR * np.arange(len(asked)), tz)
     busy, n = np.zeros((len(capacity), HOURS)), np.zeros(HOURS)
     left = np.zeros(len(capacity))
     for second in (False, True):  # the first round finds what is left from the end
@@ -206,12 +213,12 @@ def busy_by_hour(cpus: np.ndarray, jobs: pd.DataFrame, tz: str | None = None) ->
     return _with_mean(_filled(busy, n), mean)
 
 
-def _demand(jobs: pd.DataFrame) -> tuple[int, np.ndarray]:
+def _demand(jobs: pd.DataFrame, past_hour: int) -> tuple[int, np.ndarray]:
     """Return the first moment, and the CPU-seconds asked for in each hour from there, float64[n_hours]."""
     submit = jobs["submit_time"].to_numpy(dtype="int64")
     run = jobs["run_time"].to_numpy(dtype="int64")
     cpus = (jobs["n_nodes"] * jobs["cpus_per_node"]).to_numpy(dtype="float64")
-    begin = int(submit.min()) // _HOUR * _HOUR
+    begin = (int(submit.min()) + past_hour) // _HOUR * _HOUR - past_hour
     span = int(np.ptp(submit)) or max(1, int(run.max(initial=0)))
     n_hours = -(-span // _HOUR)
     times = np.concatenate([submit, submit + run]) - begin
@@ -310,11 +317,14 @@ def watts_by_hour(
     order = np.argsort(time, kind="stable")
     times = np.concatenate([[min([window[0], *time[order][:1]])], time[order]])
     power = idle + np.concatenate([[0.0], np.cumsum(step[order])])
-    edges = np.unique(np.concatenate([window, np.arange(-(-window[0] // _HOUR) * _HOUR, window[1], _HOUR)]))
+    tz = None if clock_of(schedule) == "log" else tz
+    past_hour = _past_hour(window[0], tz)
+    first = -(-(window[0] + past_hour) // _HOUR) * _HOUR - past_hour
+    edges = np.unique(np.concatenate([window, np.arange(first, window[1], _HOUR)]))
     so_far = np.concatenate([[0.0], np.cumsum(power[:-1] * np.diff(times))])
     beyond = np.maximum(edges - times[-1], 0) * power[-1]
     joules = np.diff(np.interp(edges, times, so_far) + beyond)
-    label = week_hours((edges[:-1] + edges[1:]) // 2, None if clock_of(schedule) == "log" else tz)
+    label = week_hours((edges[:-1] + edges[1:]) // 2, tz)
     sums, seconds = np.zeros((1, HOURS)), np.zeros(HOURS)
     np.add.at(sums[0], label, joules)
     np.add.at(seconds, label, np.diff(edges).astype("float64"))
