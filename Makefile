@@ -8,7 +8,7 @@ FARM_OPTIONS ?=
 COVERAGE ?=
 OLDEST ?= .venv-oldest
 # The tests of a file share fixtures that take long to make, so a file stays in one process.
-PARALLEL = -n 2 --dist loadfile
+PARALLEL = -n 2 --dist worksteal
 # What these files prove of small cases holds of the source: by default they run as plain Python, in test-slow compiled.
 PLAIN  := $(shell grep -ls '^pytestmark = pytest.mark.plain' tests/*.py tests/*/*.py)
 MEASURE = $(if $(COVERAGE),--cov=procure)

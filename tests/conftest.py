@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
 # A busy machine is no failure: no test is timed.
-settings.register_profile("procure", deadline=None)
+settings.register_profile("procure", deadline=None, max_examples=40)
 settings.load_profile("procure")
 
 

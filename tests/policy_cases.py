@@ -10,8 +10,8 @@ from procure.policies import catalog
 
 
 def few(n: int) -> int:
-    """Return a third of ``n`` random cases in plain Python, where each takes long; all compiled (`make test-slow`)."""
-    return max(2, n // 3) if numba.config.DISABLE_JIT else n
+    """Return a fifth of ``n`` random cases in plain Python, where each takes long; all compiled (`make test-slow`)."""
+    return max(2, n // 5) if numba.config.DISABLE_JIT else n
 
 
 def job_table(**columns) -> pd.DataFrame:

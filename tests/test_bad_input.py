@@ -131,7 +131,7 @@ def mutated(text: str, rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
-@pytest.mark.parametrize("n", [40, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [12, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", READERS)
 def test_a_mutated_file_is_a_table_or_one_error_of_bounded_length(name, n, tmp_path):
     """Mutations of each kind of input end in a result or in one `TableError` of less than 1,000 characters."""

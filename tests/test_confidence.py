@@ -180,6 +180,7 @@ def test_packages_that_leave_other_jobs_out_are_not_compared():
 SURENESS = ("rank_low", "rank_high", "share_first", "chance_top", "alike")
 
 
+@pytest.mark.slow
 def test_without_resamples_nothing_is_said_of_how_simulated_packages_are_ordered():
     """One simulation has no range: null in JSON, no columns in the table, a sentence that says so."""
     words = ["recommend", str(swept()), "-k", "5", "--redraws", "0"]
@@ -276,6 +277,7 @@ def test_the_share_of_truths_that_ranges_hold_is_told():
     assert coverage_notes(case, None) == []
 
 
+@pytest.mark.slow
 def test_days_left_out_are_told_only_where_there_are_several():
     """Each of five days against the other four: a line with both shares; one day has nothing to say."""
     (line,) = day_notes(load_results(swept(5)))

@@ -179,6 +179,7 @@ when = "year"
 """
 
 
+@pytest.mark.slow
 def test_every_line_stands_on_the_bill(tmp_path: Path) -> None:
     """Fixed lines reduce the budget for nodes; the bill, as spreadsheet and table, adds up to the whole order."""
     from openpyxl import load_workbook

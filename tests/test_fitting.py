@@ -190,6 +190,7 @@ def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
         assert not together.any()
 
 
+@pytest.mark.slow
 def test_a_replay_lets_jobs_take_what_they_held(tmp_path):
     """Jobs of one CPU that the log shows to have had nodes of four whole run alone there; EASY does not see it."""
     jobs = log_of(60, span=3000)

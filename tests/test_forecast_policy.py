@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from naive_forecast import HeldNodes, HeldPool
-from policy_cases import as_dicts, found, job_table, node_table, pool_case, shared_case
+from policy_cases import as_dicts, few, found, job_table, node_table, pool_case, shared_case
 
 from procure.errors import TableError
 from procure.forecast.policies import Forecast
@@ -31,7 +31,7 @@ def starts(jobs, nodes, policy):
 @pytest.mark.parametrize("case", [pool_case, shared_case])
 def test_without_forecasts_it_is_easy(case):
     """Where nothing is expected, jobs start when and where they do under EASY."""
-    for seed in range(12):
+    for seed in range(few(12)):
         jobs, nodes = case(np.random.default_rng(seed))
         ours, easy = (simulate(jobs, nodes, name).schedule for name in ("forecast:confidence=hazard", "easy"))
         pd.testing.assert_frame_equal(ours, easy)

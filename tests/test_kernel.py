@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from naive_policies import Sim
 from naive_scheduler import Scheduler, by_margin, everybody, first, last, one_each, schedule
-from policy_cases import crowded_case, found, job_table, pool_case, shared_case
+from policy_cases import crowded_case, few, found, job_table, pool_case, shared_case
 
 import procure.kernel
 from procure import run as procure_run
@@ -87,13 +87,13 @@ def drawn(seed, orders, picks, holds):
 
 def test_composed_scheduler_equals_its_slow_twin():
     """Random combinations of plan, orders, place and depth start every job when and where the twin does."""
-    for seed in range(60):
+    for seed in range(few(60)):
         compare(*drawn(seed, ["fcfs", "lcfs", "sjf", "smallest", "wfp3"], ["first", "best", "worst"], [False]))
 
 
 def test_seams_of_another_package_equal_their_slow_twin(theirs):
     """So do combinations with an order, a hold-back and a place that another package offers by entry points."""
-    for seed in range(15):
+    for seed in range(few(15)):
         compare("easy", "widest", "last-rows", True, "fcfs", 0, seed)
 
 

@@ -205,6 +205,7 @@ def test_workloads_together_weigh_by_their_jobs():
     assert both.left_out.tolist() == [0, 0, 10] and both.n_jobs == 12
 
 
+@pytest.mark.slow
 def test_what_was_learnt_is_kept_until_something_changes(tmp_path, monkeypatch):
     """A second call reads; another seed, or one changed wait, learns anew; a damaged file is no obstacle."""
     packages = make_packages(60)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from policy_cases import job_table, node_table
+from policy_cases import few, job_table, node_table
 
 from procure import run as procure_run
 from procure.policies import Parameters
@@ -16,7 +16,7 @@ from procure.simulator.state import FAR, PACE_MOST, PACE_ONE, WAIT, waiting
 
 pytestmark = pytest.mark.plain
 
-N_FEW, N_MANY = 60, 1000
+N_FEW, N_MANY = few(60), 1000
 PACES = (0, 0, PACE_ONE // 3, PACE_ONE // 2, PACE_ONE, PACE_ONE * 7 // 5, 3 * PACE_ONE, 1, 250_001)
 
 

@@ -94,6 +94,7 @@ def test_people_read_hours_and_programs_seconds(procure):
     assert duration(document[0]["mean_wait_time"]) in table
 
 
+@pytest.mark.slow
 def test_evaluate_prints_what_decides_first(procure):
     """First how good the first packages are, beside naive choices; no list longer than the packages judged."""
     said = procure("evaluate", swept())[1]

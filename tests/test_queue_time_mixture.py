@@ -131,6 +131,7 @@ def test_one_question_is_answered_as_the_pass_would(seed: int) -> None:
     np.testing.assert_allclose(mixed.roll(later, raw[:1], TOP, 45_000.0).curve, asked, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), at=st.integers(20, 140))
 def test_what_is_stated_uses_nothing_that_comes_later(seed: int, at: int) -> None:

@@ -322,6 +322,7 @@ def test_update_continues_and_refuses_old_rows(jobs: pd.DataFrame) -> None:
         update(later, jobs.iloc[:500])
 
 
+@pytest.mark.slow
 def test_growth_is_of_the_waits_that_the_boosters_learnt_from(jobs: pd.DataFrame) -> None:
     """They learn from the last `max_rows` at most; a job counts once its start is known, then or by a later log."""
     waiting = jobs.copy()

@@ -112,6 +112,7 @@ def test_a_sentence_reconciles_where_forecast_and_waits_are_apart(median, waited
         assert ("Fewer" in found[0]) == (ratio > 1) == (ahead < then) == ("shorter" in found[0])
 
 
+@pytest.mark.slow
 def test_what_happened_to_those_before_is_counted_from_the_log(site) -> None:  # type: ignore[no-untyped-def]
     """Jobs that were ahead of the last starts, and those ahead now that ask for more, are the job table's."""
     asked = Request(16, 7000, user="alice", partition="batch")

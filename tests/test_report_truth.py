@@ -60,6 +60,7 @@ def test_a_head_of_which_no_rank_is_known_has_no_chart():
     assert "<svg" in confidence.section(table, [], "nothing", 0)
 
 
+@pytest.mark.slow
 def test_page_one_speaks_of_all_workloads_as_the_list_does(done: Recommendation):
     """The mean wait that the purchase brings is that of the list's first row, not that of the worst workload."""
     against = compared(done)

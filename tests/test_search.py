@@ -415,6 +415,7 @@ def test_recommend_uses_what_a_search_has_simulated(tmp_path: Path) -> None:
     assert best <= before.ranking.loc[before.ranking["simulated"], "mean_wait_time"].min()
 
 
+@pytest.mark.slow
 def test_explain_and_what_if_work_after_a_search_alone(tmp_path: Path) -> None:
     """A package that recommend names can be asked about, though the study was never swept."""
     path = make_study(tmp_path)

@@ -32,6 +32,7 @@ def test_the_best_package_under_a_bound_is_found():
     assert load_plan(load_study(path)).fingerprint == done.results.plan.fingerprint  # the sweep is still its own
 
 
+@pytest.mark.slow
 def test_a_bound_of_a_cent_less_leaves_that_package_out():
     path = small_study.swept()
     at = recommend(path, k=1, resamples=0, verify=False, constraints="price_usd<=$60,000").ranking["price_usd"]

@@ -32,6 +32,7 @@ def with_(done, waits, share, alike=(True, True, True)):
     return replace(done, package_values=kept, confidence=replace(done.confidence, table=table))
 
 
+@pytest.mark.slow
 def test_rank_two_is_named_where_it_is_best_more_often_and_no_further_behind_at_worst(listed):
     """By hand: rank 2 is 25 % behind at worst, rank 1 100 %; the best of each day is that of all packages."""
     best = np.nan_to_num(listed.package_values.best)

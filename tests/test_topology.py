@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from naive_topology import check_conditions, isolated_can, tiers_can
-from policy_cases import node_table
+from policy_cases import few, node_table
 
 from procure.errors import ArgumentError, TableError
 from procure.topology.any_nodes import allocate_any
@@ -204,7 +204,7 @@ def random_tree(rng, tapered=False):
 def test_giving_back_undoes_taking(kind, tapered):
     """Whatever is taken and given back, in any order, the tree is what it was; nothing is held twice."""
     rng = np.random.default_rng(5)
-    for _ in range(40):
+    for _ in range(few(40)):
         tree = Tree(kind, random_tree(rng, tapered))
         size = tree.fabric.idle.size
         empty = tree.snapshot()

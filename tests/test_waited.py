@@ -110,6 +110,7 @@ def test_holds_stay_in_both_replays(held):
     assert hours.held >= 0.5 * len(log) * 0.9  # half an hour each
 
 
+@pytest.mark.slow
 def test_a_replay_of_its_own_policy_is_a_forecast_and_one_with_holds_is_none(tmp_path, held):
     log, nodes = logged()
     free = fidelity_of(load_results(study_of(tmp_path, log, nodes), None, None)).fidelity
@@ -156,6 +157,7 @@ def test_what_is_missing_is_one_line(tmp_path, lacks, says):
     assert done.waited.cut is None and done.waited.to_dict()["account"]["missing"] == lines[0]
 
 
+@pytest.mark.slow
 def test_nodes_that_the_log_names_do_where_the_study_names_none(tmp_path):
     log, _ = logged()
     done = procure.recommend(study_of(tmp_path, log, None), k=1)
@@ -201,6 +203,7 @@ def test_the_commands_print_it(held):
     assert shown[0]["fidelity"]["sentence"] in " ".join(told.split())
 
 
+@pytest.mark.slow
 def test_the_first_page_says_it(held):
     page = procure.report(held, k=2)
     brief = page.recommendation.waited.cut.brief
@@ -222,6 +225,7 @@ def test_what_is_wanted_is_named():
     assert cut(0, 0, Hours(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)).sentence.endswith("there is no waiting to cut")
 
 
+@pytest.mark.slow
 def test_rules_of_a_site_hold_by_themselves(tmp_path):
     """Under a policy that knows the site, no hold of the log is imposed, and EASY is the bound."""
     log, nodes = logged(pause=1800)
