@@ -117,50 +117,53 @@ def _pick_runs(own, job, n_usable, n, n_chosen, free):
 @part
 def _pick_leaves(own, n_usable, n, n_chosen):
     """Take the leaf switch that holds the job with the fewest nodes left, else the fullest first; light nodes first."""
-    usable, nodes, done = own.work.usable, own.nodes, own.work.run_done
+    usable, nodes, leaf_of = own.work.usable, own.nodes, own.tables.leaf_of
+    done, sizes = own.work.run_done, own.work.run_first
+    for leaf in range(own.rules.tree):
+        sizes[leaf] = 0
     for i in range(n_usable):
         done[i] = 0
+        sizes[leaf_of[usable[i]]] += 1
     taken = 0
     while taken < n:
-        need, best_leaf, best_size = n - taken, -2, 0
-        for i in range(n_usable):
-            if done[i]:
-                continue
-            leaf, size = nodes.leaf[usable[i]], 0
-            seen = False
-            for j in range(n_usable):
-                if not done[j] and nodes.leaf[usable[j]] == leaf:
-                    size += 1
-                    seen = seen or j < i
-            if not seen and (
-                best_leaf == -2
-                or _better(0, size >= need, size, 0, best_size >= need, best_size)
-                or (size == best_size and leaf < best_leaf)
-            ):
-                best_leaf, best_size = leaf, size
-        for _ in range(min(need, best_size)):
+        need, best = n - taken, -1
+        for leaf in range(own.rules.tree):
+            size = sizes[leaf]
+            if size > 0 and (best < 0 or _better(0, size >= need, size, 0, sizes[best] >= need, sizes[best])):
+                best = leaf
+        for _ in range(min(need, sizes[best])):
             light = -1
             for i in range(n_usable):
-                if done[i] or nodes.leaf[usable[i]] != best_leaf:
+                if done[i] or leaf_of[usable[i]] != best:
                     continue
                 if light < 0 or nodes.weight[usable[i]] < nodes.weight[usable[light]]:
                     light = i
             done[light] = 1
             _take(own, usable[light], n_chosen + taken)
             taken += 1
-        for i in range(n_usable):
-            if nodes.leaf[usable[i]] == best_leaf:
-                done[i] = 1
+        sizes[best] = 0
 
 
 @part
-def _in_order(chosen, n):
+def in_order(chosen, n):
+    """Sort the first nodes of a choice."""
     for i in range(1, n):
         node, j = chosen[i], i
         while j > 0 and chosen[j - 1] > node:
             chosen[j] = chosen[j - 1]
             j -= 1
         chosen[j] = node
+
+
+@part
+def pick(own, job, n_usable, n, n_chosen, free):
+    """Take so many of the nodes in ``usable``, by the site's rule; they then stand in ``chosen`` behind others."""
+    if own.jobs.lln[job]:
+        _pick_least_loaded(own, n_usable, n, n_chosen, free)
+    elif own.rules.tree:
+        _pick_leaves(own, n_usable, n, n_chosen)
+    else:
+        _pick_runs(own, job, n_usable, n, n_chosen, free)
 
 
 @part
@@ -194,14 +197,9 @@ def choose(own, job, closed, free, n_on):
             if count < 0:
                 continue
             return 0
-        if jobs.lln[job]:
-            _pick_least_loaded(own, n_usable, n, n_chosen, free)
-        elif own.rules.tree:
-            _pick_leaves(own, n_usable, n, n_chosen)
-        else:
-            _pick_runs(own, job, n_usable, n, n_chosen, free)
+        pick(own, job, n_usable, n, n_chosen, free)
         n_chosen += n
         if count < 0:
             break
-    _in_order(work.chosen, n_chosen)
+    in_order(work.chosen, n_chosen)
     return n_chosen

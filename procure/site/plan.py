@@ -6,12 +6,14 @@ from procure.simulator.kernel import part
 from procure.site.order import eligible, held, sort_queue
 from procure.site.place import choose, holds, taken
 from procure.site.preempt import STAYS, look_ahead, preempt, preemptors_first, take_prey_away
+from procure.site.room import GROUPED, join, next_open, when_room
 from procure.site.work import (
     BY_PREEMPTION,
     LAST_BACKFILL,
     N_QUEUE,
     N_RUNNING,
     N_STARTS,
+    N_VICTIMS,
     NOW,
     PASS,
     SORTED,
@@ -20,8 +22,6 @@ from procure.site.work import (
 
 NEVER_SO_MANY = 1 << 32
 """More jobs than start at one moment."""
-GROUPED = 30
-"""s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
 
 
 @part
@@ -38,22 +38,25 @@ def begin(own, job, n):
         for what in range(3):
             work.free[what, node] -= taken(own, job, node, what)
         work.n_on[node] += 1
+        join(own, first + i, node)
     for i in range(limits.first[job], limits.first[job + 1]):
         row, amount = limits.row[i], limits.amount[i]
         work.used[0, row] += amount
         work.used[1, row] += amount * (now + jobs.limit[job])
     if jobs.array[job] >= 0:
         work.array_running[jobs.array[job]] += 1
+    work.n_of_rank[jobs.rank[job]] += 1
     n_running, end = work.now[N_RUNNING], now + jobs.limit[job]
     place = n_running
     while place > 0:
-        other = work.running[place - 1]
-        ends = work.begun[other] + jobs.limit[other]
+        other, ends = work.running[place - 1], work.run_end[place - 1]
         if ends < end or (ends == end and other < job):
             break
-        work.running[place] = other
+        work.running[place], work.run_end[place] = other, ends
+        work.run_node[place] = work.run_node[place - 1]
         place -= 1
-    work.running[place] = job
+    work.running[place], work.run_end[place] = job, end
+    work.run_node[place] = work.on[first] if n == 1 else -1
     work.by_start[n_running] = job
     work.now[N_RUNNING] = n_running + 1
     work.starts[work.now[N_STARTS]] = job
@@ -215,87 +218,27 @@ def _next_opening(own, job, at, end):
 
 
 @part
-def _on_open_node(own, job, closed):
-    first = own.node_first[job]
-    for i in range(own.jobs.n_nodes[job]):
-        node = own.work.on[first + i]
-        if not closed[node // WORD] >> (node % WORD) & 1:
-            return True
-    return False
-
-
-@part
-def _next_open(own, i, closed):
-    """Return the place of the next running job that holds an open node."""
-    work, n = own.work, own.work.now[N_RUNNING]
-    while i < n:
-        node = work.run_node[i]
-        if node >= 0:
-            if not closed[node // WORD] >> (node % WORD) & 1:
-                break
-        elif _on_open_node(own, work.running[i], closed):
-            break
-        i += 1
-    return i
-
-
-@part
 def _next_staying(own, i, closed):
     """Return the place of the next running job that holds an open node and is not taken away already."""
-    i = _next_open(own, i, closed)
+    i = next_open(own, i, closed)
     if own.rules.preempts:
         while i < own.work.now[N_RUNNING] and own.work.away[own.work.running[i]] != STAYS:
-            i = _next_open(own, i + 1, closed)
+            i = next_open(own, i + 1, closed)
     return i
 
 
 @part
-def _fewer(own, job, sets, closed):
+def _fewer(own, job, closed):
     """Say whether a job's shape has fewer open nodes in its set than the job needs."""
     shape, wanted = own.tables.shape[job], own.jobs.n_nodes[job]
     for word in range(closed.size):
-        bits = sets[shape, word] & ~closed[word]
+        bits = own.tables.holding[shape, word] & ~closed[word]
         while bits:
             bits &= bits - 1
             wanted -= 1
             if wanted == 0:
                 return False
     return True
-
-
-@part
-def _see_room(own, job):
-    """List the nodes with room for a job's shape now; within a pass this changes only when a job starts."""
-    work, holding, shape = own.work, own.tables.holding, own.tables.shape[job]
-    stamp = work.now[PASS] * NEVER_SO_MANY + work.now[N_STARTS]
-    if work.room_at[shape] == stamp:
-        return
-    work.room_at[shape] = stamp
-    for word in range(holding.shape[1]):
-        bits, node, found = holding[shape, word], word * WORD, 0
-        while bits:
-            if bits & 1 and holds(own, job, node, work.free, work.n_on):
-                found |= 1 << (node % WORD)
-            bits >>= 1
-            node += 1
-        work.has_room[shape, word] = found
-
-
-@part
-def _see_running(own):
-    """List what the running jobs hold, side by side; within a pass this changes only when a job starts."""
-    work = own.work
-    stamp = work.now[PASS] * NEVER_SO_MANY + work.now[N_STARTS]
-    if work.run_at[0] == stamp:
-        return
-    work.run_at[0] = stamp
-    for i in range(work.now[N_RUNNING]):
-        job = work.running[i]
-        node = work.on[own.node_first[job]]
-        work.run_end[i] = work.begun[job] + own.jobs.limit[job]
-        work.run_node[i] = node if own.jobs.n_nodes[job] == 1 else -1
-        for what in range(3):
-            work.run_take[i, what] = taken(own, job, node, what)
 
 
 @part
@@ -315,6 +258,17 @@ def _release(own, job, last, closed):
 
 
 @part
+def _others_leave(own, job):
+    """Say whether jobs are being ended at this moment, or a waiting one may end some."""
+    if own.work.now[N_VICTIMS] > 0:
+        return True
+    for rank in range(own.work.n_of_rank.size):
+        if own.work.n_of_rank[rank] > 0 and own.jobs.preempts[own.jobs.rank[job], rank]:
+            return True
+    return False
+
+
+@part
 def _when_running_leave(own, job, closed, only_now):
     """Find nodes now, or after running jobs have left at their limits, taken away in growing groups.
 
@@ -328,13 +282,11 @@ def _when_running_leave(own, job, closed, only_now):
     plain, holding = own.tables.plain[own.tables.shape[job]], own.tables.holding[own.tables.shape[job]]
     n, n_prey = 0, 0
     work.now[BY_PREEMPTION] = 0
-    if plain:
-        _see_room(own, job)
-    if not plain or not _fewer(own, job, work.has_room, closed):
-        n = choose(own, job, closed, work.free, work.n_on)
-    if n > 0 or (only_now and not own.rules.preempts) or (plain and _fewer(own, job, own.tables.holding, closed)):
+    if plain and not (own.rules.preempts and _others_leave(own, job)):
+        return when_room(own, job, closed, only_now)
+    n = choose(own, job, closed, work.free, work.n_on)
+    if n > 0 or (only_now and not own.rules.preempts) or (plain and _fewer(own, job, closed)):
         return now, n
-    _see_running(own)
     free, n_on = work.future, work.future_on
     if own.rules.preempts:
         n_prey = take_prey_away(own, job)
@@ -358,7 +310,7 @@ def _when_running_leave(own, job, closed, only_now):
                 may_fit = _release(own, job, last, closed) or may_fit
             elif not plain or holding[node // WORD] >> (node % WORD) & 1:  # others never hold the job
                 for what in range(3):
-                    free[what, node] += work.run_take[i, what]
+                    free[what, node] += taken(own, last, node, what)
                 n_on[node] -= 1
                 may_fit = may_fit or holds(own, job, node, free, n_on)
             i = _next_staying(own, i + 1, closed)
@@ -474,7 +426,10 @@ def _promise(own, start, end, n):
     low = max(_rounded(own, start), work.slice_begin[0])
     high = max(_rounded(own, end), low + own.rules.bf_resolution)
     i = 0
-    while i >= 0:
+    while i >= 0 and work.slice_begin[i] < high:
+        if work.slice_end[i] <= low:
+            i = work.slice_next[i]
+            continue
         _split(own, i, low)
         _split(own, i, high)
         if low <= work.slice_begin[i] and work.slice_end[i] <= high:

@@ -23,6 +23,7 @@ from procure.site.order import charge, decay, eligible, enqueue, fair_shares
 from procure.site.place import taken
 from procure.site.plan import backfill, main_pass
 from procure.site.preempt import ENDING, STAYS
+from procure.site.room import part_from
 from procure.site.store import read_site
 from procure.site.work import (
     ASKED,
@@ -51,18 +52,22 @@ from procure.text import counted
 
 @part
 def _remove(jobs, n, job):
+    """Take a job out of a list; returns where it stood."""
     place = 0
     while jobs[place] != job:
         place += 1
     for i in range(place, n - 1):
         jobs[i] = jobs[i + 1]
+    return place
 
 
 @part
 def _finish(own, job):
     """Free what a job held."""
     work, jobs, limits = own.work, own.jobs, own.limits
-    _remove(work.running, work.now[N_RUNNING], job)
+    place = _remove(work.running, work.now[N_RUNNING], job)
+    for i in range(place, work.now[N_RUNNING] - 1):
+        work.run_end[i], work.run_node[i] = work.run_end[i + 1], work.run_node[i + 1]
     _remove(work.by_start, work.now[N_RUNNING], job)
     work.now[N_RUNNING] -= 1
     charge(own, job, work.ended[job])
@@ -75,8 +80,10 @@ def _finish(own, job):
         for what in range(3):
             work.free[what, node] += taken(own, job, node, what)
         work.n_on[node] -= 1
+        part_from(own, k, node)
     if jobs.array[job] >= 0:
         work.array_running[jobs.array[job]] -= 1
+    work.n_of_rank[jobs.rank[job]] -= 1
     work.now[ASKED] = 1
 
 

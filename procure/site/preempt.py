@@ -160,6 +160,8 @@ def preemptors_first(own, n):
     for rank in range(n_ranks):
         work.rank_head[rank] = -1
         _next_of_rank(own, rank, n)
+    if _none_ends_another(own, n):
+        return
     for place in range(n):
         first = best = n
         for rank in range(n_ranks):
@@ -172,6 +174,15 @@ def preemptors_first(own, n):
         _next_of_rank(own, jobs.rank[queue[best]], n)
     for place in range(n):
         queue[place] = work.prey_nodes[place]
+
+
+@part
+def _none_ends_another(own, n):
+    """Say whether none of the jobs of a pass may end jobs like another of them."""
+    for rank in range(own.jobs.preempts.shape[0]):
+        if own.work.rank_head[rank] < n and not _nobody_ends(own, rank, n):
+            return False
+    return True
 
 
 @part

@@ -12,6 +12,8 @@ from procure.site.model import Site
 WORD = 32
 """Nodes per word of a set of nodes."""
 NEVER = 1 << 60
+MOST_KEPT = 1 << 22
+"""Requests times nodes of which it is kept when they get room."""
 
 
 class Rules(NamedTuple):
@@ -43,7 +45,7 @@ class Rules(NamedTuple):
     calc_period: int
     job_end: int
     clock: int
-    tree: int  # 1 = a topology of leaf switches
+    tree: int  # leaf switches; 0 = no topology, or one alone
     preempts: int  # 1 = some job may end another
     youngest_first: int
     strict_order: int
@@ -68,8 +70,6 @@ class Work(NamedTuple):
     running: np.ndarray  # int64[n_jobs], by the end of their limits
     run_node: np.ndarray  # int64[n_jobs], node of each of `running`; −1 = several
     run_end: np.ndarray  # int64[n_jobs], s, when the limit of each of `running` ends
-    run_take: np.ndarray  # int64[n_jobs, 3], CPUs, MB and GPUs that each of `running` takes of its one node
-    run_at: np.ndarray  # int64[1], pass and starts at which these were so
     by_start: np.ndarray  # int64[n_jobs], running jobs in the order of their starts
     starts: np.ndarray  # int64[n_jobs], jobs that are to start at this moment
     priority: np.ndarray  # int64[n_jobs]
@@ -104,14 +104,19 @@ class Work(NamedTuple):
     run_left: np.ndarray  # int64[n_nodes], CPUs left of each usable node
     chosen: np.ndarray  # int64[n_nodes]
     in_choice: np.ndarray  # int64[n_words]
-    has_room: np.ndarray  # int64[n_shapes, n_words], nodes with room for a job of the shape
-    room_at: np.ndarray  # int64[n_shapes], pass and starts at which that was so
+    first_on: np.ndarray  # int64[n_nodes], place in `on` of what leaves first of those on each node; −1 = none
+    next_on: np.ndarray  # int64[sum of n_nodes], place in `on` of what leaves next of the same node; −1 = none
+    changed: np.ndarray  # int64[n_nodes], number of the last start or end on each node
+    row_of: np.ndarray  # int64[n_rows], request of each row of `room_from`; −1 = none yet
+    room_from: np.ndarray  # int64[n_rows, n_nodes], s when each node gets room for a request as limits end
+    settled: np.ndarray  # int64[n_rows, n_nodes], `changed` of the node when that was so
     class_at: np.ndarray  # int64[n_shapes, 2], backfill: pass, and from when a job of this shape need be tried
     eligible: np.ndarray  # int64[n_jobs], s; `Requests.eligible` until a job is ended and waits again
     away: np.ndarray  # int64[n_jobs], of running jobs: `preempt.STAYS`, `GONE` or `ENDING`
     prey: np.ndarray  # int64[n_jobs], running jobs that the tested job may end, in order
     prey_nodes: np.ndarray  # int64[n_jobs], how many of their nodes the tested job would get; scratch
     rank_head: np.ndarray  # int64[n_ranks], scratch
+    n_of_rank: np.ndarray  # int64[n_ranks], running jobs
     victims: np.ndarray  # int64[n_jobs], running jobs that are to be ended at this moment
     cut_short: np.ndarray  # int64[n_jobs], 1 = ended for another, and over
     preempted_at: np.ndarray  # int64[n_jobs], s when a waiting job had others ended; −1 = not since it last ran
@@ -122,8 +127,8 @@ class Work(NamedTuple):
 
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
-    LAST_CALC, LAST_BACKFILL, PASS, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION,
-) = range(21)  # fmt: skip
+    LAST_CALC, LAST_BACKFILL, PASS, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
+) = range(22)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -134,10 +139,13 @@ class Tables(NamedTuple):
     reservation_end: np.ndarray  # int64[n_reservations + 1], s
     changes: np.ndarray  # int64[n_changes], s at which nodes close or open, in order
     shape: np.ndarray  # int64[n_jobs], jobs of one shape are alike to backfill
+    request: np.ndarray  # int64[n_jobs], number of what each job asks of a node
+    job_of: np.ndarray  # int64[sum of n_nodes], job of each place in `Work.on`
     holding: np.ndarray  # int64[n_shapes, n_words], nodes that hold a job of the shape when they are empty
     plain: np.ndarray  # int64[n_shapes], 1 = all its nodes are of one group
     power: np.ndarray  # float64[calc_period + 1], what is left of usage after so many seconds
     order: np.ndarray  # int64[n_users], users in the last order of fair share
+    leaf_of: np.ndarray  # int64[n_nodes], leaf switches in their order, from 0
 
 
 class Own(NamedTuple):
@@ -213,6 +221,10 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     ])  # fmt: skip
     _, of_shape, shape = np.unique(alike, axis=1, return_index=True, return_inverse=True)
     shape = shape.reshape(-1).astype(np.int64)
+    _, request = np.unique(np.stack([jobs.cpus, jobs.mem, jobs.gpus, jobs.whole]), axis=1, return_inverse=True)
+    request = request.reshape(-1).astype(np.int64)
+    n_kept = min(int(request.max()) + 1, max(MOST_KEPT // n_nodes, 1))
+    n_places = int(jobs.n_nodes.sum())
     holding, plain = _holding(layout, of_shape)
 
     def ints(*size: int) -> np.ndarray:
@@ -229,24 +241,28 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     tree = layout.tree
     work = Work(
         totals.copy(), totals.copy(), ints(n_nodes), ints(n_nodes), ints(n_jobs), ints(n_words), ints(n_words),
-        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs, 3), none(1),
+        ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(n_jobs),
         ints(n_jobs), ints(n_jobs), ints(n_jobs),
-        none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(int(jobs.n_nodes.sum())),
+        none(n_jobs), none(n_jobs), none(n_jobs), ints(n_jobs), ints(n_places),
         np.zeros((3, n_rows)), tree.usage.copy(), np.zeros(n_tree), np.zeros(n_tree + 1), np.ones(len(tree.path)),
         ints(n_arrays), ints(n_arrays), ints(n_partitions), ints(int(jobs.reservation.max()) + 2), ints(n_partitions),
         ints(n_partitions), ints(n_users), ints(n_tree), ints(n_users, n_partitions), ints(n_slices), ints(n_slices),
         ints(n_slices), ints(n_slices, n_words), ints(1), ints(1), ints(n_nodes), ints(n_nodes + 1), ints(n_nodes),
-        ints(n_nodes), ints(n_nodes), ints(n_words), ints(len(plain), n_words), none(len(plain)),
-        ints(len(plain), 2), jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
+        ints(n_nodes), ints(n_nodes), ints(n_words), none(n_nodes), none(n_places), ints(n_nodes),
+        none(n_kept), ints(n_kept, n_nodes), ints(n_kept, n_nodes), ints(len(plain), 2),
+        jobs.eligible.copy(), ints(n_jobs), ints(n_jobs), ints(n_jobs), ints(len(jobs.preempts)),
+        ints(len(jobs.preempts)),
         ints(n_jobs), ints(n_jobs), none(n_jobs), ints(n_jobs), ints(n_jobs), now,
     )  # fmt: skip
+    leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
     changes = np.unique(layout.closed[:, :2])
     tables = Tables(
         words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes, shape,
-        words(holding), plain, decay_table(site), np.arange(len(tree.path)),
+        request, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding), plain,
+        decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64),
     )  # fmt: skip
     return Own(
-        rules_of(site, began, int(len(np.unique(layout.nodes.leaf)) > 1), preempts),
+        rules_of(site, began, len(leaves) if len(leaves) > 1 else 0, preempts),
         layout.nodes,
         jobs,
         layout.places,

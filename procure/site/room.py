@@ -1,0 +1,229 @@
+"""When each node gets room for a request, as its running jobs leave at their limits: kernels.
+
+Such a time depends on what runs on the node alone, not on the job that asks, the moment or what is promised. It is
+kept until a job starts or ends there, so that backfill looks it up where Slurm takes running jobs away one after the
+other. The slow twin, `NaiveSlurm.when_running_leave`, does as Slurm does.
+"""
+
+from __future__ import annotations
+
+from procure.simulator.kernel import part
+from procure.site.place import holds, in_order, pick, taken
+from procure.site.work import N_CHANGES, N_RUNNING, NEVER, NOW, WORD
+
+AT_ONCE = -NEVER
+"""A node has room now."""
+GROUPED = 30
+"""s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
+
+
+@part
+def changed(own, node):
+    """Note that what runs on a node has changed."""
+    own.work.now[N_CHANGES] += 1
+    own.work.changed[node] = own.work.now[N_CHANGES]
+
+
+@part
+def join(own, slot, node):
+    """Put what a job holds of a node among what others hold of it, by the ends of their limits."""
+    work, of = own.work, own.tables.job_of
+    end = work.begun[of[slot]] + own.jobs.limit[of[slot]]
+    before, behind = -1, work.first_on[node]
+    while behind >= 0 and work.begun[of[behind]] + own.jobs.limit[of[behind]] < end:
+        before, behind = behind, work.next_on[behind]
+    work.next_on[slot] = behind
+    if before < 0:
+        work.first_on[node] = slot
+    else:
+        work.next_on[before] = slot
+    changed(own, node)
+
+
+@part
+def part_from(own, slot, node):
+    """Take what a job holds of a node out of what others hold of it."""
+    work = own.work
+    before, at = -1, work.first_on[node]
+    while at != slot:
+        before, at = at, work.next_on[at]
+    if before < 0:
+        work.first_on[node] = work.next_on[slot]
+    else:
+        work.next_on[before] = work.next_on[slot]
+    changed(own, node)
+
+
+@part
+def _settle(own, job, row, node):
+    """Find out when a node first holds a job, as those on it leave in order."""
+    work, slot, at = own.work, own.work.first_on[node], AT_ONCE
+    for what in range(3):
+        work.future[what, node] = work.free[what, node]
+    work.future_on[node] = work.n_on[node]
+    while not holds(own, job, node, work.future, work.future_on):
+        if slot < 0:
+            at = NEVER
+            break
+        other = own.tables.job_of[slot]
+        at = work.begun[other] + own.jobs.limit[other]
+        for what in range(3):
+            work.future[what, node] += taken(own, other, node, what)
+        work.future_on[node] -= 1
+        slot = work.next_on[slot]
+    work.room_from[row, node] = at
+    work.settled[row, node] = work.changed[node]
+
+
+@part
+def _see_request(own, job):
+    """Return the row of `Work.room_from` of a job's request; another that had the row gives it up."""
+    work, request = own.work, own.tables.request[job]
+    row = request % work.row_of.size
+    if work.row_of[row] != request:
+        work.row_of[row] = request
+        for node in range(work.changed.size):
+            work.settled[row, node] = -1
+    return row
+
+
+@part
+def _list_open(own, job, closed):
+    """List the open nodes of a job's set that get room in ``usable``, and when in ``run_left``.
+
+    Returns
+    -------
+    (int, int, int)
+        How many; how many of these have room now; when the first of the others gets it.
+    """
+    work, shape, row = own.work, own.tables.shape[job], _see_request(own, job)
+    n, n_now, soonest = 0, 0, NEVER
+    for word in range(closed.size):
+        bits, node = own.tables.holding[shape, word] & ~closed[word], word * WORD
+        while bits:
+            if bits & 1:
+                if work.settled[row, node] != work.changed[node]:
+                    _settle(own, job, row, node)
+                at = work.room_from[row, node]
+                work.usable[n], work.run_left[n] = node, at
+                n += at < NEVER
+                if at == AT_ONCE:
+                    n_now += 1
+                else:
+                    soonest = min(soonest, at)
+            bits >>= 1
+            node += 1
+    return n, n_now, soonest
+
+
+@part
+def _n_until(own, n, at):
+    """Count the listed nodes that have room by a moment."""
+    found = 0
+    for i in range(n):
+        found += own.work.run_left[i] <= at
+    return found
+
+
+@part
+def _keep_until(own, n, at):
+    """Keep of the listed nodes those that have room by a moment; returns how many."""
+    work, kept = own.work, 0
+    for i in range(n):
+        if work.run_left[i] <= at:
+            work.usable[kept] = work.usable[i]
+            kept += 1
+    return kept
+
+
+@part
+def _see_cpus(own, n, at):
+    """Set in ``future`` the CPUs of the listed nodes that are free when all limits by a moment have ended."""
+    work = own.work
+    for i in range(n):
+        node = work.usable[i]
+        cpus, slot = work.free[0, node], work.first_on[node]
+        while slot >= 0:
+            other = own.tables.job_of[slot]
+            if work.begun[other] + own.jobs.limit[other] > at:
+                break
+            cpus += taken(own, other, node, 0)
+            slot = work.next_on[slot]
+        work.future[0, node] = cpus
+
+
+@part
+def _on_open_node(own, job, closed):
+    first = own.node_first[job]
+    for i in range(own.jobs.n_nodes[job]):
+        node = own.work.on[first + i]
+        if not closed[node // WORD] >> (node % WORD) & 1:
+            return True
+    return False
+
+
+@part
+def _is_open(own, i, closed):
+    """Say whether one of the running jobs holds an open node."""
+    node = own.work.run_node[i]
+    if node < 0:
+        return _on_open_node(own, own.work.running[i], closed)
+    return not closed[node // WORD] >> (node % WORD) & 1
+
+
+@part
+def next_open(own, i, closed):
+    """Return the place of the next running job that holds an open node."""
+    while i < own.work.now[N_RUNNING] and not _is_open(own, i, closed):
+        i += 1
+    return i
+
+
+@part
+def _last_end(own, at, closed):
+    """Return the last end by a moment of a limit of a running job that holds an open node; there is one."""
+    work, low, high = own.work, 0, own.work.now[N_RUNNING]
+    while low < high:
+        middle = (low + high) // 2
+        if work.run_end[middle] <= at:
+            low = middle + 1
+        else:
+            high = middle
+    low -= 1
+    while not _is_open(own, low, closed):
+        low -= 1
+    return work.run_end[low]
+
+
+@part
+def when_room(own, job, closed, only_now):
+    """Do as `plan.when_running_leave` for a job whose nodes are all of one group, where no job may end another.
+
+    Running jobs are taken away in groups: those whose limits end within 30 s, 60 s, 120 s … of the first that holds an
+    open node. The job fits with the first group after which as many open nodes as it needs have got room.
+    """
+    work, wanted, now = own.work, own.jobs.n_nodes[job], own.work.now[NOW]
+    n, n_now, soonest = _list_open(own, job, closed)
+    if n < wanted or (only_now and n_now < wanted):
+        return now, 0
+    at = AT_ONCE
+    if n_now < wanted:
+        ends = work.run_end[next_open(own, 0, closed)]
+        window = GROUPED
+        first_end = ends + window - (ends + own.rules.began) % window
+        while soonest > first_end + window:
+            window *= 2
+        while _n_until(own, n, first_end + window) < wanted:
+            window *= 2
+        at = first_end + window
+    n = _keep_until(own, n, at)
+    if n == wanted:
+        for i in range(n):
+            work.chosen[i] = work.usable[i]
+    else:
+        for word in range(closed.size):
+            work.in_choice[word] = 0
+        _see_cpus(own, n, at)
+        pick(own, job, n, wanted, 0, work.future)
+        in_order(work.chosen, wanted)
+    return (now if at == AT_ONCE else max(_last_end(own, at, closed), now + 1)), wanted
