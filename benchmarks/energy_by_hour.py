@@ -53,7 +53,7 @@ def main() -> None:
     print("| package | busy | jobs left out | curve | MWh reckoned | simulated | US$ a year reckoned | simulated |")
     with tempfile.TemporaryDirectory() as folder:
         for curve, costs in files(Path(folder), plan.quotes).items():
-            reckoned = total_costs(packages, plan.quotes, costs, plan.workloads)
+            reckoned = total_costs(packages, plan.quotes, costs, plan.work)
             for i, row in enumerate(rows):
                 counts = plan.packages.iloc[row][plan.types].to_numpy(np.int64)
                 run, nodes = replayed(plan, counts, name, "best-fit")

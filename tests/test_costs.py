@@ -159,7 +159,7 @@ def test_a_node_without_watts_is_legal_and_noted() -> None:
 
 def test_workloads_are_weighted() -> None:
     """Busy share and jobs are means over the workloads by their weights; jobs of one moment have a rate."""
-    jobs = {"busy": workload(cpus=50), "idle": workload(n_jobs=1, cpus=5, run_time=10)}
+    jobs = {"busy": workload(cpus=5, run_time=400), "idle": workload(n_jobs=1, cpus=5, run_time=10)}
     found = total_costs(packages((1, 0)), offers(), Costs(years=1), jobs, weights={"busy": 1, "idle": 3}).iloc[0]
     assert found["busy_share"] == pytest.approx(0.25 * 1 + 0.75 * 0.5)
     served = 0.25 * 0.101 * 10 / 202 + 0.75 * 0.1
@@ -179,9 +179,11 @@ def test_settings_are_checked() -> None:
 def one_by_one(counts: tuple[int, int], rows: list[dict], costs: Costs, jobs: pd.DataFrame) -> float:
     """Reckon the total cost of one package node by node."""
     cpus = sum(n * row["cpus"] for n, row in zip(counts, rows, strict=True))
+    asked = int(jobs["cpus_per_node"].iloc[0])
+    can = sum(n * row["cpus"] for n, row in zip(counts, rows, strict=True) if row["cpus"] >= asked)
     times = jobs["submit_time"].tolist()
     work = sum(r * c for r, c in zip(jobs["run_time"], jobs["cpus_per_node"], strict=True))
-    busy = min(1.0, work / (max(times) - min(times)) / cpus)
+    busy = min(can, work / (max(times) - min(times))) / cpus
     total = costs.staff_usd_per_year * costs.years
     for n, row in zip(counts, rows, strict=True):
         for _ in range(n):

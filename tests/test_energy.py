@@ -19,7 +19,7 @@ from procure.cli.main import app
 from procure.errors import TableError
 from procure.packages import package_nodes
 from procure.packages.costs import Costs, cost_notes, costs_side_by_side, energy_of_schedule, total_costs
-from procure.packages.energy import HOURS, Curve, busy_by_hour, read_carbon, watts_by_hour, week_hours
+from procure.packages.energy import HOURS, Curve, busy_by_hour, demand_by_hour, read_carbon, watts_by_hour, week_hours
 from procure.packages.quotes import check_quotes
 from procure.recommender.recommender import recommend
 from procure.reports.bill import totals, write_bill
@@ -47,7 +47,9 @@ def job_table(rows: list[tuple[int, int, int]], clock: str | None = None) -> pd.
 def days(begin: int = MONDAY) -> pd.DataFrame:
     """Return a week in which 320 CPUs are busy from 8 to 20 each day; its first and last job take no time."""
     at_eight = [(begin + day * 86_400 + 8 * 3600, 12 * 3600, 320) for day in range(7)]
-    return job_table([(begin, 0, 1), *at_eight, (begin + 7 * 86_400, 0, 1)])
+    jobs = job_table([(begin, 0, 1), *at_eight, (begin + 7 * 86_400, 0, 1)])
+    jobs.loc[jobs["cpus_per_node"] == 320, ["n_nodes", "cpus_per_node"]] = [5, 64]
+    return jobs
 
 
 def files(folder: Path, **texts: str) -> dict[str, str]:
@@ -137,7 +139,9 @@ def test_how_busy_hours_are_against_a_slow_twin(rows: list[tuple[int, int, int]]
     """Hour by hour in fractions; the mean is that of the costs without hours, and no work is lost in a cycle."""
     busy, mean = slow_busy(n_cpus, rows)
     assert mean == 1 or sum(busy) / len(busy) == mean
-    found = busy_by_hour(np.array([n_cpus]), job_table([(MONDAY + s, run, cpus) for s, run, cpus in rows]))[0]
+    jobs = job_table([(MONDAY + s, run, cpus) for s, run, cpus in rows])
+    labels, asked = demand_by_hour(jobs, jobs[["run_time"]].to_numpy().T, np.zeros(len(jobs), dtype="int64"))
+    found = busy_by_hour(np.array([n_cpus]), labels, asked.T)[0]
     assert found.mean() == pytest.approx(float(mean)) and found.min() > -1e-9 and found.max() < 1 + 1e-9
     if mean < 1 and len(busy) % HOURS == 0:
         assert found == pytest.approx([float(one) for one in busy])
@@ -186,7 +190,7 @@ def test_a_schedule_on_paper(tmp_path: Path) -> None:
     assert energy_of_schedule(spread, nodes, QUOTES, costs, window, 2)["energy_kwh_per_year"] == pytest.approx(
         (340 + 340 + 20 + 200 + 20) * 4.38
     )
-    reckoned = of([2], costs, days().assign(cpus_per_node=[1, *[64] * 7, 1])).iloc[0]
+    reckoned = of([2], costs, days().assign(n_nodes=1)).iloc[0]
     assert reckoned["energy_kwh_per_year"] == pytest.approx((340 + 340 + 20 + 200 + 20) * 4.38)
 
 
@@ -324,7 +328,6 @@ def test_the_same_week_by_the_local_clock_costs_the_same_in_every_zone(tmp_path,
     found = []
     for zone, first in ((None, MONDAY), (tz, begin)):
         costs, jobs = Costs.model_validate(prices | ({"tz": zone} if zone else {})), days(first)
-        jobs.loc[jobs["cpus_per_node"] == 320, ["n_nodes", "cpus_per_node"]] = [5, 64]
         nodes = package_nodes({"a": 5}, QUOTES, None)
         schedule = procure.simulate(jobs, nodes, "best-fit").schedule
         row = of([5], costs, jobs).iloc[0]

@@ -16,19 +16,18 @@ from procure.packages.beside import Beside
 from procure.packages.energy import (
     HOURS,
     Curve,
-    Week,
     known_zone,
     read_carbon,
     read_curves,
     read_hourly_prices,
     two_points,
     watts_by_hour,
-    week_of,
 )
 from procure.packages.finance import CostLine, Lease, Part, Percent, cents, years_factor
 from procure.packages.prices import order_cents
 from procure.packages.rules import PackageRules
 from procure.packages.runnable import count_matrix
+from procure.packages.work import Work, week_sums, work_of
 from procure.schemas import COST_UNITS
 from procure.settings import MOST_LISTED, InputFile, Money, PositiveInt, Settings
 from procure.text import listed, nearest
@@ -214,16 +213,17 @@ def total_costs(
     packages: pd.DataFrame,
     quotes: pd.DataFrame,
     costs: Costs,
-    jobs_by_workload: Mapping[str, pd.DataFrame],
+    jobs_by_workload: Mapping[str, pd.DataFrame | Work],
     rules: PackageRules | None = None,
     existing: pd.DataFrame | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
     """Reckon what each package costs over the years, without simulation.
 
-    A workload asks for D = CPU-seconds submitted / seconds from its first submission to its last
-    (of one moment: its longest run time) CPUs at a time, run times as logged. Of a system with T
-    CPUs the share min(1, D / T) is busy, and min(1, T / D) of the jobs are served. With several
+    A workload asks a package for D = CPU-seconds submitted / seconds from its first submission to its last
+    (of one moment: its longest run time as logged) CPUs at a time. Jobs that no nodes of the package can hold do not
+    count; a job runs as long as on the nodes that can hold it, the mean by their CPUs. Of a system with T
+    CPUs the share min(1, D / T) is busy, and min(1, T / D) of the jobs that it can run are served. With several
     workloads shares and rates are their weighted means.
 
     energy = Σ nodes (idle + busy share × (busy − idle)) W, and the switches' W, × PUE × 8,760 h a year. With prices
@@ -243,7 +243,8 @@ def total_costs(
     costs
         The prices.
     jobs_by_workload
-        Job tables by name; at least one.
+        By name, at least one: job tables, whose run times are taken as logged, or of `procure.packages.work.work_of`,
+        which knows them on each type.
     rules
         Its ``discounts`` and ``fixed_cost_usd`` count; None: ``price_usd`` of the package table, no
         fixed cost.
@@ -275,7 +276,8 @@ def total_costs(
     if existing is not None:
         cpus = cpus + int(existing["cpus"].sum())
         n_existing = len(existing)
-    load = _load(cpus, jobs_by_workload, weights)
+    works = _works(jobs_by_workload, quotes, existing, weights)
+    load = _load(counts, cpus, works)
     found = pd.DataFrame({"package_id": packages["package_id"].to_numpy()}, index=packages.index)
     found["purchase_usd"] = packages["price_usd"].to_numpy(dtype="float64")
     found["fixed_usd"] = 0.0
@@ -289,7 +291,7 @@ def total_costs(
     if costs.by_hour:
         switches = (two_points(costs.switch_power_w, costs.switch_power_w), n_switches)
         powered = [*_powered(counts, quotes, costs, existing), switches]
-        found = found.assign(**_energy(powered, week_of(cpus, jobs_by_workload, weights, costs.tz), costs))
+        found = found.assign(**_energy(powered, counts, cpus, works, costs))
     # 3 × 1.1 cables are 3.3, though the product of the floats may be a little more.
     found["n_cables"] = np.ceil(np.round(n_nodes * costs.cables_per_node, 6)).astype("int64")
     found["network_usd"] = n_switches * costs.switch_usd + found["n_cables"] * costs.cable_usd
@@ -408,12 +410,18 @@ def _powered(counts: np.ndarray, quotes: pd.DataFrame, costs: Costs, existing: p
     return found + [(curve, one * int((kinds == name).sum())) for name, curve in costs.curves.items()]
 
 
-def _energy(powered: list[Powered], week: Week, costs: Costs) -> dict[str, np.ndarray]:
+def _energy(
+    powered: list[Powered], counts: np.ndarray, cpus: np.ndarray, works: Weighted, costs: Costs
+) -> dict[str, np.ndarray]:
     """Return energy, its price and its carbon by the hours of a week."""
     weights = np.stack([np.ones(HOURS), costs.hourly_usd_per_kwh, costs.hourly_g_per_kwh / 1e6], axis=1) / HOURS
-    sums = np.zeros((len(week.row), weights.shape[1]))
-    for curve, n in powered:
-        sums += np.where(n[:, np.newaxis] > 0, n[:, np.newaxis] * week.watts(curve, weights), 0.0)
+    points = {tuple(curve.load.tolist()) for curve, _ in powered}
+    sums = np.zeros((len(counts), weights.shape[1]))
+    for share, work in works:
+        at = week_sums(work, counts, cpus, points, weights, costs.tz)
+        for curve, n in powered:
+            watts = np.einsum("p,pkw->pw", n.astype("float64"), at[tuple(curve.load.tolist())] * curve.watts[:, None])
+            sums += share * np.where(n[:, np.newaxis] > 0, watts, 0.0)
     kwh, usd, tonnes = (sums / 1000 * HOURS_PER_YEAR * costs.pue).T
     found = {"energy_kwh_per_year": kwh, "carbon_t_per_year": tonnes}
     return found | ({"energy_usd": usd * costs.factor("energy")} if costs.prices_energy else {})
@@ -526,24 +534,35 @@ def _rack_units(quotes: pd.DataFrame, counts: np.ndarray, costs: Costs) -> np.nd
     return _per_node("rack_units", quotes, counts, racks or costs.usd_per_rack_unit_year > 0, key)
 
 
-def _load(
-    cpus: np.ndarray, jobs_by_workload: Mapping[str, pd.DataFrame], weights: Mapping[str, float] | None
-) -> dict[str, np.ndarray]:
-    """Return busy share, jobs and core-hours served in a year, by package: weighted means over workloads."""
+Weighted = list[tuple[float, Work]]
+"""Workloads, each with its share of the weights."""
+
+
+def _works(
+    jobs_by_workload: Mapping[str, pd.DataFrame | Work],
+    quotes: pd.DataFrame,
+    existing: pd.DataFrame | None,
+    weights: Mapping[str, float] | None,
+) -> Weighted:
     if not jobs_by_workload:
         raise TableError("costs: a workload is needed to know how busy a system is")
     share = {name: (weights or {}).get(name, 1.0) for name in jobs_by_workload}
     total = sum(share.values())
+    return [
+        (share[name] / total, one if isinstance(one, Work) else work_of(one, quotes, existing))
+        for name, one in jobs_by_workload.items()
+    ]
+
+
+def _load(counts: np.ndarray, cpus: np.ndarray, works: Weighted) -> dict[str, np.ndarray]:
+    """Return busy share, jobs and core-hours served in a year, by package: weighted means over workloads."""
     busy, jobs_per_second = np.zeros(len(cpus)), np.zeros(len(cpus))
-    for name, jobs in jobs_by_workload.items():
-        submit = jobs["submit_time"]
-        seconds = float(np.ptp(submit) or max(1, jobs["run_time"].max())) if len(jobs) else 1.0
-        run = jobs["run_time"].to_numpy(dtype="float64")
-        asked = (jobs["n_nodes"] * jobs["cpus_per_node"]).to_numpy(dtype="float64")
-        demand = float(run @ asked) / seconds
-        weight = share[name] / total
-        busy += weight * np.minimum(1.0, demand / cpus)
-        jobs_per_second += weight * len(jobs) / seconds * np.minimum(1.0, cpus / max(demand, 1e-300))
+    for weight, work in works:
+        for rows, served, share in work.on(counts):
+            demand, size = share @ work.cpu_seconds / work.seconds, np.maximum(cpus[rows], 1)
+            busy[rows] += weight * np.minimum(1.0, demand / size)
+            done = np.minimum(1.0, size / np.maximum(demand, 1e-300))
+            jobs_per_second[rows] += weight * (served @ work.n_jobs) / work.seconds * done
     return {
         "busy_share": busy,
         "jobs_per_year": jobs_per_second * 3600 * HOURS_PER_YEAR,

@@ -177,7 +177,7 @@ def _past_hour(second: int, tz: str | None) -> int:
     return 0 if tz is None else int(at.tz_convert(zoneinfo.ZoneInfo(tz)).utcoffset().total_seconds()) % _HOUR
 
 
-def busy_by_hour(cpus: np.ndarray, jobs: pd.DataFrame, tz: str | None = None) -> np.ndarray:
+def busy_by_hour(cpus: np.ndarray, labels: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """Return which share of systems is busy in each hour of the week, without a simulation, float64[n_systems, 168].
 
     A job asks for its CPUs from its submission for its run time; a system works off at most its CPUs in an hour, and
@@ -189,39 +189,62 @@ def busy_by_hour(cpus: np.ndarray, jobs: pd.DataFrame, tz: str | None = None) ->
     ----------
     cpus
         Of each system, float64[n_systems].
-    jobs
-        A job table, not empty.
-    tz
-        The zone of the local clock; None, or of a log with a clock of its own: times as they stand.
+    labels, asked
+        Of each hour of the log the hour of the week, int64[n_hours], and CPU-seconds, float64[n_hours, n_systems]; see
+        `demand_by_hour`.
     """
-    tz = None if clock_of(jobs) == "log" else tz
-    begin, asked = _demand(jobs, _past_hour(int(jobs["submit_time"].min()), tz))
-    total = asked.sum()
     capacity = np.asarray(cpus, dtype="float64") * _HOUR
-    mean = np.minimum(1.0, total / (len(asked) * capacity))
-    labels = week_hours(begin + _HOUR // 2 + _HOUR * np.arange(len(asked)), tz)
-    busy, n = np.zeros((len(capacity), HOURS)), np.zeros(HOURS)
+    mean = np.minimum(1.0, asked.sum(axis=0) / np.maximum(len(asked) * capacity, 1e-300))
+    busy, n = np.zeros((HOURS, len(capacity))), np.zeros(HOURS)
     left = np.zeros(len(capacity))
     for second in (False, True):  # the first round finds what is left from the end
-        for place, label in enumerate(labels.tolist()):
-            waiting = left + asked[place]
+        for label, more in zip(labels.tolist(), asked, strict=True):
+            waiting = left + more
             done = np.minimum(capacity, waiting)
             left = waiting - done
             if second:
-                busy[:, label] += done / capacity
+                busy[label] += done
                 n[label] += 1
-    return _with_mean(_filled(busy, n), mean)
+    return _with_mean(_filled((busy / np.maximum(capacity, 1e-300)).T, n), mean)
 
 
-def _demand(jobs: pd.DataFrame, past_hour: int) -> tuple[int, np.ndarray]:
-    """Return the first moment, and the CPU-seconds asked for in each hour from there, float64[n_hours]."""
+def demand_by_hour(
+    jobs: pd.DataFrame, run_times: np.ndarray, group: np.ndarray, tz: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return of each hour of a log the hour of the week, and the CPU-seconds that its groups of jobs ask for.
+
+    Parameters
+    ----------
+    jobs
+        A job table, not empty.
+    run_times
+        What its run times may be, int64[n_speeds, n_jobs], s.
+    group
+        int64[n_jobs], from 0.
+    tz
+        The zone of the local clock; None, or of a log with a clock of its own: times as they stand.
+
+    Returns
+    -------
+    int64[n_hours], float64[n_speeds × n_groups, n_hours]
+    """
+    tz = None if clock_of(jobs) == "log" else tz
     submit = jobs["submit_time"].to_numpy(dtype="int64")
-    run = jobs["run_time"].to_numpy(dtype="int64")
     cpus = (jobs["n_nodes"] * jobs["cpus_per_node"]).to_numpy(dtype="float64")
+    past_hour = _past_hour(int(submit.min()), tz)
     begin = (int(submit.min()) + past_hour) // _HOUR * _HOUR - past_hour
-    span = int(np.ptp(submit)) or max(1, int(run.max(initial=0)))
+    span = int(np.ptp(submit)) or max(1, int(jobs["run_time"].max()))
     n_hours = -(-span // _HOUR)
-    times = np.concatenate([submit, submit + run]) - begin
+    members = [np.flatnonzero(group == one) for one in range(int(group.max()) + 1)]
+    asked = [_demand(submit[own] - begin, run[own], cpus[own], n_hours) for run in run_times for own in members]
+    labels = week_hours(begin + _HOUR // 2 + _HOUR * np.arange(n_hours), tz)
+    # By the second as in `total_costs`, though the last hour may be a broken one.
+    return labels, np.stack(asked) * (n_hours * _HOUR / span)
+
+
+def _demand(submit: np.ndarray, run: np.ndarray, cpus: np.ndarray, n_hours: int) -> np.ndarray:
+    """Return the CPU-seconds asked for in each hour, what is after the last one from the first on: float64[n_hours]."""
+    times = np.concatenate([submit, submit + run])
     order = np.argsort(times, kind="stable")
     rate = np.cumsum(np.concatenate([cpus, -cpus])[order])
     times = times[order]
@@ -230,8 +253,7 @@ def _demand(jobs: pd.DataFrame, past_hour: int) -> tuple[int, np.ndarray]:
     ends = np.interp(np.arange(n_all + 1) * _HOUR, times, so_far)
     asked = np.zeros(n_hours)
     np.add.at(asked, np.arange(n_all) % n_hours, np.diff(ends))
-    # By the second as in `total_costs`, though the last hour may be a broken one.
-    return begin, asked * (n_hours * _HOUR / span)
+    return asked
 
 
 def _filled(busy: np.ndarray, n: np.ndarray) -> np.ndarray:
@@ -252,39 +274,28 @@ def _with_mean(busy: np.ndarray, mean: np.ndarray) -> np.ndarray:
     return np.where((now >= mean)[:, np.newaxis], busy * down[:, np.newaxis], 1 - (1 - busy) * up[:, np.newaxis])
 
 
-@dataclass(frozen=True)
-class Week:
-    """How busy systems are in each hour of a week: mean over workloads of what depends on it.
+def sums_at(busy: np.ndarray, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return what a node takes that needs a watt at one of the points of its curve only, summed over the hours.
 
-    ``row`` is the system of each package, int64[n_packages]; ``busy`` by workload its share of the weights, and
-    float64[n_systems, 168].
+    Any curve with these points is a sum of such, so that few are reckoned for many types.
+
+    Parameters
+    ----------
+    busy
+        float64[n_systems, 168].
+    points
+        Loads of a `Curve`.
+    weights
+        Of each hour of the week, float64[168, n_weights].
+
+    Returns
+    -------
+    float64[n_systems, n_points, n_weights]
     """
-
-    row: np.ndarray
-    busy: list[tuple[float, np.ndarray]]
-
-    def watts(self, curve: Curve, weights: np.ndarray) -> np.ndarray:
-        """Return a node's watts in each package, as sums over hours by columns of weights, [n_packages, n_weights].
-
-        ``weights`` is float64[168, n_weights].
-        """
-        return np.asarray(sum(share * (curve.at(busy) @ weights) for share, busy in self.busy))[self.row]
-
-
-def week_of(
-    cpus: np.ndarray, jobs_by_workload: Mapping[str, pd.DataFrame], weights: Mapping[str, float] | None, tz: str | None
-) -> Week:
-    """Return how busy packages of so many CPUs are, int64[n_packages]; see `busy_by_hour`."""
-    systems, row = np.unique(cpus, return_inverse=True)
-    share = {name: (weights or {}).get(name, 1.0) for name in jobs_by_workload}
-    total = sum(share.values())
-    return Week(
-        row,
-        [
-            (share[name] / total, busy_by_hour(systems, jobs, tz) if len(jobs) else np.zeros((len(systems), HOURS)))
-            for name, jobs in jobs_by_workload.items()
-        ],
-    )
+    if len(points) == 2:  # a straight line from 0 to 1
+        full = busy @ weights
+        return np.stack([weights.sum(axis=0) - full, full], axis=1)
+    return np.stack([np.interp(busy, points, unit) @ weights for unit in np.eye(len(points))], axis=1)
 
 
 def watts_by_hour(

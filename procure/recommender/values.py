@@ -270,6 +270,8 @@ class PackageValues:
         else:
             values = self.packages[of.column]
         found = values.to_numpy(dtype="float64")
+        if of.column in ("usd_per_job", "usd_per_core_hour"):  # without a job it costs more than any amount
+            found = np.where(np.isnan(found) & (self.costs["busy_share"].to_numpy() == 0), np.inf, found)
         if np.isnan(found).any():
             hint = "; the quotes' power_w, idle_power_w and rack_units, and [costs], say it"
             raise TableError(

@@ -80,9 +80,12 @@ def _mean(figure: np.ndarray, weight: np.ndarray) -> float:
     return float(np.average(np.where(weight > 0, figure, 0.0), weights=weight))
 
 
-def of_all(done: Recommendation, waits: dict[str, np.ndarray], i: int) -> dict[str, Any]:
-    """Return the mean wait, its 95th percentile, the share over an hour, and the mean over users, of one package."""
-    weight = done.package_values.ran[:, 0] * done.package_values.weight
+def of_all(done: Recommendation, waits: dict[str, np.ndarray], i: int, row: int) -> dict[str, Any]:
+    """Return the mean wait, its 95th percentile, the share over an hour, and the mean over users, of one package.
+
+    It is column ``i`` of the waits, and a row of the package table.
+    """
+    weight = done.package_values.ran[:, row] * done.package_values.weight
     return {name: _mean(waits[name][:, i], weight) for name in (*_FIGURES, "user_fair_wait_time")}
 
 
@@ -154,7 +157,7 @@ def about_waiting(done: Recommendation) -> list[str]:
     if not done.package_values.simulated[row]:
         return []
     waits = waits_of(done, np.array([row]))
-    first = _about_all(of_all(done, waits, 0), by_class(done, waits, 0))
+    first = _about_all(of_all(done, waits, 0, row), by_class(done, waits, 0))
     other = find_surer(done)
     found = [first if other is None else f"{first}; {other.sentence()}"]
     found += few_make_most(concentration(done, row))
@@ -221,7 +224,7 @@ def waiting_records(done: Recommendation, rows: np.ndarray) -> list[dict[str, An
         if not done.package_values.simulated[row]:
             found.append({"by_class": [], "targets": [], "concentration": None, "account": None, "fidelity": None})
             continue
-        whole = of_all(done, waits, i)
+        whole = of_all(done, waits, i, int(row))
         found.append(
             {name: whole[name] for name in ("p95_wait_time", "share_over_1h", "user_fair_wait_time")}
             | {"by_class": by_class(done, waits, i), "targets": against_targets(done, int(row))}

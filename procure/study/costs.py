@@ -14,6 +14,7 @@ from procure.packages.costs import cost_notes, cost_ranges, costs_side_by_side, 
 from procure.progress import silent
 from procure.study.plan import list_packages, read_scenarios
 from procure.study.study import Study, load_study
+from procure.study.work import works_of
 from procure.text import Shown, counted
 
 
@@ -80,7 +81,7 @@ def package_costs(
         packages = _named(packages, package_ids)
     existing = study.read_existing_nodes(note)
     weights = {each.name: each.weight for each in study.scenarios}
-    workloads = read_scenarios(study, note)
+    workloads = works_of(study, quotes, existing, read_scenarios(study, note))
     costs = total_costs(packages, quotes, study.costs, workloads, rules, existing, weights)
     table = costs_side_by_side(costs) if package_ids else cost_ranges(costs)
     title = f"costs over {study.costs.years:g} years"

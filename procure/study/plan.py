@@ -19,6 +19,7 @@ from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
 from procure.packages.quotes import price_notes
 from procure.packages.rules import PackageRules, WholeOrderRules
+from procure.packages.work import Work
 from procure.policies import catalog
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.progress import silent
@@ -30,6 +31,7 @@ from procure.study.existing import coverage_notes
 from procure.study.futures import read_futures, read_past_parts, table_digest
 from procure.study.rules import check_gpu_models, check_sample, sample_of
 from procure.study.study import Study
+from procure.study.work import works_of
 from procure.study.workloads import Workload
 from procure.tables import check, with_clock_of
 from procure.workload import generate, merge, read_log, slice_day
@@ -91,6 +93,11 @@ class Plan:
         """The speed of the system that a workload was logged on, as decimal text; None = ratio 1.0."""
         named = next(w for w in self.study.scenarios if w.name == workload)
         return self.study.logged_speed(named, self.quotes)
+
+    @cached_property
+    def work(self) -> dict[str, Work]:
+        """The workloads as costs see them: which jobs a package runs, and for how long."""
+        return works_of(self.study, self.quotes, self.existing, self.workloads)
 
     def warm_up(self, workload: str) -> int:
         """Seconds from a workload's first submission in which what is submitted is not counted."""

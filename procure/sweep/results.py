@@ -148,8 +148,8 @@ def costs_of(plan: Plan, packages: pd.DataFrame, weights: dict[str, float]) -> p
 
     ``weights`` says which workloads are run, and how often each counts.
     """
-    jobs, quotes, study = {name: plan.workloads[name] for name in weights}, plan.quotes, plan.study
-    costs = total_costs(packages, quotes, study.costs, jobs, study.packages, plan.existing, weights)
+    work, quotes, study = {name: plan.work[name] for name in weights}, plan.quotes, plan.study
+    costs = total_costs(packages, quotes, study.costs, work, study.packages, plan.existing, weights)
     unknown = np.full(len(quotes), np.nan)
     watts = quotes["power_w"].to_numpy(dtype="float64") if "power_w" in quotes else unknown
     counts, unstated = count_matrix(packages, quotes), np.isnan(watts)

@@ -1,0 +1,45 @@
+"""What a study's workloads ask of packages: run times on each type, for costs that are reckoned without simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from procure.packages.work import RunTimes, Work, work_of
+from procure.study.study import Study
+from procure.workload.gpu_models import run_times_on
+from procure.workload.speed import Speed
+
+
+def works_of(
+    study: Study, quotes: pd.DataFrame, existing: pd.DataFrame | None, workloads: Mapping[str, pd.DataFrame]
+) -> dict[str, Work]:
+    """Lay workloads out with run times as a simulation has them on a node of each type.
+
+    Parameters
+    ----------
+    study
+        Its speeds and its ``kill_at_limit`` count.
+    quotes, existing
+        The quote table, and the nodes that stay.
+    workloads
+        The study's job tables by name.
+    """
+    speeds = {one.name: study.logged_speed(one, quotes) for one in study.scenarios}
+    return {
+        name: work_of(jobs, quotes, existing, _run_times(jobs, speeds[name], study.simulate.kill_at_limit))
+        for name, jobs in workloads.items()
+    }
+
+
+def _run_times(jobs: pd.DataFrame, logged: Speed, kill_at_limit: bool) -> RunTimes:
+    limit = jobs["requested_time"].to_numpy(dtype="int64")
+    limit = np.where((limit > 0) & kill_at_limit, limit, np.iinfo(np.int64).max)
+
+    def on_node(speed: Any, model: str, kind: str) -> np.ndarray:
+        return np.minimum(run_times_on(jobs, logged, speed, model, kind), limit)
+
+    return on_node
