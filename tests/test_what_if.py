@@ -125,6 +125,10 @@ def test_gpu_shares_are_read_and_jobs_without_gpus_refused():
     jobs = generate(1, 50).assign(gpus_per_node=0)
     with pytest.raises(TableError, match="no job of this workload asks for GPUs"):
         changed_jobs(jobs, Changes(gpu_jobs=2.0))
+    every = jobs.assign(gpus_per_node=1)
+    assert len(changed_jobs(every, Changes(gpu_jobs=2.0))) == 100
+    with pytest.raises(TableError, match="every job of this workload asks for GPUs"):
+        changed_jobs(every, Changes(gpu_share=0.3))
 
 
 @pytest.mark.slow

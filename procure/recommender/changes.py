@@ -113,12 +113,12 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
     if factor is not None and factor != 1:
         if not gpu.any():
             raise TableError(NO_GPUS)
-        if gpu.all():
+        if gpu.all() and changes.gpu_share is not None:
             raise TableError("gpu-share: every job of this workload asks for GPUs; use growth")
         with argument("gpu_share"):
             more = scale_load(jobs[gpu], factor, changes.seed)
         rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
-        mixed = pd.concat([rest, more]).sort_values("submit_time", kind="stable", ignore_index=True)
+        mixed = pd.concat([rest, more] if len(rest) else [more]).sort_values("submit_time", kind="stable", ignore_index=True)
         jobs = with_clock_of(jobs, mixed)
     if changes.growth is not None:
         with argument("growth"):
