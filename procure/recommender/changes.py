@@ -118,7 +118,8 @@ def changed_jobs(jobs: pd.DataFrame, changes: Changes) -> pd.DataFrame:
         with argument("gpu_share"):
             more = scale_load(jobs[gpu], factor, changes.seed)
         rest = jobs[~gpu].drop(columns=[name for name in jobs if name not in more])
-        mixed = pd.concat([rest, more] if len(rest) else [more]).sort_values("submit_time", kind="stable", ignore_index=True)
+        mixed = pd.concat([rest, more]) if len(rest) else more
+        mixed = mixed.sort_values("submit_time", kind="stable", ignore_index=True)
         jobs = with_clock_of(jobs, mixed)
     if changes.growth is not None:
         with argument("growth"):
