@@ -84,16 +84,16 @@ def _listed(values: pd.Series) -> list:
     return values.tolist() if values.dtype == object else list(values)
 
 
-def _is_missing(values: pd.Series) -> np.ndarray:
+def _gone(values: pd.Series, given: list | None) -> np.ndarray:
+    """Tell which values are missing; ``given`` are the same one by one where they may be text."""
     missing = np.asarray(values.isna())
-    if values.dtype == object or pd.api.types.is_string_dtype(values.dtype):
-        missing = missing | np.array([str(value).strip() in _NOTHING for value in _listed(values)], dtype=bool)
+    if given is not None:
+        missing = missing | np.array([str(value).strip() in _NOTHING for value in given], dtype=bool)
     return missing
 
 
-def _numbers(values: pd.Series, column: Column, source: str) -> np.ndarray:
+def _numbers(values: pd.Series, missing: np.ndarray, column: Column, source: str) -> np.ndarray:
     """Return float64 numbers, NaN where missing; complain of the first text."""
-    missing = _is_missing(values)
     if pd.api.types.is_numeric_dtype(values.dtype):
         return np.asarray(values.astype("float64").to_numpy(na_value=np.nan))
     text = values.astype(str)
@@ -133,12 +133,14 @@ def _is_right(values: pd.Series, column: Column) -> bool:
 def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     if _is_right(values, column):
         return values if values.dtype == column.pandas_dtype else values.astype(column.pandas_dtype)
-    missing = _is_missing(values)
+    maybe_text = values.dtype == object or pd.api.types.is_string_dtype(values.dtype)
+    given = _listed(values) if maybe_text or column.dtype == "str" else None
+    missing = _gone(values, given if maybe_text else None)
 
     def refuse(bad: Any, what: str, show: bool = True) -> None:
         for row in np.flatnonzero(np.asarray(bad, dtype=bool))[:1]:
-            given = f"{short(_plain(values.iloc[row]))} " if show else ""
-            raise CellError(source, int(row), column.name, f"{given}{what}")
+            shown = f"{short(_plain(values.iloc[row]))} " if show else ""
+            raise CellError(source, int(row), column.name, f"{shown}{what}")
 
     if missing.any() and column.dtype != "str" and not column.nullable:
         if column.required or column.default is None:
@@ -148,8 +150,8 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
     if column.dtype == "str":
         if column.required and column.default is None and column.name != "reason":
             refuse(missing, f"the value is missing; {column.meaning}", show=False)
-        text = ["" if gone else str(value) for gone, value in zip(missing.tolist(), _listed(values), strict=True)]
-        if column.longest is not None:
+        text = ["" if gone else str(value) for gone, value in zip(missing.tolist(), given or [], strict=True)]
+        if column.longest is not None and max(map(len, text), default=0) > column.longest:
             refuse(
                 [len(one) > column.longest for one in text],
                 f"is too long; {column.longest} characters are allowed",
@@ -161,25 +163,28 @@ def _coerce(values: pd.Series, column: Column, source: str) -> pd.Series:
         text = values.astype(str).str.strip().str.lower()
         refuse(~text.isin(_TRUE | _FALSE), "is not true or false")
         return text.isin(_TRUE)
+    whole: pd.Series | np.ndarray
     if column.dtype == "int" and pd.api.types.is_integer_dtype(values.dtype):
         whole = values
     else:
-        numbers = _numbers(values, column, source)
+        whole = numbers = _numbers(values, missing, column, source)
         refuse(np.isinf(numbers), "is not finite")
-        whole = pd.Series(numbers, index=values.index)
         if column.dtype == "int":
             refuse(~np.isnan(numbers) & (numbers != np.floor(numbers)), "is not a whole number")
             refuse(np.abs(numbers) >= 2.0**53, "is too large")
     if column.minimum is not None:
         unit = f" ({column.unit})" if column.unit else ""
         least = f"{column.minimum:g}"
-        low = (whole < column.minimum).fillna(False)
-        refuse(low, f"is below {least}; {column.meaning}{unit} must be at least {least}")
+        refuse(_certain(whole < column.minimum), f"is below {least}; {column.meaning}{unit} must be at least {least}")
     if column.maximum is not None:
         unit = f" {column.unit}" if column.unit else ""
-        high = (whole > column.maximum).fillna(False)
-        refuse(high, f"is too large; at most {column.maximum:,.0f}{unit} is allowed")
-    return whole.astype(column.pandas_dtype)
+        refuse(_certain(whole > column.maximum), f"is too large; at most {column.maximum:,.0f}{unit} is allowed")
+    return pd.Series(whole, index=values.index).astype(column.pandas_dtype)
+
+
+def _certain(found: pd.Series | np.ndarray) -> pd.Series | np.ndarray:
+    """Count what is missing as not found."""
+    return found.fillna(False) if isinstance(found, pd.Series) else found
 
 
 def clock_of(jobs: pd.DataFrame) -> str | None:
@@ -236,10 +241,10 @@ def check(frame: pd.DataFrame, schema: Schema, source: str = "") -> pd.DataFrame
     10
     """
     source = source or f"{schema.name} table"
-    frame = frame.rename(columns=lambda name: str(name).strip()).reset_index(drop=True)
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
-        raise TableError(f"{source}: duplicate column {repeated[0]}")
+    names = [str(name).strip() for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise TableError(f"{source}: duplicate column {next(n for at, n in enumerate(names) if n in names[:at])}")
+    frame = frame.set_axis(names, axis=1).reset_index(drop=True)
     absent = [c.name for c in schema.columns if c.required and c.name not in frame.columns]
     if absent:
         has = printable(", ".join(map(str, frame.columns))) or "no columns"
