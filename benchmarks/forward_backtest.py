@@ -2,13 +2,15 @@
 
 python benchmarks/forward_backtest.py simulate --budget 700000 1000000 1500000 2000000 --keep 0 20
 python benchmarks/forward_backtest.py rules --cut 2021-05-05 2021-05-19
+python benchmarks/forward_backtest.py seeds --cut 2021-05-05 2021-05-19
 python benchmarks/forward_backtest.py targets --cut 2021-05-05
 
-Beocat; one replay of the whole log a package gives the past of every cut, earlier ones too, and what came after it.
-``simulate`` also draws futures at each cut and at those earlier ones, a fortnight apart or a week (`--every`), that the
-inner backtest has; what is there is not simulated again. ``rules`` lets the inner backtest choose as of each cut, of
-which nothing is tuned. ``targets`` buys the package that the recommended rule puts first of those that keep a target in
-nine of ten futures, and looks whether it kept it.
+Beocat; one replay of the whole log a package gives what came after every cut. ``simulate`` also replays what was before
+each cut by itself, for later jobs may overtake those that still wait, and draws futures at it and at earlier ones, a
+week apart (`--every`), that the inner backtest has; what is there is not simulated again. ``rules`` lets the inner
+backtest choose as of each cut, of which nothing is tuned. ``seeds`` says how far the choices of several seeds of the
+futures are apart. ``targets`` buys the package that the recommended rule puts first of those that keep a target in nine
+of ten futures, and looks whether it kept it.
 """
 
 from __future__ import annotations
@@ -62,10 +64,14 @@ def simulate(path: Path, arguments: argparse.Namespace) -> None:
         wanted |= {(cut, 1): arguments.inner_draws for cut in inner if (cut, 1) not in wanted}
     for (cut, seed), draws in wanted.items():
         key = f"{cut} {seed}"
-        if f"futures {key}" in held:
-            continue
         before = candidates.between(jobs, 0, day_bounds(cut, claims.CHICAGO)[0])
         before.attrs = dict(jobs.attrs)
+        if f"waited before {cut}" not in held:
+            alone = replay(field, before, day_of(held, cut))
+            held |= {f"waited before {cut}": alone["waited"], f"jobs before {cut}": alone["jobs"]}
+            np.savez_compressed(file, **held)
+        if f"futures {key}" in held:
+            continue
         asked = settings.model_copy(update={"years": 0.0, "draws": draws, "seed": seed})
         drawn = [replay(field, one, HORIZON) for one in draw_futures(before, asked)]
         held[f"futures {key}"] = np.array([_means(one, 0, HORIZON) for one in drawn])
@@ -81,13 +87,15 @@ def _shares(waits: Held, low: int, high: int) -> np.ndarray:
     return np.concatenate([over.sum(axis=2, keepdims=True) / jobs.sum(), by_class], axis=2).transpose(1, 2, 0)
 
 
-def at_cut(held: Held, cut: str, end: int | None = None, seed: int = 1) -> EarlierCut:
-    """Return what is known at a cut, and what came until a day of the log."""
+def at_cut(held: Held, cut: str, end: int | None = None, seed: int = 1, known: str | None = None) -> EarlierCut:
+    """Return what is known at a cut, and what came until a day of the log, of an earlier cut as known later."""
     day = day_of(held, cut)
-    end = held["waited"].shape[1] if end is None else end
+    before = {name: held[f"{name} before {cut}"] for name in ("waited", "jobs")}
+    after = held if known is None else {name: held[f"{name} before {known}"] for name in ("waited", "jobs")}
+    end = after["waited"].shape[1] if end is None else end
     edges = np.linspace(WARM_UP, day, N_PARTS + 1).round().astype(int)
-    past = np.array([_means(held, a, b) for a, b in [(WARM_UP, day), *pairwise(edges)]])
-    return EarlierCut(cut, past, held[f"futures {cut} {seed}"], _means(held, day, min(day + HORIZON, end))[0])
+    past = np.array([_means(before, a, b) for a, b in [(WARM_UP, day), *pairwise(edges)]])
+    return EarlierCut(cut, past, held[f"futures {cut} {seed}"], _means(after, day, min(day + HORIZON, end))[0])
 
 
 def day_of(held: Held, cut: str) -> int:
@@ -111,7 +119,7 @@ def rules(files: list[Path], arguments: argparse.Namespace) -> None:
             end = None if arguments.until is None else day_of(held, arguments.until)
             cut = at_cut(held, name, end, arguments.seed)
             cut = cut._replace(futures=cut.futures[: arguments.futures])
-            inner = [at_cut(held, one, day_of(held, name)) for one in earlier(name, arguments.every)]
+            inner = [at_cut(held, one, known=name) for one in earlier(name, arguments.every)]
             rng = np.random.default_rng(0)
             for i in range(1 + arguments.halves):
                 n = len(cut.came)
@@ -136,6 +144,43 @@ def rules(files: list[Path], arguments: argparse.Namespace) -> None:
         found = np.exp(pd.DataFrame({"mean": some[names].mean(), "median": some[names].median(),
                                      "worst": some[names].max()}))  # fmt: skip
         print(f"{title}, {len(some)} cells", found.round(2).to_string(), sep="\n")
+
+
+def seeds(files: list[Path], arguments: argparse.Namespace) -> None:
+    """Compare what each rule chooses with several seeds of the futures: waits over the least of them."""
+    rows = []
+    for file in files:
+        held: Held = dict(np.load(file))
+        for name in arguments.cut:
+            there = [seed for seed in arguments.seeds if f"futures {name} {seed}" in held]
+            if len(there) < len(arguments.seeds):
+                continue
+            cuts = [at_cut(held, name, seed=seed) for seed in there]
+            n = min(arguments.futures or 1000, *(len(cut.futures) for cut in cuts))
+            came = np.maximum(cuts[0].came, REGRET_FLOOR)
+            for rule in rule_figures(cuts[0].past, cuts[0].futures):
+                waits = np.array([
+                    came[rule_figures(cut.past, cut.futures[:n])[rule].argmin()] for cut in cuts
+                ])  # fmt: skip
+                pooled = np.concatenate([cut.futures[:n] for cut in cuts])
+                of_all = came[rule_figures(cuts[0].past, pooled)[rule].argmin()]
+                rows.append({"cell": file.stem, "cut": name, "rule": rule, "futures": n,
+                             "apart": waits.max() / waits.min(), "ratio": np.exp(np.log(waits / came.min()).mean()),
+                             "all seeds' futures": of_all / came.min(), "worst": waits.max() / came.min(),
+                             "random": np.exp(np.log(came / came.min()).mean())})  # fmt: skip
+    table = pd.DataFrame(rows)
+    print(table[table["rule"] == FIXED].round(2).to_string(index=False))
+    for title, some in [("all cuts", table), *table.groupby("cut")]:
+        found = some.groupby("rule", sort=False).agg(
+            cells=("apart", "size"), apart_median=("apart", "median"), apart_worst=("apart", "max"),
+            within_10=("apart", lambda one: (one <= 1.1).mean()), ratio_mean=("ratio", _geometric),
+            worst=("worst", "max"), pooled_mean=("all seeds' futures", _geometric), random_mean=("random", _geometric),
+        )  # fmt: skip
+        print(title, found.round(2).to_string(), sep="\n")
+
+
+def _geometric(ratios: pd.Series) -> float:
+    return float(np.exp(np.log(ratios).mean()))
 
 
 def targets(files: list[Path], arguments: argparse.Namespace) -> None:
@@ -177,7 +222,7 @@ def targets(files: list[Path], arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["simulate", "rules", "targets"])
+    parser.add_argument("what", choices=["simulate", "rules", "seeds", "targets"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward-backtest"))
     parser.add_argument("--budget", type=int, nargs="+", default=[1_000_000])
@@ -188,6 +233,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--inner-draws", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1, help="of the futures of the cuts asked for")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="to compare, of the same")
     parser.add_argument("--halves", type=int, default=8, help="random halves of the candidates that choose, too")
     parser.add_argument("--until", help="judge until this day at most")
     parser.add_argument("--futures", type=int, help="take the first so many futures of a cut")
@@ -199,7 +245,7 @@ def main() -> None:
                 simulate(claims.beocat(one), arguments)
         return
     files = sorted(arguments.out.glob("beocat-*.npz"))
-    {"rules": rules, "targets": targets}[arguments.what](files, arguments)
+    {"rules": rules, "seeds": seeds, "targets": targets}[arguments.what](files, arguments)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,15 @@ def recommend(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="Of the resampling.")] = 1,
+    exchanges: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=MOST_COUNTED,
+            help="How many packages at most, one exchange away from the first (nodes of one type for others), are "
+            "simulated once the list is confirmed; one that is better leads; default: 50, 0 = none.",
+        ),
+    ] = None,
     output: common.FormatOption = common.Format.TABLE,
 ) -> None:
     """Rank every package by its mean wait in seconds, or another objective; those that run every job first.
@@ -77,6 +86,7 @@ def recommend(
         workload=workload,
         resamples=resamples,
         seed=seed,
+        exchanges=exchanges,
     )
     if out is not None:
         table = done.ranking if done.front is None else done.front

@@ -113,8 +113,8 @@ def _no_model(models: Sequence[Model]) -> str:
 def confirmation(confirmed: bool, verified: bool, all_simulated: bool) -> str:
     """Say whether all that is shown is simulated; if not, whether simulating was tried."""
     if confirmed:
-        better = "a better one may be among those that were not (procure search --method model tries exchanges around "
-        better = "" if all_simulated else f"{better}the best, and recommend takes them up), and "
+        better = "a better one may be among those that were not (procure search --method model looks for such, and "
+        better = "" if all_simulated else f"{better}recommend takes them up), and "
         return f"every package of the list is simulated; {better}the jobs of another day may order them differently"
     way = "they could not be confirmed" if verified else "without --no-verify they are simulated"
     return f"the list holds predictions: the best of them are more likely too low than too high; {way}"

@@ -10,6 +10,7 @@ from procure.models import Case, Predicted
 from procure.objectives import Quantity
 from procure.recommender.confidence import Confidence
 from procure.recommender.criteria import MEAN_WAIT, Criteria
+from procure.recommender.exchanges import Exchanged
 from procure.recommender.values import Model, PackageValues
 from procure.recommender.waited import UNKNOWN, Waited
 from procure.sweep.results import StudyResults, workloads_of
@@ -45,6 +46,8 @@ class Recommendation(Shown):
         How many confirming runs failed; their packages stay predicted.
     waited
         What the first package cuts of the waiting in the log, and how close a replay of today comes to it.
+    exchanged
+        What came of exchanges around the first package; None where none were tried.
     """
 
     results: StudyResults
@@ -59,6 +62,7 @@ class Recommendation(Shown):
     verified: bool
     n_failed: int = 0
     waited: Waited = UNKNOWN
+    exchanged: Exchanged | None = None
 
     @property
     def case(self) -> Case:

@@ -19,6 +19,7 @@ from procure.progress import silent
 from procure.recommender import notes
 from procure.recommender.confidence import assess
 from procure.recommender.criteria import criteria_of
+from procure.recommender.exchanges import MOST_EXCHANGED, try_exchanges
 from procure.recommender.learning import Note, learn_values, simulator, values_of
 from procure.recommender.other_budget import FIRST_RUNS
 from procure.recommender.outlook import about_futures, about_saturation
@@ -47,6 +48,7 @@ def recommend(
     workload: str | None = None,
     resamples: int | None = None,
     seed: int = 1,
+    exchanges: int | None = None,
 ) -> Recommendation:
     """Recommend packages: rank all by an objective under constraints, and simulate the first to confirm them.
 
@@ -76,6 +78,9 @@ def recommend(
         be told apart; default: 20 under best fit, else 0. From 5 workloads on, days are resampled instead.
     seed
         Of the resampling.
+    exchanges
+        So many packages at most, one exchange away from the first, are simulated once the list is confirmed; one that
+        is better leads. Default: as many as a list has confirmed at least; 0 = none.
 
     Raises
     ------
@@ -98,7 +103,12 @@ def recommend(
     """
     if rule not in RULES:
         raise ArgumentError("rule", f"{rule!r} is unknown; {nearest(rule, RULES)}")
-    for argument, number, least in (("k", k, 1), ("resamples", resamples, 0), ("seed", seed, 0)):
+    for argument, number, least in (
+        ("k", k, 1),
+        ("resamples", resamples, 0),
+        ("seed", seed, 0),
+        ("exchanges", exchanges, 0),
+    ):
         if number is not None and number < least:
             raise ArgumentError(argument, f"{number} was given; it must be {least} or more")
     study = study if isinstance(study, StudyResults) else load_study(study)
@@ -116,16 +126,29 @@ def recommend(
     learn_values(values, results, criteria, rule, verify, note)
     n_before = int((values.simulated & ~values.now).sum())
     if criteria.axes:
-        front = find_front(values, criteria)
+        front, exchanged = find_front(values, criteria), None
         ranking, n = ranking_table(values, replace(criteria, objective=criteria.axes[0]), rule), len(front)
     else:
         front = None
         confirm_list(values, criteria, asked, rule)
+        most = MOST_EXCHANGED if exchanges is None else exchanges
+        exchanged = try_exchanges(values, criteria, results.counts, asked, rule, most) if criteria.need_runs else None
         ranking = ranking_table(values, criteria, rule)
         n_keep = int(ranking["satisfies"].sum()) if "satisfies" in ranking else len(ranking)
         n = min(asked, n_keep or len(ranking))  # where no package keeps all targets, those nearest to it are listed
     done = Recommendation(
-        results, criteria, rule, ranking, n, front, values, None, (), verify, int(values.failed.sum())
+        results,
+        criteria,
+        rule,
+        ranking,
+        n,
+        front,
+        values,
+        None,
+        (),
+        verify,
+        int(values.failed.sum()),
+        exchanged=exchanged,
     )
     if front is None:
         done = replace(done, confidence=assess(results, values, criteria, ranking, n, resamples, seed))
@@ -169,6 +192,7 @@ def _notes(done: Recommendation, asked: int, n_before: int, n_searched: int, fai
     found = about_waiting(done) if done.front is None else []
     found += done.waited.sentences()
     found += [notes.coverage(whole, done.rule, n_before, n_searched, done.n_verified, others)]
+    found += [done.exchanged.sentence()] if done.exchanged else []
     found += notes.about_criteria(values, criteria) + notes.about_smaller(results, values)
     if criteria.need_runs:  # where nothing is left to predict, models are of no account
         found.append(notes.model_errors(done.models if len(others) else ()))

@@ -56,6 +56,8 @@ def records(done: Recommendation) -> list[dict[str, object]]:
                 for bound in criteria.bounds
                 if bound.of.source == "result"
             }
+    for place, one in enumerate(rows):
+        one["exchanges"] = done.exchanged.document() if done.exchanged is not None and place == 0 else None
     if done.confidence is not None:
         sure = done.confidence.head(len(rows)).drop(columns="package_id").to_dict(orient="records")
         rows = [one | more for one, more in zip(rows, sure, strict=True)]
