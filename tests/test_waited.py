@@ -47,7 +47,8 @@ def study_of(folder, log: pd.DataFrame, nodes: pd.DataFrame | None, policy: str 
     path = folder / "s.toml"
     path.write_text(
         f'quotes = "{QUOTES}"\n[packages]\nbudget_usd = 50_000\n{existing}'
-        f'[[workloads]]\nname = "log"\njobs = "log.parquet"\n[simulate]\npolicies = ["{policy}"]\n[sweep]\nsample = 5\n[model]\nfolds = 2\n'
+        f'[[workloads]]\nname = "log"\njobs = "log.parquet"\n[simulate]\npolicies = ["{policy}"]\n[sweep]\nsample = 5\n'
+        "[model]\nfolds = 2\n"
     )
     run_sweep(load_plan(load_study(path)), "serial")
     return path
