@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl import Workbook, load_workbook
+from openpyxl.comments import Comment
 
 from procure.errors import TableError
 from procure.packages import expand_packages
 from procure.packages.order import order_lines
 from procure.packages.quote_file import OfferReading, read_quote_file, read_quotes
+from procure.packages.template import write_template
 from procure.sheets.headings import heading_of
 from procure.sheets.units import amount_of, tax_of
 from procure.study import load_study
-from procure.study.check import study_notes
+from procure.study.check import check_study, study_notes
 
 HEAD = ["Bezeichnung", "Kerne", "Arbeitsspeicher", "GPUs", "Einzelpreis"]
 EURO = OfferReading(rates={"EUR": 1.1})
@@ -221,6 +223,36 @@ def test_template_to_packages_without_retyping(tmp_path: Path, procure) -> None:
     assert any("3 years" in text for text in study_notes(loaded))
     with pytest.raises(TableError, match="longest warranty of Alder is 5 years"):
         order_lines(read_quote_file(path).lines, 6)
+
+
+def test_what_a_template_says_is_no_news(tmp_path: Path) -> None:
+    """Of a filled-in template its own notes are not said; a vendor's note is."""
+    path = write_template(tmp_path / "offers.xlsx")
+    book = load_workbook(path)
+    book["Servers"].append(["A64", "compute", 64, 256, 0, 8000, "Alder"])
+    book["Servers"]["F3"].comment = Comment("plus freight", "Alder")
+    book.save(path)
+    notes = [one.allowed for one in read_quote_file(path).findings if "note that" in one.allowed]
+    assert notes == ["has a note that is not read: plus freight"]
+
+
+def test_another_problem_of_a_study_leaves_its_rates(tmp_path: Path) -> None:
+    """A key that is wrong elsewhere does not make prices in euros a problem; a wrong `[offers]` is said once."""
+    (tmp_path / "q.csv").write_text("name;category;cpus;mem_gb;gpus;price_usd\nA;compute;64;256;0;9000 EUR\n")
+    study = tmp_path / "s.toml"
+    text = (
+        'quotes = "q.csv"\n[offers]\nrates = { EUR = 1.08 }\n[packages]\nbudget_usd = 90_000\n'
+        '[[workloads]]\nname = "d"\ngenerate = { seed = 1, n_jobs = 20 }\n'
+        "[award]\nweights = { price = 90, support = 10 }\n"
+    )
+    study.write_text(text)
+    with pytest.raises(TableError, match=r"weights\.support") as error:
+        check_study(study)
+    assert "EUR" not in str(error.value)
+    study.write_text(text.replace("EUR = 1.08", "EUR = -1"))
+    with pytest.raises(TableError, match="2 problems") as error:
+        check_study(study)
+    assert str(error.value).count("EUR") == 1
 
 
 def test_the_shipped_office_file(procure) -> None:

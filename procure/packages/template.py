@@ -12,6 +12,7 @@ from procure.errors import TableError
 from procure.files import whole_file
 from procure.schemas import QUOTE
 from procure.sheets.lines import Line
+from procure.sheets.notes import LINE_NOTES, QUOTE_NOTES
 from procure.sheets.rows import EXAMPLE
 from procure.tables import write
 from procure.text import listed
@@ -32,16 +33,6 @@ _EXAMPLE = {
     "valid_until": "2027-03-31",
     "quote_number": "Q-1",
     "source": "data sheet",
-}
-_LINE_COLUMNS = {
-    "kind": "storage, network, rack, installation, delivery, warranty, training, software, support, discount or other",
-    "name": "what it is",
-    "vendor": "who quoted; of a discount: on whose servers, empty = on all",
-    "quantity": "how many",
-    "per": "order: bought once; node: charged for each server",
-    "price_usd": "US$ of one; empty for a discount in percent",
-    "years": "of a warranty: how many years it lasts",
-    "discount": "of a discount: percent off all servers, e.g. 5",
 }
 _KINDS = "storage,network,rack,installation,delivery,warranty,training,software,support,discount,other"
 
@@ -98,7 +89,7 @@ def write_rows(
         sheet.append([_value(name, text) for name, text in zip(columns, row, strict=True)])
     if lines:
         more: Any = book.create_sheet("Other lines")
-        more.append(list(_LINE_COLUMNS))
+        more.append(list(LINE_NOTES))
     for line in lines:
         usd = None if line.percent is not None else float(line.usd)
         percent = None if line.percent is None else f"{line.percent.normalize():f} %"  # with its sign: 0.5 % is no half
@@ -155,19 +146,14 @@ def _head(sheet: Any, columns: dict[str, str], required: set[str]) -> None:
 
 def _server_sheet(sheet: Any) -> None:
     sheet.title = "Servers"
-    notes = {
-        column.name: f"{column.meaning}{f' ({column.unit})' if column.unit else ''}"
-        f"{'; required' if column.required else ''}"
-        for column in QUOTE.columns
-    }
-    _head(sheet, notes, {column.name for column in QUOTE.columns if column.required})
+    _head(sheet, QUOTE_NOTES, {column.name for column in QUOTE.columns if column.required})
     sheet.append([_value(name, _EXAMPLE.get(name, "")) for name in QUOTE.names])
     _choices(sheet, QUOTE.names.index("category") + 1, "compute,bigmem,gpu", strict=False)
     _choices(sheet, QUOTE.names.index("mandatory") + 1, "true,false")
 
 
 def _line_sheet(sheet: Any) -> None:
-    _head(sheet, _LINE_COLUMNS, {"kind", "name", "price_usd"})
+    _head(sheet, LINE_NOTES, {"kind", "name", "price_usd"})
     sheet.append(["network", EXAMPLE, "Vendor", 2, "order", 9500.0, None, None])
     _choices(sheet, 1, _KINDS)
     _choices(sheet, 5, "order,node")

@@ -12,6 +12,7 @@ from procure.files.read import as_utf8
 from procure.schemas import QUOTE
 from procure.sheets.findings import Finding
 from procure.sheets.grid import Cell, Grid
+from procure.sheets.notes import OWN
 from procure.sheets.prices import Convention, Pricing, sheet_terms
 from procure.sheets.rows import SheetTable, TableReader
 from procure.sheets.tables import Table, is_header, tables_of
@@ -93,7 +94,7 @@ def _seen(grid: Grid, found: SheetTable) -> Grid:
         Finding("warning", grid.sheet, cell.address, "", cell.text, f"has a note that is not read: {cell.note}")
         for row in grid.rows
         for cell in row
-        if cell.note
+        if cell.note and cell.note not in OWN
     ]
     return grid.spread().without_hidden()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from string import Template
@@ -19,6 +20,7 @@ from procure.packages import count_packages, read_quotes
 from procure.packages.costs import budget_notes, check_prices, with_curves
 from procure.packages.enumerate import TooManyPackages
 from procure.packages.expiry import validity_notes
+from procure.packages.quote_file import OfferReading
 from procure.packages.quotes import price_notes
 from procure.policies.catalog import refuse_multi_node, refuse_on_packages
 from procure.schemas import group_column
@@ -87,8 +89,10 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
     except ValidationError as error:
         lines += problems(error)
         quotes = path.parent / str(values.get("quotes"))
-        if is_file(quotes):
-            _try(lines, lambda: read_quotes(quotes))
+        with suppress(ValidationError):  # which is among the problems already
+            reading = validate(OfferReading, values.get("offers", {}), path.parent)
+            if is_file(quotes):
+                _try(lines, lambda: read_quotes(quotes, reading))
         raise TableError(complaint(str(path), lines)) from None
     study = load_study(path)
     table = _try(lines, study.read_quotes)
