@@ -242,7 +242,9 @@ def _submit(scenario: dict[str, Any], first: int) -> None:
         time.sleep(max(0.0, at - time.time()))
         if isinstance(what, tuple) and not hasattr(what, "_fields"):
             reason = [] if what[0] == "Resume" else ["Reason=scenario"]
-            _run("scontrol", "update", f"NodeName={what[1]}", f"State={what[0]}", *reason)
+            # a node that is only down comes back as soon as its daemon answers (ReturnToService=2)
+            for state in ("Drain", "Down") if what[0] == "Down" else (what[0],):
+                _run("scontrol", "update", f"NodeName={what[1]}", f"State={state}", *reason)
             continue
         answer = subprocess.run(
             ["sbatch", "--parsable", *_options(what, numbers), f"--wrap=sleep {what.run_time}"],

@@ -37,10 +37,11 @@ _LINES = (
     ("start", re.compile(rf"_start_job: Started {_ID} in \S+ on (\S+)")),
     ("end", re.compile(rf"_job_complete: {_ID} done()")),
     ("preempted", re.compile(rf"preempted {_ID} has been (requeued|killed)")),
+    ("failed", re.compile(rf"requeue job {_ID} due to failure of node (\S+)")),
 )
 _KEPT = (
     "waiting", "running", "start", "end", "free", "n_on", "used", "run_until", "charged", "array_running", "on_nodes",
-    "accrues", "ready", "preempted_at", "ending", "restarts", "lost",
+    "accrues", "ready", "preempted_at", "ending", "restarts", "lost", "ended_by",
 )  # fmt: skip
 _NEVER = 2**50
 
@@ -111,7 +112,7 @@ class Passes:
             self.twin.begin(job, nodes)
             self.twin.end[job] = _NEVER
         for job in self.ended:
-            self.twin.stop(job)
+            self.twin.stop(job, "preempted", bool(self.twin.jobs["again"][job]))
         self.ended = []
         self.twin.now, self.open = now, None
 
@@ -133,6 +134,10 @@ class Passes:
             self.actual[job] = sorted(self.row[name] for name in expand_nodes(words[2]))
         elif what == "preempted" and job in twin.running:
             self.ended.append(job)
+        elif what == "failed" and job in twin.running:
+            self.close()
+            self.go_to(at)
+            twin.stop(job, "node_fail", True)
         elif what == "end":
             self.close()
             if job in twin.running:

@@ -48,6 +48,7 @@ class NaiveSlurm:
         self.ready = list(self.jobs["eligible"])
         self.preempted_at: list[int | None] = [None] * self.n_jobs
         self.ending: list[int] = []
+        self.ended_by = [""] * self.n_jobs
         self.restarts, self.lost = [0] * self.n_jobs, [0] * self.n_jobs
         started = site.latency.clock
         self.asked = False
@@ -62,6 +63,8 @@ class NaiveSlurm:
         while n_submitted < self.n_jobs or self.waiting or self.running:
             late = self.site.latency.job_end
             times = [t for job in self.running for t in (self.end[job], self.end[job] + late) if t > self.now]
+            if self.running:
+                times += [start for start, *_ in self.failures() if start > self.now][:1]
             if n_submitted < self.n_jobs:
                 times.append(jobs["submit"][n_submitted])
             if self.waiting:
@@ -89,6 +92,7 @@ class NaiveSlurm:
                     self.set_priority(n_submitted)
                 self.asked = True
                 n_submitted += 1
+            self.fail_nodes()
             self.schedule_if_due()
             self.finish_due()
         return self.start, self.end, self.on_nodes
@@ -107,7 +111,7 @@ class NaiveSlurm:
         while self.ending:
             self.finish_due()
             for job in self.ending:
-                self.stop(job)
+                self.stop(job, "preempted", bool(self.jobs["again"][job]))
             self.ending = []
             self.asked, self.last_schedule = True, self.now - self.rules.batch_sched_delay
             self.passes()
@@ -128,11 +132,23 @@ class NaiveSlurm:
             self.last_backfill = now
             self.backfill()
 
-    def stop(self, job: int) -> None:
-        """preempt, PreemptMode: the job is cancelled, or waits again for as long as AuthInfo's cred_expire at least."""
+    def failures(self) -> list[tuple[int, int]]:
+        """Return when which nodes go down."""
+        return sorted((start, node) for start, _, node, what in self.layout.closed.tolist() if what == DOWN)
+
+    def fail_nodes(self) -> None:
+        """slurm.conf, JobRequeue: jobs are requeued after node failure, or end with the state NODE_FAIL."""
+        down = {node for start, node in self.failures() if start == self.now}
+        for job in [job for job in self.running if self.end[job] > self.now and down & set(self.on_nodes[job])]:
+            self.stop(job, "node_fail", self.site.preemption.requeue)
+
+    def stop(self, job: int, why: str, again: bool) -> None:
+        """preempt, PreemptMode: the job is over, or waits again for as long as AuthInfo's cred_expire at least."""
         began, self.end[job] = self.start[job], self.now
         self.finish(job)
-        if self.jobs["again"][job]:
+        if not again:
+            self.ended_by[job] = why
+        else:
             self.restarts[job] += 1
             self.lost[job] += self.now - began
             self.start[job] = self.end[job] = self.accrues[job] = -1

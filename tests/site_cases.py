@@ -24,6 +24,7 @@ from procure.tables import JOB, NODE, check
 FEATURES = (
     "priority", "partitions", "qos", "associations", "arrays", "dependencies", "reservations", "backfill",
     "constraints", "gpus", "whole", "events", "topology", "least-loaded", "basic", "preempt-qos", "preempt-partition",
+    "failures",
 )  # fmt: skip
 _USERS = {"u1": "a", "u2": "a", "u3": "b", "u4": "c"}
 
@@ -175,6 +176,24 @@ def _events(rng, settings, jobs, nodes):
         NodeEvent(nodes=name, start=first + int(rng.integers(0, 200)), end=first + int(rng.integers(200, 500)))
         for name in nodes["node_id"].iloc[::2]
     )
+
+
+def _failures(rng, settings, jobs, nodes):
+    """Nodes go down under jobs, some while they are drained; in every third case jobs end each other, too."""
+    if rng.integers(3) == 0:
+        _preempt_qos(rng, settings, jobs, nodes)
+    else:
+        settings["preemption"] = _preemption(rng, "none")
+    first = int(jobs["submit_time"].iloc[0])
+    settings["events"] = tuple(
+        NodeEvent(
+            nodes=str(rng.choice(nodes["node_id"])), start=(start := first + int(rng.integers(-10, 400))),
+            end=start + int(rng.choice([1, 30, 200])), state=str(rng.choice(["down", "down", "drain"])),
+        )
+        for _ in range(int(rng.integers(2, 8)))
+    )  # fmt: skip
+    jobs["run_time"] = rng.choice([0, 3, 50, 90, 300], len(jobs))
+    jobs["n_nodes"] = rng.choice([1, 1, 2], len(jobs))
 
 
 def _topology(rng, settings, jobs, nodes):

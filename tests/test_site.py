@@ -19,7 +19,7 @@ from procure.errors import TableError
 from procure.run import prepare, simulate
 from procure.site.bought import idle_kinds, with_bought
 from procure.site.layout import constraint_groups, lay_out
-from procure.site.model import Association, Limits, Partition, Preemption, Qos, Reservation, Site
+from procure.site.model import Association, Limits, NodeEvent, Partition, Preemption, Qos, Reservation, Site
 from procure.site.policy import Slurm
 from procure.site.store import read_site, write_site
 from procure.site.understand import read_slurm
@@ -258,7 +258,8 @@ def compare_with_twin(feature: str, seed: int, folder: Path) -> None:
     assert found["node_ids"].tolist() == [",".join(names[n] for n in where) for where in on], (feature, seed)
     assert (found["end_time"] - began).fillna(-1).astype(int).tolist() == end, (feature, seed)
     assert (np.array(start) >= 0).any()
-    if layout.jobs.preempts.any():
+    if "restarts" in found:
+        assert found["ended_by"].tolist() == twin.ended_by, (feature, seed)
         assert found["restarts"].tolist() == twin.restarts and found["lost_time"].tolist() == twin.lost, (feature, seed)
 
 
@@ -309,6 +310,35 @@ def test_a_job_gives_way_and_waits_again_or_is_over(mode, starts, procure, tmp_p
     assert found["restarts"].tolist() == [int(again), 0] and found["lost_time"].tolist() == [41 * again, 0]
     assert found["ended_by"].tolist() == ["" if again else "preempted", ""]
     assert ("1 job ended and queued again 1 time" if again else "1 job ended before their time (preempted)") in err
+
+
+@pytest.mark.parametrize(("requeue", "start", "end"), [(True, 177, 277), (False, 0, 41)])
+def test_a_node_that_goes_down_ends_what_runs_on_it(requeue, start, end, procure, tmp_path):
+    """A job of two nodes of which one goes down starts anew in a pass after 121 s, or ends; a drain ends nothing."""
+    begin = 1_700_000_000
+    site = Site(
+        partitions=(Partition(name="p", nodes="ALL", default=True),),
+        preemption=Preemption(requeue=requeue),
+        events=(
+            NodeEvent(nodes="n1", start=begin - 100, end=begin - 50, state="down"),
+            NodeEvent(nodes="n1", start=begin + 41, end=begin + 50, state="down"),
+            NodeEvent(nodes="n3", start=begin + 20, end=begin + 60),
+        ),
+    )
+    nodes = pd.DataFrame({"node_id": ["n1", "n2", "n3"], "cpus": 4, "mem_mb": 100})
+    write_site(site, nodes, tmp_path / "site")
+    rows = {"job_id": ["wide", "narrow"], "submit_time": begin, "run_time": 100, "n_nodes": [2, 1]}
+    jobs = pd.DataFrame(rows).assign(requested_time=120, cpus_per_node=4, mem_mb_per_node=0)
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    code, _, err = procure(
+        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
+    )
+    assert code == 0
+    found = pd.read_csv(tmp_path / "s.csv", keep_default_na=False)
+    assert (found["start_time"] - begin).tolist() == [start, 0] and (found["end_time"] - begin).tolist() == [end, 100]
+    assert found["restarts"].tolist() == [int(requeue), 0]
+    assert found["ended_by"].tolist() == ["" if requeue else "node_fail", ""]
+    assert ("queued again 1 time" if requeue else "1 job ended before their time (node_fail)") in err
 
 
 def test_jobs_of_a_reservation_that_is_over_are_named(procure, tmp_path):

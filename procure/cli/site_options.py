@@ -69,7 +69,7 @@ def note_rejections(policy: str, schedule: pd.DataFrame, nodes: pd.DataFrame) ->
 
 
 def _note_preempted(schedule: pd.DataFrame) -> None:
-    """Say how many jobs were ended for others, and what their times in the schedule mean."""
+    """Say how many jobs were ended for others or by nodes that went down, and what their times in the schedule mean."""
     again, over = schedule["restarts"].astype(int), schedule["ended_by"] != ""
     if again.any():
         lost = float(schedule["lost_time"].astype(float).sum()) / 3600

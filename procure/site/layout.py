@@ -59,6 +59,7 @@ class Requests(NamedTuple):
     yields: np.ndarray  # int64[n_jobs], of jobs that may be ended the one with the lowest is ended first
     exempt: np.ndarray  # int64[n_jobs], s that the job runs before it may be ended
     again: np.ndarray  # int64[n_jobs], 1 = the job waits again if it is ended for another
+    requeue: np.ndarray  # int64[n_jobs], 1 = the job waits again if a node goes down under it
 
 
 class Places(NamedTuple):

@@ -182,7 +182,11 @@ class Preemption(Settings):
     patience: NaturalInt = Field(
         default=40, description="s in which a job ends no further jobs for itself: KillWait and MessageTimeout"
     )
-    requeue: bool = Field(default=True, description="JobRequeue; without, jobs that would be requeued are over")
+    requeue: bool = Field(
+        default=True,
+        description="JobRequeue; without, jobs that would be requeued are over, as are"
+        " those under which a node goes down",
+    )
     requeue_delay: NaturalInt = Field(default=120, description="s that a requeued job waits at least: cred_expire")
 
 

@@ -280,14 +280,15 @@ class Known:
         return hopeless
 
     def preemption(self) -> dict[str, np.ndarray]:
-        """Number the QOS or partitions of the jobs, and say which ends which, how, after how long and who goes first.
+        """Number the QOS or partitions of the jobs; say which ends which, how, when, in what order; who waits again.
 
         Of those that may be ended the order is that of QOS priority or partition tier, then the number of nodes
         (Slurm's page *Preemption*, section *Preemption Design and Operation*).
         """
         rules, none = self.site.preemption, np.zeros(len(self.jobs), np.int64)
         if rules.type == "none" or rules.mode == "off":
-            return dict.fromkeys(("rank", "yields", "exempt", "again"), none) | {"preempts": np.zeros((1, 1), np.int64)}
+            named = dict.fromkeys(("rank", "yields", "exempt", "again"), none)
+            return named | {"requeue": none + int(rules.requeue), "preempts": np.zeros((1, 1), np.int64)}
         modes = _MODES if rules.requeue else _MODES | {"requeue": CANCEL}
         found = {each.name: each for each in self.site.qos}
         if rules.type == "partition":
@@ -312,6 +313,7 @@ class Known:
             "yields": (order[rank] << 16) + np.minimum(self._n_nodes, _MOST_COMPARED),
             "exempt": np.array(exempt, np.int64),
             "again": (how[rank] == REQUEUE).astype(np.int64),
+            "requeue": none + int(rules.requeue),
         }
 
     def closed(self, first: int) -> np.ndarray:

@@ -22,12 +22,13 @@ from procure.site.model import Partition, Priority, Site
 from procure.site.order import charge, decay, eligible, enqueue, fair_shares
 from procure.site.place import taken
 from procure.site.plan import backfill, main_pass
-from procure.site.preempt import ENDING, STAYS
+from procure.site.preempt import ENDING, STAYS, n_in
 from procure.site.room import part_from
 from procure.site.store import read_site
 from procure.site.work import (
     ASKED,
     DUE,
+    FAILING,
     LAST_BACKFILL,
     LAST_CALC,
     LAST_FULL,
@@ -40,10 +41,12 @@ from procure.site.work import (
     N_SUBMITTED,
     N_VICTIMS,
     NEVER,
+    NEXT_FAILURE,
     NEXT_START,
     NEXT_VICTIM,
     NOW,
     SEEN_FIRST,
+    WORD,
     Work,
     own_of,
 )
@@ -112,6 +115,36 @@ def _see_ended(state, own):
 
 
 @part
+def _fail_nodes(own):
+    """Let the jobs on nodes that go down at this moment end (slurm.conf(5), JobRequeue)."""
+    work, failures, now = own.work, own.tables.failures, own.work.now[NOW]
+    i = work.now[NEXT_FAILURE]
+    if i == failures.shape[0] or failures[i, 0] > now:
+        return
+    for word in range(work.in_choice.size):
+        work.in_choice[word] = 0
+    while i < failures.shape[0] and failures[i, 0] <= now:
+        if failures[i, 0] == now:  # what began before the first submission found nothing running
+            node = failures[i, 1]
+            work.in_choice[node // WORD] |= 1 << (node % WORD)
+        i += 1
+    work.now[NEXT_FAILURE] = i
+    for k in range(work.now[N_RUNNING]):
+        job = work.by_start[k]
+        if work.ended[job] < 0 and n_in(own, job, work.in_choice) > 0:
+            work.away[job] = ENDING
+            work.victims[work.now[N_VICTIMS]] = job
+            work.now[N_VICTIMS] += 1
+            work.now[FAILING] = 1
+
+
+@part
+def _waits_again(own, job):
+    """Say whether a job that is ended at this moment waits again."""
+    return own.jobs.requeue[job] if own.work.now[FAILING] else own.jobs.again[job]
+
+
+@part
 def _schedule(own):
     """Run the main scheduler and backfill, if they are due."""
     work, rules = own.work, own.rules
@@ -132,23 +165,28 @@ def _schedule(own):
 
 @part
 def _clear_away(own):
-    """Free what the jobs held that were ended, let those wait that wait again, and ask for a pass at once."""
+    """Free what the jobs held that were ended, let those wait that wait again, and ask for a pass.
+
+    If they were ended for others it comes at once, after a node's failure as after any end.
+    """
     work, now = own.work, own.work.now[NOW]
     for i in range(work.now[N_VICTIMS]):
         job = work.victims[i]
         work.ended[job], work.away[job] = now, STAYS
         _finish(own, job)
-        if own.jobs.again[job]:
+        if _waits_again(own, job):
             work.restarts[job] += 1
             work.lost[job] += now - work.begun[job]
             work.begun[job] = work.ended[job] = work.accrues[job] = work.charged[job] = -1
             work.eligible[job] = now + own.rules.requeue_delay + 1
             enqueue(own, job)
         else:
-            work.cut_short[job] = 1
+            work.cut_short[job] = 1 + work.now[FAILING]
     work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
     work.now[DUE], work.now[ASKED] = 1, 1
-    work.now[LAST_SCHEDULE] = now - own.rules.batch_delay
+    if work.now[FAILING] == 0:
+        work.now[LAST_SCHEDULE] = now - own.rules.batch_delay
+    work.now[FAILING] = 0
 
 
 @part
@@ -159,6 +197,7 @@ def _new_moment(state, own):
     work.now[NOW], work.now[N_SEEN] = now, 0
     work.now[N_STARTS] = work.now[NEXT_START] = work.now[N_VICTIMS] = work.now[NEXT_VICTIM] = 0
     _see_ended(state, own)
+    _fail_nodes(own)
     for change in own.tables.changes:
         if change == now:
             work.now[ASKED] = 1
@@ -170,7 +209,7 @@ def _new_moment(state, own):
         work.now[ASKED] = 1
         if not own.rejected[job]:
             enqueue(own, job)
-    work.now[DUE] = 1
+    work.now[DUE] = int(work.now[N_VICTIMS] == 0)
 
 
 @part
@@ -192,6 +231,8 @@ def _next_wake(own):
     at = work.now[LAST_CALC] + rules.calc_period
     for i in range(work.now[N_LEAVING]):
         at = min(at, work.ended[work.leaving[i]] + rules.job_end)
+    if work.now[N_RUNNING] > 0 and work.now[NEXT_FAILURE] < own.tables.failures.shape[0]:
+        at = min(at, own.tables.failures[work.now[NEXT_FAILURE], 0])
     if work.now[N_QUEUE] > 0:
         for change in own.tables.changes:
             if change > now:
@@ -235,7 +276,7 @@ def decide(state, own):
         return job
     if victim < work.now[N_VICTIMS]:
         work.now[NEXT_VICTIM] = victim + 1
-        return ending(work.victims[victim], own.jobs.again[work.victims[victim]])
+        return ending(work.victims[victim], _waits_again(own, work.victims[victim]))
     state.wake[0] = _next_wake(own)
     return WAIT
 
@@ -325,13 +366,13 @@ class Slurm(Parameters):
         site = self.rules(jobs, nodes)
         layout = lay_out(site, nodes, jobs.assign(exclusive="1") if self.exclusive else jobs)
         own = own_of(site, layout, began)
-        columns = functools.partial(_columns, own.work) if own.rules.preempts else None
+        columns = functools.partial(_columns, own.work) if own.rules.preempts or len(own.tables.failures) else None
         return CompiledPolicy(decide, slurm_loop, own, columns, rejected=layout.rejected, may_strand=True)
 
 
 def _columns(work: Work) -> dict[str, list]:
     """Say of each job how often it was ended and waited again, how long those runs took, and what ended it."""
-    ended_by = ["preempted" if cut else "" for cut in work.cut_short.tolist()]
+    ended_by = [("", "preempted", "node_fail")[cut] for cut in work.cut_short.tolist()]
     return {"restarts": work.restarts.tolist(), "lost_time": work.lost.tolist(), "ended_by": ended_by}
 
 

@@ -34,7 +34,7 @@ def look_ahead(own):
 
 
 @part
-def _n_in(own, job, nodes):
+def n_in(own, job, nodes):
     """Count the nodes of a running job that are in a set."""
     n = 0
     for k in range(own.node_first[job], own.node_first[job] + own.jobs.n_nodes[job]):
@@ -52,7 +52,7 @@ def _ends(own, job, other):
         and work.away[other] != ENDING
         and work.ended[other] < 0
         and now >= work.begun[other] + max(jobs.exempt[other], 1)
-        and _n_in(own, other, own.tables.partition_words[jobs.partition[job]]) > 0
+        and n_in(own, other, own.tables.partition_words[jobs.partition[job]]) > 0
     )
 
 
@@ -110,7 +110,7 @@ def _reorder(own, last):
         if i == last:
             counts = AHEAD
         else:
-            counts = 0 if strict or i > last else _n_in(own, job, work.in_choice)
+            counts = 0 if strict or i > last else n_in(own, job, work.in_choice)
         place = i
         while place > 0 and work.prey_nodes[place - 1] < counts:
             work.prey[place], work.prey_nodes[place] = work.prey[place - 1], work.prey_nodes[place - 1]
@@ -146,7 +146,7 @@ def preempt(own, job, closed):
     work.preempted_at[job] = now
     for i in range(gone):
         other = work.prey[i]
-        if _n_in(own, other, work.in_choice) > 0:
+        if n_in(own, other, work.in_choice) > 0:
             work.away[other] = ENDING
             work.victims[work.now[N_VICTIMS]] = other
             work.now[N_VICTIMS] += 1

@@ -8,6 +8,7 @@ import numpy as np
 
 from procure.site.layout import Layout
 from procure.site.model import Site
+from procure.site.names import DOWN
 
 WORD = 32
 """Nodes per word of a set of nodes."""
@@ -118,7 +119,7 @@ class Work(NamedTuple):
     rank_head: np.ndarray  # int64[n_ranks], scratch
     n_of_rank: np.ndarray  # int64[n_ranks], running jobs
     victims: np.ndarray  # int64[n_jobs], running jobs that are to be ended at this moment
-    cut_short: np.ndarray  # int64[n_jobs], 1 = ended for another, and over
+    cut_short: np.ndarray  # int64[n_jobs], 1 = ended for another, 2 = by a node that went down; and over
     preempted_at: np.ndarray  # int64[n_jobs], s when a waiting job had others ended; −1 = not since it last ran
     restarts: np.ndarray  # int64[n_jobs], how often a job was ended and waited again
     lost: np.ndarray  # int64[n_jobs], s that such runs took
@@ -128,7 +129,8 @@ class Work(NamedTuple):
 (
     NOW, N_QUEUE, N_RUNNING, N_STARTS, NEXT_START, N_LEAVING, N_SEEN, N_SUBMITTED, ASKED, LAST_SCHEDULE, LAST_FULL,
     LAST_CALC, LAST_BACKFILL, PASS, SORTED, SEEN_FIRST, N_PREY, N_VICTIMS, NEXT_VICTIM, DUE, BY_PREEMPTION, N_CHANGES,
-) = range(22)  # fmt: skip
+    NEXT_FAILURE, FAILING,
+) = range(24)  # fmt: skip
 
 
 class Tables(NamedTuple):
@@ -138,6 +140,7 @@ class Tables(NamedTuple):
     partition_words: np.ndarray  # int64[n_partitions, n_words]
     reservation_end: np.ndarray  # int64[n_reservations + 1], s
     changes: np.ndarray  # int64[n_changes], s at which nodes close or open, in order
+    failures: np.ndarray  # int64[n_failures, 2], s and node that goes down, in order
     shape: np.ndarray  # int64[n_jobs], jobs of one shape are alike to backfill
     request: np.ndarray  # int64[n_jobs], number of what each job asks of a node
     job_of: np.ndarray  # int64[sum of n_nodes], job of each place in `Work.on`
@@ -204,6 +207,12 @@ def _holding(layout: Layout, of_shape: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return holding, (single & (places.wanted[group] == 0)).astype(np.int64)
 
 
+def _failures(layout: Layout) -> np.ndarray:
+    """Return when which nodes go down, in order."""
+    found = layout.closed[layout.closed[:, 3] == DOWN][:, [0, 2]]
+    return np.ascontiguousarray(found[np.argsort(found[:, 0], kind="stable")])
+
+
 def own_of(site: Site, layout: Layout, began: int) -> Own:
     """Lay out what a run of policy slurm needs."""
     n_jobs, n_nodes = len(layout.jobs.submit), len(layout.nodes.cpus)
@@ -257,8 +266,8 @@ def own_of(site: Site, layout: Layout, began: int) -> Own:
     leaves, leaf_of = np.unique(layout.nodes.leaf, return_inverse=True)
     changes = np.unique(layout.closed[:, :2])
     tables = Tables(
-        words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes, shape,
-        request, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding), plain,
+        words(layout.places.nodes), words(layout.partition_nodes), layout.reservation_end, changes,
+        _failures(layout), shape, request, np.repeat(np.arange(len(shape)), jobs.n_nodes), words(holding), plain,
         decay_table(site), np.arange(len(tree.path)), leaf_of.astype(np.int64),
     )  # fmt: skip
     return Own(
