@@ -73,6 +73,13 @@ def load(name: str, data: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return jobs, seen_nodes(jobs) if kinds is None else nodes_of(kinds)
 
 
+def shape(jobs: pd.DataFrame) -> str:
+    """Return how the waits of a log or a schedule are distributed."""
+    wait = (jobs["start_time"] - jobs["submit_time"]).dropna().to_numpy(float).clip(0)
+    median, p90 = np.quantile(wait, [0.5, 0.9])
+    return f"within a minute {(wait <= 60).mean():.2f}, median {median:,.0f} s, p90 {p90:,.0f} s"
+
+
 def measure_fidelity(arguments: argparse.Namespace) -> None:
     """Fit on the first 60 % of the jobs, replay the last 40 %."""
     for name in arguments.logs or LOGS:
@@ -86,8 +93,10 @@ def measure_fidelity(arguments: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as folder:
             fitted.write(folder)
             for policy in ("easy", f"rules:site={folder}", f"as-logged:site={folder}"):
-                found = fidelity(late, simulate(late, nodes, policy).schedule)
-                print(name, policy.partition(":")[0], *(f"{one:,.3f}" for one in found), flush=True)
+                ran = simulate(late, nodes, policy).schedule
+                found = fidelity(late, ran)
+                print(name, policy.partition(":")[0], *(f"{one:,.3f}" for one in found), shape(ran), flush=True)
+            print(name, "log", shape(late), "; learnt from:", shape(early), flush=True)
         kinds = fitted.table.groupby("kind").size().to_dict()
         print(name, f"fitted in {took:,.0f} s:", kinds, "; ".join(fitted.notes), flush=True)
 
@@ -193,7 +202,8 @@ def measure_counterfactual(arguments: argparse.Namespace) -> None:
             least, most = cut_of(log, now, more)
             true = 1 - after / before
             print(f"  recommend: of 100 hours {100 * least:.0f} to {100 * most:.0f} are cut; {100 * true:.0f} were")
-            fitted = fit_site(log, now)
+            known = Site(events=hidden.events) if arguments.events else None
+            fitted = fit_site(log, now, known)
             fitted.write(own)
             for policy in ("easy", f"rules:site={own}", f"as-logged:site={own}"):
                 waits = [
@@ -242,6 +252,7 @@ def main() -> None:
     parser.add_argument("--last", type=int, help="learn on so many jobs, the last ones of the first 60 %%")
     parser.add_argument("--tz", help="the centre's zone, of fidelity")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--events", action="store_true", help="counterfactual: the fit knows when nodes were drained")
     arguments = parser.parse_intermixed_args()
     measures = {"fidelity": measure_fidelity, "account": measure_account, "counterfactual": measure_counterfactual}
     (measures | {"purchase": measure_purchase})[arguments.what](arguments)

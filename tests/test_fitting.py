@@ -7,19 +7,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
-from naive_fitting import naive_easy, naive_features
+from naive_fitting import naive_away, naive_easy, naive_features
 
+from procure.account.account import account_waits
 from procure.account.layout import started_jobs
 from procure.errors import TableError
+from procure.fitting import fit
 from procure.fitting.fidelity import Fidelity, fidelity
 from procure.fitting.fit import fit_site
 from procure.fitting.learn import features_of, learn_rest, waits_of
+from procure.fitting.limits import latest_limits
 from procure.fitting.store import REST, read_rest, write_rest
 from procure.fitting.trees import of_booster, walk
 from procure.fitting.watch import FEATURES
 from procure.fitting.windows import infer_windows
 from procure.run import simulate
-from procure.site.model import Partition, Rule, Site
+from procure.site.model import NodeEvent, Partition, Rule, Site
 from procure.site.store import read_site, write_site
 from procure.tables import JOB, NODE, check, write
 from procure.workload.clock import to_local
@@ -114,6 +117,27 @@ def test_policy_rules_equals_its_slow_twin(tmp_path):
     assert (ran["start_time"] - origin).tolist() == naive_easy(own, 6, held)
 
 
+@pytest.mark.parametrize("levels", [(3, 5), (6, 4)])
+def test_a_limit_that_changes_is_fitted_at_its_latest_level(levels):
+    """Users who may run so many jobs at once in the first half, and others in the second."""
+    rng = np.random.default_rng(6)
+    n = 3000
+    jobs = log_of(n).assign(user=[f"u{one}" for one in rng.integers(0, 6, n)], n_nodes=1)
+    jobs = jobs.assign(submit_time=MONDAY + np.arange(n) * 400, run_time=(7200 * rng.uniform(0.5, 1.5, n)).astype(int))
+    start, running = [], {user: [] for user in jobs["user"].unique()}
+    for i, row in enumerate(jobs.itertuples()):
+        most = levels[2 * i // n]
+        mine = sorted(running[row.user])[-most:]
+        start.append(max(row.submit_time, mine[0]) if len(mine) == most else row.submit_time)
+        running[row.user] = [*mine, start[-1] + row.run_time]
+    log = started_jobs(check(jobs.assign(start_time=start, requested_time=jobs["run_time"] + 1), JOB))
+    nodes = nodes_of(100)
+    found = latest_limits(log, nodes, account_waits(log, nodes))
+    shown = {(one.rule.subject, one.rule.value) for one in found}  # a user who hardly waits shows none
+    assert len(shown) >= 4 and shown <= {(f"user u{i} jobs", levels[1]) for i in range(6)}
+    assert all(("in the last" in one.rule.evidence) for one in found)
+
+
 @pytest.mark.slow
 def test_a_limit_of_a_partition_is_fitted():
     """Kept as a line with its evidence where the log has it, with the number that it has."""
@@ -188,6 +212,59 @@ def test_a_job_that_is_larger_than_its_limit_runs_alone(tmp_path):
         mine = ran[(ran["user"] == row.user) & (ran["job_id"] != row.job_id) & (ran["run_time"] > 0)]
         together = (mine["start_time"] < row.end_time) & (row.start_time < mine["end_time"])
         assert not together.any()
+
+
+@pytest.mark.parametrize("cpus", [1, 3])
+def test_nodes_that_events_take_away_start_nothing(cpus, tmp_path):
+    """As its slow twin: of a pool, and of nodes that differ; events that overlap, one from before, one without end."""
+    rng = np.random.default_rng(7)
+    jobs = log_of(80, span=6000).assign(n_nodes=rng.choice([1, 2, 5], 80, p=[0.6, 0.3, 0.1]))
+    jobs = check(jobs.assign(run_time=rng.integers(1, 400, 80), requested_time=rng.choice([400, 1000], 80)), JOB)
+    origin = int(jobs["submit_time"].min())
+    events = [
+        ("n[0-2]", 500, 1800),
+        ("n[1-4]", 1500, 2600),
+        ("n5", -900, 1000),
+        ("n[2-3]", 4000, 5000),
+        ("n0", 5200, None),
+    ]
+    made = [NodeEvent(nodes=n, start=origin + a, end=None if b is None else origin + b) for n, a, b in events]
+    nodes = check(nodes_of(6).assign(cpus=[1, 1, 1, 1, 1, cpus]), NODE)
+    if cpus > 1:
+        jobs = check(jobs.assign(cpus_per_node=1, mem_mb_per_node=1000), JOB)  # so that none shares the larger node
+    write_site(Site(events=tuple(made)), nodes, tmp_path)
+    ran = simulate(jobs, nodes, f"rules:site={tmp_path}").schedule
+
+    def is_away(node, now):
+        spans = {0: [(500, 1800), (5200, 1 << 40)], 1: [(500, 2600)], 2: [(500, 2600), (4000, 5000)]}
+        spans |= {3: [(1500, 2600), (4000, 5000)], 4: [(1500, 2600)], 5: [(-900, 1000)]}
+        return any(begin <= now < end for begin, end in spans[node])
+
+    starts = ran["start_time"] - origin
+    if cpus == 1:  # on nodes that differ the reservation has nodes of its own
+        assert starts.tolist() == naive_away(jobs.assign(submit_time=jobs["submit_time"] - origin), 6, is_away)
+    for start, on in zip(starts, ran["node_ids"], strict=True):
+        assert not any(is_away(int(name[1:]), start) for name in on.split(","))
+    assert starts.tolist() != (simulate(jobs, nodes, "easy").schedule["start_time"] - origin).tolist()
+
+
+@pytest.mark.slow
+def test_the_replays_of_a_fit_follow_the_events_of_a_site(tmp_path, monkeypatch):
+    """Of a log in which nodes were away, the replay is far closer with the events: from an empty system not exact."""
+    monkeypatch.setattr(fit, "_KINDS", {})
+    monkeypatch.setattr(fit, "_choose_rest", lambda firsts, system, held, easy, seen, tried: (None, seen))
+    jobs = log_of(300, span=5 * DAY).drop(columns="start_time")
+    jobs = jobs.assign(run_time=2 * jobs["run_time"], requested_time=2 * jobs["run_time"] + 60)
+    days = range(5)
+    events = tuple(NodeEvent(nodes="n[0-2]", start=MONDAY + d * DAY, end=MONDAY + d * DAY + 50_000) for d in days)
+    site = Site(events=events)
+    write_site(site, nodes_of(6), tmp_path)
+    log = simulate(check(jobs, JOB), nodes_of(6), f"rules:site={tmp_path}").schedule
+    near, far = (fit_site(log, nodes_of(6), known) for known in (site, None))
+    error = near.tried.groupby("policy")["mean_error"].mean()
+    assert near.site.events == events and "but for the site's events" in near.notes[0]
+    assert error["easy"] > 100 and error["rules"] < 0.5 * error["easy"]
+    assert far.tried["mean_error"].nunique() == 3 and "events" not in far.notes[0]
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from procure.account.sweep import CLOSED, ELIGIBLE, LIMIT, OUTAGE, PAUSE, RESERV
 from procure.errors import TableError
 from procure.fitting.fidelity import Fidelity, fidelity
 from procure.fitting.learn import learn_rest, waits_of
+from procure.fitting.limits import Level, latest_limits
 from procure.fitting.model import Rest, no_rest
 from procure.fitting.order import infer_order
 from procure.fitting.store import REST, write_rest
@@ -26,7 +27,7 @@ from procure.progress import step
 from procure.run import simulate
 from procure.schemas import JOB, NODE
 from procure.site.model import Rule, Site
-from procure.site.store import write_site
+from procure.site.store import node_list, write_site
 from procure.tables import as_table
 from procure.text import Shown, counted
 from procure.workload.clock import to_local
@@ -66,6 +67,7 @@ class _Seen(NamedTuple):
     account: Account
     tz: str
     order: list[Rule]
+    limits: list[Level]
 
 
 class _Options(NamedTuple):
@@ -150,7 +152,8 @@ def fit_site(
     nodes
         Node table.
     site
-        Known rules, to which the inferred ones are added; inferred ones of before are replaced.
+        Known rules, to which the inferred ones are added; inferred ones of before are replaced. Its events take nodes
+        away in the account and the replays.
     tz
         IANA zone by whose clock hours close, which the site's rules then state; None = the site's, else UTC.
 
@@ -190,13 +193,15 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     tz = zone_of(log, None, site)
     parts = [(log.iloc[: int(a * len(log))], log.iloc[int(a * len(log)) : int(b * len(log))]) for a, b in FOLDS]
     parts = [tuple(part.reset_index(drop=True) for part in pair) for pair in parts]  # type: ignore[misc]
-    firsts = [_see(first, system, tz) for first, _ in parts]
-    whole = _see(log, system, tz)
+    names = set(system["node_id"])
+    gone = Site(events=tuple(one for one in site.events if names.issuperset(node_list(one.nodes, system))))
+    firsts = [_see(first, system, tz, gone) for first, _ in parts]
+    whole = _see(log, system, tz, gone)
 
     def tried(learnt: Sequence[_Learnt], policy: str) -> list[Fidelity]:
         found = []
         for one, (_, later) in zip(learnt, parts, strict=True):
-            write_site(Site(rules=one.rules, tz=tz), system, folder)
+            write_site(gone.model_copy(update={"rules": one.rules, "tz": tz}), system, folder)
             write_rest(one.rest, folder)
             label = policy if policy == "easy" else f"{policy}:site={folder.as_posix()}"
             found.append(fidelity(later, simulate(later, system, label).schedule))
@@ -205,7 +210,8 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
     with step("replaying under EASY"):
         easy = tried([_Learnt((), no_rest())] * len(parts), "easy")
     kinds: list[str] = []
-    best, seen = 1.0, easy
+    seen = tried([_Learnt((), no_rest())] * len(parts), "rules") if gone.events else easy
+    best = _score(seen, easy) if gone.events else 1.0
     for kind, infer in _KINDS.items():
         with step(f"trying rules: {kind}"):
             if not any(infer(first) for first in firsts):
@@ -223,15 +229,15 @@ def _fit(log: pd.DataFrame, system: pd.DataFrame, site: Site, folder: Path) -> F
         for policy, found in (("easy", easy), ("rules", seen), ("as-logged", rested))
         for (a, b), one in zip(FOLDS, found, strict=True)
     ]
-    notes = _notes(kinds, options)
+    notes = _notes(kinds, options, bool(gone.events))
     fitted = site.model_copy(update={"rules": (*(r for r in site.rules if r.kind not in _INFERRED), *rules)})
     shown = pd.DataFrame([rule.model_dump() for rule in rules], columns=["kind", "subject", "value", "evidence"])
     return Fitted(fitted, system, rest, shown, pd.DataFrame(rows), notes)
 
 
-def _see(log: pd.DataFrame, system: pd.DataFrame, tz: str) -> _Seen:
-    account = account_waits(log, system)
-    return _Seen(log, account, tz, infer_order(log, system, account))
+def _see(log: pd.DataFrame, system: pd.DataFrame, tz: str, gone: Site) -> _Seen:
+    account = account_waits(log, system, gone)
+    return _Seen(log, account, tz, infer_order(log, system, account), latest_limits(log, system, account, gone))
 
 
 def _choose_rest(
@@ -353,18 +359,8 @@ def _quartiles(values: np.ndarray) -> str:
 
 def _limits_of(key: str) -> Callable[[_Seen], list[Rule]]:
     def infer(seen: _Seen) -> list[Rule]:
-        """Return the limit of each user, account or partition of which the log shows one."""
-        return [
-            Rule(
-                kind="limit",
-                subject=f"{key} {seen.account.names[one.owner]} {one.resource}",
-                value=one.value,
-                evidence=f"{one.n_jobs:,} of {one.n_with_room:,} jobs that waited over half an hour with room did so "
-                f"at this most; by chance {one.chance:.1g}",
-            )
-            for one in seen.account.limits
-            if one.kind == key
-        ]
+        """Return the limit of each user, account or partition of which the log shows one, at its latest level."""
+        return [one.rule for one in seen.limits if one.kind == key]
 
     return infer
 
@@ -404,10 +400,11 @@ _KINDS: dict[str, Callable[[_Seen], list[Rule]]] = {
 _INFERRED = ("pause", "limit", "closed_hours", "order")
 
 
-def _notes(kinds: list[str], options: _Options | None) -> tuple[str, ...]:
+def _notes(kinds: list[str], options: _Options | None, with_events: bool) -> tuple[str, ...]:
     notes = []
     if not kinds:
-        notes.append("no rule brought a replay of unseen jobs closer to the log: policy rules is EASY")
+        but = " but for the site's events" if with_events else ""
+        notes.append(f"no rule brought a replay of unseen jobs closer to the log: policy rules is EASY{but}")
     if options is None:
         notes.append(
             "no learned rest was closer to unseen jobs than the rules, and no further than EASY: as-logged is rules"

@@ -8,6 +8,7 @@ import numpy as np
 
 from procure.account.clock import next_hour, week_second
 from procure.account.usage import Usage, use
+from procure.fitting.away import N_SEEN, Changes
 from procure.fitting.trees import Trees, walk
 from procure.fitting.watch import Watch, begin, come, finish
 from procure.policies.lines import DECISION, N_FILLED
@@ -60,6 +61,7 @@ class Inferred(NamedTuple):
     beyond: np.ndarray  # bool[n_jobs], seen in a state outside that range
     notes: np.ndarray  # int64[1]
     usage: Usage  # of users, of late
+    changes: Changes
     lines: Any  # of those who may start
     queue: Any  # of those who may hold the reservation
 
@@ -98,9 +100,11 @@ class Inferred(NamedTuple):
         count(self, state, job, 1)
 
     def waits(self, state):
-        """Ask to be called when the next hold ends, or the hour does where hours are closed."""
+        """Ask to be called when the next hold ends, the hour does where hours are closed, or a node comes back."""
         now, end = state.now[0], state.submit.size
-        wake = -1
+        wake, changes = np.int64(-1), self.changes
+        if changes.counts[N_SEEN] < changes.when.size:
+            wake = changes.when[changes.counts[N_SEEN]]
         job = state.next_waiting[end]
         while job != end:
             at = self.release[job]

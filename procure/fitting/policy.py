@@ -15,6 +15,7 @@ from procure.account.usage import make_usage
 from procure.account.zones import make_clock
 from procure.comparison.site_check import BEYOND
 from procure.errors import TableError
+from procure.fitting.away import changes_of, make_away, no_changes
 from procure.fitting.hold import ByRelease, Inferred
 from procure.fitting.model import FAR, Rest, limits_of, no_rest
 from procure.fitting.order import make_order
@@ -32,7 +33,10 @@ from procure.site.store import read_site
 
 
 class Rules(Easy):
-    """EASY by the rules that a log shows: limits, closed hours, the scheduler's pause and the order of a site."""
+    """EASY by the rules that a log shows: limits, closed hours, the scheduler's pause and the order of a site.
+
+    Nodes are away while events of the site say that they were down or drained.
+    """
 
     rule: ClassVar[Any] = None
     with_rest: ClassVar[bool] = False
@@ -59,7 +63,7 @@ class Rules(Easy):
         """Make the policy of one run of which the job table is known."""
         if facts.jobs is None:
             return self.make(state)
-        return self._made(state, facts.jobs, facts.began)
+        return self._made(state, facts.jobs, facts)
 
     def found(self) -> tuple[Site, Rest]:
         """Return the site's rules, and the learned rest."""
@@ -68,13 +72,15 @@ class Rules(Easy):
         site = read_site(self.site).rules
         return site, read_rest(self.site) if self.with_rest else no_rest()
 
-    def _made(self, state: State, jobs: pd.DataFrame, began: int | None) -> CompiledPolicy:
+    def _made(self, state: State, jobs: pd.DataFrame, facts: Facts | None) -> CompiledPolicy:
         site, rest = self.found()
         if self.depth > 1 or self.hold != "nobody":
             raise TableError(
                 f"policy {self.name_of} holds jobs back by itself and knows one reservation; leave depth and hold out"
             )
-        held = make_hold(state, jobs, began, site, rest)
+        held = make_hold(state, jobs, None if facts is None else facts.began, site, rest)
+        if facts is not None and facts.nodes is not None:
+            held = held._replace(changes=changes_of(site.events, facts.nodes, int(jobs["submit_time"].min())))
         orders = [self.make_order(state, name) for name in (self.order, self.queue_order)]
         weighed = make_order(state, jobs, site.rules, held.usage)
         if rest.by_release:
@@ -85,10 +91,11 @@ class Rules(Easy):
         apart = held_apart(held, state)
         lines = make_lines(state, orders[0], True, apart)
         queue = make_lines(state, orders[1], False, apart)
-        place = self.make_place(state, len(lines.first))
+        notes = np.full(3, -1, np.int64)
+        place = make_away(self.make_place(state, len(lines.first)), held.changes, notes)
         held = held._replace(lines=lines, queue=queue)
         scheduler = scheduler._replace(lines=lines, hold=held, holds=True, place=place)
-        own = EasyOwn(scheduler, queue, self.by_time_only, self.queue_depth, np.full(3, -1, np.int64))
+        own = EasyOwn(scheduler, queue, self.by_time_only, self.queue_depth, notes)
         if not len(rest.trees.root):
             return compiled(easy, own, self.columns(state, place))
         return compiled(easy, own, lambda: {BEYOND: held.beyond.tolist()})
@@ -186,6 +193,7 @@ def make_hold(state: State, jobs: pd.DataFrame, began: int | None, site: Site, r
         beyond=np.zeros(n, bool),
         notes=np.zeros(1, np.int64),
         usage=make_usage(int(state.user.max(initial=0)) + 1, capacity),
+        changes=no_changes(),
         lines=None,
         queue=None,
     )

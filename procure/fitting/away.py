@@ -1,0 +1,199 @@
+"""Nodes that are down or drained for a time, as a site's events say: they start nothing, and count as no room."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from procure.policies.easy import HEAD
+from procure.policies.place import EXTRA, NUMBER, Nodes
+from procure.simulator.kernel import part
+from procure.simulator.seams import place as seam
+from procure.simulator.state import FAR
+from procure.site.model import NodeEvent
+from procure.site.store import node_list
+
+N_SEEN, N_AWAY = range(2)
+
+
+class Changes(NamedTuple):
+    """When nodes go away and come back, in order."""
+
+    when: np.ndarray  # int64[n_changes], s
+    node: np.ndarray  # int64[n_changes], row
+    by: np.ndarray  # int64[n_changes], 1 = goes away, −1 = comes back
+    counts: np.ndarray  # int64[2], changes so far, and nodes that are away
+
+
+@seam
+class Away(NamedTuple):
+    """Places on nodes of which some are away: what runs there runs on, nothing starts, no reservation counts on them.
+
+    When a node comes back is not foreseen. A job that needs such nodes holds no reservation until then.
+    """
+
+    nodes: Nodes  # whose ``open`` says which nodes are there
+    changes: Changes
+    of_node: np.ndarray  # int64[n_nodes], events that keep it away
+    easy: np.ndarray  # the notes of `procure.policies.easy.EasyOwn`
+
+    def pick(self, state, job, n):
+        """Keep the nodes that the job gets."""
+        self.nodes.pick(state, job, n)
+
+    def follow(self, state):
+        """Let nodes go and come up to now; a reservation that was made before is made again."""
+        self.nodes.follow(state)
+        changes, counts = self.changes, self.changes.counts
+        while counts[N_SEEN] < changes.when.size and changes.when[counts[N_SEEN]] <= state.now[0]:
+            node, by = changes.node[counts[N_SEEN]], changes.by[counts[N_SEEN]]
+            was = self.of_node[node] > 0
+            self.of_node[node] += by
+            counts[N_AWAY] += np.int64(self.of_node[node] > 0) - np.int64(was)
+            self.nodes.open[node] = self.of_node[node] == 0
+            counts[N_SEEN] += 1
+            self.easy[HEAD] = -1
+
+    def started(self, state, job):
+        """Take note of a start."""
+        self.nodes.started(state, job)
+
+    def fits(self, state, lines, line):
+        """Say whether the jobs of a line fit now; what is reserved aside."""
+        if not self.nodes.fits(state, lines, line):
+            return False
+        return self.changes.counts[N_AWAY] == 0 or _is_room(state, self.nodes.open, lines.shape[line])
+
+    def room(self, state, lines, line, which):
+        """Say whether the jobs of a line, which fit, have room in what they may take."""
+        return self.nodes.room(state, lines, line, which)
+
+    def reserve(self, state, job):
+        """Reserve the earliest place as running jobs end on nodes that are there; returns when it begins, s."""
+        if self.changes.counts[N_AWAY] == 0:
+            return self.nodes.reserve(state, job)
+        return _shadow(state, self.nodes, job)
+
+    def choose(self, state, job, which):
+        """Lay the nodes of a job into ``chosen``; beside a reservation they are taken from what that leaves."""
+        return self.nodes.choose(state, job, which)
+
+
+@part
+def _is_room(state, there, shape):
+    """Say whether enough nodes that are there hold a shape."""
+    shapes = state.shapes
+    cpus, mem, gpus, types = shapes.cpus[shape], shapes.mem[shape], shapes.gpus[shape], shapes.types[shape]
+    n = 0
+    for node in range(there.size):
+        n += (
+            there[node]
+            and state.free_cpus[node] >= cpus
+            and state.free_mem[node] >= mem
+            and state.free_gpus[node] >= gpus
+            and (state.node_types[node] & types) != 0
+        )
+    return n >= shapes.n_nodes[shape]
+
+
+@part
+def _holds(state, place, node, job):
+    """Say whether what is spare on a node that is there holds a job."""
+    return (
+        place.open[node]
+        and place.spare_cpus[node] >= state.cpus[job]
+        and place.spare_mem[node] >= state.mem[job]
+        and place.spare_gpus[node] >= state.gpus[job]
+        and (state.node_types[node] & state.types[job]) != 0
+    )
+
+
+@part
+def _shadow(state, place, head):
+    """Return when the head can start on nodes that are there, FAR if it needs others; fill what is left beside it.
+
+    As `procure.policies.place.shadow_on_nodes`, which knows no node that is away; nothing is spare on one.
+    """
+    cpus, mem, gpus = place.spare_cpus, place.spare_mem, place.spare_gpus
+    place.notes[NUMBER] += 1
+    n_fitting = 0
+    for node in range(place.open.size):
+        cpus[node], mem[node], gpus[node] = state.free_cpus[node], state.free_mem[node], state.free_gpus[node]
+        if not place.open[node]:
+            cpus[node] = mem[node] = gpus[node] = -1
+        n_fitting += _holds(state, place, node, head)
+    shadow = state.now[0]
+    for i in range(state.n_running[0]):
+        job = state.running[i]
+        if n_fitting >= state.n_nodes[head] and state.expected_end[job] > shadow:
+            break
+        shadow = state.expected_end[job]
+        for k in range(state.node_first[job], state.node_first[job + 1]):
+            node = state.node_list[k]
+            if not place.open[node]:
+                continue
+            before = _holds(state, place, node, head)
+            if state.options.exclusive:
+                cpus[node], mem[node] = state.total_cpus[node], state.total_mem[node]
+                gpus[node] = state.total_gpus[node]
+            else:
+                cpus[node] += state.cpus[job]
+                mem[node] += state.mem[job]
+                gpus[node] += state.gpus[job]
+            n_fitting += _holds(state, place, node, head) and not before
+    place.notes[EXTRA] = n_fitting - state.n_nodes[head]
+    if n_fitting < state.n_nodes[head]:
+        return np.int64(FAR)
+    left, node = state.n_nodes[head], place.open.size - 1
+    while left > 0:
+        if _holds(state, place, node, head):
+            left -= 1
+            place.reserved[left] = node
+            if state.options.exclusive:
+                cpus[node] = mem[node] = gpus[node] = -1
+            else:
+                cpus[node] -= state.cpus[head]
+                mem[node] -= state.mem[head]
+                gpus[node] -= state.gpus[head]
+        node -= 1
+    return shadow
+
+
+def changes_of(events: tuple[NodeEvent, ...], nodes: pd.DataFrame, origin: int) -> Changes:
+    """Lay out when nodes of a run go away and come back.
+
+    Parameters
+    ----------
+    events
+        Of a site; nodes that the run does not have are left out.
+    nodes
+        The run's node table.
+    origin
+        Its first submission, s on the clock of the events.
+    """
+    row_of = {name: row for row, name in enumerate(nodes["node_id"])}
+    rows: list[tuple[int, int, int]] = []
+    for one in events:
+        if one.end is None or one.end > max(one.start, origin):
+            for name in node_list(one.nodes, nodes):
+                if name in row_of:
+                    rows.append((max(0, one.start - origin), row_of[name], 1))
+                    if one.end is not None:
+                        rows.append((one.end - origin, row_of[name], -1))
+    when, node, by = np.array(sorted(rows), np.int64).reshape(-1, 3).T.copy()
+    return Changes(when, node, by, np.zeros(2, np.int64))
+
+
+def no_changes() -> Changes:
+    """Return that no node goes away."""
+    none = np.zeros(0, np.int64)
+    return Changes(none, none, none, np.zeros(2, np.int64))
+
+
+def make_away(place: Any, changes: Changes, easy: np.ndarray) -> Any:
+    """Make the place of a run in which nodes go away; the place itself where none does, or it is not of nodes alone."""
+    if not len(changes.when) or not isinstance(place, Nodes):
+        return place
+    return Away(place._replace(masked=True), changes, np.zeros(len(place.open), np.int64), easy)
