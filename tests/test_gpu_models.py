@@ -161,8 +161,10 @@ def test_a_wrong_mapping_is_named_by_its_key(tmp_path: Path, more: str, says: st
     """Nothing is simulated."""
     from procure.study.check import check_study
 
-    with pytest.raises(TableError, match=says):
-        check_study(study(tmp_path, f"[gpu_models]\n{more}\n"))
+    path = study(tmp_path, f"[gpu_models]\n{more}\n")
+    with pytest.raises(TableError, match=says) as error:
+        check_study(path)
+    assert str(error.value).count(str(path)) == 1
 
 
 @pytest.mark.parametrize("text", ["H100", "H100=fast", "H100=0", "=2|H100"])

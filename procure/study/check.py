@@ -129,7 +129,7 @@ def check_study(path: str | Path) -> tuple[Study, dict[str, Any]]:
         if size is not None and "n_sampled" in size:
             _try(lines, partial(check_folds, study, size["n_sampled"], size["n_distinct"]))
     if size is None or lines:
-        raise TableError(complaint(str(path), lines))
+        raise TableError(complaint(str(path), [one.removeprefix(f"{study.path}: ") for one in lines]))
     return study, size
 
 
