@@ -3,14 +3,15 @@
 python benchmarks/forward_backtest.py simulate --budget 700000 1000000 1500000 2000000 --keep 0 20
 python benchmarks/forward_backtest.py rules --cut 2021-05-05 2021-05-19
 python benchmarks/forward_backtest.py seeds --cut 2021-05-05 2021-05-19
+python benchmarks/forward_backtest.py weekly --cut 2021-03-31 2021-04-07 2021-04-14 2021-04-21 2021-04-28 2021-05-05
 python benchmarks/forward_backtest.py targets --cut 2021-05-05
 
 Beocat; one replay of the whole log a package gives what came after every cut. ``simulate`` also replays what was before
 each cut by itself, for later jobs may overtake those that still wait, and draws futures at it and at earlier ones, a
 week apart (`--every`), that the inner backtest has; what is there is not simulated again. ``rules`` lets the inner
 backtest choose as of each cut, of which nothing is tuned. ``seeds`` says how far the choices of several seeds of the
-futures are apart. ``targets`` buys the package that the recommended rule puts first of those that keep a target in nine
-of ten futures, and looks whether it kept it.
+futures are apart; ``weekly`` compares the rules, and what they state, on some cuts. ``targets`` buys the package that
+the recommended rule puts first of those that keep a target in nine of ten futures, and looks whether it kept it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import forward_claims as claims
 import numpy as np
 import pandas as pd
 from forward_cells import field_of
+from forward_chances import Cell, compare, judge, say, say_rules
 from forward_choice import BOUNDS, DAY, HORIZON, WARM_UP, _means, replay
 
 from procure import load_study
@@ -116,6 +118,9 @@ def rules(files: list[Path], arguments: argparse.Namespace) -> None:
         for name in arguments.cut:
             if f"futures {name} {arguments.seed}" not in held:
                 continue
+            if any(f"waited before {one}" not in held for one in (name, *earlier(name, arguments.every))):
+                print(f"{file.stem}, {name}: not simulated yet")
+                continue
             end = None if arguments.until is None else day_of(held, arguments.until)
             cut = at_cut(held, name, end, arguments.seed)
             cut = cut._replace(futures=cut.futures[: arguments.futures])
@@ -183,6 +188,24 @@ def _geometric(ratios: pd.Series) -> float:
     return float(np.exp(np.log(ratios).mean()))
 
 
+def weekly(files: list[Path], arguments: argparse.Namespace) -> None:
+    """Compare the rules, and what they state, on some cuts of every cell, each judged by 28 days."""
+    cells = []
+    for file in files:
+        held: Held = dict(np.load(file))
+        for name in arguments.cut:
+            if f"waited before {name}" in held and f"futures {name} 1" in held:
+                cut = at_cut(held, name)
+                cells.append(Cell(f"{file.stem}.{name}", "beocat", cut.past, cut.futures, cut.came))
+    table = compare(cells)
+    random = [
+        float(np.log(np.maximum(one.came, REGRET_FLOOR) / max(one.came.min(), REGRET_FLOOR)).mean()) for one in cells
+    ]
+    say_rules(table)
+    print(f"a random candidate: {np.exp(np.mean(random)):.2f}")
+    say(pd.DataFrame([row for cell in cells for row in judge(cell, None)]))
+
+
 def targets(files: list[Path], arguments: argparse.Namespace) -> None:
     """Buy by a target in nine of ten futures as of each cut, and look whether it is kept."""
     rows, stated = [], []
@@ -222,7 +245,7 @@ def targets(files: list[Path], arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["simulate", "rules", "seeds", "targets"])
+    parser.add_argument("what", choices=["simulate", "rules", "seeds", "weekly", "targets"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/forward-backtest"))
     parser.add_argument("--budget", type=int, nargs="+", default=[1_000_000])
@@ -245,7 +268,7 @@ def main() -> None:
                 simulate(claims.beocat(one), arguments)
         return
     files = sorted(arguments.out.glob("beocat-*.npz"))
-    {"rules": rules, "seeds": seeds, "targets": targets}[arguments.what](files, arguments)
+    {"rules": rules, "seeds": seeds, "weekly": weekly, "targets": targets}[arguments.what](files, arguments)
 
 
 if __name__ == "__main__":
