@@ -53,7 +53,7 @@ def slow(counts: list[int], rows: list[tuple], own: bool, seconds: int) -> tuple
     """Return the CPUs that a package has busy, before its own CPUs bound them, and the jobs that it runs."""
     nodes = [one for one, n in zip(TYPES.values(), counts, strict=True) for _ in range(n)]
     nodes += [(12, 0, "", 3)] * (2 if own else 0)
-    groups: dict[tuple, list[tuple]] = {}
+    groups: dict[tuple, list[list]] = {}
     for row in rows:
         _, _, n_nodes, cpus, gpus, model = row
         of_types = tuple(
@@ -66,19 +66,19 @@ def slow(counts: list[int], rows: list[tuple], own: bool, seconds: int) -> tuple
             if c >= cpus and g >= gpus and (not gpus or not model or not has or has == model)
         ]
         if len(able) >= n_nodes:
-            groups.setdefault((of_types, n_nodes), []).append((row, able))
-    busy = ran = Fraction(0)
-    for members in groups.values():
-        asked = [Fraction(0), Fraction(0)]
-        able = members[0][1]
-        for (_, run, n_nodes, cpus, gpus, _), _ in members:
-            took = [(c, -(-run * LOGGED // speed)) for c, _, speed in able]
-            mean = Fraction(sum(c * t for c, t in took), sum(c for c, _ in took))
-            asked = [asked[0] + mean * n_nodes * cpus / seconds, asked[1] + mean * n_nodes * gpus / seconds]
-        has = [sum(one[which] for one in able) for which in (0, 1)]
-        part = min([Fraction(1), *(Fraction(h) / a for h, a in zip(has, asked, strict=True) if a > 0)])
-        busy, ran = busy + asked[0] * part, ran + len(members) * part
-    return busy, ran
+            took = [(c, -(-row[1] * LOGGED // speed)) for c, _, speed in able]
+            mean = Fraction(sum(c * t for c, t in took), sum(c for c, _ in took)) * n_nodes / seconds
+            groups.setdefault(of_types, []).append([Fraction(1), mean * cpus, mean * gpus, able])
+    for types in sorted(groups, key=lambda one: (sum(one), [not held for held in one])):
+        inside = [one for of, group in groups.items() if all(t or not o for o, t in zip(of, types, strict=True))
+                  for one in group]  # fmt: skip
+        for which in (0, 1):
+            has = sum(one[which] for one in groups[types][0][3])
+            asked = sum(one[0] * one[1 + which] for one in inside)
+            for one in inside if asked > has else ():
+                one[0] *= Fraction(has) / asked
+    every = [one for group in groups.values() for one in group]
+    return sum((one[0] * one[1] for one in every), Fraction(0)), sum((one[0] for one in every), Fraction(0))
 
 
 ROWS = st.lists(

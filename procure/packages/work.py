@@ -68,6 +68,18 @@ class Work:
     def _asked(self) -> np.ndarray:
         return (self.jobs["n_nodes"] * self.jobs["cpus_per_node"]).to_numpy(dtype="float64")
 
+    @cached_property
+    def _sets(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Each set of kinds that holds some group's jobs, fewest kinds first; and the groups that no other kind holds.
+
+        float64[n_kinds] and float64[n_groups], of zeros and ones.
+        """
+        sets = np.unique(self.able.T, axis=0)[::-1]
+        sets = sets[np.argsort(sets.sum(axis=1), kind="stable")]
+        return [
+            (one.astype("float64"), (~self.able | one[:, np.newaxis]).all(axis=0).astype("float64")) for one in sets
+        ]
+
     def by_hour(self, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
         """Return the hour of the week of each hour of the log, and `cpu_seconds` asked for in it, […, n_hours]."""
         if tz not in self._hours:
@@ -78,7 +90,8 @@ class Work:
         """Say which part of the jobs packages run, and how fast, some packages at a time.
 
         Nothing of a group for whose jobs a package has too few nodes; else all of it, or as much as the CPUs and GPUs
-        of the nodes that can hold them get done while the log lasts.
+        of the nodes that can hold them get done while the log lasts: jobs that can run on some kinds only share what
+        nodes of these kinds get done, the fewest kinds first, each served by the same part.
 
         Parameters
         ----------
@@ -105,8 +118,12 @@ class Work:
             share = [cpus[:, self.speed == k] @ able[self.speed == k] * per_cpu for k in range(n_speeds)]
             demand = [sum(part * each for part, each in zip(share, of, strict=True)) for of in asked]
             served = runs.astype("float64")
-            for has, needs in ((held, demand[0]), (gpus @ able, demand[1])):
-                served = np.minimum(served, np.where(needs > has, has / np.maximum(needs, 1e-300), 1.0))
+            for kinds, within in self._sets:
+                for has, needs in ((cpus @ kinds, demand[0]), (gpus @ kinds, demand[1])):
+                    wanted = np.einsum("pg,pg,g->p", served, needs, within)
+                    over = np.flatnonzero(wanted > has)
+                    part = 1 - np.outer(1 - has[over] / wanted[over], within)
+                    served[over] *= part
             yield rows, served, np.concatenate([part * served for part in share], axis=1)
 
 
