@@ -20,6 +20,10 @@ GROUPED = 30
 """s; running jobs that end within a growing window are taken away together when backfill looks for a start."""
 
 
+HOPELESS = 3_000
+"""So many rounds in which nothing runs, everything was submitted and nobody starts: what waits fits nowhere."""
+
+
 class NaiveSlurm:
     """One run: jobs, nodes and the clock in plain lists."""
 
@@ -58,7 +62,7 @@ class NaiveSlurm:
 
     # ------------------------------------------------------------------ the clock
     def run(self):
-        n_submitted, jobs = 0, self.jobs
+        n_submitted, n_idle, jobs = 0, 0, self.jobs
         changes = sorted({int(t) for row in self.layout.closed.tolist() for t in row[:2]})
         while n_submitted < self.n_jobs or self.waiting or self.running:
             late = self.site.latency.job_end
@@ -79,7 +83,8 @@ class NaiveSlurm:
                 times = [jobs["submit"][n_submitted]]  # until then nothing that happens would start a job
             now = self.now = max(self.now + 1, min(times)) if n_submitted else max(0, min(times))
             idle = not self.running and n_submitted == self.n_jobs
-            if idle and not self.any_may_start():
+            n_idle = n_idle + 1 if idle else 0
+            if idle and (not self.any_may_start() or n_idle > HOPELESS):
                 break
             self.finish_due()
             if any(t == now for t in changes):

@@ -155,7 +155,8 @@ def _backfill(rng, settings, jobs, nodes):
 def _constraints(rng, settings, jobs, nodes):
     texts = ["", "x", "y", "x&y", "x|y", "[x*1&y*1]", "[x|y]", "x&(y|x)"]
     jobs["constraint"] = rng.choice(texts, len(jobs))
-    jobs.loc[jobs["constraint"] == "[x*1&y*1]", "n_nodes"] = 2
+    counted = jobs["constraint"] == "[x*1&y*1]"
+    jobs.loc[counted, "n_nodes"] = rng.integers(1, 4, int(counted.sum()))
 
 
 def _gpus(rng, settings, jobs, nodes):

@@ -286,6 +286,25 @@ def test_policy_slurm_equals_its_slow_twin_on_many_cases(feature, tmp_path):
         compare_with_twin(feature, seed, tmp_path)
 
 
+def test_counts_of_features_below_and_above_the_nodes_asked_for(procure, tmp_path):
+    """What is not counted may be any node; who counts more nodes than he asks for, or than there are, is set aside."""
+    nodes = pd.DataFrame({"node_id": ["n1", "n2", "n3"], "cpus": 4, "mem_mb": 100, "features": ["x", "y", "x,y"]})
+    write_site(Site(partitions=(Partition(name="p", nodes="ALL", default=True),)), nodes, tmp_path / "site")
+    asked = {"one": (1, "[x*1&y*1]"), "two": (2, "[x*1&y*1]"), "three": (3, "[x*1&y*1]"), "many": (4, "[x*2&y*2]")}
+    n_nodes, texts = zip(*asked.values(), strict=True)
+    rows = {"job_id": list(asked), "n_nodes": n_nodes, "constraint": texts}
+    jobs = pd.DataFrame(rows).assign(submit_time=0, run_time=10, requested_time=60, cpus_per_node=1, mem_mb_per_node=0)
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    code, _, err = procure(
+        "simulate", "--jobs", tmp_path / "jobs.csv", "--site", tmp_path / "site", "--schedule", tmp_path / "s.csv"
+    )
+    assert code == 0
+    found = pd.read_csv(tmp_path / "s.csv", keep_default_na=False).set_index("job_id")["node_ids"]
+    assert found["three"] == "n1,n2,n3" and found["two"] and not found["one"] and not found["many"]
+    assert "1 job set aside: its constraint counts more nodes than it asks for (one)" in err
+    assert "1 job set aside: no nodes of its partition and constraint hold it (many)" in err
+
+
 @pytest.mark.parametrize(("mode", "starts"), [("requeue", [177, 41]), ("cancel", [0, 41])])
 def test_a_job_gives_way_and_waits_again_or_is_over(mode, starts, procure, tmp_path):
     """The higher QOS starts at once; the other job starts anew in a pass after 121 s, or ends; it is said."""

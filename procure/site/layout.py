@@ -6,6 +6,7 @@ what its priority is but for age and fair share, and whether it can ever start.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -90,6 +91,9 @@ class Layout(NamedTuple):
 
 
 NO_NODES = "no nodes of its partition and constraint hold it"
+_MOST_TOGETHER = 4
+"""Groups of a constraint of which it is found out whether enough nodes hold them together; more are rare."""
+TOO_MANY_COUNTED = "its constraint counts more nodes than it asks for"
 _TOKEN = re.compile(r"[^\[\]()&|*,\s]+|\*\d+|[\[\]()&|,]")
 
 
@@ -237,13 +241,20 @@ def lay_out(site: Site, nodes: pd.DataFrame, jobs: pd.DataFrame) -> Layout:
 def _places(known: Known) -> tuple[Places, np.ndarray]:
     """Number the combinations of partition and constraint, and find the nodes of each."""
     features = [set(filter(None, text.split(","))) for text in known.features]
-    keys = list(zip(known.partition_of.tolist(), known.text("constraint"), known.gpu_type, strict=True))
-    number: dict[tuple[int, str, str], int] = {}
+    texts = known.text("constraint")
+    nodes = known.jobs["n_nodes"].tolist()
+    n_counted = [n if "*" in text else 0 for n, text in zip(nodes, texts, strict=True)]
+    keys = list(zip(known.partition_of.tolist(), texts, known.gpu_type, n_counted, strict=True))
+    number: dict[tuple[int, str, str, int], int] = {}
     of_job = np.array([number.setdefault(key, len(number)) for key in keys], np.int64)
     first, masks, counts = [0], [], []
-    for partition, text, gpu_type in number:
+    for partition, text, gpu_type, n_nodes in number:
         base = known.partition_nodes[partition] & known.has_gpu_type(gpu_type)
         groups = constraint_groups(text, features) if text else [(np.ones(len(base), bool), 0)]
+        if n_nodes:  # what is not counted may be any node (sbatch(1), Multiple Counts)
+            groups = [each for each in groups if each[1] > 0]
+            rest = n_nodes - sum(count for _, count in groups)
+            groups += [(np.ones(len(base), bool), rest)] if rest > 0 else []
         for mask, count in groups:
             masks.append(base & mask)
             counts.append(count)
@@ -275,6 +286,9 @@ def _rejections(
         key = (*asked, jobs.place[job], class_of[job], *names, known.reservation_over[job])
         if key not in settled:
             why = known.refusal(job)
+            wanted = places.wanted[places.first[jobs.place[job]] : places.first[jobs.place[job] + 1]]
+            if not why and wanted.sum() > jobs.n_nodes[job]:
+                why = TOO_MANY_COUNTED
             if not why and not _fits(nodes, places, jobs, job):
                 why = NO_NODES
             if not why:
@@ -297,8 +311,13 @@ def _fits(nodes: Nodes, places: Places, jobs: Requests, job: int) -> bool:
     """Say whether the empty nodes hold a job."""
     holds = (nodes.cpus >= jobs.cpus[job]) & (nodes.mem >= jobs.mem[job]) & (nodes.gpus >= jobs.gpus[job])
     groups = range(places.first[jobs.place[job]], places.first[jobs.place[job] + 1])
-    enough = [
-        (holds & places.nodes[g]).sum() >= (jobs.n_nodes[job] if places.wanted[g] <= 0 else places.wanted[g])
-        for g in groups
-    ]
-    return any(enough) if places.wanted[groups[0]] < 0 else all(enough)
+    sets = [holds & places.nodes[g] for g in groups]
+    wanted = [int(jobs.n_nodes[job] if places.wanted[g] <= 0 else places.wanted[g]) for g in groups]
+    if places.wanted[groups[0]] < 0:
+        return any(one.sum() >= n for one, n in zip(sets, wanted, strict=True))
+    # A node counts for one group only: all groups that want some of the same nodes must find enough of them.
+    return all(
+        np.any([sets[i] for i in some], axis=0).sum() >= sum(wanted[i] for i in some)
+        for n in range(1, 1 + min(len(sets), _MOST_TOGETHER))
+        for some in itertools.combinations(range(len(sets)), n)
+    )
