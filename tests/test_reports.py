@@ -34,6 +34,7 @@ from procure.queue_time.evaluation import evaluate as evaluate_queue
 from procure.queue_time.report import write_report as write_queue
 from procure.reports import days, explain
 from procure.reports.answer import roughly
+from procure.reports.assemble import _left
 from procure.study import load_study
 from procure.sweep import load_plan, run_sweep
 from procure.sweep.results import load_results
@@ -302,3 +303,19 @@ def test_a_library_user_gets_the_evaluation():
         assert refused.value.argument == argument
     with pytest.raises(ArgumentError, match="hits over days need several"):
         procure.evaluate(swept(), hit_threshold=0)
+
+
+@pytest.mark.parametrize(
+    ("spare", "said"), [(0, None), (-1, None), (60_000, "which would pay for"), (0.5, "less than")]
+)
+def test_what_is_left_of_the_budget_is_said(spare, said):
+    """Nothing where nothing is left; else the amount, and the dearest type that it would pay for at list price."""
+    done = procure.recommend(swept(), k=1, verify=False, resamples=0)
+    lines = _left(done, spare)
+    assert (
+        lines == [] if said is None else (said in lines[0] and f"US$ {spare:,.2f} of the budget are left" in lines[0])
+    )
+    if spare == 60_000:
+        prices = done.results.plan.quotes.set_index("name")["price_usd"]
+        number, name = re.search(r"pay for ([\d,]+) × (\S+) at", lines[0]).groups()
+        assert prices[name] == prices[prices <= spare].max() and int(number) == spare // prices[name]

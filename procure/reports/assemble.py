@@ -237,6 +237,7 @@ def _costs(done: Recommendation) -> list[str]:
     price, cpus = float(first["price_usd"]), max(float(first["total_cpus"]), 1)
     lines = [f"US$ {price:,.0f} of US$ {study.packages.budget_usd:,.0f}, US$ {price / cpus:,.0f} per CPU"]
     fixed, whole = study.packages.fixed_cost_usd, order_usd(done)
+    lines += _left(done, round(study.packages.budget_usd - max(price + fixed, whole), 2))
     if fixed:
         lines.append(
             f"lines that are no servers cost US$ {fixed:,.2f}, whatever is bought: US$ "
@@ -253,6 +254,22 @@ def _costs(done: Recommendation) -> list[str]:
         used = done.results.costs.iloc[row]["usd_per_core_hour"]
         lines.append(f"over {study.costs.years:g} years US$ {used:,.3f} per core-hour used")
     return lines
+
+
+def _left(done: Recommendation, left: float) -> list[str]:
+    """Say what is left of the budget, and what of the quotes it would pay for at their list prices."""
+    quotes = done.results.plan.quotes
+    dearest_first = quotes.sort_values("price_usd", ascending=False, kind="stable")
+    within = dearest_first[dearest_first["price_usd"].between(0.01, left)]
+    if left <= 0:
+        return []
+    if within.empty:
+        return [f"US$ {left:,.2f} of the budget are left, less than any server quoted costs"]
+    n = int(left / float(within["price_usd"].iloc[0]))
+    return [
+        f"US$ {left:,.2f} of the budget are left, which would pay for {n:,} × {within['name'].iloc[0]} at list price: "
+        "a rule or a bound of the study keeps them out of this package"
+    ]
 
 
 def _leased(done: Recommendation, row: int) -> str:
