@@ -7,12 +7,15 @@ FARM_OPTIONS ?=
 # make test COVERAGE=75 says which lines the tests run, too, and fails below that share; kernels do not count.
 COVERAGE ?=
 OLDEST ?= .venv-oldest
-# The tests of a file share fixtures that take long to make, so a file stays in one process.
+# The tests of a file share fixtures that take long to make: each process begins with half of the files, then steals.
 PARALLEL = -n 2 --dist worksteal
 # What these files prove of small cases holds of the source: by default they run as plain Python, in test-slow compiled.
 PLAIN  := $(shell grep -ls '^pytestmark = pytest.mark.plain' tests/*.py tests/*/*.py)
 MEASURE = $(if $(COVERAGE),--cov=procure)
 BIN    := $(VENV)/bin
+
+# Hundreds of test processes import the same modules: without their bytecode each would compile these again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install sweep test test-slow test-oldest surroundings check docs release wheelhouse bench-branch clean
 

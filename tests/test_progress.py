@@ -165,7 +165,8 @@ def test_interrupted_commands_end_alike(module, function, arguments):
 def test_an_interruption_while_importing_is_one_line(module):
     """Ctrl-C before the command line is there, or before a command is: one line, exit code 130, no traceback."""
     code = (
-        "import os, signal, sys, time\nfrom procure.cli.start import run\n"
+        "import os, signal, sys, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # `&` ignores it
+        "from procure.cli.start import run\n"
         "class Slow:\n    def find_spec(name, *rest):\n"
         f"        if name == {module!r}:\n            os.kill(os.getpid(), signal.SIGINT)\n            time.sleep(10)\n"
         "sys.meta_path.insert(0, Slow)\nsys.argv = ['procure', 'simulate', '--help']\nrun()\n"

@@ -25,6 +25,8 @@ class Level(NamedTuple):
 def latest_limits(log: pd.DataFrame, nodes: pd.DataFrame, account: Account, site: Site | None = None) -> list[Level]:
     """Return the limits of users, accounts and partitions, each at the level that the latest part of a log shows.
 
+    What a limit counts is as the largest part shows it that shows one.
+
     Parameters
     ----------
     log
@@ -50,7 +52,10 @@ def latest_limits(log: pd.DataFrame, nodes: pd.DataFrame, account: Account, site
                 )
                 subject = f"{one.kind} {name} {one.resource}"
                 rule = Rule(kind="limit", subject=subject, value=one.value, evidence=evidence)
-                found[one.kind, name] = Level(one.kind, rule)
+                # An owner that is at its most throughout a part does not show there what its limit counts.
+                before = found.get((one.kind, name))
+                if before is None or before.rule.subject == subject:
+                    found[one.kind, name] = Level(one.kind, rule)
     return list(found.values())
 
 
