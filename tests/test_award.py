@@ -184,6 +184,7 @@ def test_what_is_not_simulated_is_not_scored(tender: Path) -> None:
     pd.testing.assert_frame_equal(award_of(replace(done, verified=True)).table, whole)
 
 
+@pytest.mark.slow
 def test_points_of_nobody_are_named(tender: Path) -> None:
     """A misspelt vendor, or one without points, is named by key."""
     path = tender.parent / "wrong.toml"

@@ -295,6 +295,7 @@ def test_the_command_finds_the_best_by_any_objective(swept, truth, objective):
     assert f"{objective}" in answer.stderr and "simulated before" in answer.stderr
 
 
+@pytest.mark.slow
 def test_the_command_keeps_constraints(swept):
     """Of the study and the command line; each says how many packages satisfy it."""
     answer = ask(swept, "--constraint", "price_usd<=$58,000", "--constraint", "Gpu2==0", "--format", "json")
@@ -381,6 +382,7 @@ def test_packages_that_leave_jobs_out_keep_their_model_under_a_constraint(tmp_pa
     assert not same["low_wait_time"].isna().all()
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_front_and_its_knee(swept, truth):
     """Equal to the front of all packages simulated; as a table, JSON or CSV."""
     answer = ask(swept, "--pareto", "wait,cost,energy", "--format", "json")

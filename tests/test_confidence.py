@@ -287,6 +287,7 @@ def test_days_left_out_are_told_only_where_there_are_several():
     assert left_out_days(wait, np.zeros_like(wait))["coverage"].tolist() == [0.0, 0.5, 1.0, 0.5]
 
 
+@pytest.mark.slow
 def test_a_resample_with_a_failed_run_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch):
     """The recommendation is made all the same; of resamples that all fail nothing is known."""
     real, calls = trial.simulate_packages, []

@@ -48,6 +48,7 @@ def usable() -> list[str]:
 
 
 DRIVERS = usable()
+ONE_DRIVER = [DRIVERS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in DRIVERS[1:])]
 
 
 def left_over(mark: str) -> list[str]:
@@ -91,7 +92,7 @@ def test_the_guest_gets_no_more_than_its_quota(driver):
     assert not groups()
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", ONE_DRIVER)
 def test_a_guest_that_forks_is_gone_with_its_children(driver, mark):
     """Children in a session of their own, and orphans, end when the guest's first process has ended."""
     guest = shell(f"(setsid bash -c ': {mark}; sleep 300') & (bash -c ': {mark}; sleep 300' &) ; sleep 0.6", mark)
@@ -101,7 +102,7 @@ def test_a_guest_that_forks_is_gone_with_its_children(driver, mark):
     assert not groups()
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", ONE_DRIVER)
 def test_a_donor_that_dies_leaves_the_cpus_to_the_guest(driver, mark):
     """Its exit code is told, its children are gone, the guest runs to its end."""
     donor = shell(f"bash -c ': {mark}; sleep 300' & sleep 0.7; kill -9 $$", mark)
@@ -115,9 +116,8 @@ def test_a_donor_that_dies_leaves_the_cpus_to_the_guest(driver, mark):
 ENDINGS = [(driver, number) for driver in DRIVERS for number in (signal.SIGINT, signal.SIGTERM)]
 
 
-@pytest.mark.parametrize(
-    ("driver", "number"), [ENDINGS[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in ENDINGS[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("driver", "number"), ENDINGS)
 def test_interrupted_everything_is_put_away_and_the_log_is_written(driver, number, mark, tmp_path):
     """After Ctrl-C or a request to terminate: exit code 130, no process, no group, one row per interval in the log."""
     log = tmp_path / "log.csv"

@@ -193,7 +193,7 @@ def one_by_one(counts: tuple[int, int], rows: list[dict], costs: Costs, jobs: pd
     return total
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)).filter(any), min_size=1, max_size=4),
     st.builds(

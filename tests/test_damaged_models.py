@@ -151,8 +151,8 @@ def altered(content: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("n", [3, pytest.param(1000, marks=pytest.mark.slow)])
-def test_altered_model_files(tmp_path, n):
+@pytest.mark.slow
+def test_altered_model_files(tmp_path, n=1000):
     """Bytes altered in a file are refused by the digest, as are those in a part of it whose checksum is put right.
 
     Bytes of a zip file that mean nothing, such as dates, are no part of the content: then it is read as it was.
@@ -242,8 +242,8 @@ def test_forged_files_that_bear_a_right_digest(tmp_path, kind, head, arrays):
         read(path)
 
 
-@pytest.mark.parametrize("n", [8, pytest.param(1000, marks=pytest.mark.slow)])
-def test_altered_boosters_that_bear_a_right_digest(tmp_path, n):
+@pytest.mark.slow
+def test_altered_boosters_that_bear_a_right_digest(tmp_path, n=1000):
     """Whatever is altered in a booster's own bytes, it is refused or harmless; nothing crashes."""
     rng = random.Random(n)
     for name, content in boosters().items():
@@ -263,8 +263,8 @@ NUMBERS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [3, pytest.param(1000, marks=pytest.mark.slow)])
-def test_altered_trees_that_bear_a_right_digest(tmp_path, n):
+@pytest.mark.slow
+def test_altered_trees_that_bear_a_right_digest(tmp_path, n=1000):
     """Whatever is altered in the arrays that a site's model keeps, they are refused or harmless; nothing crashes."""
     rng = random.Random(n)
     for name, content in boosters().items():

@@ -153,7 +153,7 @@ def test_how_busy_hours_are_against_a_slow_twin(rows: list[tuple[int, int, int]]
         assert (np.diff(there[order]) > -1e-9).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(ROWS, st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 400))
 def test_one_price_and_two_points_are_the_costs_without_hours(tmp_path_factory, rows, counts, idle) -> None:
     """A flat price file and a curve of two points, in any words, cost what idle and busy watts do."""

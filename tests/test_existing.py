@@ -61,7 +61,7 @@ def spell(name: str, node: dict) -> str:
     return ("\n   " if node["split"] else " ").join(fields)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.dictionaries(words, node, min_size=1, max_size=5))
 def test_any_node_that_slurm_writes_is_read_back(nodes: dict[str, dict]) -> None:
     """CPUs, memory less what is set aside, GPUs, one model or none, and the first State are read."""

@@ -221,6 +221,7 @@ def test_a_library_user_gets_what_the_command_prints():
     assert procure.explain(swept(), first, marginal=False).differences.empty
 
 
+@pytest.mark.slow
 def test_a_wrong_package_is_an_error_of_its_argument():
     """The library names the argument, the command the option; the same package twice is refused in any order."""
     with pytest.raises(ArgumentError, match="no quote is named 'NoNode'") as refused:

@@ -121,6 +121,7 @@ def test_standard_input_is_read(name, procure, monkeypatch):
         assert code == 0 and wanted in out + err, err
 
 
+@pytest.mark.slow
 def test_a_pipe_is_read():
     """What a shell hands over through a pipe is read as well."""
     done = subprocess.run(

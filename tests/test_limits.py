@@ -140,6 +140,7 @@ def test_pending_arrays(tmp_path):
     assert len(parse_state(SQUEUE.format(id="7_[0-9%2]"), "squeue", "UTC")) == 10
 
 
+@pytest.mark.slow
 def test_retired_nodes(tmp_path):
     """A range of 10^11 nodes to retire is refused."""
     (tmp_path / "nodes.csv").write_text("node_id,cpus,mem_mb\nn01,8,1000\n")

@@ -112,6 +112,7 @@ def test_nothing_of_a_fold_reaches_its_own_predictions(known, learns):
     assert before[~mine].tolist() != after[~mine].tolist()
 
 
+@pytest.mark.slow
 def test_a_model_of_all_days_finds_the_good_packages():
     """Its score falls with the true one, for packages that were not simulated too."""
     rng = np.random.default_rng(1)

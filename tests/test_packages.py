@@ -202,7 +202,7 @@ def cases(draw: st.DrawFn) -> tuple[list[dict], PackageRules]:
     return rows, rules
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(cases())
 def test_equals_brute_force(case: tuple[list[dict], PackageRules]) -> None:
     """Rows, their order and `distinct` are those of trying every count; nothing found is an error."""

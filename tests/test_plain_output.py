@@ -53,6 +53,7 @@ def test_escape_sequences_of_names_reach_no_terminal(output, capsys, monkeypatch
     assert "\x9b" not in text
 
 
+@pytest.mark.slow
 def test_an_error_obeys_no_escape_sequence(tmp_path):
     """An error that quotes a file's or a column's name writes control characters out."""
     quotes = tmp_path / "q\x1b[31m.csv"

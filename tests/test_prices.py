@@ -132,7 +132,7 @@ discounts = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(discounts, max_size=4), st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=5))
 def test_equals_the_rule_in_exact_fractions(tiers: list[Discount], orders: list[tuple[int, ...]]) -> None:
     """Any order costs what the written rule says in exact arithmetic, and never less than the bound."""
@@ -157,7 +157,7 @@ def test_equals_the_rule_in_exact_fractions(tiers: list[Discount], orders: list[
         assert bound <= charged
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(discounts, max_size=4), st.tuples(*[st.integers(0, 9)] * 3))
 def test_the_discounts_of_the_lines_add_up_to_that_of_the_order(tiers: list[Discount], order: tuple[int, ...]) -> None:
     """Every cent that an order saves stands on a line, and no line saves more than it costs."""

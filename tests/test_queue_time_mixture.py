@@ -318,7 +318,7 @@ def test_chances_that_do_not_come_true_are_mended() -> None:
     assert slower[-1] > said[-1] + 0.1
 
 
-@pytest.mark.parametrize("gap", [10, 60])
+@pytest.mark.parametrize("gap", [10, pytest.param(60, marks=pytest.mark.slow)])
 def test_early_starts_do_not_speak_for_all(gap: int) -> None:
     """Where a job comes every few seconds and all waits are as stated, chances stay so though who starts early is
     known first."""

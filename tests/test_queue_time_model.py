@@ -156,6 +156,7 @@ def test_splits_keep_their_promises(jobs: pd.DataFrame) -> None:
         assert (submit[split.train] + wait[split.train]).max() < split.cut <= submit[split.test].min()
 
 
+@pytest.mark.slow
 def test_the_published_pipeline_fits_its_groups_and_resumes_its_sweep(tmp_path: Path) -> None:
     """Groups of more than 100 rows get a model; a sweep goes on after what is done, and names a wrong file."""
     rng = np.random.default_rng(5)

@@ -270,6 +270,7 @@ def test_policy_slurm_equals_its_slow_twin(feature, tmp_path):
         compare_with_twin(feature, seed, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", ["constraints", "topology", "whole"])
 def test_requests_that_share_what_is_kept_of_them_change_no_start(feature, tmp_path, monkeypatch):
     """With room to keep of one request alone when nodes get room for it, every start is still the twin's."""

@@ -16,6 +16,7 @@ from procure.sweep.results import load_results
 from procure.sweep.trial import simulate_packages
 
 
+@pytest.mark.slow
 def test_the_best_package_under_a_bound_is_found():
     """It is the best of all that the bound buys, each simulated; none of them is in the study's own list."""
     path = small_study.swept()
@@ -46,6 +47,7 @@ def test_a_price_below_every_package_is_said():
         recommend(small_study.swept(), constraints="price_usd<=$3,000")
 
 
+@pytest.mark.slow
 def test_a_bound_above_the_budget_lists_no_more():
     results = load_results(small_study.swept())
     same = load_results(small_study.swept(), most_usd=75_000)

@@ -128,6 +128,7 @@ def test_types_and_jobs_that_the_rules_leave_out_are_said(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_rules_change_what_is_bought():
     """CPU jobs may not use GPU nodes under the rules: CPU nodes are bought; best fit would buy GPU nodes for them."""
     rules = procure.recommend(swept(), k=1).ranking.iloc[0]

@@ -139,7 +139,7 @@ def test_it_is_kept(held, monkeypatch):
 @pytest.mark.parametrize(
     ("lacks", "says"),
     [
-        ("starts", "no start times"),
+        pytest.param("starts", "no start times", marks=pytest.mark.slow),
         pytest.param("nodes", "on which nodes", marks=pytest.mark.slow),
         pytest.param("room", "the nodes do not hold what ran on them", marks=pytest.mark.slow),
     ],
@@ -196,6 +196,7 @@ def run(*words: str) -> str:
     return answer.stdout
 
 
+@pytest.mark.slow
 def test_the_commands_print_it(held):
     shown = json.loads(run("recommend", str(held), "-k", "2", "--format", "json"))
     assert shown[0]["account"]["sentence"].startswith("of 100 hours waited in the log")

@@ -74,6 +74,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @given(**CASES)
 @settings(max_examples=20, deadline=None)
 def test_packages_are_those_of_all_counts_whose_whole_order_is_within_the_budget(

@@ -54,7 +54,7 @@ def test_a_job_is_read_on_the_header_s_clock_with_a_node_per_processor(swf):
 
 
 @given(processors=st.integers(1, 500), per_node=st.integers(1, 64), kb=st.integers(0, 10**7))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_nodes_hold_all_processors_evenly_and_memory_follows_them(tmp_path_factory, processors, per_node, kb):
     path = tmp_path_factory.mktemp("swf") / "log.swf"
     path.write_text(HEADER + row(asked=processors, mem=kb))
